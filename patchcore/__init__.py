@@ -1,0 +1,84 @@
+"""patchcore: monkey patches as plugins, planned, applied on import, reported and reverted exactly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchcore.changes import Call, Literal, Register, Replace, Skip, Wrap
+from patchcore.errors import (
+    ConflictError,
+    DeclarationError,
+    PatchcoreError,
+    PatchError,
+    PlanError,
+    PluginError,
+    SettingsError,
+    TargetError,
+    TargetNotFound,
+    UnknownName,
+)
+from patchcore.hookspecs import hookimpl
+from patchcore.patch import Patch, patch, wrap
+from patchcore.target import Target
+
+if TYPE_CHECKING:
+    from patchcore.patcher import Context, Patcher, apply
+    from patchcore.plan import Plan
+    from patchcore.report import Report
+    from patchcore.settings import Settings
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Call",
+    "ConflictError",
+    "Context",
+    "DeclarationError",
+    "Literal",
+    "Patch",
+    "PatchError",
+    "PatchcoreError",
+    "Patcher",
+    "Plan",
+    "PlanError",
+    "PluginError",
+    "Register",
+    "Replace",
+    "Report",
+    "Settings",
+    "SettingsError",
+    "Skip",
+    "Target",
+    "TargetError",
+    "TargetNotFound",
+    "UnknownName",
+    "Wrap",
+    "__version__",
+    "apply",
+    "hookimpl",
+    "patch",
+    "wrap",
+]
+
+#: Where each public name that is not loaded with the package comes from: a plugin that declares patches needs no Patcher.
+_LAZY = {
+    "Context": "patchcore.patcher",
+    "Patcher": "patchcore.patcher",
+    "Plan": "patchcore.plan",
+    "Report": "patchcore.report",
+    "Settings": "patchcore.settings",
+    "apply": "patchcore.patcher",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

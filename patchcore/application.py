@@ -1,0 +1,81 @@
+"""An application: one patch in force, how far each of its changes has come, and who holds it."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Optional, Protocol, Sequence
+
+from patchcore.changes import Call, Change
+from patchcore.patch import Patch
+from patchcore.provenance import Provenance
+from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord
+from patchcore.target import Target
+
+__all__ = ["Application", "ChangeState", "Holder"]
+
+
+class Holder(Protocol):
+    """Whoever puts patches in force, a Patcher: it is told what happens to them in later imports."""
+
+    def completed(self, application: Application) -> None:
+        """The last change that waited for an import is written."""
+
+    def failed(self, application: Application) -> None:
+        """A change failed and the application was undone; may raise, which fails the apply or the import."""
+
+
+class ChangeState:
+    """How far one change of an application has come."""
+
+    def __init__(self, change: Change, target: Target) -> None:
+        self.change = change
+        self.target = target
+        self.status = PENDING
+        self.reason = ""
+        self.slots: list[str] = []
+        self.rebound: list[str] = []
+        self.kept: list[str] = []
+        self.written_in: Optional[ModuleType] = None
+
+    def record(self) -> ChangeRecord:
+        """Return an immutable copy for reports."""
+        reason = self.reason
+        if self.status == PENDING and not reason:
+            reason = f"waits for the import of {self.target.module}"
+        target = self.target.module if isinstance(self.change, Call) else str(self.target)
+        return ChangeRecord(
+            self.change.kind, target, self.status, reason, tuple(self.slots), tuple(self.rebound), tuple(self.kept)
+        )
+
+
+class Application:
+    """One patch in force: its changes, and the Patchers that hold it."""
+
+    def __init__(self, patch: Patch, targets: Sequence[Target], provenance: Provenance) -> None:
+        self.patch = patch
+        self.provenance = provenance
+        self.states = [ChangeState(change, target) for change, target in zip(patch.changes, targets)]
+        self.holders: list[Holder] = []
+        self.expects: list[str] = []  # the modules whose import it is told about
+        self.error: Optional[Exception] = None
+        self.ended = False
+
+    @property
+    def status(self) -> str:
+        """The status of the patch: that of its changes taken together."""
+        if self.error is not None:
+            return FAILED
+        if self.ended:
+            return REVERTED
+        statuses = {state.status for state in self.states}
+        if PENDING in statuses:
+            return PENDING
+        return SKIPPED if statuses == {SKIPPED} else APPLIED
+
+    @property
+    def modules(self) -> list[str]:
+        """The modules its changes wait for, in order."""
+        return list(dict.fromkeys(state.target.module for state in self.states))
+
+    def __repr__(self) -> str:
+        return f"<Application {self.patch.name} {self.status}>"

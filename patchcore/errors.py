@@ -1,0 +1,120 @@
+"""What can go wrong, as exceptions.
+
+PatchcoreError
+├── DeclarationError      a patch or a change is declared wrongly
+│   └── TargetError       a target cannot be parsed
+├── TargetNotFound        a target does not exist in the library that is installed
+├── UnknownName           a name in enable / disable / plugins matches nothing
+├── PlanError             the patches cannot be put in an order (a cycle)
+├── ConflictError         two patches write one slot and neither gives way
+├── PluginError           a plugin failed to load, to register or in a hook
+├── SettingsError         a setting cannot be read or has no meaning
+└── PatchError            a patch failed and the policy is to raise
+
+Every message says what, where and who, what was expected and what was found, and the line that fixes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = [
+    "ConflictError",
+    "DeclarationError",
+    "PatchError",
+    "PatchcoreError",
+    "PlanError",
+    "PluginError",
+    "SettingsError",
+    "TargetError",
+    "TargetNotFound",
+    "UnknownName",
+    "conflict_message",
+    "describe_error",
+    "did_you_mean",
+]
+
+
+class PatchcoreError(Exception):
+    """Base of every error patchcore raises on purpose."""
+
+
+class DeclarationError(PatchcoreError, ValueError):
+    """A patch, a change or a requirement is declared wrongly."""
+
+
+class TargetError(DeclarationError):
+    """A target is malformed."""
+
+
+class TargetNotFound(PatchcoreError, LookupError):
+    """A target names something that does not exist."""
+
+
+class UnknownName(PatchcoreError, LookupError):
+    """A name given to enable, disable or allow matches no patch, legacy name, plugin or target."""
+
+
+class PlanError(PatchcoreError):
+    """No order satisfies the declared ``after`` / ``before``."""
+
+
+class ConflictError(PatchcoreError):
+    """Two patches write the same slot and neither is declared to stack on the other."""
+
+
+class PluginError(PatchcoreError):
+    """A plugin failed to load, to register or inside a hook."""
+
+
+class SettingsError(PatchcoreError, ValueError):
+    """A setting cannot be read or has an impossible value."""
+
+
+class PatchError(PatchcoreError):
+    """A patch failed where the policy is to raise; everything applied in the same call was undone.
+
+    ``report`` is the :class:`patchcore.Report` of the moment of failure, ``None`` when there is none.
+    """
+
+    report: Any = None
+
+
+def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "; did you mean ") -> str:
+    """Return ``"; did you mean 'x'?"`` for the known name nearest to ``name``, or ``""`` when none is near.
+
+    Case and the parts before the last dot are forgiven, so that ``Deform_Conv`` finds ``mmcv.deform_conv``.
+    """
+    import difflib  # only on the way to an error
+
+    candidates = {k.lower(): k for k in known}
+    tails = {k.rpartition(".")[2]: v for k, v in candidates.items()}
+    for pool in (candidates, tails):
+        match = difflib.get_close_matches(name.lower(), list(pool), n=1, cutoff=0.6)
+        if match:
+            return f"{prefix}{pool[match[0]]!r}?"
+    return ""
+
+
+def conflict_message(slot: str, first: Any, second: Any) -> str:
+    """Return the message for two patches that write one slot.
+
+    Args:
+        slot: the place, as text.
+        first: anything with a ``patch`` and its ``provenance``: the one that is applied.
+        second: likewise, the one that is not.
+    """
+    return (
+        f"{slot} is patched by both {first.patch.name} ({first.provenance}) and {second.patch.name} ({second.provenance}); "
+        f"to stack the second on the first declare after=[{first.patch.name!r}] in {second.patch.name}, to exclude one declare "
+        f"conflicts=[{first.patch.name!r}] in it or run with --disable {second.patch.name}"
+    )
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error as one line; with its type, unless it is one of ours, whose messages say it all."""
+    text = " ".join(str(error).split())
+    if isinstance(error, PatchcoreError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,57 @@
+"""The hooks a plugin may implement, with ``@patchcore.hookimpl``. Any argument may be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Optional
+
+import pluggy
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from patchcore.changes import Skip
+    from patchcore.patch import Patch
+    from patchcore.patcher import Context
+    from patchcore.report import PatchRecord
+    from patchcore.settings import Settings
+
+__all__ = ["hookimpl", "hookspec"]
+
+hookspec = pluggy.HookspecMarker("patchcore")
+hookimpl = pluggy.HookimplMarker("patchcore")
+
+
+@hookspec
+def register_patches(settings: Settings) -> Iterable[Patch]:  # type: ignore[empty-body]
+    """Return the patches this plugin contributes; called each time patches are collected. Import nothing heavy."""
+
+
+@hookspec(firstresult=True)
+def before_apply(patch: Patch, context: Context) -> Optional[Skip]:
+    """Called before each patch is applied; return ``Skip("reason")`` to veto it."""
+
+
+@hookspec
+def after_apply(patch: Patch, outcome: PatchRecord) -> None:
+    """Called when a patch has got its status; again when a pending one is completed by an import."""
+
+
+@hookspec(firstresult=True)
+def on_failure(patch: Patch, error: Exception, context: Context) -> Optional[str]:
+    """Called when a patch failed and was undone; return ``"raise"``, ``"warn"`` or ``"ignore"`` to decide the policy."""
+
+
+@hookspec
+def register_commands(subparsers: Any) -> None:
+    """Add sub-commands to ``patchcore``: ``subparsers.add_parser(...)`` with ``set_defaults(command=function)``."""
+
+
+@hookspec
+def register_run_options(parser: ArgumentParser) -> None:
+    """Add options to ``patchcore run``."""
+
+
+@hookspec
+def configure_run(options: Namespace, settings: Settings) -> None:
+    """Act on the options of ``patchcore run``, in every process, before patches are applied."""

@@ -1,0 +1,165 @@
+"""Know when a module has been imported, right after its body ran and before its importer goes on.
+
+One finder, first on ``sys.meta_path`` while somebody watches, lets the other finders find a watched module and takes the
+place of its loader for the time of ``exec_module`` only; the module never sees it. Nothing is imported that the program
+would not import, and modules that nobody watches cost one set lookup.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Callable, Optional
+
+from patchcore.modules import executed_module, is_initializing, is_lazy, namespace
+
+__all__ = ["ImportWatch", "Imported"]
+
+#: Called with the module's name, the module, and the modules that may hold its objects by value already.
+Imported = Callable[[str, ModuleType, Mapping[str, ModuleType]], None]
+
+
+class ImportWatch:
+    """A meta path finder that calls back when watched modules have been executed.
+
+    Args:
+        callback: called in the importing thread, inside the import; what it raises fails that import.
+    """
+
+    def __init__(self, callback: Imported) -> None:
+        self._callback = callback
+        self._watched: dict[str, int] = {}
+        self._roots: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._asking = threading.local()
+
+    def watch(self, name: str) -> None:
+        """Call back each time module ``name`` is executed, until :meth:`unwatch` was called as often."""
+        self._count(self._watched, name, 1)
+
+    def unwatch(self, name: str) -> None:
+        """Undo one :meth:`watch`; the finder leaves ``sys.meta_path`` with the last one."""
+        self._count(self._watched, name, -1)
+
+    @contextlib.contextmanager
+    def watching_root(self, root: str) -> Iterator[None]:
+        """Call back for every module of the top-level package ``root`` executed inside the block."""
+        self._count(self._roots, root, 1)
+        try:
+            yield
+        finally:
+            self._count(self._roots, root, -1)
+
+    def watch_running(self, name: str) -> None:
+        """Call back when the import of ``name`` that is under way, or was put off, comes to its end.
+
+        For a module that was found before anybody watched it: another thread imports it, its own body applies patches, or
+        ``importlib.util.LazyLoader`` has yet to execute it.
+        """
+        module = sys.modules.get(name)
+        spec = (namespace(module) or {}).get("__spec__")
+        if is_lazy(module) and spec is not None and not isinstance(spec.loader, _WatchingLoader):
+            spec.loader = _WatchingLoader(spec.loader, self)
+        elif isinstance(spec, ModuleSpec) and type(spec) is ModuleSpec:
+            spec._patchcore_watch = self  # type: ignore[attr-defined]
+            spec.__class__ = _RunningSpec
+            if not is_initializing(module):  # it ended meanwhile, in another thread
+                spec.__class__ = ModuleSpec
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
+        """Find a watched module with the finders that follow, and slip the watching loader in front of its own."""
+        if name not in self._watched and (not self._roots or name.partition(".")[0] not in self._roots):
+            return None
+        asking = self._asking.__dict__.setdefault("names", set())
+        if name in asking:  # a following finder asks importlib for the same module
+            return None
+        asking.add(name)
+        try:
+            spec = self._ask_others(name, path, target)
+        finally:
+            asking.discard(name)
+        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _WatchingLoader(spec.loader, self)  # type: ignore[assignment]
+        return spec
+
+    def executed(self, name: str, module: ModuleType, before: Optional[set[str]] = None) -> None:
+        """Tell the callback that ``module`` was executed; ``before`` is what ``sys.modules`` held when that began."""
+        loaded = dict(sys.modules)
+        if before is not None:
+            # an object made by this module can only have gone to modules that ran meanwhile
+            loaded = {key: m for key, m in loaded.items() if key == name or key not in before or is_initializing(m)}
+        self._callback(name, sys.modules.get(name, module), loaded)
+
+    def _ask_others(self, name: str, path: Any, target: Any) -> Optional[ModuleSpec]:
+        for finder in list(sys.meta_path):
+            if finder is self:
+                continue
+            find_spec = getattr(finder, "find_spec", None)
+            spec = find_spec(name, path, target) if find_spec is not None else None
+            if spec is not None:
+                return spec  # type: ignore[no-any-return]
+        return None
+
+    def _count(self, counts: dict[str, int], key: str, step: int) -> None:
+        with self._lock:
+            counts[key] = counts.get(key, 0) + step
+            if not counts[key]:
+                del counts[key]
+            wanted = bool(self._watched or self._roots)
+            if wanted and self not in sys.meta_path:
+                sys.meta_path.insert(0, self)
+            elif not wanted and self in sys.meta_path:
+                sys.meta_path.remove(self)
+
+
+class _WatchingLoader:
+    """Stands in for a module's loader until the module is executed; everything else goes to the real one."""
+
+    def __init__(self, loader: Any, watch: ImportWatch) -> None:
+        self._loader = loader
+        self._watch = watch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
+        create = getattr(self._loader, "create_module", None)
+        return create(spec) if create is not None else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        space = namespace(module) or {}
+        spec = space.get("__spec__")
+        if spec is not None and spec.loader is self:
+            spec.loader = self._loader
+        if space.get("__loader__") is self:
+            space["__loader__"] = self._loader  # type: ignore[index]
+        name = spec.name if spec is not None else module.__name__
+        before = set(sys.modules)
+        self._loader.exec_module(module)
+        if isinstance(self._loader, importlib.util.LazyLoader) and spec is not None:
+            # LazyLoader put the execution off and left the real loader in the spec: stand in for that one too
+            spec.loader = _WatchingLoader(spec.loader, self._watch)
+        else:
+            self._watch.executed(name, module, before)
+
+
+class _RunningSpec(ModuleSpec):
+    """The spec of a module whose import was under way when it was first watched.
+
+    importlib sets ``spec._initializing = False`` when the body has run (``importlib._bootstrap._load_unlocked``, CPython 3.4
+    to 3.14), before it releases the module's lock: the one moment at which such an import can still be joined.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "_initializing" and not value:
+            watch = self.__dict__.pop("_patchcore_watch")
+            self.__class__ = ModuleSpec
+            module = executed_module(self.name)
+            if module is not None:
+                watch.executed(self.name, module)

@@ -1,0 +1,36 @@
+"""Who contributes a patch: plugin, distribution, version, file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+__all__ = ["LOCAL", "Provenance"]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a plugin comes from.
+
+    Args:
+        plugin: name of the entry point, or of the local module.
+        distribution: name of the distribution that declares it, ``None`` for local code.
+        version: version of that distribution.
+        value: what the entry point refers to, ``package.module[:object]``.
+        file: source file of the plugin, once it is loaded.
+    """
+
+    plugin: str
+    distribution: Optional[str] = None
+    version: Optional[str] = None
+    value: Optional[str] = None
+    file: Optional[str] = None
+
+    def __str__(self) -> str:
+        if self.distribution is None:
+            return f"plugin {self.plugin}" if self.plugin != LOCAL.plugin else "local code"
+        return f"plugin {self.plugin}, {self.distribution} {self.version or '(unknown version)'}"
+
+
+#: Patches handed to a Patcher directly.
+LOCAL = Provenance("local")

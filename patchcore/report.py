@@ -1,0 +1,172 @@
+"""What happened, as records; text and JSON are two views of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Optional
+
+__all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Report"]
+
+#: Version of the JSON view; raised when a key changes its meaning or goes.
+SCHEMA_VERSION = 1
+
+APPLIED = "applied"
+PENDING = "pending"
+SKIPPED = "skipped"
+FAILED = "failed"
+REVERTED = "reverted"
+
+
+@dataclass(frozen=True)
+class ChangeRecord:
+    """What became of one change.
+
+    Args:
+        kind: ``replace``, ``wrap``, ``register``, ``call``.
+        target: as declared, with its module.
+        status: ``applied``, ``pending``, ``skipped``, ``failed`` or ``reverted``.
+        reason: why it is not applied, or a remark on how it is.
+        slots: the places that were written, ``module:path``.
+        rebound: by-value references that were bound to the replacement.
+        kept: by-value references left alone because the replacement itself reads them.
+        unreachable: places that still hold the original and cannot be rebound: closures, default arguments, containers.
+    """
+
+    kind: str
+    target: str
+    status: str
+    reason: str = ""
+    slots: tuple[str, ...] = ()
+    rebound: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    unreachable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PatchRecord:
+    """What became of one patch.
+
+    Args:
+        name: of the patch.
+        status: ``applied``, ``pending``, ``skipped``, ``failed`` or ``reverted``.
+        reason: why it is not applied.
+        plugin, distribution, version: who contributes it; ``distribution`` is ``None`` for local code.
+        changes: one record per change, in order.
+    """
+
+    name: str
+    status: str
+    reason: str
+    plugin: str
+    distribution: Optional[str]
+    version: Optional[str]
+    changes: tuple[ChangeRecord, ...] = ()
+
+    @property
+    def origin(self) -> str:
+        """Plugin, distribution and version in one phrase."""
+        return f"{self.distribution} {self.version or ''}".strip() if self.distribution else self.plugin
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A plugin that failed to load, to register or inside a hook.
+
+    Args:
+        plugin, distribution, version: whose failure it is.
+        where: what was being done, ``load``, ``register_patches``, ...
+        message: one line.
+        traceback: the full text, for logs.
+    """
+
+    plugin: str
+    where: str
+    message: str
+    distribution: Optional[str] = None
+    version: Optional[str] = None
+    traceback: str = ""
+
+    def __str__(self) -> str:
+        who = f"plugin {self.plugin}" + (
+            f" ({self.distribution} {self.version or ''})".replace(" )", ")") if self.distribution else ""
+        )
+        return f"{who}: {self.where} failed: {self.message}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of an apply or a revert.
+
+    Args:
+        patches: one record per patch, in the order of the plan.
+        problems: plugins that failed.
+        notes: things to know that belong to no single change, such as values that somebody else put on top of a patch.
+        environment: facts about this process: interpreter, process id, rank.
+    """
+
+    patches: tuple[PatchRecord, ...]
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> PatchRecord:
+        """Return the record of patch ``name``; raise ``KeyError`` naming what there is."""
+        for record in self.patches:
+            if record.name == name:
+                return record
+        raise KeyError(f"no patch {name!r} in this report; it has {', '.join(r.name for r in self.patches) or 'none'}")
+
+    def with_status(self, status: str) -> tuple[PatchRecord, ...]:
+        """Return the records whose status is ``status``."""
+        return tuple(record for record in self.patches if record.status == status)
+
+    @property
+    def ok(self) -> bool:
+        """True when no patch and no plugin failed."""
+        return not self.problems and not self.with_status(FAILED)
+
+    def summary(self) -> str:
+        """Return one line: how many patches have which status."""
+        counts = [(status, len(self.with_status(status))) for status in (APPLIED, PENDING, SKIPPED, FAILED, REVERTED)]
+        text = ", ".join(f"{count} {status}" for status, count in counts if count) or "no patches"
+        return f"{text}; {len(self.problems)} plugin problems" if self.problems else text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON view as plain dictionaries and lists, with ``schema_version``."""
+        view = asdict(self)
+        view["environment"] = dict(self.environment)
+        return {"schema_version": SCHEMA_VERSION, "summary": self.summary(), **view}
+
+    def to_json(self) -> str:
+        """Return the JSON view as text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __str__(self) -> str:
+        lines = [f"patchcore: {self.summary()}"]
+        for patch in self.patches:
+            lines.append(
+                f"  {patch.status:<8} {patch.name} [{patch.origin}]{': ' + patch.reason if patch.reason else ''}"
+            )
+            for change in patch.changes:
+                lines += _change_lines(change)
+        lines += (f"  problem: {problem}" for problem in self.problems)
+        lines += (f"  note: {note}" for note in self.notes)
+        return "\n".join(lines)
+
+
+def _change_lines(change: ChangeRecord) -> list[str]:
+    lines = [
+        f"           {change.kind} {change.target}: {change.status}{' (' + change.reason + ')' if change.reason else ''}"
+    ]
+    others = [slot for slot in change.slots if slot != change.target]
+    for label, places in (
+        ("wrote", others),
+        ("rebound", change.rebound),
+        ("kept", change.kept),
+        ("unreachable", change.unreachable),
+    ):
+        if places:
+            lines.append(f"             {label} {', '.join(places)}")
+    return lines

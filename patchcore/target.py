@@ -1,0 +1,345 @@
+"""Targets and slots: what a change edits, and the exact place where it lives.
+
+A :class:`Target` is text, ``package.module:Class.attribute``; a :class:`Slot` is a place in this process, an owner and a
+key, that can be read, written and put back. Slots are read as :func:`inspect.getattr_static` reads: a ``staticmethod``
+comes back as the ``staticmethod`` object, an inherited attribute is *absent* in the subclass, and neither ``__getattr__``
+nor a descriptor runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, MutableMapping
+from types import MemberDescriptorType, ModuleType
+from typing import Any, Callable, NamedTuple, Union
+
+from patchcore.errors import TargetError, TargetNotFound, did_you_mean
+from patchcore.modules import find_module, namespace
+
+__all__ = ["ABSENT", "Item", "Slot", "Target", "find_slot"]
+
+
+class _Absent:
+    """The raw value of a slot that holds nothing of its own."""
+
+    def __repr__(self) -> str:
+        return "<absent>"
+
+    def __reduce__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Any = _Absent()
+
+
+class Item(NamedTuple):
+    """One ``[key]`` step of a target's path: an item of a mapping."""
+
+    key: Union[str, int]
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+Step = Union[str, Item]
+
+_STEP = re.compile(
+    r"""\.?(?P<name>[^\W\d]\w*) | \[ (?: (?P<quote>["'])(?P<text>.*?)(?P=quote) | (?P<int>\d+) ) \]""", re.X
+)
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+class Target(NamedTuple):
+    """What a change edits, as written: ``package.module:Class.attribute``, an entry-point object reference.
+
+    Items of mappings are written ``package.module:TABLE["key"]``. The all-dots form ``package.module.Class.attribute``
+    parses to a target without module; :meth:`pin` finds the module without importing it.
+
+    Args:
+        module: dotted name of the module, ``""`` for the all-dots form.
+        path: attribute names and :class:`Item` keys from the module to the slot, at least one (two for all-dots).
+    """
+
+    module: str
+    path: tuple[Step, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Parse ``text``; raise :class:`TargetError` saying which part is malformed."""
+        if not isinstance(text, str):
+            raise TargetError(
+                f"a target is text like 'package.module:Class.attribute', got {type(text).__name__}: {text!r}"
+            )
+        module, colon, path = text.partition(":")
+        if not colon:
+            module, path = "", text
+        if colon and not _MODULE.fullmatch(module):
+            raise TargetError(
+                f"target {text!r}: {module!r} is not a dotted module name; write 'package.module:attribute'"
+            )
+        steps = _parse_path(path, text)
+        if not colon and (len(steps) < 2 or not isinstance(steps[0], str)):
+            raise TargetError(f"target {text!r} names a module, not something in it; write '{text}:attribute'")
+        return cls(module, steps)
+
+    @property
+    def root(self) -> str:
+        """The top-level package the target lives in."""
+        return (self.module or str(self.path[0])).partition(".")[0]
+
+    def pin(self, is_module: Callable[[str], bool] = find_module) -> Target:
+        """Return the target with its module: for the all-dots form the longest prefix that ``is_module`` accepts.
+
+        Nothing is imported. When not even the top-level package can be found, it is taken to be the module.
+        """
+        if self.module:
+            return self
+        names: list[str] = []
+        for step in self.path[:-1]:
+            if not isinstance(step, str) or not is_module(".".join([*names, step])):
+                break
+            names.append(step)
+        depth = max(len(names), 1)
+        return Target(".".join(str(step) for step in self.path[:depth]), self.path[depth:])
+
+    def covers(self, other: Target) -> bool:
+        """Tell whether ``other`` lies inside this target, as ``m:Class.method`` lies inside ``m:Class``."""
+        return self.module == other.module and self.path == other.path[: len(self.path)]
+
+    def __str__(self) -> str:
+        text = "".join(str(step) if isinstance(step, Item) else f".{step}" for step in self.path).lstrip(".")
+        return f"{self.module}:{text}" if self.module else text
+
+
+def _parse_path(path: str, text: str) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    position = 0
+    while position < len(path):
+        match = _STEP.match(path, position)
+        named = match is not None and match["name"] is not None
+        # a name needs a dot before it everywhere but at the start, and must not have one there
+        if match is None or (named and (path[position] == ".") != bool(steps)):
+            raise TargetError(
+                f"target {text!r}: cannot read {path[position:]!r}; write 'package.module:Class.attribute' or 'package.module:TABLE[\"key\"]'"
+            )
+        if named:
+            steps.append(match["name"])
+        else:
+            steps.append(Item(int(match["int"]) if match["int"] is not None else match["text"]))
+        position = match.end()
+    if not steps or not isinstance(steps[0], str):
+        raise TargetError(f"target {text!r} names nothing after the module; write 'package.module:attribute'")
+    return tuple(steps)
+
+
+class Slot:
+    """A place that holds a raw value: ``key`` in the namespace of ``owner``.
+
+    Subclasses say how a kind of owner is read and written. ``name`` is how the slot is shown, ``package.module:path``.
+    """
+
+    __slots__ = ("key", "name", "owner")
+    space = "attribute"
+
+    def __init__(self, owner: Any, key: Any, name: str) -> None:
+        self.owner = owner
+        self.key = key
+        self.name = name
+
+    @property
+    def identity(self) -> tuple[int, str, Any]:
+        """Equal for two slots exactly when they are the same place; valid while the owner lives."""
+        return (id(self.owner), self.space, self.key)
+
+    def read(self) -> Any:
+        """Return the raw value the owner itself holds, or ``ABSENT``."""
+        raise NotImplementedError
+
+    def inherited(self) -> Any:
+        """Return the raw value a lookup would find beyond the owner itself, or ``ABSENT``."""
+        return ABSENT
+
+    def lookup(self) -> Any:
+        """Return the raw value a lookup finds: the owner's own or the inherited one, or ``ABSENT``."""
+        own = self.read()
+        return self.inherited() if own is ABSENT else own
+
+    def write(self, raw: Any) -> None:
+        """Put ``raw`` in the slot; ``ABSENT`` removes what the owner itself holds."""
+        raise NotImplementedError
+
+    def names(self) -> Iterable[str]:
+        """Return the keys next to this one; for messages."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class NamespaceSlot(Slot):
+    """An entry of the ``__dict__`` of a module or an instance."""
+
+    __slots__ = ()
+
+    def _namespace(self) -> MutableMapping[str, Any]:
+        found = namespace(self.owner)
+        assert found is not None
+        return found
+
+    def read(self) -> Any:
+        return self._namespace().get(self.key, ABSENT)
+
+    def inherited(self) -> Any:
+        return _mro_lookup(type(self.owner), self.key)
+
+    def write(self, raw: Any) -> None:
+        if raw is ABSENT:
+            self._namespace().pop(self.key, None)
+        else:
+            self._namespace()[self.key] = raw
+
+    def names(self) -> Iterable[str]:
+        # a PEP 562 module lists in __all__ what it has not loaded yet
+        found = self._namespace()
+        return [*found, *(n for n in found.get("__all__", ()) if isinstance(n, str))]
+
+
+class ClassSlot(Slot):
+    """An attribute of a class, written past any ``__setattr__`` of its metaclass."""
+
+    __slots__ = ()
+
+    def read(self) -> Any:
+        return type.__getattribute__(self.owner, "__dict__").get(self.key, ABSENT)
+
+    def inherited(self) -> Any:
+        found = _mro_lookup(self.owner, self.key, skip_first=True)
+        return _mro_lookup(type(self.owner), self.key) if found is ABSENT else found
+
+    def write(self, raw: Any) -> None:
+        if raw is ABSENT:
+            if self.read() is not ABSENT:
+                type.__delattr__(self.owner, self.key)
+        else:
+            type.__setattr__(self.owner, self.key, raw)
+
+    def names(self) -> Iterable[str]:
+        return [name for klass in _mro(self.owner) for name in type.__getattribute__(klass, "__dict__")]
+
+
+class MemberSlot(Slot):
+    """An attribute of an instance that its class keeps in ``__slots__``."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, owner: Any, key: str, name: str, descriptor: MemberDescriptorType) -> None:
+        super().__init__(owner, key, name)
+        self.descriptor = descriptor
+
+    def read(self) -> Any:
+        try:
+            return self.descriptor.__get__(self.owner, type(self.owner))
+        except AttributeError:
+            return ABSENT
+
+    def write(self, raw: Any) -> None:
+        if raw is not ABSENT:
+            self.descriptor.__set__(self.owner, raw)
+        elif self.read() is not ABSENT:
+            self.descriptor.__delete__(self.owner)
+
+
+class ItemSlot(Slot):
+    """An item of a mutable mapping."""
+
+    __slots__ = ()
+    space = "item"
+
+    def read(self) -> Any:
+        return self.owner[self.key] if self.key in self.owner else ABSENT
+
+    def write(self, raw: Any) -> None:
+        if raw is not ABSENT:
+            self.owner[self.key] = raw
+        elif self.key in self.owner:
+            del self.owner[self.key]
+
+    def names(self) -> Iterable[str]:
+        return [key for key in self.owner if isinstance(key, str)]
+
+
+def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Slot:
+    """Return the slot of ``target`` in ``module``, its executed module object.
+
+    Args:
+        target: a target with a module (see :meth:`Target.pin`).
+        module: the object ``sys.modules`` holds under ``target.module``.
+        may_be_absent: accept a last step that does not exist yet.
+
+    Raises:
+        TargetNotFound: a step does not exist; the message has the nearest name that does.
+        TargetError: a step exists but cannot be a slot: a data descriptor decides what it holds, or it is not an owner.
+    """
+    owner = module
+    for depth, step in enumerate(target.path):
+        where = str(Target(target.module, target.path[:depth])) if depth else target.module
+        slot = slot_of(
+            owner, step, f"{where}{step}" if isinstance(step, Item) else f"{where}{'.' if depth else ':'}{step}"
+        )
+        last = depth + 1 == len(target.path)
+        if last and (may_be_absent or _is_promised(slot)):
+            return slot
+        raw = slot.lookup()
+        if raw is ABSENT:
+            raise TargetNotFound(
+                f"{where} has no {step!s} (target {target}){did_you_mean(str(getattr(step, 'key', step)), slot.names())}"
+            )
+        if last:
+            return slot
+        owner = raw
+    raise AssertionError("a target has at least one step")
+
+
+def slot_of(owner: Any, step: Step, name: str) -> Slot:
+    """Return the slot ``step`` of ``owner``, existing or not; raise :class:`TargetError` when there cannot be one."""
+    if isinstance(step, Item):
+        if not isinstance(owner, MutableMapping):
+            raise TargetError(f"{name}: expected a mutable mapping before {step}, found {type(owner).__name__}")
+        return ItemSlot(owner, step.key, name)
+    if isinstance(owner, type):
+        _refuse_data_descriptor(_mro_lookup(type(owner), step), type(owner), step, name)
+        return ClassSlot(owner, step, name)
+    descriptor = _mro_lookup(type(owner), step)
+    if isinstance(descriptor, MemberDescriptorType):
+        return MemberSlot(owner, step, name, descriptor)
+    _refuse_data_descriptor(descriptor, type(owner), step, name)
+    if namespace(owner) is None:
+        raise TargetError(f"{name}: a {type(owner).__name__} object has no attributes of its own to replace")
+    return NamespaceSlot(owner, step, name)
+
+
+def _refuse_data_descriptor(descriptor: Any, klass: type, step: str, name: str) -> None:
+    if descriptor is not ABSENT and hasattr(type(descriptor), "__set__") and step != "__doc__":
+        raise TargetError(
+            f"{name} is computed by {type(descriptor).__name__} {klass.__qualname__}.{step} of its class, which any value put in "
+            f"the object would lose against; target '{klass.__module__}:{klass.__qualname__}.{step}' instead"
+        )
+
+
+def _is_promised(slot: Slot) -> bool:
+    """A module with ``__getattr__`` lists the name in ``__all__``: it exists, but is not loaded yet."""
+    if not isinstance(slot.owner, ModuleType):
+        return False
+    found = namespace(slot.owner) or {}
+    return "__getattr__" in found and slot.key in found.get("__all__", ())
+
+
+_mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__  # past any metaclass
+
+
+def _mro_lookup(klass: type, key: str, *, skip_first: bool = False) -> Any:
+    for base in _mro(klass)[1 if skip_first else 0 :]:
+        found = type.__getattribute__(base, "__dict__").get(key, ABSENT)
+        if found is not ABSENT:
+            return found
+    return ABSENT
