@@ -1,0 +1,1 @@
+"""One module per kernel, named as in the real package."""

@@ -1,0 +1,231 @@
+"""``npu_emulator.install()``: what it makes importable, what it leaves alone, and that it is undone exactly.
+
+No test here needs torch: where a test claims that nothing heavy is imported, a torch that raises on import is on the
+path of a fresh interpreter.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import npu_emulator
+import pytest
+
+PACKAGE_ROOT = Path(npu_emulator.__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Every test here ends with the import system as it found it."""
+    meta_path = list(sys.meta_path)
+    modules = _emulated_modules()
+    yield
+    assert sys.meta_path == meta_path
+    assert _emulated_modules() == modules
+
+
+def _emulated_modules() -> dict[str, ModuleType]:
+    return {name: module for name, module in sys.modules.items() if name.split(".")[0] == "mx_driving"}
+
+
+def _run_in_fresh_interpreter(code: str, extra_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(extra_path), str(PACKAGE_ROOT)])}
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], check=True, env=environment, cwd=extra_path, timeout=60
+    )
+
+
+def test_importing_the_package_activates_nothing() -> None:
+    assert importlib.util.find_spec("mx_driving") is None
+    with pytest.raises(ModuleNotFoundError, match="mx_driving"):
+        importlib.import_module("mx_driving")
+
+
+def test_install_and_every_find_spec_answer_without_importing_torch(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise RuntimeError('torch was imported')")
+    _run_in_fresh_interpreter(
+        """
+        import importlib.util, sys
+        import npu_emulator
+
+        npu_emulator.install()
+        assert "mx_driving" not in sys.modules
+        assert importlib.util.find_spec("mx_driving") is not None
+        assert "mx_driving" not in sys.modules
+        for kernel in ("deform_conv2d", "modulated_deform_conv2d", "multi_scale_deformable_attn", "npu_add_relu"):
+            assert importlib.util.find_spec(f"mx_driving.ops.{kernel}") is not None, kernel
+        import mx_driving
+        assert mx_driving.__emulated__ is True
+        assert "deform_conv2d" in dir(mx_driving)
+        assert not mx_driving.calls
+        try:
+            mx_driving.deform_conv2d
+        except RuntimeError as error:
+            assert str(error) == "torch was imported"
+        else:
+            raise AssertionError("the first use of a kernel imports torch")
+        """,
+        tmp_path,
+    )
+
+
+def test_names_resolve_to_the_stand_ins() -> None:
+    with npu_emulator.install():
+        assert importlib.import_module("mx_driving") is npu_emulator.mx_driving
+        assert importlib.import_module("mx_driving.ops") is importlib.import_module("npu_emulator.mx_driving.ops")
+        assert importlib.util.find_spec("mx_driving") is not None  # also once it is imported
+
+
+def test_spec_says_where_the_stand_in_is() -> None:
+    with npu_emulator.install():
+        spec = importlib.util.find_spec("mx_driving")
+    assert spec is not None
+    assert spec.name == "mx_driving"
+    assert spec.origin == npu_emulator.mx_driving.__file__
+    assert spec.submodule_search_locations is not None  # a package
+
+
+def test_what_has_no_stand_in_is_not_found() -> None:
+    with npu_emulator.install():
+        assert importlib.util.find_spec("mx_driving.patcher") is None
+        assert importlib.util.find_spec("mx_driving_extras") is None
+        with pytest.raises(ModuleNotFoundError, match=r"mx_driving\.patcher"):
+            importlib.import_module("mx_driving.patcher")
+        with pytest.raises(AttributeError, match=r"mx_driving\.bev_pool has no stand-in.*deform_conv2d"):
+            importlib.import_module("mx_driving").bev_pool
+
+
+def test_leaving_the_block_restores_also_after_an_error() -> None:
+    installation = npu_emulator.install()
+    importlib.import_module("mx_driving.ops")
+    with pytest.raises(KeyError, match="from the block"), installation:
+        raise KeyError("from the block")
+    assert "mx_driving" not in sys.modules
+    assert importlib.util.find_spec("mx_driving") is None
+
+
+def test_installing_again_gives_the_same_module() -> None:
+    with npu_emulator.install():
+        first = importlib.import_module("mx_driving")
+    with npu_emulator.install():
+        assert importlib.import_module("mx_driving") is first
+
+
+@pytest.mark.parametrize("inner_first", [True, False], ids=["nested", "overlapping"])
+def test_stand_ins_stay_until_the_last_installation_is_undone(inner_first: bool) -> None:
+    before = list(sys.meta_path)
+    outer = npu_emulator.install()
+    inner = npu_emulator.install()
+    assert len(sys.meta_path) == len(before) + 1
+    first, last = (inner, outer) if inner_first else (outer, inner)
+    first.uninstall()
+    first.uninstall()  # gives up one installation, however often it is called
+    assert importlib.util.find_spec("mx_driving") is not None
+    last.uninstall()
+    assert importlib.util.find_spec("mx_driving") is None
+
+
+def test_refuses_to_hide_an_importable_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = tmp_path / "mx_driving" / "__init__.py"
+    library.parent.mkdir()
+    library.write_text("raise RuntimeError('it must not be imported to be found')")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = list(sys.meta_path)
+    with pytest.raises(npu_emulator.RealLibraryError) as caught:
+        npu_emulator.install()
+    assert str(library) in str(caught.value)
+    assert "pip uninstall mx-driving" in str(caught.value)
+    assert sys.meta_path == before
+
+
+@pytest.mark.parametrize("has_spec", [True, False])
+def test_refuses_to_hide_an_imported_library(has_spec: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = ModuleType("mx_driving")
+    if has_spec:
+        library.__spec__ = importlib.util.spec_from_loader("mx_driving", loader=None, origin="somewhere else")
+    monkeypatch.setitem(sys.modules, "mx_driving", library)
+    with pytest.raises(npu_emulator.RealLibraryError, match="somewhere else" if has_spec else "sys.modules"):
+        npu_emulator.install()
+    assert sys.modules["mx_driving"] is library
+    monkeypatch.delitem(sys.modules, "mx_driving")
+    with npu_emulator.install():  # the refusal left no trace
+        assert importlib.import_module("mx_driving").__emulated__ is True
+
+
+def test_an_import_blocked_on_purpose_is_blocked_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mx_driving", None)
+    with npu_emulator.install():
+        assert importlib.import_module("mx_driving") is npu_emulator.mx_driving
+    assert sys.modules["mx_driving"] is None
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("mx_driving")
+    monkeypatch.undo()
+
+
+def test_uninstall_leaves_what_others_added() -> None:
+    class OtherFinder:
+        @staticmethod
+        def find_spec(fullname: str, path: object = None, target: object = None) -> None:
+            return None
+
+    others = {"mx_driving.patcher": ModuleType("mx_driving.patcher"), "mx_driving.ops": ModuleType("mx_driving.ops")}
+    before = list(sys.meta_path)
+    with npu_emulator.install():
+        sys.meta_path.insert(0, OtherFinder)
+        importlib.import_module("mx_driving.ops")
+        sys.modules.update(others)
+    assert sys.meta_path == [OtherFinder, *before]
+    assert _emulated_modules() == others
+    sys.meta_path.remove(OtherFinder)
+    for name in others:
+        del sys.modules[name]
+
+
+def test_a_library_of_similar_name_stays_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    similar = ModuleType("mx_driving_extras")
+    monkeypatch.setitem(sys.modules, "mx_driving_extras", similar)
+    with npu_emulator.install():
+        assert sys.modules["mx_driving_extras"] is similar
+
+
+def test_threads_that_install_and_uninstall_leave_nothing() -> None:
+    errors: list[BaseException] = []
+    start = threading.Barrier(4)
+
+    def work() -> None:
+        try:
+            start.wait()
+            for _ in range(50):
+                with npu_emulator.install():
+                    assert importlib.util.find_spec("mx_driving") is not None
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_limits_can_be_lifted_and_come_back() -> None:
+    limits = npu_emulator.limits
+    with limits.lifted():
+        with limits.lifted():
+            limits.require(False, "some_kernel", "a multiple of 64", 63)
+        limits.require(False, "some_kernel", "a multiple of 64", 63)
+    with pytest.raises(
+        limits.LimitError, match=r"mx_driving\.some_kernel: the device takes a multiple of 64, found 63"
+    ):
+        limits.require(False, "some_kernel", "a multiple of 64", 63)
+    limits.require(True, "some_kernel", "a multiple of 64", 64)
