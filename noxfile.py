@@ -1,0 +1,281 @@
+"""Every check of the project, each in a virtual environment of its own.
+
+python3 -m pip install nox
+python3 -m nox -s tests             # the suite with the real libraries; the first run compiles mmcv's operators
+python3 -m nox -s tests -- -k name  # what follows -- goes to pytest
+python3 -m nox --list
+
+Virtual environments are kept in .nox/ and reinstalled only when a file that decides their contents has changed. The
+compiled mmcv wheel is kept outside the checkout, see tools/mmcv_wheel.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import nox
+import nox.command
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
+
+import mmcv_wheel
+
+CORE_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+# The one Python on which constraints.txt has been tried.
+LIBRARIES_PYTHON = "3.11"
+LIBRARIES = "libraries"
+DEMO = "examples.mmdet_training"
+
+# nox loads this file and runs every session in the folder that holds it.
+ROOT = Path(".")
+REQUIREMENTS = Path("requirements")
+CONSTRAINTS = Path("constraints.txt")
+TORCH = REQUIREMENTS / "torch.txt"
+OPENMMLAB = REQUIREMENTS / "openmmlab-2.txt"
+OPENMMLAB_NODEPS = REQUIREMENTS / "openmmlab-2-nodeps.txt"
+OPENMMLAB_OPERATORS = REQUIREMENTS / "openmmlab-2-operators.txt"
+BUILD = REQUIREMENTS / "build.txt"
+TEST = REQUIREMENTS / "test.txt"
+PACKAGING = REQUIREMENTS / "packaging.txt"
+BENCH = REQUIREMENTS / "bench.txt"
+LINT = REQUIREMENTS / "lint.txt"
+TYPES = REQUIREMENTS / "types.txt"
+
+PYTEST_NO_TESTS = 5
+
+nox.needs_version = ">=2025.2.9"
+nox.options.sessions = ["tests"]
+nox.options.default_venv_backend = "virtualenv"
+nox.options.reuse_venv = "yes"
+# One of the core's interpreters that is not there is skipped; the libraries' interpreter is demanded below.
+nox.options.error_on_missing_interpreters = False
+
+
+def reveal_pyenv_interpreters() -> None:
+    """Put the interpreters that pyenv has installed on PATH.
+
+    pyenv's own commands (shims) fail for every version but the selected one, so a shim does not count as found.
+    """
+    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    for wanted in CORE_PYTHONS:
+        found = shutil.which(f"python{wanted}")
+        if found is not None and Path(found).parent.name != "shims":
+            continue
+        installed = [folder for folder in versions.glob(f"{wanted}.*") if (folder / "bin" / f"python{wanted}").exists()]
+        if installed:
+            newest = max(installed, key=lambda folder: [int(part) for part in re.findall(r"\d+", folder.name)])
+            # In front of the shims; no session runs the bare "python" of the outer PATH.
+            os.environ["PATH"] = os.pathsep.join([str(newest / "bin"), os.environ.get("PATH", os.defpath)])
+
+
+reveal_pyenv_interpreters()
+
+
+def has_interpreter(version: str) -> bool:
+    """Tell whether this Python (``"3.11"``) runs nox itself or is on PATH."""
+    return "{}.{}".format(*sys.version_info) == version or shutil.which(f"python{version}") is not None
+
+
+# --- installing, once -------------------------------------------------------------------------------------------------
+
+
+class Stamp:
+    """What an install was made from, noted in the virtual environment so that the next run can leave it alone.
+
+    Args:
+        session: the session whose virtual environment it is.
+        name: tells the installs of one environment apart.
+        inputs: files whose names and content decide the result.
+    """
+
+    def __init__(self, session: nox.Session, name: str, inputs: Sequence[Path]) -> None:
+        digest = hashlib.sha256()
+        for path in inputs:
+            digest.update(f"{path}\n".encode() + path.read_bytes())
+        self.digest = digest.hexdigest()
+        self.path = Path(session.virtualenv.location, f".installed-{name}")
+
+    def matches(self) -> bool:
+        """Tell whether the environment was made from exactly these inputs."""
+        return self.path.exists() and self.path.read_text() == self.digest
+
+    def write(self) -> None:
+        """Note that it was; only after everything has been installed."""
+        self.path.write_text(self.digest)
+
+
+def pip_install(session: nox.Session, *arguments: str | Path) -> bool:
+    """Run ``pip install``; return False when nox was told to install nothing (``--no-install``)."""
+    command = ("python", "-m", "pip", "install", "--progress-bar=off", "--disable-pip-version-check")
+    return session.run_install(*command, *map(str, arguments)) is not None
+
+
+def install_requirements(session: nox.Session, *files: Path) -> None:
+    """Install requirement files, the newest releases that they and this interpreter allow."""
+    stamp = Stamp(session, "requirements", files)
+    if not stamp.matches() and pip_install(session, *(f"--requirement={file}" for file in files)):
+        stamp.write()
+
+
+def install_distributions(session: nox.Session, *folders: Path, options: Sequence[str] = ()) -> None:
+    """Install distributions of this checkout in editable mode; requirements/build.txt must be installed.
+
+    Args:
+        session: the running session.
+        folders: each holds a pyproject.toml.
+        options: further options of ``pip install``.
+    """
+    # A distribution may take its version from its package's __init__.py.
+    inputs = [path for folder in folders for path in (folder / "pyproject.toml", *sorted(folder.glob("*/__init__.py")))]
+    stamp = Stamp(session, "distributions", inputs)
+    editable = (f"--editable={folder}" for folder in folders)
+    if not stamp.matches() and pip_install(session, "--no-build-isolation", *options, *editable):
+        stamp.write()
+
+
+def run_pytest(
+    session: nox.Session, *arguments: str, python: str = "python", env: dict[str, str] | None = None
+) -> None:
+    """Run pytest, with a JUnit file per session in ``$PATCHCORE_JUNIT_DIR`` where that is set.
+
+    Finding no tests passes, unless they were chosen by arguments after ``--``.
+    """
+    options = list(arguments)
+    junit = os.environ.get("PATCHCORE_JUNIT_DIR")
+    if junit:
+        options.append(f"--junit-xml={Path(junit, session.name)}.xml")
+    success = [0] if session.posargs else [0, PYTEST_NO_TESTS]
+    session.run(python, "-m", "pytest", *options, *session.posargs, env=env, external=True, success_codes=success)
+
+
+# --- the real libraries -----------------------------------------------------------------------------------------------
+
+
+# Without its interpreter the session still runs, to say so: nox alone would skip it.
+@nox.session(name=LIBRARIES, python=LIBRARIES_PYTHON if has_interpreter(LIBRARIES_PYTHON) else False)
+def libraries(session: nox.Session) -> None:
+    """Prepare the environment that tests, demo and bench share: torch, mmengine, mmdet, mmcv with its operators."""
+    if session.python is False:
+        session.error(
+            f"the real libraries need Python {LIBRARIES_PYTHON}, and neither PATH nor pyenv has it. Install it: "
+            f"pyenv install {LIBRARIES_PYTHON}, or apt-get install python{LIBRARIES_PYTHON}-dev "
+            f"python{LIBRARIES_PYTHON}-venv. The core alone needs no libraries: nox -s core"
+        )
+    install_libraries(session)
+    plugins = [path.parent for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))]
+    install_distributions(session, ROOT, *plugins, options=[f"--constraint={CONSTRAINTS}"])
+
+
+def install_libraries(session: nox.Session) -> None:
+    """Install everything that is not of this checkout."""
+    ours = (OPENMMLAB, BUILD, TEST, PACKAGING, BENCH)
+    stamp = Stamp(session, "libraries", [CONSTRAINTS, TORCH, OPENMMLAB_NODEPS, OPENMMLAB_OPERATORS, *ours])
+    if stamp.matches():
+        return
+    constraint = f"--constraint={CONSTRAINTS}"
+    try:
+        if not pip_install(session, constraint, f"--requirement={TORCH}"):
+            return
+    except nox.command.CommandFailed:
+        session.error(
+            "pip could not install requirements/torch.txt, its message is above. If it found no torch ending in +cpu: "
+            "the package index in use has no CPU build of torch. Add PyTorch's own index of CPU wheels (its address is "
+            "on PyTorch's installation page, under Linux, Pip, CPU) with PIP_EXTRA_INDEX_URL, or a folder with the "
+            "wheel with PIP_FIND_LINKS, and run this again"
+        )
+    pip_install(session, constraint, *(f"--requirement={file}" for file in ours))
+    pip_install(session, constraint, "--no-deps", "--no-build-isolation", f"--requirement={OPENMMLAB_NODEPS}")
+    python = Path(session.bin, "python")
+    for pin in pins(OPENMMLAB_OPERATORS):
+        try:
+            wheel = mmcv_wheel.cached_wheel(pin, python=str(python), log=session.log)
+        except mmcv_wheel.WheelError as error:
+            session.error(str(error))
+        # The same version may have been compiled for another torch.
+        pip_install(session, "--no-deps", "--force-reinstall", wheel)
+    stamp.write()
+
+
+def pins(file: Path) -> list[str]:
+    """Return the requirements of a file, without its comments."""
+    lines = (line.partition("#")[0].strip() for line in file.read_text().splitlines())
+    return [line for line in lines if line]
+
+
+class LibrariesEnvironment:
+    """The prepared environment, seen from a session that has none of its own.
+
+    Args:
+        session: a session that ``requires`` the libraries session.
+    """
+
+    def __init__(self, session: nox.Session) -> None:
+        location = session.cache_dir.parent / LIBRARIES
+        programs = location / "bin"
+        self.python = str(programs / "python")
+        self.env = {
+            "VIRTUAL_ENV": str(location),
+            "PATH": os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)]),
+        }
+
+
+@nox.session(python=False, requires=[LIBRARIES])
+def tests(session: nox.Session) -> None:
+    """Run the suite with the real libraries (tests/packaging apart, which the packaging session runs)."""
+    environment = LibrariesEnvironment(session)
+    run_pytest(session, "--ignore=tests/packaging", python=environment.python, env=environment.env)
+
+
+@nox.session(python=False, requires=[LIBRARIES])
+def demo(session: nox.Session) -> None:
+    """Patch a stock mmdet training run, compare it with the unpatched one, and restore it."""
+    environment = LibrariesEnvironment(session)
+    session.run(environment.python, "-m", DEMO, *session.posargs, env=environment.env, external=True)
+
+
+@nox.session(python=False, requires=[LIBRARIES])
+def bench(session: nox.Session) -> None:
+    """Measure patchcore against the alternatives in one run, as a table of ratios."""
+    environment = LibrariesEnvironment(session)
+    session.run(environment.python, "-m", "benchmarks", *session.posargs, env=environment.env, external=True)
+
+
+# --- without libraries ------------------------------------------------------------------------------------------------
+
+
+@nox.session(python=CORE_PYTHONS)
+def core(session: nox.Session) -> None:
+    """Run the core's own tests, without torch, on each Python that is found."""
+    install_requirements(session, TEST, BUILD)
+    install_distributions(session, ROOT)
+    run_pytest(session, "--ignore=tests/integration", "--ignore=tests/packaging")
+
+
+@nox.session
+def packaging(session: nox.Session) -> None:
+    """Build wheels of every distribution and use them from a clean environment."""
+    install_requirements(session, TEST, BUILD, PACKAGING)
+    install_distributions(session, ROOT)
+    run_pytest(session, "tests/packaging")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and format."""
+    install_requirements(session, LINT)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the core's type hints."""
+    install_requirements(session, TYPES, BUILD)
+    install_distributions(session, ROOT)
+    session.run("mypy", "--strict", "patchcore")

@@ -1,0 +1,76 @@
+"""``patchcore check``: for CI; exit 1 on broken plugins, conflicts, failing or unmet required patches."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import Any
+
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_json, print_table
+from patchcore.errors import describe_error
+from patchcore.patcher import Patcher
+from patchcore.report import FAILED, PENDING
+
+__all__ = ["add_parser", "findings", "main"]
+
+Finding = tuple[str, str, str]
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("check", help="exit 1 when something is wrong", description=__doc__)
+    shared.add_selection(parser)
+    shared.add_format(parser)
+    parser.add_argument(
+        "--apply", action="store_true", help="also import every target, apply the patches and take them back"
+    )
+    parser.set_defaults(command=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the findings; 1 when there are any."""
+    patcher = shared.patcher_from(options)
+    found = findings(patcher, apply=options.apply)
+    if options.format == "json":
+        print_json({"findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in found]})
+    elif found:
+        print_table("Findings", ("KIND", "SUBJECT", "MESSAGE"), found)
+    else:
+        print("no findings")
+    return 1 if found else 0
+
+
+def findings(patcher: Patcher, *, apply: bool) -> list[Finding]:
+    """Return what is wrong: kind, subject and message of each finding.
+
+    Args:
+        patcher: not applied.
+        apply: import every target library that fits, apply and revert, so that missing targets are found too.
+    """
+    plan = patcher.plan()
+    found = []
+    for entry in plan:
+        if entry.status == FAILED:
+            found.append(("conflict" if entry in plan.conflicts else "failed", entry.patch.name, entry.reason))
+        elif entry.patch.required and not entry.go and not entry.unwanted:
+            found.append(("required", entry.patch.name, entry.reason))
+    if apply and not found:
+        found += _try(patcher)
+    found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
+    return found
+
+
+def _try(patcher: Patcher) -> list[Finding]:
+    found: list[Finding] = []
+    with patcher:
+        for module in dict.fromkeys(t.module for entry in patcher.plan() if entry.go for t in entry.targets):
+            try:
+                importlib.import_module(module)
+            except Exception as error:
+                found.append(("import", module, describe_error(error)))
+        records = patcher.report().patches
+        found += (
+            (record.status, record.name, record.reason) for record in records if record.status in (FAILED, PENDING)
+        )
+    return found

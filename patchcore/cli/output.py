@@ -1,0 +1,63 @@
+"""Printing: tables on a terminal, plain aligned lines in a pipe, JSON on request."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from patchcore.report import SCHEMA_VERSION
+
+__all__ = ["print_json", "print_table"]
+
+_STYLES = {
+    "apply": "green",
+    "applied": "green",
+    "yes": "green",
+    "ok": "green",
+    "pending": "cyan",
+    "skipped": "yellow",
+    "failed": "red",
+}
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Print ``content`` with ``schema_version`` to stdout."""
+    print(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=2, default=str))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows under a title: a table on a terminal, else aligned columns with the last one left free.
+
+    Args:
+        title: printed first.
+        columns: headings.
+        rows: as many texts each as there are columns; a text may have several lines.
+    """
+    if sys.stdout.isatty():
+        _print_rich(title, columns, rows)
+        return
+    print(title)
+    lines = [columns, *(line for row in rows for line in _lines(row))]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns) - 1)]
+    for line in lines:
+        print("  " + "  ".join((*(text.ljust(width) for text, width in zip(line, widths)), line[-1])).rstrip())
+
+
+def _lines(row: Sequence[str]) -> list[list[str]]:
+    cells = [cell.splitlines() or [""] for cell in row]
+    return [[cell[i] if i < len(cell) else "" for cell in cells] for i in range(max(map(len, cells)))]
+
+
+def _print_rich(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    Console().print(table)

@@ -1,0 +1,1 @@
+"""Running programs with patches applied."""

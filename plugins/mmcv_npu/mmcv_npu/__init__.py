@@ -1,0 +1,1 @@
+"""Patches for mmcv, mmengine and mmdet on Ascend NPUs. Importing this package imports none of them."""

@@ -1,0 +1,110 @@
+"""Deformable convolution, version 1 and 2, on the kernels of mx_driving where they fit.
+
+The kernels (distribution mx-driving 26.2) take one deformable group and channels in multiples of 64, do not cast dtypes as
+mmcv does under autocast, and drop a bias without a word. What does not fit goes to mmcv's own operator, which has an NPU
+path of its own. mmcv binds ``deform_conv2d = DeformConv2dFunction.apply`` once, so that the function is a target beside the
+class; the classes stay, because mmcv's NPU path uses their helpers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import patchcore as pc
+
+
+def deform_conv_fits(x: Any, offset: Any, weight: Any, *geometry: Any) -> bool:
+    """Tell whether the kernel takes this call.
+
+    Args:
+        x: (batch, channels, height, width).
+        offset: (batch, 2 * deform_groups * kernel height * kernel width, out height, out width).
+        weight: (out channels, channels / groups, kernel height, kernel width).
+        geometry: stride, padding, dilation, groups, deform_groups, bias, im2col_step, as far as given.
+    """
+    return x.shape[1] % 64 == 0 and _deform_groups(geometry) == 1
+
+
+def deform_conv2d(x: Any, offset: Any, weight: Any, *geometry: Any) -> Any:
+    """Run the kernel with mmcv's arguments, see :func:`deform_conv_fits`."""
+    from mx_driving import deform_conv2d as kernel
+
+    return kernel(x, offset.type_as(x), weight.type_as(x), *geometry)
+
+
+def modulated_deform_conv_fits(x: Any, offset: Any, mask: Any, weight: Any, bias: Any = None, *geometry: Any) -> bool:
+    """Tell whether the kernel takes this call.
+
+    Args:
+        x: (batch, channels, height, width).
+        offset: (batch, 2 * deform_groups * kernel height * kernel width, out height, out width).
+        mask: (batch, deform_groups * kernel height * kernel width, out height, out width).
+        weight: (out channels, channels / groups, kernel height, kernel width).
+        bias: (out channels,), or ``None``.
+        geometry: stride, padding, dilation, groups, deform_groups, as far as given.
+    """
+    return (
+        x.shape[1] % 64 == 0
+        and weight.shape[0] % 64 == 0
+        and tuple(weight.shape[2:]) == (3, 3)
+        and _deform_groups(geometry) == 1
+    )
+
+
+def modulated_deform_conv2d(x: Any, offset: Any, mask: Any, weight: Any, bias: Any = None, *geometry: Any) -> Any:
+    """Run the kernel with mmcv's arguments and add the bias, see :func:`modulated_deform_conv_fits`."""
+    from mx_driving import modulated_deform_conv2d as kernel
+
+    out = kernel(x, offset.type_as(x), mask.type_as(x), weight.type_as(x), None, *geometry)
+    return out if bias is None else out + bias.type_as(out).view(1, -1, 1, 1)
+
+
+def _deform_groups(geometry: tuple[Any, ...]) -> Any:
+    """The fifth of stride, padding, dilation, groups, deform_groups; 1 when it is left out."""
+    return geometry[4] if len(geometry) > 4 else 1
+
+
+def _apply(function: Any) -> Any:
+    """Return ``function`` with the signature of ``Function.apply``, a class method."""
+
+    def apply(cls: type, *arguments: Any) -> Any:
+        return function(*arguments)
+
+    return apply
+
+
+DEFORM_CONV = pc.Patch(
+    "mmcv.deform_conv",
+    [
+        pc.Replace(
+            "mmcv.ops.deform_conv:DeformConv2dFunction.apply",
+            _apply(deform_conv2d),
+            when_call=_apply(deform_conv_fits),
+        ),
+        pc.Replace("mmcv.ops.deform_conv:deform_conv2d", deform_conv2d, when_call=deform_conv_fits),
+    ],
+    summary="DeformConv2d on the mx_driving kernel",
+    requires="mmcv>=2,<3",
+    needs="mx_driving",
+    legacy_names=["dc", "deform_conv"],
+)
+
+MODULATED_DEFORM_CONV = pc.Patch(
+    "mmcv.modulated_deform_conv",
+    [
+        pc.Replace(
+            "mmcv.ops.modulated_deform_conv:ModulatedDeformConv2dFunction.apply",
+            _apply(modulated_deform_conv2d),
+            when_call=_apply(modulated_deform_conv_fits),
+        ),
+        pc.Replace(
+            "mmcv.ops.modulated_deform_conv:modulated_deform_conv2d",
+            modulated_deform_conv2d,
+            when_call=modulated_deform_conv_fits,
+        ),
+    ],
+    summary="ModulatedDeformConv2d on the mx_driving kernel",
+    requires="mmcv>=2,<3",
+    needs="mx_driving",
+    legacy_names=["mdc", "modulated_deform_conv"],
+)

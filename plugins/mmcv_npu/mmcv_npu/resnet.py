@@ -1,0 +1,138 @@
+"""mmdet's ResNet: fused residual addition, pooling kernel, half precision."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import patchcore as pc
+
+_RESNET = "mmdet.models.backbones.resnet"
+
+
+def basic_block_forward(self: Any, x: Any) -> Any:
+    """Replace ``BasicBlock.forward`` (mmdet 3.3): the last addition and its ReLU are one kernel.
+
+    Args:
+        self: the block.
+        x: (batch, channels, height, width).
+    """
+    return _checkpointed(self, x, _basic_block_body)
+
+
+def bottleneck_forward(self: Any, x: Any) -> Any:
+    """Replace ``Bottleneck.forward`` (mmdet 3.3): the last addition and its ReLU are one kernel; plugins are kept.
+
+    Args:
+        self: the block.
+        x: (batch, channels, height, width).
+    """
+    return _checkpointed(self, x, _bottleneck_body)
+
+
+def _checkpointed(block: Any, x: Any, body: Callable[[Any, Any], Any]) -> Any:
+    if block.with_cp and x.requires_grad:
+        from torch.utils.checkpoint import checkpoint
+
+        # use_reentrant=True is what mmdet gets by leaving the argument out
+        return checkpoint(body, block, x, use_reentrant=True)
+    return body(block, x)
+
+
+def _basic_block_body(block: Any, x: Any) -> Any:
+    from mx_driving import npu_add_relu
+
+    out = block.relu(block.norm1(block.conv1(x)))
+    out = block.norm2(block.conv2(out))
+    return npu_add_relu(out, _identity(block, x, out))
+
+
+def _bottleneck_body(block: Any, x: Any) -> Any:
+    from mx_driving import npu_add_relu
+
+    out = block.relu(block.norm1(block.conv1(x)))
+    if block.with_plugins:
+        out = block.forward_plugin(out, block.after_conv1_plugin_names)
+    out = block.relu(block.norm2(block.conv2(out)))
+    if block.with_plugins:
+        out = block.forward_plugin(out, block.after_conv2_plugin_names)
+    out = block.norm3(block.conv3(out))
+    if block.with_plugins:
+        out = block.forward_plugin(out, block.after_conv3_plugin_names)
+    return npu_add_relu(out, _identity(block, x, out))
+
+
+def _identity(block: Any, x: Any, out: Any) -> Any:
+    # in the dtype that the original's in-place addition would keep; the kernel does not mix dtypes
+    return (x if block.downsample is None else block.downsample(x)).type_as(out)
+
+
+def resnet_forward(self: Any, x: Any) -> tuple[Any, ...]:
+    """Replace ``ResNet.forward`` (mmdet 3.3): pool with the NPU kernel where no gradient has to pass the stem.
+
+    The kernel has no backward; with a trained stem the module's own pooling runs.
+
+    Args:
+        self: the backbone.
+        x: (batch, 3, height, width).
+
+    Returns:
+        The feature maps of ``self.out_indices``.
+    """
+    from mx_driving import npu_max_pool2d
+
+    x = self.stem(x) if self.deep_stem else self.relu(self.norm1(self.conv1(x)))
+    x = self.maxpool(x) if x.requires_grad else npu_max_pool2d(x, 3, 2, 1)
+    outs = []
+    for index, name in enumerate(self.res_layers):
+        x = getattr(self, name)(x)
+        if index in self.out_indices:
+            outs.append(x)
+    return tuple(outs)
+
+
+def half_precision_forward(original: Callable[..., tuple[Any, ...]], self: Any, x: Any) -> tuple[Any, ...]:
+    """Wrap ``ResNet.forward``: run it under float16 autocast of the input's device, return float32 feature maps.
+
+    Args:
+        original: the forward that is wrapped.
+        self: the backbone.
+        x: (batch, 3, height, width).
+    """
+    import torch
+
+    with torch.autocast(x.device.type, dtype=torch.float16):
+        outs = original(self, x)
+    return tuple(out.float() for out in outs)
+
+
+RESNET_ADD_RELU = pc.Patch(
+    "mmdet.resnet_add_relu",
+    [
+        pc.Replace(f"{_RESNET}:BasicBlock.forward", basic_block_forward),
+        pc.Replace(f"{_RESNET}:Bottleneck.forward", bottleneck_forward),
+    ],
+    summary="residual addition and ReLU of the ResNet blocks in one kernel",
+    requires="mmdet>=3,<4",
+    needs="mx_driving",
+    legacy_names=["resnet_add_relu"],
+)
+
+RESNET_MAXPOOL = pc.Patch(
+    "mmdet.resnet_maxpool",
+    [pc.Replace(f"{_RESNET}:ResNet.forward", resnet_forward)],
+    summary="pooling kernel in the ResNet stem where no gradient passes",
+    requires="mmdet>=3,<4",
+    needs="mx_driving",
+    legacy_names=["resnet_maxpool"],
+)
+
+RESNET_FP16 = pc.Patch(
+    "mmdet.resnet_fp16",
+    [pc.Wrap(f"{_RESNET}:ResNet.forward", half_precision_forward)],
+    summary="ResNet under float16 autocast, float32 feature maps",
+    requires="mmdet>=3,<4",
+    legacy_names=["resnet_fp16"],
+    # the pooling kernel takes float32 only
+    conflicts=["mmdet.resnet_maxpool"],
+    default=False,
+)

@@ -1,0 +1,50 @@
+"""Boolean-mask indexing on NPU tensors through ``masked_select``."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import patchcore as pc
+
+
+def make_getitem(original: Callable[[Any, Any], Any], device: str = "npu") -> Callable[[Any, Any], Any]:
+    """Return a ``Tensor.__getitem__`` that selects with boolean masks of rank 1 by ``torch.masked_select``.
+
+    It does so for tensors of rank 1, and of rank 2 with as many rows as the mask has elements, on ``device`` only.
+    Every other index goes to ``original`` after one type comparison: ``x[0]`` comes through here on every call.
+
+    Args:
+        original: the method to fall back to.
+        device: type of the device whose tensors are treated so.
+    """
+    import torch
+
+    tensor_type, boolean, masked_select = torch.Tensor, torch.bool, torch.masked_select
+
+    def __getitem__(self: Any, index: Any) -> Any:
+        if (
+            type(index) is tensor_type
+            and index.dtype is boolean
+            and self.device.type == device
+            and index.dim() == 1
+            and self.dim() in (1, 2)
+            and self.shape[0] == index.shape[0]
+        ):
+            if self.dim() == 1:
+                return masked_select(self, index)
+            columns = self.shape[1]
+            if columns:
+                return masked_select(self, index.unsqueeze(1)).view(-1, columns)
+        return original(self, index)
+
+    return __getitem__
+
+
+TENSOR_INDEX = pc.Patch(
+    "torch.tensor_index",
+    [pc.Replace("torch:Tensor.__getitem__", factory=make_getitem)],
+    summary="boolean masks of NPU tensors through masked_select",
+    requires="torch>=2",
+    needs="torch_npu",
+    legacy_names=["index", "tensor_index"],
+)

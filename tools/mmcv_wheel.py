@@ -1,0 +1,384 @@
+"""Build the mmcv wheel with its CPU operators once, and keep it outside the checkout.
+
+mmcv is published as source only, and compiling its operators takes 8 to 20 minutes on two cores because each of its
+seventy-odd files parses torch's headers again. Parsing them once into a precompiled header brings the build under two
+minutes. The wheel fits one Python and one torch, so the cache is keyed by both::
+
+    $PATCHCORE_CACHE/wheels/mmcv-2.1.0-cp311-torch2.13.0+cpu-linux_x86_64/mmcv-2.1.0-cp311-cp311-linux_x86_64.whl
+
+Without ``PATCHCORE_CACHE`` the folder is ``patchcore`` in ``XDG_CACHE_HOME`` (``~/.cache``).
+
+``cached_wheel`` is what the noxfile calls; as a script::
+
+    python tools/mmcv_wheel.py mmcv==2.1.0        # prints the path of the wheel, progress goes to stderr
+
+The interpreter that the wheel is for must have torch, a setuptools that still has ``pkg_resources``, pip and ninja:
+``requirements/torch.txt`` installs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Callable, NamedTuple
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+Log = Callable[[str], None]
+
+HEARTBEAT_SECONDS = 10.0
+
+# What nearly every operator source includes, by way of mmcv's pytorch_cpp_helper.hpp.
+TORCH_HEADER = "#include <torch/types.h>\n"
+
+# gcc takes a precompiled header only when every flag that changes code or macros is the one it was made with. In CFLAGS
+# the first four replace Python's own; the others are what torch's BuildExtension and mmcv's setup.py add.
+CFLAGS = ("-DNDEBUG", "-fwrapv", "-g0", "-O1")
+EXTENSION_FLAGS = ("-fPIC", "-std=c++17", "-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=_ext")
+
+# mmcv's setup.py turns to another device when it sees one: the wheel must be the CPU build on every machine.
+CPU_ONLY = {
+    "MMCV_WITH_OPS": "1",
+    "MMCV_WITH_DIOPI": "0",
+    "FORCE_CUDA": "0",
+    "FORCE_MLU": "0",
+    "FORCE_MPS": "0",
+    "FORCE_NPU": "0",
+    "CUDA_VISIBLE_DEVICES": "",
+}
+
+PROBE = """
+import json, shutil, sys, sysconfig
+facts = {"tag": "cp%d%d" % sys.version_info[:2], "version": "%d.%d" % sys.version_info[:2]}
+facts["platform"] = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+facts["python_headers"] = sysconfig.get_paths()["include"]
+facts["scripts"] = sysconfig.get_paths()["scripts"]
+try:
+    import torch
+    from torch.utils.cpp_extension import include_paths
+    facts["torch"] = str(torch.__version__)
+    facts["torch_headers"] = list(include_paths())
+except Exception as error:
+    facts["torch_error"] = "%s: %s" % (type(error).__name__, error)
+try:
+    import pkg_resources
+except ImportError as error:
+    facts["setuptools_error"] = str(error)
+json.dump(facts, sys.stdout)
+"""
+
+
+class WheelError(Exception):
+    """The wheel cannot be built; the message says what is missing and how to get it."""
+
+
+class Interpreter(NamedTuple):
+    """What the build needs to know of the Python that the wheel is for.
+
+    Attributes:
+        python: path of the executable.
+        version: ``"3.11"``.
+        tag: ``"cp311"``.
+        platform: ``"linux_x86_64"``.
+        scripts: folder of its console scripts, where pip puts ninja.
+        torch: torch's version with its local part, ``"2.13.0+cpu"``.
+        torch_headers: include folders of torch.
+        python_headers: folder that should hold ``Python.h``.
+    """
+
+    python: str
+    version: str
+    tag: str
+    platform: str
+    scripts: str
+    torch: str
+    torch_headers: tuple[str, ...]
+    python_headers: str
+
+    @classmethod
+    def probe(cls, python: str) -> Interpreter:
+        """Ask the interpreter itself.
+
+        Args:
+            python: path of the executable.
+
+        Raises:
+            WheelError: it cannot be run, or torch or a setuptools that mmcv can use is not installed in it.
+        """
+        try:
+            answer = subprocess.run([python, "-W", "ignore", "-c", PROBE], capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise WheelError(f"cannot run {python}: {getattr(error, 'stderr', None) or error}") from error
+        facts = json.loads(answer.stdout)
+        for key, package in (("torch_error", "torch"), ("setuptools_error", "pkg_resources, of setuptools 80,")):
+            if key in facts:
+                raise WheelError(
+                    f"{package} cannot be imported by {python}: {facts[key]}\n"
+                    f"install it: {python} -m pip install -c constraints.txt -r requirements/torch.txt"
+                )
+        return cls(
+            python=python,
+            version=facts["version"],
+            tag=facts["tag"],
+            platform=facts["platform"],
+            scripts=facts["scripts"],
+            torch=facts["torch"],
+            torch_headers=tuple(facts["torch_headers"]),
+            python_headers=facts["python_headers"],
+        )
+
+
+def cache_root() -> Path:
+    """Return the folder for what is expensive to make: ``$PATCHCORE_CACHE``, or ``patchcore`` in the user's cache."""
+    explicit = os.environ.get("PATCHCORE_CACHE")
+    if explicit:
+        return Path(explicit).expanduser().resolve()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "patchcore"
+
+
+def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = print) -> Path:
+    """Return the wheel of an mmcv release for this interpreter, building it when the cache has none.
+
+    Safe to call from several processes at once: one builds, the others wait and take its wheel. A build that is killed
+    leaves no wheel behind, and the next one clears what it left.
+
+    Args:
+        requirement: exact pin, ``"mmcv==2.1.0"`` or ``"mmcv-full==1.7.2"``.
+        python: the interpreter that the wheel is for.
+        log: called with each line of progress; every 10 seconds while something runs.
+
+    Returns:
+        Path of a complete wheel that contains the compiled operators.
+
+    Raises:
+        WheelError: a build tool is missing, or the build failed.
+    """
+    pin = re.fullmatch(r"\s*([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)\s*", requirement)
+    if pin is None:
+        raise WheelError(f"expected an exact pin such as mmcv==2.1.0, found {requirement!r}")
+    name, version = pin.groups()
+    interpreter = Interpreter.probe(python)
+    key = f"{name}-{version}-{interpreter.tag}-torch{interpreter.torch}-{interpreter.platform}"
+    folder = cache_root() / "wheels" / key
+    wheel = _find_wheel(folder)
+    if wheel is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _build_lock(folder / "lock", log) as lock:
+            # Whoever held the lock before us may just have placed it.
+            wheel = _find_wheel(folder) or _Build(name, version, interpreter, folder, lock, log).run()
+    return wheel
+
+
+def _find_wheel(folder: Path) -> Path | None:
+    return next(iter(sorted(folder.glob("*.whl"))), None)
+
+
+@contextmanager
+def _build_lock(path: Path, log: Log) -> Iterator[int]:
+    """Hold the lock of one cache entry; gives its file descriptor."""
+    if fcntl is None:
+        raise WheelError("mmcv's operators can be built on Linux and macOS only: this Python has no fcntl")
+    started = time.monotonic()
+    # The system releases the lock when the last process that has the file open ends, however it ends.
+    with open(path, "w") as file:
+        announced = started - HEARTBEAT_SECONDS
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                now = time.monotonic()
+                if now - announced >= HEARTBEAT_SECONDS:
+                    log(f"another process builds this wheel, waiting for it ({now - started:.0f} s, lock {path})")
+                    announced = now
+                time.sleep(0.5)
+        yield file.fileno()
+
+
+class _Build:
+    """One build, in a folder of the cache that only the holder of the lock touches."""
+
+    def __init__(self, name: str, version: str, interpreter: Interpreter, folder: Path, lock: int, log: Log) -> None:
+        self.name = name
+        self.version = version
+        self.interpreter = interpreter
+        self.folder = folder
+        self.work = folder / "build"
+        self.log_file = folder / "build.log"
+        self.lock = lock
+        self.log = log
+        self.environment = dict(os.environ)
+        self.environment.update(CPU_ONLY)
+        # torch's BuildExtension starts ninja by name.
+        self.environment["PATH"] = os.pathsep.join([interpreter.scripts, self.environment.get("PATH", os.defpath)])
+        self.environment.setdefault("MAX_JOBS", str(_usable_cores()))
+        self.compiler = self.environment.get("CXX", "c++").split()
+
+    def run(self) -> Path:
+        self._require_tools()
+        started = time.monotonic()
+        # A build that was killed leaves up to 500 MB here.
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir()
+        self.log_file.write_bytes(b"")
+        try:
+            header = self._precompile_header()
+            wheel = self._build_wheel(header)
+            # Within one file system a rename is atomic: the wheel is either whole or not there.
+            placed = self.folder / wheel.name
+            os.replace(wheel, placed)
+        finally:
+            shutil.rmtree(self.work, ignore_errors=True)
+        self.log(f"{self._label} built in {time.monotonic() - started:.0f} s: {placed}")
+        return placed
+
+    @property
+    def _label(self) -> str:
+        return f"{self.name} {self.version}"
+
+    def _require_tools(self) -> None:
+        path = self.environment["PATH"]
+        version = self.interpreter.version
+        if shutil.which(self.compiler[0], path=path) is None:
+            raise WheelError(
+                f"{self._label} has operators to compile, and no C++ compiler is on PATH: expected "
+                f"{self.compiler[0]!r} ({'CXX' if 'CXX' in self.environment else 'the default'}), found none\n"
+                "install one: apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), or point CXX at it"
+            )
+        if not Path(self.interpreter.python_headers, "Python.h").is_file():
+            raise WheelError(
+                f"{self._label} has operators to compile, and the headers of Python {version} are missing: expected "
+                f"{self.interpreter.python_headers}/Python.h\n"
+                f"install them: apt-get install python{version}-dev (Debian, Ubuntu), dnf install "
+                f"python{version}-devel (Fedora); a Python made by pyenv has them already"
+            )
+        if shutil.which("ninja", path=path) is None:
+            raise WheelError(
+                f"{self._label} has operators to compile, and ninja is missing: expected it in "
+                f"{self.interpreter.scripts} or on PATH\n"
+                f"install it: {self.interpreter.python} -m pip install ninja"
+            )
+
+    def _precompile_header(self) -> Path | None:
+        """Compile torch's headers once; ``None`` when this compiler cannot."""
+        header = self.work / "torch_types.h"
+        header.write_text(TORCH_HEADER)
+        folders = [*self.interpreter.torch_headers, self.interpreter.python_headers]
+        command = [*self.compiler, "-x", "c++-header", *CFLAGS, *EXTENSION_FLAGS]
+        command += [f"-I{folder}" for folder in folders]
+        command += [str(header), "-o", f"{header}.gch"]
+        code = self._watch(command, "precompiling torch's headers")
+        if code != 0:
+            self.log(
+                f"{self._label}: the compiler cannot precompile torch's headers (exit {code}, {self.log_file}); "
+                "building without, which takes 8 to 20 minutes"
+            )
+            return None
+        return header
+
+    def _build_wheel(self, header: Path | None) -> Path:
+        flags = list(CFLAGS)
+        if header is not None:
+            flags += ["-Winvalid-pch", "-include", str(header)]
+        self.environment["CFLAGS"] = " ".join(flags)
+        output = self.work / "wheel"
+        # pip's own cache of built wheels knows neither the torch nor the flags that a wheel was built with.
+        command = [self.interpreter.python, "-m", "pip", "wheel", "--verbose", "--progress-bar", "off"]
+        command += ["--no-cache-dir", "--no-deps", "--no-build-isolation", f"--no-binary={self.name}"]
+        command += ["--wheel-dir", str(output), f"{self.name}=={self.version}"]
+        code = self._watch(command, "compiling operators")
+        wheel = _find_wheel(output)
+        if code != 0 or wheel is None:
+            tail = "\n".join(self._logged().splitlines()[-25:])
+            raise WheelError(
+                f"{self._label} did not build (pip wheel, exit {code}). The last lines of {self.log_file}:\n{tail}"
+            )
+        with zipfile.ZipFile(wheel) as archive:
+            if not any(re.fullmatch(r"mmcv/_ext\..*so", member) for member in archive.namelist()):
+                raise WheelError(
+                    f"{self._label} was built without operators: expected mmcv/_ext.*.so in {wheel.name}, "
+                    f"found none; see {self.log_file}"
+                )
+        return wheel
+
+    def _watch(self, command: list[str], doing: str) -> int:
+        """Run a command with its output in the log file and a line of progress at each heartbeat."""
+        started = time.monotonic()
+        self.log(f"{self._label}: {doing}")
+        with open(self.log_file, "ab") as output:
+            # The child keeps the lock too: should this process be killed, nobody starts over while the child goes on.
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self.environment,
+                pass_fds=[self.lock],
+            )
+            try:
+                while True:
+                    try:
+                        return process.wait(timeout=HEARTBEAT_SECONDS)
+                    except subprocess.TimeoutExpired:
+                        elapsed = time.monotonic() - started
+                        self.log(f"{self._label}: {doing}, {elapsed:.0f} s{self._progress()}")
+            finally:
+                if process.poll() is None:
+                    process.terminate()
+                    process.wait()
+
+    def _progress(self) -> str:
+        logged = self._logged()
+        # ninja numbers its steps: [23/77]
+        steps = re.findall(r"\[(\d+)/(\d+)\]", logged)
+        progress = ", {} of {} files".format(*steps[-1]) if steps else ""
+        # gcc names the flag that differs, once per file, and goes on without.
+        if "[-Winvalid-pch]" in logged:
+            progress += f", slowly: the compiler does not take the precompiled header, see {self.log_file}"
+        return progress
+
+    def _logged(self) -> str:
+        return self.log_file.read_text(encoding="utf-8", errors="replace")
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def main() -> int:
+    """Run as a script: build or find the wheel, print its path on stdout."""
+    parser = argparse.ArgumentParser(description="Build the mmcv wheel with CPU operators, once per Python and torch.")
+    parser.add_argument("requirement", help="exact pin, for example mmcv==2.1.0 or mmcv-full==1.7.2")
+    parser.add_argument("--python", default=sys.executable, help="interpreter the wheel is for (default: this one)")
+    arguments = parser.parse_args()
+    try:
+        wheel = cached_wheel(
+            arguments.requirement, python=arguments.python, log=lambda line: print(line, file=sys.stderr, flush=True)
+        )
+    except WheelError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted: no wheel was made, the next run starts over", file=sys.stderr)
+        return 130
+    print(wheel)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
