@@ -19,6 +19,7 @@ import npu_emulator
 
 import patchcore
 from examples.mmdet_training.dataset import make_dataset
+from examples.mmdet_training.detectors import DETECTORS
 from examples.mmdet_training.training import IMAGE_SIZE, IMAGES, train
 from patchcore import cli
 from patchcore.snapshot import Snapshot
@@ -30,7 +31,8 @@ def main(argv: Optional[list[str]] = None) -> int:
     """Run the demonstration; return 0 when the restored run equals the first, 1 otherwise."""
     parser = argparse.ArgumentParser(prog="python -m examples.mmdet_training", description=__doc__)
     parser.add_argument("--iterations", type=int, default=12, help="optimiser steps of each run, default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0, help="of data and training, default: %(default)s")
+    parser.add_argument("--model", choices=list(DETECTORS), default="retinanet", help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=1, help="of data and training, default: %(default)s")
     options = parser.parse_args(argv)
 
     with npu_emulator.install(), tempfile.TemporaryDirectory() as folder:
@@ -93,7 +95,7 @@ def timed_run(work: Path, data: Path, options: argparse.Namespace, name: str) ->
             print(f"\r{line}" if terminal else line, end="\n" if iteration == iterations else "", flush=True)
 
     print(f"{name}: loading the libraries and building the detector ...", end="\r" if terminal else "\n", flush=True)
-    return train(work / name, data, options.iterations, options.seed, on_iteration=show)
+    return train(work / name, data, options.iterations, options.seed, show, options.model)
 
 
 def largest(first: list[float], second: list[float]) -> float:

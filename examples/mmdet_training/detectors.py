@@ -62,7 +62,7 @@ def retinanet(num_classes: int) -> Config:
         "neck": {
             "type": "FPN",
             "in_channels": [64, 128, 256, 512],
-            "out_channels": 32,
+            "out_channels": 64,
             "start_level": 1,
             "add_extra_convs": "on_input",
             "num_outs": 4,
@@ -70,8 +70,8 @@ def retinanet(num_classes: int) -> Config:
         "bbox_head": {
             "type": "RetinaHead",
             "num_classes": num_classes,
-            "in_channels": 32,
-            "feat_channels": 32,
+            "in_channels": 64,
+            "feat_channels": 64,
             "stacked_convs": 1,
             "conv_cfg": {"type": "DCNv2", "deform_groups": 1},
             "anchor_generator": {

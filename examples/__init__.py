@@ -1,0 +1,1 @@
+"""Runnable examples; each sub-package is one, started with ``python -m examples.NAME``."""
