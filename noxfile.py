@@ -139,6 +139,11 @@ def install_distributions(session: nox.Session, *folders: Path, options: Sequenc
         stamp.write()
 
 
+def plugins() -> list[Path]:
+    """Return the folders of the plugins in this checkout."""
+    return [path.parent for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))]
+
+
 def run_pytest(
     session: nox.Session, *arguments: str, python: str = "python", env: dict[str, str] | None = None
 ) -> None:
@@ -168,8 +173,7 @@ def libraries(session: nox.Session) -> None:
             f"python{LIBRARIES_PYTHON}-venv. The core alone needs no libraries: nox -s core"
         )
     install_libraries(session)
-    plugins = [path.parent for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))]
-    install_distributions(session, ROOT, *plugins, options=[f"--constraint={CONSTRAINTS}"])
+    install_distributions(session, ROOT, *plugins(), options=[f"--constraint={CONSTRAINTS}"])
 
 
 def install_libraries(session: nox.Session) -> None:
@@ -184,10 +188,10 @@ def install_libraries(session: nox.Session) -> None:
             return
     except nox.command.CommandFailed:
         session.error(
-            "pip could not install requirements/torch.txt, its message is above. If it found no torch ending in +cpu: "
-            "the package index in use has no CPU build of torch. Add PyTorch's own index of CPU wheels (its address is "
-            "on PyTorch's installation page, under Linux, Pip, CPU) with PIP_EXTRA_INDEX_URL, or a folder with the "
-            "wheel with PIP_FIND_LINKS, and run this again"
+            "pip could not install requirements/torch.txt, its message is above. If it found no torch==2.13.0: the package "
+            "index in use has none for this Python and platform. Add one that has with PIP_EXTRA_INDEX_URL, or a folder "
+            "that holds the wheel with PIP_FIND_LINKS (PyTorch's installation page lists indexes of CPU builds), and run "
+            "this again"
         )
     pip_install(session, constraint, *(f"--requirement={file}" for file in ours))
     pip_install(session, constraint, "--no-deps", "--no-build-isolation", f"--requirement={OPENMMLAB_NODEPS}")
@@ -251,9 +255,9 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(python=CORE_PYTHONS)
 def core(session: nox.Session) -> None:
-    """Run the core's own tests, without torch, on each Python that is found."""
+    """Run the tests that need no libraries, on each Python that is found; the plugins must install without them too."""
     install_requirements(session, TEST, BUILD)
-    install_distributions(session, ROOT)
+    install_distributions(session, ROOT, *plugins())
     run_pytest(session, "--ignore=tests/integration", "--ignore=tests/packaging")
 
 
