@@ -188,10 +188,10 @@ def install_libraries(session: nox.Session) -> None:
             return
     except nox.command.CommandFailed:
         session.error(
-            "pip could not install requirements/torch.txt, its message is above. If it found no torch==2.13.0: the package "
-            "index in use has none for this Python and platform. Add one that has with PIP_EXTRA_INDEX_URL, or a folder "
-            "that holds the wheel with PIP_FIND_LINKS (PyTorch's installation page lists indexes of CPU builds), and run "
-            "this again"
+            "pip could not install requirements/torch.txt, its message is above. If it found no torch==2.13.0: the "
+            "package index in use has none for this Python and platform. Add one that has with PIP_EXTRA_INDEX_URL, or "
+            "a folder that holds the wheel with PIP_FIND_LINKS (PyTorch's installation page lists indexes of CPU "
+            "builds), and run this again"
         )
     pip_install(session, constraint, *(f"--requirement={file}" for file in ours))
     pip_install(session, constraint, "--no-deps", "--no-build-isolation", f"--requirement={OPENMMLAB_NODEPS}")
