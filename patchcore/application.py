@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Optional, Protocol, Sequence
+from typing import Optional, Protocol
 
 from patchcore.changes import Call, Change
 from patchcore.patch import Patch
@@ -37,6 +38,11 @@ class ChangeState:
         self.kept: list[str] = []
         self.written_in: Optional[ModuleType] = None
 
+    def wrote(self, slot: str) -> None:
+        """Remember that ``slot`` carries the change; a module that is imported again has slots of the same name."""
+        if slot not in self.slots:
+            self.slots.append(slot)
+
     def record(self) -> ChangeRecord:
         """Return an immutable copy for reports."""
         reason = self.reason
@@ -59,6 +65,12 @@ class Application:
         self.expects: list[str] = []  # the modules whose import it is told about
         self.error: Optional[Exception] = None
         self.ended = False
+        self.announced = False  # that it is complete
+
+    @property
+    def in_force(self) -> bool:
+        """False once it was undone, because it failed or because nobody holds it any more."""
+        return self.error is None and not self.ended
 
     @property
     def status(self) -> str:
@@ -76,6 +88,9 @@ class Application:
     def modules(self) -> list[str]:
         """The modules its changes wait for, in order."""
         return list(dict.fromkeys(state.target.module for state in self.states))
+
+    def __str__(self) -> str:
+        return self.patch.name
 
     def __repr__(self) -> str:
         return f"<Application {self.patch.name} {self.status}>"

@@ -1,58 +1,25 @@
 """Changes: the edits a patch is made of, as immutable declarations.
 
-Nothing here touches another library. A change says *what* is to be edited; :mod:`patchcore.engine` does it, and asks the
-change only two things: which slot, and what to put there.
+Nothing here touches another library. A change says *what* is to be edited; :mod:`patchcore.engine` does it, and asks
+the change only two things: which slot, and what to put there.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Callable, Optional, Union
 
 from patchcore import binding
-from patchcore.errors import DeclarationError, TargetError
+from patchcore.declaration import Declaration, as_mapping, as_tuple, check_callables
+from patchcore.errors import DeclarationError, TargetError, TargetNotFound, describe_error, did_you_mean
+from patchcore.modules import is_class
 from patchcore.target import ABSENT, ClassSlot, Item, Slot, Target, find_slot
 
-__all__ = ["Call", "Change", "Declaration", "Literal", "Register", "Replace", "Skip", "SlotChange", "Wrap", "resolve"]
+__all__ = ["Call", "Change", "Literal", "Register", "Replace", "Skip", "SlotChange", "Wrap", "resolve"]
 
 #: Where the registries of mmcv 1.x and mmengine keep their table (mmengine 0.10 ``registry/registry.py``).
 REGISTRY_TABLE = "_module_dict"
-
-
-class Declaration:
-    """An immutable value: fields are set once, in ``__init__``, and compared; callables and other objects by identity.
-
-    A dataclass would do, at about a millisecond of import time for each.
-    """
-
-    def __init__(self, **fields: Any) -> None:
-        self.__dict__.update(fields)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable; make another one instead of setting {name}")
-
-    __delattr__ = __setattr__  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key() == other._key()  # type: ignore[attr-defined]
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items() if value)
-        return f"{type(self).__name__}({fields})"
-
-    def evolve(self, **fields: Any) -> Any:
-        """Return a copy with some fields changed; the values are not checked again."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, **fields)
-        return made
-
-    def _key(self) -> tuple[Any, ...]:
-        return tuple(_comparable(value) for value in self.__dict__.values())
 
 
 class Skip(Declaration):
@@ -69,7 +36,7 @@ class Skip(Declaration):
 
 
 class Literal(Declaration):
-    """Marks a text that is a value, where a text would be read as a target: ``Replace("m:VERSION", Literal("2.0"))``."""
+    """Marks a text that is itself the value, and not a target: ``Replace("m:VERSION", Literal("2.0"))``."""
 
     value: str
 
@@ -101,7 +68,7 @@ class SlotChange(Change):
 
     @property
     def makes_product(self) -> bool:
-        """True when what goes into the slot is made for it, false when it is an object that exists without the patch."""
+        """True when what goes into the slot is made for it, false when that exists without the patch."""
         return False
 
     def find_slot(self, target: Target, module: Any) -> Slot:
@@ -156,16 +123,18 @@ class Replace(SlotChange):
     ) -> None:
         if (replacement is ABSENT) == (factory is None):
             raise DeclarationError(f"Replace({str(target)!r}): give either a replacement or factory=")
-        check_callables(f"Replace({str(target)!r})", factory=factory, when_call=when_call)
-        if create and when_call is not None:
-            raise DeclarationError(f"Replace({str(target)!r}): create=True has no original for when_call= to choose")
+        where = f"Replace({str(target)!r})"
+        check_callables(where, factory=factory, when_call=when_call)
+        for name, value in (("factory", factory), ("when_call", when_call)):
+            if create and value is not None:
+                raise DeclarationError(f"{where}: {name}= needs an original, and create=True says that there is none")
         super().__init__(
             target=_as_target(target),
-            replacement=_as_reference(replacement, f"Replace({str(target)!r})"),
+            replacement=_as_reference(replacement, where),
             factory=factory,
             when_call=when_call,
-            create=create,
-            aliases=tuple(_as_target(alias) for alias in as_tuple(aliases, "aliases", f"Replace({str(target)!r})")),
+            create=bool(create),
+            aliases=tuple(_as_target(alias) for alias in as_tuple(aliases, "aliases", where)),
         )
 
     @property
@@ -187,13 +156,15 @@ class Replace(SlotChange):
 
     def build(self, below: Any, slot: Slot) -> Any:
         in_class = isinstance(slot, ClassSlot)
-        if self.create and below is not ABSENT:
+        if self.create and (below is not ABSENT or slot.is_promised):
             return Skip(f"{slot.name} exists already")
-        if below is ABSENT and (self.when_call or self.factory):
-            raise TargetError(
-                f"{slot.name} is loaded lazily, there is no original yet; target the module that defines it"
-            )
-        value = self.factory(binding.reference(below)) if self.factory is not None else resolve(self.replacement)
+        if self.when_call is not None or self.factory is not None:
+            _refuse_absent(below, slot)
+        below = slot.as_own(below)
+        if self.factory is not None:
+            value = self.factory(binding.reference(below))
+        else:
+            value = resolve(self.replacement, raw=in_class)
         if self.when_call is not None:
             return binding.dispatch(below, value, self.when_call, in_class=in_class)
         return binding.bind_like(below, value, in_class=in_class)
@@ -204,8 +175,8 @@ class Wrap(SlotChange):
 
     Args:
         target: a function, method, static or class method, or property (its getter is wrapped).
-        wrapper: the callable, or a target text that is imported when the patch is applied. The original comes first, then
-            the arguments of the call with ``self`` / ``cls``.
+        wrapper: the callable, or a target text that is imported when the patch is applied. The original comes first,
+            then the arguments of the call with ``self`` / ``cls``.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -215,9 +186,7 @@ class Wrap(SlotChange):
 
     def __init__(self, target: Union[str, Target], wrapper: Union[str, Callable[..., Any]]) -> None:
         where = f"Wrap({str(target)!r})"
-        if not isinstance(wrapper, str):
-            check_callables(where, wrapper=wrapper)
-        super().__init__(target=_as_target(target), wrapper=_as_reference(wrapper, where))
+        super().__init__(target=_as_target(target), wrapper=_as_callable(wrapper, "wrapper", where))
 
     @property
     def source(self) -> Any:
@@ -228,11 +197,8 @@ class Wrap(SlotChange):
         return True
 
     def build(self, below: Any, slot: Slot) -> Any:
-        if below is ABSENT:
-            raise TargetError(
-                f"{slot.name} is loaded lazily, there is no original yet; target the module that defines it"
-            )
-        return binding.wrap(below, resolve(self.wrapper), in_class=isinstance(slot, ClassSlot))
+        _refuse_absent(below, slot)
+        return binding.wrap(slot.as_own(below), resolve(self.wrapper), in_class=isinstance(slot, ClassSlot))
 
 
 class Register(SlotChange):
@@ -257,10 +223,10 @@ class Register(SlotChange):
     ) -> None:
         where = f"Register({str(registry)!r})"
         cls = _as_reference(cls, where)
-        if name is None:
-            name = str(cls.path[-1]) if isinstance(cls, Target) else getattr(cls, "__name__", None)
-            if name is None:
-                raise DeclarationError(f"{where}: {cls!r} has no __name__; give name=")
+        own_name: Any = cls.path[-1] if isinstance(cls, Target) else getattr(cls, "__name__", None)
+        name = own_name if name is None else name
+        if not isinstance(name, str):
+            raise DeclarationError(f"{where}: {cls!r} has no __name__ of its own; give name='...'")
         table = _as_target(registry)
         target = Target(table.module, (*table.path, REGISTRY_TABLE, Item(name)))
         super().__init__(target=target, registry=table, cls=cls, force=force)
@@ -283,8 +249,8 @@ class Register(SlotChange):
 class Call(Change):
     """Run a function that patches by hand, ``func(module, options)``, once ``module`` is imported.
 
-    The engine compares the modules and classes under the module's top-level package before and after, so that every edit
-    is reported and reverted one by one.
+    The engine compares the modules, their classes and their tables under the module's top-level package before and
+    after, so that every edit is reported and reverted one by one.
 
     Args:
         func: the function, or a target text that is imported when the patch is applied.
@@ -302,11 +268,11 @@ class Call(Change):
         self, func: Union[str, Callable[..., Any]], *, module: str, options: Optional[Mapping[str, Any]] = None
     ) -> None:
         where = f"Call({func!r}, module={module!r})"
-        if not isinstance(func, str):
-            check_callables(where, func=func)
         # an attribute every module has makes the module itself the thing waited for
         target = Target.parse(f"{module}:__dict__")
-        super().__init__(target=target, func=_as_reference(func, where), options=MappingProxyType(dict(options or {})))
+        super().__init__(
+            target=target, func=_as_callable(func, "func", where), options=as_mapping(options, "options", where)
+        )
 
     @property
     def source(self) -> Any:
@@ -317,42 +283,47 @@ class Call(Change):
         resolve(self.func)(module, dict(self.options))
 
     def __str__(self) -> str:
-        name = self.func if isinstance(self.func, Target) else getattr(self.func, "__qualname__", repr(self.func))
+        name: Any = self.func
+        if not isinstance(name, Target):
+            name = getattr(name, "__qualname__", repr(name))
         return f"call {name}({self.target.module})"
 
 
-def resolve(reference: Any) -> Any:
+def resolve(reference: Any, *, raw: bool = False) -> Any:
     """Return the object a change refers to: import a :class:`Target`, open a :class:`Literal`, pass anything else.
 
-    A static or class method is returned raw, so that it keeps its form in the slot it goes to.
+    Args:
+        reference: what was declared.
+        raw: return a static or class method of a class as it stands there, to keep its form in the slot it goes to.
 
     Raises:
-        TargetNotFound: the module or the attribute does not exist.
+        TargetNotFound: the attribute does not exist; the message has the nearest name that does.
         Exception: what importing the module raised.
     """
     if isinstance(reference, Literal):
         return reference.value
     if not isinstance(reference, Target):
         return reference
-    value: Any = importlib.import_module(reference.module)
-    for depth, step in enumerate(reference.path):
-        if isinstance(value, type) and depth + 1 == len(reference.path):
-            value = find_slot(reference, importlib.import_module(reference.module)).lookup()
-        elif isinstance(step, Item):
-            value = value[step.key]
-        else:
-            try:
-                value = getattr(value, step)
-            except AttributeError:
-                find_slot(reference, importlib.import_module(reference.module))  # raises with the nearest name
-                raise
+    target = reference.pin()
+    value: Any = importlib.import_module(target.module)
+    for depth, step in enumerate(target.path):
+        if raw and depth + 1 == len(target.path) and is_class(value) and isinstance(step, str):
+            found = ClassSlot(value, step, str(target)).lookup()
+            if found is not ABSENT:
+                return found
+        try:
+            value = value[step.key] if isinstance(step, Item) else getattr(value, step)
+        except (AttributeError, LookupError) as error:
+            where = Target(target.module, target.path[: depth + 1])
+            known = map(str, value) if isinstance(value, Mapping) else dir(value)
+            nearest = did_you_mean(str(getattr(step, "key", step)), known)
+            raise TargetNotFound(f"{where} does not exist: {describe_error(error)}{nearest}") from error
     return value
 
 
-def _comparable(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return tuple((key, _comparable(item)) for key, item in value.items())
-    return value if isinstance(value, (str, int, tuple, Declaration)) else id(value)
+def _refuse_absent(below: Any, slot: Slot) -> None:
+    if below is ABSENT:
+        raise TargetError(f"{slot.name} is loaded lazily, there is no original yet; target the module that defines it")
 
 
 def _as_target(target: Union[str, Target]) -> Target:
@@ -370,16 +341,7 @@ def _as_reference(value: Any, where: str) -> Any:
     return Target.parse(value)
 
 
-def as_tuple(value: Any, what: str, where: str) -> tuple[Any, ...]:
-    if isinstance(value, (str, Target)):
-        return (value,)
-    try:
-        return tuple(value)
-    except TypeError:
-        raise DeclarationError(f"{where}: {what} is a list, got {value!r}") from None
-
-
-def check_callables(where: str, **values: Any) -> None:
-    for name, value in values.items():
-        if value is not None and not callable(value):
-            raise DeclarationError(f"{where}: {name} must be callable, got {value!r}")
+def _as_callable(value: Any, what: str, where: str) -> Any:
+    if not isinstance(value, (str, Target)) and not callable(value):
+        raise DeclarationError(f"{where}: {what} is a callable or the target of one, got {value!r}")
+    return _as_reference(value, where)

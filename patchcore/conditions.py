@@ -6,19 +6,29 @@ import sys
 from typing import Any, NamedTuple, Optional
 
 from patchcore.changes import Skip
-from patchcore.errors import DeclarationError
+from patchcore.errors import DeclarationError, describe_error
 from patchcore.modules import find_module, namespace
 from patchcore.patch import Patch
-from patchcore.report import FAILED, SKIPPED
+from patchcore.report import FAILED, PENDING, SKIPPED
 
-__all__ = ["Environment", "Verdict"]
+__all__ = ["BY_CHOICE", "BY_CONFLICT", "BY_FIT", "Environment", "Verdict"]
+
+#: What a verdict goes by: whether the patch fits here, what a user or its author chose, or another patch.
+BY_FIT, BY_CHOICE, BY_CONFLICT = "fit", "choice", "conflict"
 
 
 class Verdict(NamedTuple):
-    """What a plan decides for a patch: ``status`` is ``pending`` (go), ``skipped`` or ``failed``, with the reason."""
+    """What a plan decides for a patch.
+
+    Args:
+        status: ``pending`` (go), ``skipped`` or ``failed``.
+        reason: why it is not to be applied.
+        cause: ``BY_FIT``, ``BY_CHOICE`` or ``BY_CONFLICT``.
+    """
 
     status: str
     reason: str = ""
+    cause: str = BY_FIT
 
 
 class Environment:
@@ -31,7 +41,7 @@ class Environment:
         self._versions: dict[str, Optional[str]] = {}
         self._requirements: dict[str, Optional[str]] = {}
         self._found: dict[str, bool] = {}
-        self._providers: Optional[dict[str, list[str]]] = None
+        self._provided: Optional[dict[str, str]] = None
 
     def is_module(self, name: str) -> bool:
         """Tell whether module ``name`` can be found, without importing it or its parents."""
@@ -64,24 +74,27 @@ class Environment:
         A bug in ``when`` or a malformed requirement is ``failed``, never ``skipped``.
         """
         try:
-            for requirement in patch.requires:
-                reason = self.unmet(requirement)
-                if reason is not None:
-                    return Verdict(SKIPPED, reason)
-            for name in patch.needs:
-                if not self.is_module(name):
-                    return Verdict(SKIPPED, f"needs module {name}, which is neither installed nor emulated here")
-            for root in dict.fromkeys(change.target.root for change in patch.changes):
-                if not self.is_module(root):
-                    return Verdict(SKIPPED, f"{root} is not installed")
-            return _ask(patch)
+            reason = self._misfit(patch)
         except Exception as error:
-            return Verdict(
-                FAILED, " ".join(str(error).split()) if isinstance(error, DeclarationError) else _describe(patch, error)
-            )
+            return Verdict(FAILED, describe_error(error))
+        return _ask(patch) if reason is None else Verdict(SKIPPED, reason)
+
+    def _misfit(self, patch: Patch) -> Optional[str]:
+        for requirement in patch.requires:
+            reason = self.unmet(requirement)
+            if reason is not None:
+                return reason
+        for name in patch.needs:
+            if not self.is_module(name):
+                return f"needs module {name}, which is neither installed nor emulated here"
+        for root in dict.fromkeys(change.target.root for change in patch.changes):
+            if not self.is_module(root):
+                return f"{root} is not installed"
+        return None
 
     def _check(self, text: str) -> Optional[str]:
         from packaging.requirements import InvalidRequirement, Requirement
+        from packaging.version import InvalidVersion
 
         try:
             requirement = Requirement(text)
@@ -97,8 +110,13 @@ class Environment:
             if not requirement.specifier:
                 return None
             return f"requires {text}, the version of {package} cannot be told: no distribution provides it"
-        if requirement.specifier.contains(version, prereleases=True):
-            return None
+        try:
+            if requirement.specifier.contains(version, prereleases=True):
+                return None
+        except InvalidVersion:
+            return (
+                f"requires {text}, the version {version!r} of {package} cannot be compared: it is not a PEP 440 version"
+            )
         return f"requires {text}, found {package} {version}"
 
     def _distribution_version(self, package: str) -> Optional[str]:
@@ -106,23 +124,33 @@ class Environment:
 
         try:
             return metadata.version(package)
-        except metadata.PackageNotFoundError:
-            pass
-        if not self.is_module(package):
-            return None
-        if self._providers is None:
-            self._providers = _packages_distributions()
-        for distribution in self._providers.get(package, ()):
-            return metadata.version(distribution)
-        return None
+        except Exception:  # no distribution has that name, or the one that does is broken
+            if not self.is_module(package):
+                return None
+        if self._provided is None:
+            self._provided = _provided_packages()
+        return self._provided.get(package)
 
 
-def _packages_distributions() -> dict[str, list[str]]:
-    if sys.version_info >= (3, 10):
-        from importlib.metadata import packages_distributions
-    else:
-        from importlib_metadata import packages_distributions
-    return dict(packages_distributions())
+def _provided_packages() -> dict[str, str]:
+    """For each import package, the version of the distribution that provides it, the first on the path."""
+    import importlib.metadata as metadata
+
+    found: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        try:
+            for package in _packages_of(distribution):
+                found.setdefault(package, distribution.version)
+        except Exception:  # what is left of a broken installation provides nothing
+            continue
+    return found
+
+
+def _packages_of(distribution: Any) -> set[str]:
+    declared = (distribution.read_text("top_level.txt") or "").split()
+    if declared:
+        return set(declared)
+    return {file.parts[0].partition(".")[0] for file in distribution.files or ()}
 
 
 def _loaded_version(package: str) -> Optional[str]:
@@ -132,16 +160,24 @@ def _loaded_version(package: str) -> Optional[str]:
 
 
 def _ask(patch: Patch) -> Verdict:
-    answer: Any = True if patch.when is None else patch.when()
+    if patch.when is None:
+        return Verdict(PENDING)
+    try:
+        answer: Any = patch.when()
+    except Exception as error:
+        return Verdict(FAILED, f"its when condition raised {describe_error(error)} ({_place(patch.when, error)})")
     if isinstance(answer, Skip):
         return Verdict(SKIPPED, answer.reason)
     if not isinstance(answer, bool):
-        raise DeclarationError(f"when of patch {patch.name} returned {answer!r}; expected True, False or Skip('why')")
-    return Verdict("pending") if answer else Verdict(SKIPPED, "its when condition is false")
+        return Verdict(FAILED, f"its when condition returned {answer!r}; expected True, False or Skip('why')")
+    return Verdict(PENDING) if answer else Verdict(SKIPPED, "its when condition is false")
 
 
-def _describe(patch: Patch, error: Exception) -> str:
+def _place(when: Any, error: Exception) -> str:
+    """Where ``error`` was raised: the innermost line in the condition's own file, if there is one."""
     import traceback
 
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"its when condition raised {type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = getattr(getattr(when, "__code__", None), "co_filename", None)
+    frame = next((f for f in reversed(frames) if f.filename == own), frames[-1])
+    return f"{frame.filename}:{frame.lineno}"

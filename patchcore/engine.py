@@ -8,37 +8,25 @@ journal's lock is held: a product is made first, then written if nothing moved m
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
-from patchcore import references
 from patchcore.application import Application, ChangeState, Holder
-from patchcore.binding import has_identity, reference
 from patchcore.changes import Call, Change, Replace, Skip, SlotChange
-from patchcore.errors import ConflictError, TargetNotFound, conflict_message, describe_error, did_you_mean
+from patchcore.errors import ConflictError, PatchError, TargetNotFound, conflict_message, describe_error, did_you_mean
 from patchcore.importing import ImportWatch
-from patchcore.journal import Journal, Layer, Record, Retired
-from patchcore.modules import executed_module, loaded_modules, missing_ancestor, namespace, submodule_names
+from patchcore.journal import Journal, Layer, Record
+from patchcore.modules import executed_module, missing_ancestor, submodule_names
 from patchcore.patch import Patch
 from patchcore.provenance import Provenance
+from patchcore.rebinding import Modules, Moves, Rebinder
+from patchcore.references import StaticSlot
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 from patchcore.snapshot import Edit, Snapshot
-from patchcore.target import ABSENT, Slot, Target, find_slot
+from patchcore.target import ABSENT, ClassSlot, Slot, Target
 
 __all__ = ["ENGINE", "Engine"]
-
-Modules = Mapping[str, ModuleType]
-
-
-class Move(NamedTuple):
-    """A slot was written: by-value references to what it held, ``old``, are to follow."""
-
-    application: Application
-    state: ChangeState
-    target: Target
-    record: Record
-    old: Any
 
 
 class Engine:
@@ -47,25 +35,21 @@ class Engine:
     def __init__(self) -> None:
         self.journal = Journal()
         self._lock = self.journal.lock
+        self._rebinder = Rebinder(self.journal)
         self._watch = ImportWatch(self._imported)
         self._active: dict[str, list[Application]] = {}  # by patch name
-        self._waiting: dict[str, list[Application]] = {}  # by module, in order of application
+        self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._snapshots: list[Snapshot] = []
-        # id(replacement) -> the slots that are its home, which a revert must not take for references
-        self._homes: dict[int, dict[tuple[int, str, Any], Slot]] = {}
 
-    def acquire(
-        self, patch: Patch, targets: Sequence[Target], provenance: Provenance, holder: Holder, moves: list[Move]
-    ) -> Application:
-        """Put ``patch`` in force for ``holder`` and write the changes whose modules are loaded.
+    def acquire(self, patch: Patch, targets: Sequence[Target], provenance: Provenance, holder: Holder) -> Application:
+        """Put ``patch`` in force for ``holder``; :meth:`advance` writes what can be written.
 
         Args:
             patch: what to apply; the same patch already in force is shared, not stacked.
             targets: the target of each change, with its module.
             provenance: who contributes the patch.
             holder: is told about later imports, and lets go with :meth:`release`.
-            moves: gets what was written, for :meth:`rebind`.
         """
         with self._lock:
             application = self._in_force(patch, provenance)
@@ -76,45 +60,41 @@ class Engine:
                     self._expect(name, application)
             if holder not in application.holders:
                 application.holders.append(holder)
-        self._advance(application, application.modules, moves)
         return application
 
-    def rebind(
-        self, moves: Sequence[Move], modules: Optional[Modules] = None, waiting: Iterable[Application] = ()
-    ) -> None:
-        """Bind the by-value references to what ``moves`` replaced to the replacements, in one pass for all of them.
+    def advance(self, application: Application, moves: Moves, holder: Optional[Holder] = None) -> None:
+        """Write the changes of ``application`` whose modules have been executed and that are not written there yet.
 
         Args:
-            moves: what was written.
-            modules: where to look; all loaded modules by default.
-            waiting: applications whose replacements are to be seen at home now, before anybody takes them from a slot.
+            application: in force; if a change fails, it is undone and its holders are told.
+            moves: gets what was written, for :meth:`rebind`.
+            holder: who asks; the others are told when the application has become complete.
         """
-        old = {id(move.old): move for move in moves if self._is_followed(move)}
-        foreign = {id(value): value for move in moves for value in self._foreign(move.state)}
-        foreign.update((id(v), v) for app in waiting for state in app.states for v in self._foreign(state))
-        if not old and not foreign:
+        state = None
+        try:
+            for name in application.modules:
+                module = self._module(name)
+                for state in application.states:
+                    if state.target.module != name or not application.in_force:
+                        continue
+                    if module is None:
+                        self._check_findable(application, name)
+                    elif state.written_in is not module:
+                        self._write(application, state, module, moves)
+        except Exception as error:
+            if not self._fail(application, state, error) and isinstance(error, PatchError):
+                raise  # a patch failed, under the policy to raise, in an import that this one made
             return
-        wanted = [move.old for move in old.values()] + [v for key, v in foreign.items() if key not in old]
-        found = references.find_references(wanted, modules or loaded_modules())
-        reads: dict[int, set[tuple[int, str]]] = {}
         with self._lock:
-            for slot, held in found:
-                if self.journal.find(slot) is not None:
-                    continue
-                move = old.get(id(held))
-                if move is None:
-                    self._homes.setdefault(id(held), {})[slot.identity] = slot
-                    continue
-                if not move.record.layers or slot.read() is not held:
-                    continue
-                key = id(move.state)
-                if key not in reads:
-                    reads[key] = references.names_read_by(move.state.change.source)
-                if (id(namespace(slot.owner)), slot.key) in reads[key]:
-                    move.state.kept.append(slot.name)
-                else:
-                    self.journal.follow(move.record, slot)
-                    move.state.rebound.append(slot.name)
+            complete = application.status == APPLIED and not application.announced
+            application.announced |= complete
+            others = [other for other in application.holders if complete and other is not holder]
+        for other in others:
+            other.completed(application)
+
+    def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
+        """Bind by-value references to what ``moves`` replaced; see :meth:`patchcore.rebinding.Rebinder.rebind`."""
+        self._rebinder.rebind(moves, waiting=waiting)
 
     def release(self, applications: Iterable[Application], holder: Holder) -> list[str]:
         """Let ``holder`` go of ``applications``; what nobody else holds is undone, last applied first.
@@ -126,7 +106,7 @@ class Engine:
             for application in applications:
                 if holder in application.holders:
                     application.holders.remove(holder)
-                    if not application.holders:
+                    if not application.holders and application.in_force:
                         ending.append(application)
             notes = self._undo(ending)
             for application in ending:
@@ -138,30 +118,15 @@ class Engine:
 
     def sweep(self, applications: Iterable[Application]) -> None:
         """Write changes whose module is there by another way than an import that could be watched."""
-        moves: list[Move] = []
+        moves = Moves()
         for application in applications:
-            if application.status == PENDING and not application.ended:
-                self._advance(application, application.modules, moves)
+            if application.status == PENDING:
+                self.advance(application, moves)
         self.rebind(moves)
 
     def unreachable(self, applications: Iterable[Application]) -> dict[int, list[str]]:
-        """Return, by ``id`` of the change's state, the places that still hold what was replaced and cannot be rebound."""
-        with self._lock:
-            originals: dict[int, ChangeState] = {}
-            for application in applications:
-                for record in self.journal.records_of(application):
-                    state = next((s for s in application.states if record.slot.name in s.slots), None)
-                    original = reference(record.original)
-                    if state is not None and has_identity(original) and references.is_home(state.target, original):
-                        originals.setdefault(id(original), state)
-            held = [
-                reference(record.original) for record in self.journal if id(reference(record.original)) in originals
-            ]
-            ours = [reference(layer.product) for record in self.journal for layer in record.layers]
-        found: dict[int, list[str]] = {}
-        for original, place in references.find_unreachable(held, ours):
-            found.setdefault(id(originals[id(original)]), []).append(f"{place.kind} {place.where}")
-        return found
+        """See :meth:`patchcore.rebinding.Rebinder.unreachable`."""
+        return self._rebinder.unreachable(applications)
 
     def _in_force(self, patch: Patch, provenance: Provenance) -> Optional[Application]:
         for application in self._active.get(patch.name, ()):
@@ -172,7 +137,7 @@ class Engine:
 
     def _expect(self, name: str, application: Application) -> None:
         application.expects.append(name)
-        self._waiting.setdefault(name, []).append(application)
+        self._waiting.setdefault(name, {})[application] = None
         self._watch.watch(name)
         if name in sys.modules and self._module(name) is None:
             self._watch.watch_running(name)
@@ -182,54 +147,43 @@ class Engine:
         if not self._active[application.patch.name]:
             del self._active[application.patch.name]
         for name in application.expects:
-            self._waiting[name].remove(application)
+            del self._waiting[name][application]
             if not self._waiting[name]:
                 del self._waiting[name]
             self._watch.unwatch(name)
         application.expects.clear()
+        self._rebinder.forget(application)
 
     def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
-        for snapshot in self._snapshots:
+        for snapshot in list(self._snapshots):
             snapshot.add(name, module)
         with self._lock:
             waiting = list(self._waiting.get(name, ()))
-        moves: list[Move] = []
+            self._renew(name, module, waiting)
+        moves = Moves()
         self._executed[name] = module
         try:
             for application in waiting:
-                was = application.status
-                self._advance(application, application.modules, moves)
-                if was == PENDING and application.status == APPLIED:
-                    for holder in list(application.holders):
-                        holder.completed(application)
+                self.advance(application, moves)
         finally:
             self._executed.pop(name, None)
         # what was made elsewhere may have been taken from there by anybody
-        local = [move for move in moves if getattr(move.old, "__module__", None) == name]
-        self.rebind(local, fresh)
-        self.rebind([move for move in moves if move not in local])
+        local = {id(move) for move in moves if getattr(move.old, "__module__", None) == name}
+        self._rebinder.rebind((move for move in moves if id(move) in local), fresh)
+        self._rebinder.rebind(move for move in moves if id(move) not in local)
+
+    def _renew(self, name: str, module: ModuleType, waiting: Iterable[Application]) -> None:
+        """Prepare for writing again in a module whose body ran anew in the same namespace: a reload."""
+        written = [s for a in waiting for s in a.states if s.target.module == name and s.written_in is module]
+        if written:
+            retired, _ = self.journal.renew(module, self._rebinder.stays)
+            self._rebinder.retire(retired)
+            for state in written:
+                state.written_in = None
 
     def _module(self, name: str) -> Optional[ModuleType]:
         """Return module ``name`` when its body has run, else ``None``."""
         return self._executed.get(name) or executed_module(name)
-
-    def _advance(self, application: Application, modules: Sequence[str], moves: list[Move]) -> None:
-        """Write the changes of ``application`` whose modules have been executed and that are not written there yet."""
-        state = None
-        mark = len(moves)
-        try:
-            for name in modules:
-                module = self._module(name)
-                for state in application.states:
-                    if state.target.module != name or application.ended or application.error:
-                        continue
-                    if module is None:
-                        self._check_findable(application, name)
-                    elif state.written_in is not module:
-                        self._write(application, state, module, moves)
-        except Exception as error:
-            del moves[mark:]
-            self._fail(application, state, error)
 
     def _check_findable(self, application: Application, name: str) -> None:
         """Raise when module ``name`` can never be imported; wait for its parent where that may yet make it."""
@@ -246,7 +200,7 @@ class Engine:
             raise TargetNotFound(f"no module named {missing!r} is installed; install it or disable the patch")
         raise TargetNotFound(f"{parent} has no module {missing!r}{did_you_mean(missing, submodule_names(parent))}")
 
-    def _write(self, application: Application, state: ChangeState, module: ModuleType, moves: list[Move]) -> None:
+    def _write(self, application: Application, state: ChangeState, module: ModuleType, moves: Moves) -> None:
         if isinstance(state.change, Call):
             self._call(application, state, state.change, module, moves)
         elif isinstance(state.change, SlotChange):
@@ -256,163 +210,140 @@ class Engine:
             raise NotImplementedError(f"no engine for {type(state.change).__name__} changes")
 
     def _write_slot(
-        self, application: Application, state: ChangeState, change: SlotChange, module: ModuleType, moves: list[Move]
+        self, application: Application, state: ChangeState, change: SlotChange, module: ModuleType, moves: Moves
     ) -> bool:
         """Write one change; return False when the slot moved while the product was made."""
         slot = change.find_slot(state.target, module)
-        below = slot.lookup()
-        made = self.journal.maker(below) if slot.read() is not ABSENT else None
-        through = (
-            made[0]
-            if made is not None and made[1].owner is application and _same_action(made[1].change, change)
-            else None
-        )
-        if through is None:
-            self._refuse_conflict(application, slot, made)
+        self._rebinder.catch_up(slot, moves)
+        own, below = slot.read(), slot.lookup()
+        carrier = self._carrier(application, change, slot, below)
+        product = None
+        if carrier is None:
+            self._refuse_conflict(application, slot, own)
             product = change.build(below, slot)
         with self._lock:
-            if application.ended or application.error or state.written_in is module:
+            if not application.in_force or state.written_in is module:
                 return True
             if slot.lookup() is not below:
                 return False
             state.written_in = module
-            if through is not None:  # a re-export of what this very change made: it carries the patch already
-                if through.slot.identity != slot.identity:
-                    self.journal.follow(through, slot)
-                state.status, state.reason = APPLIED, f"through {through.slot.name}"
+            state.status, state.reason = APPLIED, ""
+            state.wrote(slot.name)
+            if carrier is not None:
+                self._carry(carrier, slot, own, state)
             elif isinstance(product, Skip):
                 state.status, state.reason = SKIPPED, product.reason
             else:
                 build = None if isinstance(change, Replace) and change.create else change.build
                 record = self.journal.push(slot, Layer(application, change, product, below, build))
-                state.status = APPLIED
-                moves.append(Move(application, state, state.target, record, reference(below)))
-            state.slots.append(slot.name)
+                moves.add(self._rebinder.moved(state, record, below))
         return True
 
+    def _carrier(self, application: Application, change: Change, slot: Slot, below: Any) -> Optional[Record]:
+        """The record through which ``slot`` carries this very change already: a re-export, or what a base class has."""
+        record = self.journal.find(slot)
+        if record is not None and any(e.owner is application and e.change is change for e in record.layers):
+            return record
+        for record, layer in self.journal.makers(below):
+            if layer.owner is application and _same_action(layer.change, change):
+                return record
+        return None
+
+    def _carry(self, carrier: Record, slot: Slot, own: Any, state: ChangeState) -> None:
+        if carrier.slot.identity == slot.identity:
+            return
+        state.reason = f"through {carrier.slot.name}"
+        if own is not ABSENT:
+            if isinstance(slot, ClassSlot):
+                slot = StaticSlot.of(slot.owner, slot.key, slot.name, own)
+            self.journal.follow(carrier, slot)
+
     def _call(
-        self, application: Application, state: ChangeState, change: Call, module: ModuleType, moves: list[Move]
+        self, application: Application, state: ChangeState, change: Call, module: ModuleType, moves: Moves
     ) -> None:
         with self._lock:
-            if application.ended or application.error or state.written_in is module:
+            if not application.in_force or state.written_in is module:
                 return
             state.written_in = module
         snapshot = Snapshot(state.target.root)
         self._snapshots.append(snapshot)
+        done = False
         try:
             with self._watch.watching_root(state.target.root):
                 change.run(module)
-        except Exception:
-            for edit in snapshot.edits():
-                edit.slot.write(edit.before)
-            raise
+            done = True
         finally:
             self._snapshots.remove(snapshot)
+            with self._lock:
+                keep = done and application.in_force
+                for edit in snapshot.edits():
+                    if self.journal.wrote(edit.slot, edit.after):
+                        continue  # by a patch of a module that the function imported
+                    if keep:
+                        self._adopt(application, state, change, edit, moves)
+                    else:
+                        edit.slot.write(edit.before)
         with self._lock:
-            for edit in snapshot.edits():
-                self._adopt(application, state, change, edit, moves)
-            state.status = APPLIED
-            if not state.slots:
-                state.status, state.reason = SKIPPED, "the function changed nothing"
+            if application.in_force:
+                state.status = APPLIED
+                if not state.slots:
+                    state.status, state.reason = SKIPPED, "the function changed nothing"
 
-    def _adopt(self, application: Application, state: ChangeState, change: Call, edit: Edit, moves: list[Move]) -> None:
-        record = self.journal.adopt(edit.slot, Layer(application, change, edit.after, edit.before), edit.before)
-        state.slots.append(edit.slot.name)
+    def _adopt(self, application: Application, state: ChangeState, change: Call, edit: Edit, moves: Moves) -> None:
+        layer = Layer(application, change, edit.after, edit.before)
+        record = self.journal.adopt(edit.slot, layer, edit.before)
+        state.wrote(edit.slot.name)
         if edit.before is not ABSENT and edit.after is not ABSENT:
-            moves.append(Move(application, state, edit.target, record, reference(edit.before)))
+            moves.add(self._rebinder.moved(state, record, edit.before))
 
-    def _refuse_conflict(self, application: Application, slot: Slot, made: Optional[tuple[Record, Layer]]) -> None:
+    def _refuse_conflict(self, application: Application, slot: Slot, own: Any) -> None:
         record = self.journal.find(slot)
-        owners = (
-            [layer.owner for layer in record.layers]
-            if record is not None
-            else [made[1].owner]
-            if made is not None
-            else []
-        )
-        for other in owners:
-            if (
-                other is None
-                or other is application
-                or not set(map(id, other.holders)) & set(map(id, application.holders))
-            ):
+        layers = [] if record is None else record.layers
+        through = ""
+        if record is None and own is not ABSENT:
+            for made, layer in self.journal.makers(own):
+                if not self._rebinder.is_own(slot, own, layer.change):
+                    layers, through = made.layers, f" (reached through {made.slot.name})"
+        for layer in layers:
+            other = layer.owner
+            if other is None or other is application or application.patch.stacks_with(other.patch):
                 continue
-            if not application.patch.stacks_with(other.patch):
-                through = f" (reached through {made[0].slot.name})" if record is None and made is not None else ""
+            if any(holder in application.holders for holder in other.holders):
                 raise ConflictError(conflict_message(slot.name + through, other, application))
 
-    def _fail(self, application: Application, state: Optional[ChangeState], error: Exception) -> None:
+    def _fail(self, application: Application, state: Optional[ChangeState], error: Exception) -> bool:
+        """Undo the application and tell its holders; return False when it is not in force any more."""
         with self._lock:
-            if application.error is not None or application.ended:
-                return
+            if not application.in_force:
+                return False
             application.error = error
             self._undo([application])
+            because = f" because {state.change} failed" if state is not None else ""
             for other in application.states:
                 if other is state:
                     other.status, other.reason = FAILED, describe_error(error)
-                elif other.status in (APPLIED, PENDING):
-                    other.reason = "undone" if other.status == APPLIED else "not tried"
-                    other.status = REVERTED if other.status == APPLIED else SKIPPED
-                    other.reason += f" because {state.change} failed" if state is not None else ""
+                elif other.status == APPLIED:
+                    other.status, other.reason = REVERTED, f"undone{because}"
+                elif other.status == PENDING:
+                    other.status, other.reason = SKIPPED, f"not tried{because}"
                 other.rebound, other.kept = [], []
             holders = list(application.holders)
+        refusal = None
         for holder in holders:
-            holder.failed(application)
+            try:
+                holder.failed(application)
+            except Exception as raised:  # the others are to hear of it too
+                refusal = refusal or raised
+        if refusal is not None:
+            raise refusal
+        return True
 
     def _undo(self, applications: Sequence[Application]) -> list[str]:
+        retired, notes = self.journal.remove(applications, self._rebinder.stays)
+        self._rebinder.retire(retired)
         for application in applications:
             self._forget(application)
-        retired, notes = self.journal.remove(applications)
-        self._rebind_retired(retired)
         return notes
-
-    def _rebind_retired(self, retired: Sequence[Retired]) -> None:
-        """Names that took a replacement from a patched slot get what the slot holds now."""
-        by_id = {id(r.old): r for r in retired}
-        for slot, held in references.find_references([r.old for r in by_id.values()], loaded_modules()):
-            gone = by_id[id(held)]
-            if self.journal.find(slot) is None and not self._is_at_home(slot, gone):
-                slot.write(gone.record.by_value)
-        for key in by_id:
-            if not self.journal.maker(by_id[key].old):
-                self._homes.pop(key, None)
-
-    def _is_at_home(self, slot: Slot, gone: Retired) -> bool:
-        """Tell whether ``slot`` holds a replacement that exists without the patch as its own, not from the patched slot."""
-        if not _is_foreign(gone.change):
-            return False
-        if slot.identity in self._homes.get(id(gone.old), ()):
-            return True
-        root = (getattr(gone.old, "__module__", None) or "").partition(".")[0]
-        return slot.name.partition(":")[0].partition(".")[0] == root and root != gone.change.target.root
-
-    def _foreign(self, state: ChangeState) -> list[Any]:
-        """The replacement of a change when it exists without the patch and is loaded, in a list; empty otherwise."""
-        change = state.change
-        if not _is_foreign(change):
-            return []
-        value = change.source
-        if isinstance(value, Target):
-            module = executed_module(value.module)
-            try:
-                value = reference(find_slot(value, module).lookup()) if module is not None else None
-            except Exception:  # resolving it properly, later, will say why
-                return []
-        return [value] if has_identity(value) else []
-
-    @staticmethod
-    def _is_followed(move: Move) -> bool:
-        return (
-            bool(move.record.layers)
-            and has_identity(move.old)
-            and move.record.by_value is not ABSENT
-            and references.is_home(move.target, move.old)
-        )
-
-
-def _is_foreign(change: Any) -> bool:
-    """Tell whether what a change puts in its slot exists without the patch."""
-    return isinstance(change, SlotChange) and not change.makes_product
 
 
 def _same_action(first: Any, second: Change) -> bool:

@@ -39,7 +39,7 @@ def after_apply(patch: Patch, outcome: PatchRecord) -> None:
 
 @hookspec(firstresult=True)
 def on_failure(patch: Patch, error: Exception, context: Context) -> Optional[str]:
-    """Called when a patch failed and was undone; return ``"raise"``, ``"warn"`` or ``"ignore"`` to decide the policy."""
+    """Called when a patch failed and was undone; return ``"raise"``, ``"warn"`` or ``"ignore"`` to say what follows."""
 
 
 @hookspec

@@ -63,28 +63,27 @@ class ImportWatch:
         """
         module = sys.modules.get(name)
         spec = (namespace(module) or {}).get("__spec__")
-        if is_lazy(module) and spec is not None and not isinstance(spec.loader, _WatchingLoader):
-            spec.loader = _WatchingLoader(spec.loader, self)
-        elif isinstance(spec, ModuleSpec) and type(spec) is ModuleSpec:
-            spec._patchcore_watch = self  # type: ignore[attr-defined]
-            spec.__class__ = _RunningSpec
-            if not is_initializing(module):  # it ended meanwhile, in another thread
-                spec.__class__ = ModuleSpec
+        if is_lazy(module) and spec is not None:
+            self._stand_in(spec)
+        elif _RunningSpec.join(spec, self) and not is_initializing(module):
+            _RunningSpec.leave(spec)  # it ended meanwhile, in another thread
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
-        """Find a watched module with the finders that follow, and slip the watching loader in front of its own."""
+        """Find a watched module with the other finders, and slip the watching loader in front of its own."""
         if name not in self._watched and (not self._roots or name.partition(".")[0] not in self._roots):
             return None
         asking = self._asking.__dict__.setdefault("names", set())
-        if name in asking:  # a following finder asks importlib for the same module
+        if name in asking:  # another finder asks importlib for the same module
             return None
         asking.add(name)
         try:
             spec = self._ask_others(name, path, target)
         finally:
             asking.discard(name)
-        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _WatchingLoader(spec.loader, self)  # type: ignore[assignment]
+        if spec is not None and spec.loader is None:  # a namespace package has no body, and no loader yet
+            _RunningSpec.join(spec, self)
+        elif spec is not None and hasattr(spec.loader, "exec_module"):
+            self._stand_in(spec)
         return spec
 
     def executed(self, name: str, module: ModuleType, before: Optional[set[str]] = None) -> None:
@@ -95,14 +94,16 @@ class ImportWatch:
             loaded = {key: m for key, m in loaded.items() if key == name or key not in before or is_initializing(m)}
         self._callback(name, sys.modules.get(name, module), loaded)
 
+    def _stand_in(self, spec: Any) -> None:
+        if not isinstance(spec.loader, _WatchingLoader):
+            spec.loader = _WatchingLoader(spec.loader, self)
+
     def _ask_others(self, name: str, path: Any, target: Any) -> Optional[ModuleSpec]:
         for finder in list(sys.meta_path):
-            if finder is self:
-                continue
-            find_spec = getattr(finder, "find_spec", None)
-            spec = find_spec(name, path, target) if find_spec is not None else None
+            find_spec = getattr(finder, "find_spec", None) if finder is not self else None
+            spec: Optional[ModuleSpec] = find_spec(name, path, target) if find_spec is not None else None
             if spec is not None:
-                return spec  # type: ignore[no-any-return]
+                return spec
         return None
 
     def _count(self, counts: dict[str, int], key: str, step: int) -> None:
@@ -110,11 +111,11 @@ class ImportWatch:
             counts[key] = counts.get(key, 0) + step
             if not counts[key]:
                 del counts[key]
-            wanted = bool(self._watched or self._roots)
-            if wanted and self not in sys.meta_path:
-                sys.meta_path.insert(0, self)
-            elif not wanted and self in sys.meta_path:
-                sys.meta_path.remove(self)
+            # A finder that came in front of this one may find modules by itself. The list is replaced, not changed: another
+            # thread that walks it in the middle of an import would miss a finder.
+            place = [self] if self._watched or self._roots else []
+            if sys.meta_path[:1] != place:
+                sys.meta_path = [*place, *(finder for finder in sys.meta_path if finder is not self)]
 
 
 class _WatchingLoader:
@@ -149,17 +150,32 @@ class _WatchingLoader:
 
 
 class _RunningSpec(ModuleSpec):
-    """The spec of a module whose import was under way when it was first watched.
+    """The spec of a module whose loader cannot be stood in for: its import is under way, or it needs none.
 
-    importlib sets ``spec._initializing = False`` when the body has run (``importlib._bootstrap._load_unlocked``, CPython 3.4
-    to 3.14), before it releases the module's lock: the one moment at which such an import can still be joined.
+    importlib sets ``spec._initializing = False`` when the body has run (``importlib._bootstrap._load_unlocked``, CPython
+    3.4 to 3.14), before it releases the module's lock: the one moment at which such an import can still be joined.
     """
+
+    @classmethod
+    def join(cls, spec: Any, watch: ImportWatch) -> bool:
+        """Tell ``watch`` when the import that fills ``spec`` ends; return False where that cannot be."""
+        if type(spec) is not ModuleSpec:
+            return False
+        spec.__dict__["_patchcore_watch"] = watch
+        spec.__class__ = cls
+        return True
+
+    @staticmethod
+    def leave(spec: Any) -> Optional[ImportWatch]:
+        """Make ``spec`` the plain one it was; return who watched it, to one caller only."""
+        watch: Optional[ImportWatch] = spec.__dict__.pop("_patchcore_watch", None)
+        spec.__class__ = ModuleSpec
+        return watch
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name == "_initializing" and not value:
-            watch = self.__dict__.pop("_patchcore_watch")
-            self.__class__ = ModuleSpec
+            watch = self.leave(self)
             module = executed_module(self.name)
-            if module is not None:
+            if watch is not None and module is not None:
                 watch.executed(self.name, module)

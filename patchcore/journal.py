@@ -10,10 +10,11 @@ slot that is patched has a :class:`Record`: the raw value found first (the *base
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.binding import has_identity, reference
+from patchcore.errors import describe_error
 from patchcore.target import ABSENT, Slot
 
 __all__ = ["Journal", "Layer", "Record", "Retired", "describe"]
@@ -61,36 +62,39 @@ class Record:
     @property
     def original(self) -> Any:
         """The raw value a lookup found before any layer."""
-        return self._effective(self.base)
+        return self.effective(self.base)
 
     @property
     def by_value(self) -> Any:
         """What a name bound by value to this slot should hold now."""
-        return reference(self._effective(self.top))
+        return reference(self.effective(self.top))
 
-    def rebuild(self, first: int) -> None:
-        """Make the products of ``layers[first:]`` anew, each on the one below."""
-        below = self._effective(self.layers[first - 1].product if first else self.base)
-        for layer in self.layers[first:]:
-            if layer.build is not None and layer.below is not below:
-                layer.product = layer.build(below, self.slot)
-                layer.below = below
-            below = layer.product
-
-    def settle(self, before: Any, notes: list[str]) -> None:
-        """Write the top to the slot, and to the followers that still hold ``before``, the former :attr:`by_value`."""
-        self.slot.write(self.top)
-        for key, follower in list(self.followers.items()):
-            if follower.read() is before:
-                follower.write(self.by_value)
-            else:
-                notes.append(
-                    f"{follower.name} was bound to {describe(follower.read())} by somebody else; left as it is"
-                )
-                del self.followers[key]
-
-    def _effective(self, own: Any) -> Any:
+    def effective(self, own: Any) -> Any:
+        """Return the raw value a lookup finds when the slot's owner itself holds ``own``."""
         return self.slot.inherited() if own is ABSENT else own
+
+    def rebuild(self, first: int, notes: list[str]) -> None:
+        """Make the products of ``layers[first:]`` anew, each on the one below; drop a layer that cannot be made so."""
+        below = self.effective(self.layers[first - 1].product if first else self.base)
+        kept = self.layers[:first]
+        for layer in self.layers[first:]:
+            if layer.below is not below:
+                try:
+                    self._lay(layer, below, notes)
+                except Exception as error:
+                    why = f"it cannot be put on {describe(below)}: {describe_error(error)}"
+                    notes.append(f"{self.slot.name}: {layer.owner} is gone too, {why}")
+                    continue
+            kept.append(layer)
+            below = layer.product
+        self.layers = kept
+
+    def _lay(self, layer: Layer, below: Any, notes: list[str]) -> None:
+        if layer.build is not None:
+            layer.product = layer.build(below, self.slot)
+        else:
+            notes.append(f"{self.slot.name}: {describe(layer.product)} was made by hand over what is gone, and is kept")
+        layer.below = below
 
 
 class Retired(NamedTuple):
@@ -101,6 +105,9 @@ class Retired(NamedTuple):
     change: Any
 
 
+Stays = Callable[[Slot, Retired], bool]
+
+
 class Journal:
     """The records of a process. Callers hold :attr:`lock` around reads that must agree with a write that follows."""
 
@@ -109,6 +116,7 @@ class Journal:
         self._records: dict[tuple[int, str, Any], Record] = {}
         self._owned: dict[int, list[Record]] = {}  # id(owner) -> records it has layers in, oldest first
         self._makers: dict[int, list[tuple[Record, Layer]]] = {}  # id(product) -> who put it where
+        self._followed: dict[tuple[int, str, Any], Record] = {}  # a follower's slot -> the record it follows
 
     def __iter__(self) -> Iterator[Record]:
         return iter(list(self._records.values()))
@@ -121,42 +129,54 @@ class Journal:
         """Return the records that ``owner`` has layers in, oldest first."""
         return list(self._owned.get(id(owner), ()))
 
-    def maker(self, raw: Any) -> Optional[tuple[Record, Layer]]:
-        """Return the record and layer that made ``raw``, when a layer of the journal did."""
-        makers = self._makers.get(id(reference(raw)))
-        return makers[0] if makers else None
+    def makers(self, raw: Any) -> list[tuple[Record, Layer]]:
+        """Return the layers of the journal whose product ``raw`` is, with their records."""
+        return list(self._makers.get(id(reference(raw)), ()))
+
+    def wrote(self, slot: Slot, raw: Any) -> bool:
+        """Tell whether the journal put ``raw`` in ``slot``: a product, or what a slot that it follows holds."""
+        record = self._records.get(slot.identity)
+        if record is not None:
+            return reference(raw) is reference(record.top)
+        followed = self._followed.get(slot.identity)
+        return followed is not None and reference(raw) is followed.by_value
+
+    def followed(self, slot: Slot) -> Optional[Record]:
+        """Return the record that ``slot`` follows, or ``None``."""
+        return self._followed.get(slot.identity)
+
+    def looks_after(self, slot: Slot) -> bool:
+        """Tell whether ``slot`` is patched, or follows one that is."""
+        return slot.identity in self._records or self.wrote(slot, slot.read())
 
     def push(self, slot: Slot, layer: Layer) -> Record:
         """Lay ``layer`` over ``slot`` and write its product."""
-        record = self._records.get(slot.identity)
-        found = slot.read()
-        if record is None:
-            record = self._records[slot.identity] = Record(slot, found)
-        elif found is not record.top:
-            record.layers.append(Layer(None, None, found, record.top))
-        before = record.by_value
-        self._add(record, layer)
-        record.settle(before, [])
-        return record
+        return self._lay(slot, slot.read(), layer)
 
-    def adopt(self, slot: Slot, layer: Layer, base: Any) -> Record:
-        """Enter ``layer``, whose product somebody wrote by hand over ``base``, without writing anything."""
-        record = self._records.get(slot.identity)
-        if record is None:
-            record = self._records[slot.identity] = Record(slot, base)
-        self._add(record, layer)
-        return record
+    def adopt(self, slot: Slot, layer: Layer, before: Any) -> Record:
+        """Enter ``layer``, whose product somebody has already written by hand over ``before``."""
+        return self._lay(slot, before, layer)
 
     def follow(self, record: Record, slot: Slot) -> None:
         """Bind ``slot``, a by-value reference to the record's slot, to what that slot holds now, and keep it so."""
+        former = self._followed.get(slot.identity)
+        if former is not None:
+            self._unfollow(former, slot.identity)
         record.followers[slot.identity] = slot
+        self._followed[slot.identity] = record
         slot.write(record.by_value)
 
-    def remove(self, owners: Iterable[Any]) -> tuple[list[Retired], list[str]]:
+    def remove(self, owners: Iterable[Any], stays: Stays) -> tuple[list[Retired], list[str]]:
         """Remove every layer of ``owners``, newest slot first, and restore slots that nobody else patches.
 
-        Layers of others above are made anew on what is now below them. Returns the products that left their slots, and notes
-        on slots where somebody else had written on top.
+        Layers of others above are made anew on what is now below them.
+
+        Args:
+            owners: whose layers go.
+            stays: tells of a slot whether it holds a product that goes as its own, not from the patched slot.
+
+        Returns:
+            The products that left their slots, and notes on slots where somebody else had written on top.
         """
         owned = set(map(id, owners))
         touched = {id(record): record for key in owned for record in self._owned.pop(key, ())}
@@ -164,17 +184,66 @@ class Journal:
         notes: list[str] = []
         for record in reversed(list(touched.values())):
             self._take_out(record, owned, retired, notes)
-        self._rebase({id(r.old): r for r in retired}, retired, notes)
+        self._rebase(retired, stays, notes, list(touched.values()))
         return retired, notes
 
-    def _take_out(self, record: Record, owned: set[int], retired: list[Retired], notes: list[str]) -> None:
-        before, found = record.by_value, record.slot.read()
+    def renew(self, owner: Any, stays: Stays) -> tuple[list[Retired], list[str]]:
+        """Lay the layers over the slots of ``owner`` again where its body has run anew (:func:`importlib.reload`).
+
+        What it has put in a slot is the new base. Arguments and result are those of :meth:`remove`.
+        """
+        retired: list[Retired] = []
+        notes: list[str] = []
+        for record in self:
+            found = record.slot.read()
+            if record.slot.owner is owner and found is not record.top:
+                before, old = record.by_value, list(record.layers)
+                record.base = found
+                # what was written by hand is not there any more; who wrote it is asked again
+                kept = [layer for layer in old if layer.build is not None]
+                self._replace_layers(record, kept, 0, old, before, retired, notes)
+        self._rebase(retired, stays, notes)
+        return retired, notes
+
+    def _lay(self, slot: Slot, found: Any, layer: Layer) -> Record:
+        record = self._records.get(slot.identity)
+        if record is None:
+            record = self._records[slot.identity] = Record(slot, found)
+        before = record.by_value
         if found is not record.top:
-            notes.append(
-                f"{record.slot.name}: {describe(found)} was put on top by somebody else and is gone with the patch below it"
-            )
+            record.layers.append(Layer(None, None, found, record.effective(record.top)))
+        layer.below = record.effective(found)
+        record.layers.append(layer)
+        self._owned.setdefault(id(layer.owner), []).append(record)
+        self._remember(record, layer)
+        self._settle(record, before, [])
+        return record
+
+    def _settle(self, record: Record, before: Any, notes: list[str]) -> None:
+        """Write the top to the slot, and to the followers that hold ``before``, the former :attr:`Record.by_value`."""
+        record.slot.write(record.top)
+        for key, follower in list(record.followers.items()):
+            patched = self._records.get(key)
+            if patched is not None:  # it has layers of its own: what they lie over follows
+                if reference(patched.base) is before:
+                    patched.base = _in_place_of(patched.base, record.by_value)
+            elif follower.read() is before:
+                follower.write(record.by_value)
+            else:
+                notes.append(
+                    f"{follower.name} was bound to {describe(follower.read())} by somebody else; left as it is"
+                )
+                self._unfollow(record, key)
+
+    def _take_out(self, record: Record, owned: set[int], retired: list[Retired], notes: list[str]) -> None:
         old = list(record.layers)
-        first = next(i for i, layer in enumerate(old) if id(layer.owner) in owned)
+        first = next((i for i, layer in enumerate(old) if id(layer.owner) in owned), None)
+        if first is None:  # dropped already, as it could not be made anew
+            return
+        before, found = record.by_value, record.slot.read()
+        if found is not record.top and found is not record.base:
+            what = f"{describe(found)} was put on top by somebody else"
+            notes.append(f"{record.slot.name}: {what} and is gone with the patch below it")
         kept = [layer for layer in old if id(layer.owner) not in owned]
         if all(layer.owner is None for layer in kept):
             notes += (
@@ -182,27 +251,26 @@ class Journal:
             )
             kept = []
         self._replace_layers(record, kept, min(first, len(kept)), old, before, retired, notes)
-        if not record.layers:
-            del self._records[record.slot.identity]
 
-    def _rebase(self, gone: Mapping[int, Retired], retired: list[Retired], notes: list[str]) -> None:
+    def _rebase(self, retired: list[Retired], stays: Stays, notes: list[str], restored: Iterable[Record] = ()) -> None:
         """Make anew what was built on a product that is gone: patched re-exports and overrides of patched methods."""
-        if not gone:
-            return
-        further: list[Retired] = []
-        for record in list(self._records.values()):
-            successor = gone.get(id(reference(record.base)))
-            built_on = [i for i, layer in enumerate(record.layers) if id(reference(layer.below)) in gone]
-            if successor is None and not built_on:
-                continue
-            before = record.by_value
-            if successor is not None:
-                record.base = successor.record.by_value
-            self._replace_layers(
-                record, record.layers, min(built_on, default=0), list(record.layers), before, further, notes
-            )
-        retired += further
-        self._rebase({id(r.old): r for r in further}, retired, notes)
+        gone = {id(r.old): r for r in retired}
+        while gone:
+            further: list[Retired] = []
+            for record in {id(record): record for record in (*self, *restored)}.values():
+                successor = gone.get(id(reference(record.base)))
+                if successor is not None and stays(record.slot, successor):
+                    successor = None
+                built_on = [i for i, layer in enumerate(record.layers) if id(reference(layer.below)) in gone]
+                if successor is None and not built_on:
+                    continue
+                before = record.by_value
+                if successor is not None:
+                    record.base = _in_place_of(record.base, successor.record.by_value)
+                first = min(built_on, default=0)
+                self._replace_layers(record, record.layers, first, list(record.layers), before, further, notes)
+            retired += further
+            gone = {id(r.old): r for r in further}
 
     def _replace_layers(
         self,
@@ -218,23 +286,31 @@ class Journal:
         for layer in old:
             self._forget(layer)
         record.layers = kept
-        record.rebuild(first)
-        for layer in kept:
+        record.rebuild(first, notes)
+        for layer in record.layers:
             self._remember(record, layer)
-        record.settle(before, notes)
-        current = {id(reference(layer.product)) for layer in kept}
+        self._settle(record, before, notes)
+        current = {id(reference(layer.product)) for layer in record.layers}
         retired += (
-            Retired(record, p, layer.change) for layer, p in products if has_identity(p) and id(p) not in current
+            Retired(record, product, layer.change)
+            for layer, product in products
+            if layer.owner is not None and has_identity(product) and id(product) not in current
         )
+        if not record.layers:
+            self._records.pop(record.slot.identity, None)
+            heir = self._followed.get(record.slot.identity)  # an alias was patched: they follow what it follows
+            for key, follower in list(record.followers.items()):
+                self._unfollow(record, key)
+                if heir is not None and follower.read() is heir.by_value:
+                    self.follow(heir, follower)
 
-    def _add(self, record: Record, layer: Layer) -> None:
-        record.layers.append(layer)
-        self._owned.setdefault(id(layer.owner), []).append(record)
-        self._remember(record, layer)
+    def _unfollow(self, record: Record, key: tuple[int, str, Any]) -> None:
+        del record.followers[key]
+        del self._followed[key]
 
     def _remember(self, record: Record, layer: Layer) -> None:
         value = reference(layer.product)
-        if has_identity(value):
+        if has_identity(value) and layer.owner is not None:
             self._makers.setdefault(id(value), []).append((record, layer))
 
     def _forget(self, layer: Layer) -> None:
@@ -246,8 +322,15 @@ class Journal:
             self._makers.pop(key, None)
 
 
+def _in_place_of(raw: Any, value: Any) -> Any:
+    """Return ``value`` in the form in which ``raw`` holds such a reference."""
+    return staticmethod(value) if isinstance(raw, staticmethod) else value
+
+
 def describe(value: Any) -> str:
     """Return a short name of ``value`` for messages: ``module:qualname``, or its type."""
+    if value is ABSENT:
+        return "a deletion"
     name = getattr(value, "__qualname__", None)
     return (
         f"{getattr(value, '__module__', '?')}:{name}" if isinstance(name, str) else f"a {type(value).__name__} object"

@@ -1,7 +1,8 @@
-"""Look at modules without importing them and without waking lazy ones.
+"""Look at modules, classes and what they hold without importing anything and without waking what is lazy.
 
 ``getattr(module, name)`` may run a module's ``__getattr__`` (PEP 562) or execute a module that
-``importlib.util.LazyLoader`` put off; ``importlib.util.find_spec("a.b")`` imports ``a``. Nothing here does.
+``importlib.util.LazyLoader`` put off, and so does ``isinstance(module, type)``, which asks for ``__class__``;
+``importlib.util.find_spec("a.b")`` imports ``a``. Nothing here does.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 __all__ = [
+    "ABSENT",
+    "class_namespace",
     "executed_module",
     "find_module",
+    "is_class",
+    "is_immutable",
     "is_initializing",
     "is_lazy",
     "loaded_modules",
     "missing_ancestor",
+    "mro",
+    "mro_lookup",
     "namespace",
     "submodule_names",
 ]
@@ -26,13 +33,53 @@ __all__ = [
 _LazyModule: type = importlib.util._LazyModule  # type: ignore[attr-defined]
 
 
+class _Absent:
+    """The raw value of a slot that holds nothing of its own."""
+
+    def __repr__(self) -> str:
+        return "<absent>"
+
+    def __reduce__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Any = _Absent()
+
+#: Returns the method resolution order of a class, past its metaclass.
+mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
+
+#: Returns the read-only ``__dict__`` of a class, past whatever its metaclass makes of attribute access.
+class_namespace: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
+
+
 def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
-    """Return the ``__dict__`` of a module or an instance, or ``None`` when it has none."""
+    """Return the ``__dict__`` of a module or an instance, ``None`` when it has none that can be written."""
     try:
         found = object.__getattribute__(obj, "__dict__")
-    except AttributeError:
+    except Exception:  # a proxy may compute it, and raise what it likes (werkzeug's LocalProxy: RuntimeError)
         return None
-    return found if isinstance(found, dict) else None
+    return found if issubclass(type(found), dict) else None
+
+
+def is_class(obj: object) -> bool:
+    """Tell whether ``obj`` is a class by its type alone: a proxy or lazy module is not asked for ``__class__``."""
+    return issubclass(type(obj), type)
+
+
+def is_immutable(klass: type) -> bool:
+    """Tell whether ``klass`` is a type whose attributes cannot be set, like most of those that are written in C."""
+    flags: int = type.__dict__["__flags__"].__get__(klass)
+    # Py_TPFLAGS_IMMUTABLETYPE; before Python 3.10, whatever lacks Py_TPFLAGS_HEAPTYPE
+    return bool(flags & (1 << 8)) if sys.version_info >= (3, 10) else not flags & (1 << 9)
+
+
+def mro_lookup(klass: type, key: str, *, skip_first: bool = False) -> Any:
+    """Return the raw value a lookup in ``klass`` finds, or ``ABSENT``; ``skip_first`` passes over ``klass`` itself."""
+    for base in mro(klass)[1 if skip_first else 0 :]:
+        found = class_namespace(base).get(key, ABSENT)
+        if found is not ABSENT:
+            return found
+    return ABSENT
 
 
 def is_lazy(module: object) -> bool:
@@ -60,7 +107,8 @@ def find_module(name: str) -> bool:
     """Tell whether ``import name`` would find a module, without importing anything, its parents included.
 
     Walks ``sys.meta_path`` from the top-level package down the packages' search locations; a parent that is already
-    imported answers with its own ``__path__``. ``sys.modules[name] = None`` (a blocked import) means no.
+    imported answers with its own ``__path__``. ``sys.modules[name] = None`` (a blocked import) means no, also for what
+    is inside.
     """
     if name in sys.modules:
         return sys.modules[name] is not None
@@ -89,9 +137,8 @@ def _lineage(name: str) -> Iterator[str]:
 
 
 def _search_path(package: str) -> Any:
-    module = sys.modules.get(package)
-    if module is not None:
-        return (namespace(module) or {}).get("__path__")
+    if package in sys.modules:
+        return (namespace(sys.modules[package]) or {}).get("__path__")
     spec = _find_spec(package)
     return spec.submodule_search_locations if spec is not None else None
 

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Callable, Optional, Union
 
-from patchcore.changes import Call, Change, Declaration, Replace, Wrap, as_tuple, check_callables
+from patchcore.changes import Call, Change, Replace, Wrap
+from patchcore.declaration import Declaration, as_mapping, as_tuple, check_callables
 from patchcore.errors import DeclarationError, did_you_mean
+from patchcore.target import Target
 
 __all__ = ["Patch", "patch", "wrap"]
 
@@ -27,7 +29,7 @@ class Patch(Declaration):
         needs: modules that must be findable, without importing them.
         when: condition called when a plan is made; returns a bool or :class:`Skip`.
         after, before: names of patches this one is applied after / before; same-slot patches ordered so are stacked.
-        priority: among patches that no ``after`` / ``before`` orders, lower goes first.
+        priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
         conflicts: names of patches that cannot be applied together with this one.
         legacy_names: other names the patch answers to in enable / disable.
         default: ``False`` registers the patch without applying it unless it is enabled by name.
@@ -63,7 +65,7 @@ class Patch(Declaration):
     def __init__(
         self,
         name: str,
-        changes: Iterable[Change] = (),
+        changes: Union[Change, Iterable[Change]] = (),
         *,
         summary: str = "",
         requires: Union[str, Sequence[str]] = (),
@@ -88,10 +90,15 @@ class Patch(Declaration):
             )
         where = f"Patch({name!r})"
         check_callables(where, when=when)
+        for what, text in (("summary", summary), ("upstream", upstream), ("remove_when", remove_when)):
+            if not isinstance(text, (str, type(None))):
+                raise DeclarationError(f"{where}: {what} is a text, got {text!r}")
+        if not isinstance(priority, (int, float)):
+            raise DeclarationError(f"{where}: priority is a number, lower goes first, got {priority!r}")
         super().__init__(
             name=name,
             changes=_as_changes(changes, where),
-            summary=summary,
+            summary=summary or "",
             requires=_as_names(requires, "requires", where),
             needs=_as_names(needs, "needs", where),
             when=when,
@@ -102,10 +109,10 @@ class Patch(Declaration):
             legacy_names=_as_names(legacy_names, "legacy_names", where),
             default=bool(default),
             required=bool(required),
-            options=MappingProxyType(dict(options or {})),
+            options=as_mapping(options, "options", where),
             upstream=upstream,
             remove_when=remove_when,
-            checks=tuple(checks),
+            checks=as_tuple(checks, "checks", where),
             function=_function,
         )
 
@@ -148,7 +155,7 @@ class Patch(Declaration):
 
 
 def patch(
-    target: str, *, when_call: Optional[Callable[..., Any]] = None, **declaration: Any
+    target: Union[str, Target], *, when_call: Optional[Callable[..., Any]] = None, **declaration: Any
 ) -> Callable[[Callable[..., Any]], Patch]:
     """Decorate the replacement of one function; the name is bound to the :class:`Patch`.
 
@@ -156,50 +163,68 @@ def patch(
         target: what the decorated function replaces.
         when_call: see :class:`Replace`.
         declaration: keyword arguments of :class:`Patch`; ``name`` defaults to ``<top-level package>.<function name>``.
+
+    Raises:
+        DeclarationError: an argument is malformed or unknown, or what is decorated is no function.
     """
+    where = _check_decorator("patch", target, declaration)
+    return lambda function: _decorate(
+        function, lambda: Replace(target, function, when_call=when_call), where, declaration
+    )
 
-    def decorate(function: Callable[..., Any]) -> Patch:
-        return _decorated(function, Replace(target, function, when_call=when_call), declaration)
 
-    return decorate
-
-
-def wrap(target: str, **declaration: Any) -> Callable[[Callable[..., Any]], Patch]:
+def wrap(target: Union[str, Target], **declaration: Any) -> Callable[[Callable[..., Any]], Patch]:
     """Decorate a wrapper ``(original, *args, **kwargs)`` of one function; the name is bound to the :class:`Patch`.
 
     Args:
         target: what the decorated function wraps.
         declaration: keyword arguments of :class:`Patch`; ``name`` defaults to ``<top-level package>.<function name>``.
+
+    Raises:
+        DeclarationError: an argument is malformed or unknown, or what is decorated is no function.
     """
-
-    def decorate(function: Callable[..., Any]) -> Patch:
-        return _decorated(function, Wrap(target, function), declaration)
-
-    return decorate
+    where = _check_decorator("wrap", target, declaration)
+    return lambda function: _decorate(function, lambda: Wrap(target, function), where, declaration)
 
 
-def _decorated(function: Callable[..., Any], change: Change, declaration: Mapping[str, Any]) -> Patch:
-    module, name = getattr(function, "__module__", "") or "", getattr(function, "__name__", "")
-    declaration = dict(declaration)
-    declared = declaration.pop("name", f"{module.partition('.')[0]}.{name}")
-    declaration.setdefault("summary", (inspect.getdoc(function) or "").partition("\n")[0])
+def _check_decorator(decorator: str, target: Any, declaration: Mapping[str, Any]) -> str:
+    if not isinstance(target, (str, Target)):
+        raise DeclarationError(f"@{decorator} has no target; write @{decorator}('package.module:attribute')")
+    where = f"@{decorator}({str(target)!r})"
+    for argument in declaration:
+        if argument not in _DECLARABLE:
+            raise DeclarationError(f"{where}: no argument {argument!r}{did_you_mean(argument, _DECLARABLE)}")
+    return where
+
+
+def _decorate(function: Any, change: Callable[[], Change], where: str, declaration: Mapping[str, Any]) -> Patch:
+    if isinstance(function, Patch) or not callable(function):
+        raise DeclarationError(
+            f"{where} decorates a function, got {function!r}; "
+            "for several targets write Patch('library.what', [Replace(...), Replace(...)])"
+        )
+    name = getattr(function, "__name__", None)
+    given = dict(declaration)
+    if name is None and "name" not in given:
+        raise DeclarationError(
+            f"{where}: {function!r} has no __name__ to name the patch after; give name='library.what'"
+        )
+    root = (getattr(function, "__module__", None) or "").partition(".")[0]
+    given.setdefault("name", f"{root}.{name}")
+    given.setdefault("summary", (inspect.getdoc(function) or "").partition("\n")[0])
+    patch = Patch(changes=change(), _function=function, **given)
     if getattr(function, "__qualname__", None) == name:
         # The module's name now means the patch: say where the function is, so that it can be pickled.
         function.__qualname__ = f"{name}.function"
-    try:
-        return Patch(declared, [change], _function=function, **declaration)
-    except TypeError as error:
-        known = inspect.signature(Patch).parameters
-        unknown = next((key for key in declaration if key not in known), None)
-        if unknown is None:
-            raise
-        raise DeclarationError(
-            f"patch {declared}: no such argument {unknown!r}{did_you_mean(unknown, known)}"
-        ) from error
+    return patch
+
+
+_DECLARABLE = [name for name in inspect.signature(Patch).parameters if name not in ("changes", "_function")]
 
 
 def _as_names(value: Any, what: str, where: str) -> tuple[str, ...]:
-    names = tuple(item.name if isinstance(item, Patch) else item for item in as_tuple(value, what, where))
+    listed = (value,) if isinstance(value, Patch) else as_tuple(value, what, where)
+    names = tuple(item.name if isinstance(item, Patch) else item for item in listed)
     for name in names:
         if not isinstance(name, str) or not name.strip():
             raise DeclarationError(f"{where}: {what} holds {name!r}; expected text")

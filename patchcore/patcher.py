@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Optional, Union
 
 from patchcore.application import Application
 from patchcore.changes import Skip
 from patchcore.engine import ENGINE
-from patchcore.errors import PatchError, UnknownName, describe_error, did_you_mean
+from patchcore.errors import DeclarationError, PatchError, UnknownName, describe_error, did_you_mean
 from patchcore.patch import Patch
 from patchcore.plan import Candidate, Plan, PlannedPatch, make_plan
 from patchcore.plugins import Plugins
+from patchcore.process import RANK_VARIABLES, describe_process, process_rank
 from patchcore.provenance import LOCAL, Provenance
+from patchcore.rebinding import Moves
 from patchcore.report import FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord, PatchRecord, Report
 from patchcore.settings import POLICIES, Choice, Settings
 
-__all__ = ["Context", "Patcher", "apply", "process_rank"]
+__all__ = ["RANK_VARIABLES", "Context", "Patcher", "apply", "process_rank"]
 
 logger = logging.getLogger("patchcore")
 logger.addHandler(logging.NullHandler())
 
 Name = Union[str, Patch]
 
-#: Where launchers put the rank of a process (torchrun, Open MPI, MPICH, Slurm), the first that is set counts.
-RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+#: How loud a failure is logged, by policy.
+_LEVELS = {"warn": logging.WARNING, "raise": logging.ERROR, "ignore": logging.DEBUG}
 
 
 @dataclass(frozen=True)
@@ -76,17 +75,20 @@ class Patcher(contextlib.ContextDecorator):
         strict: bool = False,
     ) -> None:
         settings = settings or Settings()
-        choices = (*_choices(enable, True), *_choices(disable, False))
-        settings = replace(settings, choices=(*settings.choices, *choices))
         self.settings = replace(settings, on_failure="raise") if strict else settings
+        self._choose(_listed(enable), _listed(disable))
         self.plugins = plugins or Plugins(discover=False)
         self._own = tuple(patches)
         self._candidates: Optional[list[Candidate]] = None
         self._plan: Optional[Plan] = None
+        self._entries: dict[str, PlannedPatch] = {}
         self._vetoes: dict[str, str] = {}
         self._applications: dict[str, Application] = {}
         self._notes: list[str] = []
-        self._lock = threading.RLock()
+        self._failure: Optional[PatchError] = None
+        self._depth = 0  # of with blocks and decorated calls
+        self._applying = threading.RLock()  # held while code of others runs
+        self._lock = threading.RLock()  # held only to change what is above
         self.applied = False
 
     @classmethod
@@ -116,11 +118,17 @@ class Patcher(contextlib.ContextDecorator):
         """
         if settings is None:
             settings = Settings.load(arguments={"plugins": plugins})
+        elif plugins is not None:
+            settings = replace(settings, plugins=tuple(plugins))
         loaded = Plugins(allowed=settings.plugins, modules=modules)
         return cls(patches, plugins=loaded, settings=settings, enable=enable, disable=disable, strict=strict)
 
     def collect(self) -> list[Candidate]:
-        """Return every patch with who contributes it; asks the plugins once. Broken contributions are noted, not raised."""
+        """Return every patch with who contributes it; asks the plugins once. What they contribute broken is noted.
+
+        Raises:
+            DeclarationError: two patches of this Patcher have one name, or an option is set that a patch does not have.
+        """
         if self._candidates is None:
             found: dict[str, Candidate] = {}
             for patch in self._own:
@@ -128,54 +136,65 @@ class Patcher(contextlib.ContextDecorator):
             for provenance, patches in self.plugins.each("register_patches", settings=self.settings):
                 for patch in patches:
                     self._take(found, Candidate(patch, provenance))
-            for name in self.settings.options:
-                if name not in found:
-                    raise UnknownName(
-                        f"options are set for {name!r}, but there is no such patch{did_you_mean(name, found)}"
-                    )
             self._candidates = list(found.values())
         return list(self._candidates)
 
     def disable(self, *names: Name) -> Patcher:
-        """Leave ``names`` out of plans made from now on; return the Patcher."""
-        self.settings = replace(self.settings, choices=(*self.settings.choices, *_choices(names, False)))
+        """Leave ``names`` out of plans made from now on, whatever was said before; return the Patcher."""
+        self._choose((), names)
         return self
 
     def enable(self, *names: Name) -> Patcher:
-        """Take ``names`` into plans made from now on; return the Patcher."""
-        self.settings = replace(self.settings, choices=(*self.settings.choices, *_choices(names, True)))
+        """Take ``names`` into plans made from now on, whatever was said before; return the Patcher."""
+        self._choose(names, ())
         return self
 
     def plan(self) -> Plan:
         """Return what would be applied here, in order, with reasons; changes nothing, imports no target library.
 
         Raises:
-            UnknownName: an enabled or disabled name means nothing.
+            UnknownName: an enabled or disabled name, or one that options are set for, means nothing.
+            DeclarationError: see :meth:`collect`.
             PlanError: the declared order is a cycle.
         """
-        return make_plan(self.collect(), self.settings.choices)
+        candidates = self.collect()
+        plan = make_plan(candidates, self.settings.choices, complete=self.plugins.complete)
+        names = [candidate.patch.name for candidate in candidates]
+        unknown = [
+            f"options are set for {name!r}, but there is no such patch{did_you_mean(name, names)}"
+            for name in self.settings.options
+            if name not in names
+        ]
+        if unknown and self.plugins.complete:
+            raise UnknownName(unknown[0])
+        return replace(plan, notes=(*plan.notes, *unknown))
 
     def apply(self) -> Report:
         """Apply the plan: loaded modules now, others right after they are imported. Applying twice changes nothing.
 
         Raises:
-            PatchError: a patch or plugin failed under the policy ``raise``, or a required patch does not fit. Nothing stays
-                applied then.
-            UnknownName, PlanError: see :meth:`plan`.
+            PatchError: a patch or plugin failed under the policy ``raise``, or a required patch does not fit. Nothing
+                stays applied then.
+            UnknownName, DeclarationError, PlanError: see :meth:`plan`.
         """
-        with self._lock:
+        with self._applying:
             if self.applied:
                 return self.report()
             plan = self.plan()
-            self._refuse(plan)
-            self._plan, self._vetoes, self._applications, self._notes = plan, {}, {}, []
-            self.applied = True
+            with self._lock:
+                self._entries = {entry.patch.name: entry for entry in plan}
+                self._plan, self._vetoes, self._applications, self._failure = plan, {}, {}, None
+                self._notes = list(plan.notes)
+                self.applied = True
             try:
+                self._refuse(plan)
                 self._apply(plan)
-            except BaseException:
-                self.revert()
+                report = self.report()
+            except BaseException as error:
+                undone = self.revert()
+                if isinstance(error, PatchError):
+                    error.report = error.report or undone
                 raise
-            report = self.report()
         self._log(report)
         return report
 
@@ -184,37 +203,43 @@ class Patcher(contextlib.ContextDecorator):
         with self._lock:
             if self.applied:
                 self.applied = False
-                self._notes += ENGINE.release(reversed(list(self._applications.values())), self)
-                for note in self._notes:
+                notes = ENGINE.release(reversed(list(self._applications.values())), self)
+                self._notes += notes
+                for note in notes:
                     logger.warning("%s", note)
-            return self.report()
+            return self._report({})
 
     def report(self, *, unreachable: bool = False) -> Report:
         """Return what has happened so far; patches that waited for an import may have been applied since.
 
         Args:
-            unreachable: also look for originals in closures, default arguments and containers, which takes a walk over all
-                objects of the process.
+            unreachable: also look for originals in closures, default arguments and containers, which takes a walk over
+                all objects of the process.
+
+        Raises:
+            PatchError: a patch that waited turns out to fail, under the policy ``raise``.
         """
-        if self._plan is None:
-            return Report((), tuple(self.plugins.problems), (), _environment())
+        applications = list(self._applications.values())
         if self.applied:
-            ENGINE.sweep(list(self._applications.values()))
-        places = ENGINE.unreachable(self._applications.values()) if unreachable and self.applied else {}
-        records = tuple(self._record(entry, places) for entry in self._plan)
-        return Report(records, tuple(self.plugins.problems), tuple(self._notes), _environment())
+            ENGINE.sweep(applications)
+        return self._report(ENGINE.unreachable(applications) if unreachable and self.applied else {})
 
     def completed(self, application: Application) -> None:
         """Called by the engine when a patch that waited is applied."""
-        entry = self._entry(application)
-        if entry is not None:
-            logger.debug("%s applied on import", application.patch.name)
-            self._hook("after_apply", patch=application.patch, outcome=self._record(entry, {}))
+        logger.debug("%s applied on import", application.patch.name)
+        outcome = self._record(self._entries[application.patch.name], {})
+        self._hook("after_apply", patch=application.patch, outcome=outcome)
+        try:
+            self._refuse_problems()
+        except PatchError as failure:
+            self._give_up(failure)
+            raise
 
     def failed(self, application: Application) -> None:
         """Called by the engine when a patch failed and was undone; raises :class:`PatchError` under that policy."""
         patch, error = application.patch, application.error
-        assert error is not None and self._plan is not None
+        assert error is not None
+        assert self._plan is not None
         context = Context(application.provenance, self.settings, self._plan)
         policy = self.plugins.first(
             "on_failure",
@@ -227,41 +252,49 @@ class Patcher(contextlib.ContextDecorator):
         policy = policy or ("raise" if patch.required else self.settings.on_failure)
         change = next((f"{s.change.kind} {s.target}: " for s in application.states if s.status == FAILED), "")
         message = f"patch {patch.name} ({application.provenance}) failed: {change}{describe_error(error)}"
+        logger.log(_LEVELS[policy], "%s", message)
         if policy == "raise":
             failure = PatchError(message)
-            failure.report = self.report()
-            self.revert()
+            self._give_up(failure)
             raise failure from error
-        logger.log(logging.WARNING if policy == "warn" else logging.DEBUG, "%s", message)
 
     def __enter__(self) -> Patcher:
         self.apply()
+        with self._lock:
+            self._depth += 1
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.revert()
+        with self._lock:
+            self._depth -= 1
+            if not self._depth:  # a decorated function may call itself
+                self.revert()
 
     def __repr__(self) -> str:
         return f"<Patcher {'applied' if self.applied else 'not applied'}, {len(self._applications)} patches>"
 
     def _apply(self, plan: Plan) -> None:
-        moves: list[Any] = []
+        moves = Moves()
         for entry in plan:
-            if not entry.go:
-                self._hook("after_apply", patch=entry.patch, outcome=self._record(entry, {}))
-                continue
-            context = Context(entry.provenance, self.settings, plan)
-            veto = self.plugins.first(
-                "before_apply", _is_skip, "None or Skip('why')", patch=entry.patch, context=context
-            )
-            if veto is not None:
-                self._vetoes[entry.patch.name] = f"vetoed by a plugin: {veto.reason}"
-            else:
-                application = ENGINE.acquire(entry.patch, entry.targets, entry.provenance, self, moves)
-                self._applications[entry.patch.name] = application
+            if entry.go and not self._is_vetoed(entry, plan):
+                with self._lock:
+                    if not self.applied:  # an import in another thread has failed, or somebody has reverted
+                        break
+                    application = ENGINE.acquire(entry.patch, entry.targets, entry.provenance, self)
+                    self._applications[entry.patch.name] = application
+                ENGINE.advance(application, moves, self)
             self._hook("after_apply", patch=entry.patch, outcome=self._record(entry, {}))
-        ENGINE.rebind(moves, waiting=self._applications.values())
+        ENGINE.rebind(moves, waiting=list(self._applications.values()))
+        if self._failure is not None:
+            raise PatchError(str(self._failure)) from self._failure
         self._refuse_problems()
+
+    def _is_vetoed(self, entry: PlannedPatch, plan: Plan) -> bool:
+        context = Context(entry.provenance, self.settings, plan)
+        veto = self.plugins.first("before_apply", _is_skip, "None or Skip('why')", patch=entry.patch, context=context)
+        if veto is not None:
+            self._vetoes[entry.patch.name] = f"vetoed by a plugin: {veto.reason}"
+        return veto is not None
 
     def _refuse(self, plan: Plan) -> None:
         """Raise before anything is touched when the plan itself fails under the policy."""
@@ -275,21 +308,29 @@ class Patcher(contextlib.ContextDecorator):
         if self.plugins.problems and self.settings.on_failure == "raise":
             raise PatchError("; ".join(map(str, self.plugins.problems)))
 
+    def _give_up(self, failure: PatchError) -> None:
+        """Undo everything; tell a thread that is applying."""
+        with self._lock:
+            self._failure = failure
+            failure.report = self.revert()
+
+    def _choose(self, enable: Sequence[Name], disable: Sequence[Name]) -> None:
+        strength = max((choice.strength for choice in self.settings.choices), default=0) + 1
+        said = ((True, "enable=", enable), (False, "disable=", disable))
+        choices = (Choice(on, str(name), origin, strength) for on, origin, names in said for name in names)
+        self.settings = replace(self.settings, choices=(*self.settings.choices, *choices))
+
     def _take(self, found: dict[str, Candidate], candidate: Candidate) -> None:
         patch, provenance = candidate
-        if not isinstance(patch, Patch):
-            error: Exception = TypeError(f"expected a Patch, got {patch!r}")
-        elif patch.name in found:
-            error = ValueError(
-                f"the patch name {patch.name!r} is taken by {found[patch.name].provenance}; rename one of the patches"
-            )
+        if isinstance(patch, Patch) and patch.name not in found:
+            options = self.settings.options.get(patch.name)  # the user's: an unknown one is not the plugin's failure
+            found[patch.name] = Candidate(patch.with_options(options) if options else patch, provenance)
+            return
+        if isinstance(patch, Patch):
+            taken = found[patch.name].provenance
+            error = DeclarationError(f"the patch name {patch.name!r} is taken by {taken}; rename one of the patches")
         else:
-            try:
-                options = self.settings.options.get(patch.name)
-                found[patch.name] = Candidate(patch.with_options(options) if options else patch, provenance)
-                return
-            except Exception as raised:
-                error = raised
+            error = DeclarationError(f"expected a Patch, got {patch!r}")
         if provenance is LOCAL:
             raise error
         self.plugins.note(provenance, "register_patches", error)
@@ -298,14 +339,19 @@ class Patcher(contextlib.ContextDecorator):
         for _ in self.plugins.each(name, **arguments):
             pass
 
-    def _entry(self, application: Application) -> Optional[PlannedPatch]:
-        return next((e for e in self._plan or () if e.patch.name == application.patch.name), None)
+    def _report(self, places: Mapping[int, Sequence[str]]) -> Report:
+        records = tuple(self._record(entry, places) for entry in self._entries.values())
+        return Report(records, tuple(self.plugins.problems), tuple(self._notes), describe_process())
 
     def _record(self, entry: PlannedPatch, places: Mapping[int, Sequence[str]]) -> PatchRecord:
         name, who = entry.patch.name, entry.provenance
         application = self._applications.get(name)
         if application is None:
-            status, reason = (SKIPPED, self._vetoes[name]) if name in self._vetoes else (entry.status, entry.reason)
+            status, reason = entry.status, entry.reason
+            if name in self._vetoes:
+                status, reason = SKIPPED, self._vetoes[name]
+            elif entry.go and not self.applied:
+                status, reason = SKIPPED, "not tried"
             changes: tuple[ChangeRecord, ...] = tuple(
                 ChangeRecord(c.kind, str(t), status) for c, t in zip(entry.patch.changes, entry.targets)
             )
@@ -324,11 +370,14 @@ class Patcher(contextlib.ContextDecorator):
         return PatchRecord(name, status, reason, who.plugin, who.distribution, who.version, changes)
 
     def _log(self, report: Report) -> None:
-        for problem in report.problems:
-            logger.warning("%s\n%s", problem, problem.traceback)
+        """Log what nobody has logged yet."""
+        for note in report.notes:
+            logger.warning("%s", note)
         for record in report.with_status(FAILED):
             if record.name not in self._applications:
-                logger.warning("patch %s [%s]: %s", record.name, record.origin, record.reason)
+                logger.log(
+                    _LEVELS[self.settings.on_failure], "patch %s [%s]: %s", record.name, record.origin, record.reason
+                )
         if not process_rank():
             logger.info("%s", report.summary())
 
@@ -351,30 +400,9 @@ def apply(
     return patcher
 
 
-def process_rank() -> int:
-    """Return the rank of this process in its job, 0 outside one."""
-    for variable in RANK_VARIABLES:
-        value = os.environ.get(variable, "")
-        if value.isdigit():
-            return int(value)
-    return 0
-
-
-def _choices(names: Union[Name, Sequence[Name]], enable: bool) -> tuple[Choice, ...]:
-    listed = (names,) if isinstance(names, (str, Patch)) else names
-    origin = f"{'enable' if enable else 'disable'}="
-    return tuple(Choice(enable, name.name if isinstance(name, Patch) else name, origin) for name in listed)
+def _listed(names: Union[Name, Sequence[Name]]) -> Sequence[Name]:
+    return (names,) if isinstance(names, (str, Patch)) else names
 
 
 def _is_skip(answer: Any) -> bool:
     return isinstance(answer, Skip)
-
-
-def _environment() -> dict[str, Any]:
-    return {
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "executable": sys.executable,
-        "pid": os.getpid(),
-        "rank": process_rank(),
-        "directory": str(Path.cwd()),
-    }

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.conditions import Environment, Verdict
-from patchcore.errors import PlanError, UnknownName, conflict_message, did_you_mean
+from patchcore.conditions import BY_CHOICE, BY_CONFLICT, BY_FIT, Environment, Verdict
+from patchcore.errors import PlanError, TargetError, UnknownName, conflict_message, did_you_mean
 from patchcore.patch import Patch
 from patchcore.provenance import Provenance
 from patchcore.report import FAILED, PENDING, SKIPPED
 from patchcore.settings import Choice
-from patchcore.target import Target
+from patchcore.target import Step, Target
 
 __all__ = ["Candidate", "Plan", "PlannedPatch", "make_plan", "select"]
 
@@ -37,6 +37,7 @@ class PlannedPatch:
         status: ``pending`` when it is to be applied, else ``skipped`` or ``failed``.
         reason: why it is not, empty when it is.
         chosen_by: the setting that enabled or disabled it; ``None`` for the default.
+        cause: what a verdict other than ``pending`` goes by, see :class:`patchcore.conditions.Verdict`.
     """
 
     patch: Patch
@@ -45,6 +46,7 @@ class PlannedPatch:
     status: str
     reason: str = ""
     chosen_by: Optional[str] = None
+    cause: str = BY_FIT
 
     @property
     def go(self) -> bool:
@@ -54,14 +56,20 @@ class PlannedPatch:
     @property
     def unwanted(self) -> bool:
         """True when it is skipped by choice or default, not because it does not fit."""
-        return self.status == SKIPPED and self.reason.startswith(("disabled", "not in the default set"))
+        return self.cause == BY_CHOICE
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The patches in the order in which they are applied; those that are not, in the place they would have."""
+    """The patches in the order in which they are applied; those that are not, in the place they would have.
+
+    Args:
+        patches: one entry per patch.
+        notes: things to know that belong to no patch.
+    """
 
     patches: tuple[PlannedPatch, ...]
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[PlannedPatch]:
         return iter(self.patches)
@@ -71,15 +79,16 @@ class Plan:
 
     def __getitem__(self, name: str) -> PlannedPatch:
         """Return the entry of patch ``name`` or legacy ``name``; raise :class:`UnknownName` with the nearest."""
-        for entry in self.patches:
-            if name in entry.patch.names:
-                return entry
+        for names in (lambda e: (e.patch.name,), lambda e: e.patch.legacy_names):
+            for entry in self.patches:
+                if name in names(entry):
+                    return entry
         raise UnknownName(f"no patch {name!r} in this plan{did_you_mean(name, (e.patch.name for e in self.patches))}")
 
     @property
     def conflicts(self) -> list[PlannedPatch]:
         """The patches that fail because they write a slot of another."""
-        return [entry for entry in self.patches if entry.status == FAILED and " is patched by both " in entry.reason]
+        return [entry for entry in self.patches if entry.status == FAILED and entry.cause == BY_CONFLICT]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain dictionaries and lists."""
@@ -96,7 +105,8 @@ class Plan:
                     "changes": [{"kind": c.kind, "target": str(t)} for c, t in zip(e.patch.changes, e.targets)],
                 }
                 for e in self.patches
-            ]
+            ],
+            "notes": list(self.notes),
         }
 
     def __str__(self) -> str:
@@ -107,113 +117,139 @@ class Plan:
             lines.append(f"{verdict:<8} {entry.patch.name} [{entry.provenance}]{reason}")
             if entry.go:
                 lines += (f"           {c.kind} {t}" for c, t in zip(entry.patch.changes, entry.targets))
+        lines += (f"note: {note}" for note in self.notes)
         return "\n".join(lines) or "no patches"
 
 
 def make_plan(
-    candidates: Sequence[Candidate], choices: Sequence[Choice] = (), environment: Optional[Environment] = None
+    candidates: Sequence[Candidate],
+    choices: Sequence[Choice] = (),
+    environment: Optional[Environment] = None,
+    *,
+    complete: bool = True,
 ) -> Plan:
     """Decide for every candidate whether it is applied, and in which order.
 
     Args:
         candidates: what the plugins contribute, patch names unique.
-        choices: what the user enabled and disabled, the weakest first.
+        choices: what the user enabled and disabled.
         environment: what is installed; looked up anew by default.
+        complete: false when some plugins were not loaded: a choice that matches nothing may mean a patch of theirs, and
+            becomes a note in the plan.
 
     Raises:
         UnknownName: a choice matches nothing.
         PlanError: ``after`` / ``before`` make a cycle; the message prints it.
     """
     environment = environment or Environment()
-    chosen = _choose(candidates, choices)
+    notes: list[str] = []
+    chosen = _choose(candidates, choices, None if complete else notes)
     verdicts = {c.patch.name: _first_verdict(c, chosen.get(c.patch.name), environment) for c in candidates}
     ordered = _order(candidates, lambda c: verdicts[c.patch.name].status == PENDING)
     targets = {c.patch.name: tuple(ch.target.pin(environment.is_module) for ch in c.patch.changes) for c in ordered}
-    # among patches that exclude each other the one asked for by name wins, then the earlier one
+    # among patches that exclude each other the one asked for wins, then the earlier one
     enabled = {name for name, choice in chosen.items() if choice.enable}
     _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts)
-    return Plan(
-        tuple(
-            PlannedPatch(
-                c.patch,
-                c.provenance,
-                targets[c.patch.name],
-                verdicts[c.patch.name].status,
-                verdicts[c.patch.name].reason,
-                chosen[c.patch.name].origin if c.patch.name in chosen else None,
-            )
-            for c in ordered
+    entries = []
+    for candidate in ordered:
+        name = candidate.patch.name
+        status, reason, cause = verdicts[name]
+        origin = chosen[name].origin if name in chosen else None
+        entries.append(
+            PlannedPatch(candidate.patch, candidate.provenance, targets[name], status, reason, origin, cause)
         )
-    )
+    return Plan(tuple(entries), tuple(notes))
 
 
 def select(name: str, candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return the candidates that ``name`` means: a patch, a legacy name, a plugin, a target, or ``*`` for all.
+    """Return the candidates that ``name`` means: a patch, a legacy name, a target, a plugin, or ``*`` for all.
 
     Raises:
         UnknownName: it means none of them; the message has the nearest name.
     """
-    candidates = list(candidates)
+    return _match(name, list(candidates))[1]
+
+
+def _match(name: str, candidates: Sequence[Candidate]) -> tuple[int, list[Candidate]]:
+    """Return how specific ``name`` is (0: all, 1: a plugin, 2: patches or a target) and the candidates it means."""
     if name == "*":
-        return candidates
-    target = str(Target.parse(name).pin()) if ":" in name else None
-    tests: tuple[Callable[[Candidate], bool], ...] = (
-        lambda c: c.patch.name == name,
-        lambda c: name in c.patch.legacy_names,
-        lambda c: c.provenance.plugin == name,
-        lambda c: any(str(change.target) in (name, target) for change in c.patch.changes),
+        return 0, list(candidates)
+    steps = _steps_of(name)
+    tests: tuple[tuple[int, Callable[[Candidate], bool]], ...] = (
+        (2, lambda c: c.patch.name == name),
+        (2, lambda c: name in c.patch.legacy_names),
+        (2, lambda c: any(_steps(change.target) == steps for change in c.patch.changes)),
+        (1, lambda c: c.provenance.plugin == name),
     )
-    for test in tests:
+    for rank, test in tests:
         found = [c for c in candidates if test(c)]
         if found:
-            return found
+            return rank, found
     known = [
         n
         for c in candidates
-        for n in (*sorted(c.patch.names), c.provenance.plugin, *map(lambda ch: str(ch.target), c.patch.changes))
+        for n in (*c.patch.names, c.provenance.plugin, *(str(change.target) for change in c.patch.changes))
     ]
     raise UnknownName(f"nothing is called {name!r}: no patch, legacy name, plugin or target{did_you_mean(name, known)}")
 
 
-def _choose(candidates: Sequence[Candidate], choices: Sequence[Choice]) -> dict[str, Choice]:
-    """The choice that decides for each patch: the strongest source, in it the most specific name, of two alike the refusal."""
+def _steps_of(name: str) -> Optional[tuple[Step, ...]]:
+    try:
+        return _steps(Target.parse(name))
+    except TargetError:
+        return None
+
+
+def _steps(target: Target) -> tuple[Step, ...]:
+    """The target with the difference between ``a.b:c`` and ``a.b.c`` taken out."""
+    return (*target.module.split("."), *target.path) if target.module else target.path
+
+
+def _choose(
+    candidates: Sequence[Candidate], choices: Sequence[Choice], notes: Optional[list[str]]
+) -> dict[str, Choice]:
+    """The choice that decides for each patch: of the strongest source, the most specific one, of two alike the refusal.
+
+    A name that matches nothing goes to ``notes``, or is an error where there are none.
+    """
+    ranked = []
+    for choice in choices:
+        try:
+            rank, matched = _match(choice.name, candidates)
+        except UnknownName as error:
+            if notes is None:
+                raise UnknownName(f"{choice.origin}: {error}") from None
+            notes.append(f"{choice.origin} may mean something of a plugin that was not loaded: {error}")
+        else:
+            ranked.append(((choice.strength, rank, not choice.enable), choice, matched))
     decided: dict[str, Choice] = {}
-    for origin in dict.fromkeys(_source(choice) for choice in choices):
-        sets = [(choice, select(choice.name, candidates)) for choice in choices if _source(choice) == origin]
-        for choice, matched in sorted(sets, key=lambda s: (-len(s[1]), not s[0].enable)):
-            decided.update((c.patch.name, choice) for c in matched)
+    for _, choice, matched in sorted(ranked, key=lambda entry: entry[0]):
+        decided.update((c.patch.name, choice) for c in matched)
     return decided
-
-
-def _source(choice: Choice) -> str:
-    return (
-        "command line"
-        if choice.origin.startswith("--")
-        else "environment"
-        if choice.origin.isupper()
-        else choice.origin
-    )
 
 
 def _first_verdict(candidate: Candidate, choice: Optional[Choice], environment: Environment) -> Verdict:
     if choice is not None and not choice.enable:
-        return Verdict(SKIPPED, f"disabled by {choice.origin} ({choice.name})")
+        return Verdict(SKIPPED, f"disabled by {choice.origin} ({choice.name})", BY_CHOICE)
     if choice is None and not candidate.patch.default:
-        return Verdict(SKIPPED, f"not in the default set; apply it with --enable {candidate.patch.name}")
+        reason = f"not in the default set; apply it with --enable {candidate.patch.name}"
+        return Verdict(SKIPPED, reason, BY_CHOICE)
     return environment.judge(candidate.patch)
 
 
 def _order(candidates: Sequence[Candidate], active: Callable[[Candidate], bool]) -> list[Candidate]:
-    by_name = {name: i for i, c in reversed(list(enumerate(candidates))) for name in c.patch.names}
+    called: dict[str, list[int]] = {}  # two versions of a patch may share a legacy name
+    for i, candidate in enumerate(candidates):
+        if active(candidate):
+            for name in candidate.patch.names:
+                called.setdefault(name, []).append(i)
     graph: dict[int, set[int]] = {i: set() for i in range(len(candidates))}
     for i, candidate in enumerate(candidates):
-        if not active(candidate):
-            continue
-        for names, first in ((candidate.patch.after, False), (candidate.patch.before, True)):
-            for name in names:
-                j = by_name.get(name)
-                if j is not None and active(candidates[j]):
-                    graph[j if first else i].add(i if first else j)
+        if active(candidate):
+            graph[i].update(j for name in candidate.patch.after for j in called.get(name, ()))
+            for name in candidate.patch.before:
+                for j in called.get(name, ()):
+                    graph[j].add(i)
     sorter = graphlib.TopologicalSorter(graph)
     try:
         sorter.prepare()
@@ -257,14 +293,13 @@ def _exclude(
         rival = next((accepted[n] for n in candidate.patch.conflicts if n in accepted), None)
         rival = rival or next((refused_by[n] for n in candidate.patch.names if n in refused_by), None)
         if rival is not None:
-            verdicts[name] = Verdict(
-                SKIPPED, f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
-            )
+            reason = f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
+            verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT)
             continue
         clash = _clash(candidate, targets[name], written, holding)
         if clash is not None:
             target, other = clash
-            verdicts[name] = Verdict(FAILED, conflict_message(str(target), other, candidate))
+            verdicts[name] = Verdict(FAILED, conflict_message(str(target), other, candidate), BY_CONFLICT)
             continue
         accepted.update((n, candidate) for n in candidate.patch.names)
         refused_by.update((n, candidate) for n in candidate.patch.conflicts)

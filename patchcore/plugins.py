@@ -1,17 +1,19 @@
 """Plugins: from entry points to loaded, isolated implementations of hooks.
 
-A plugin that fails, at load or in any hook, becomes a :class:`~patchcore.report.Problem` with its distribution and traceback;
-the others go on.
+A plugin that fails, at load or in any hook, becomes a :class:`~patchcore.report.Problem` with its distribution and
+traceback; the others go on.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import sys
+import logging
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Callable, Optional
+from collections.abc import Iterator, Sequence
+from functools import partial
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import pluggy
 
@@ -20,34 +22,40 @@ from patchcore.errors import UnknownName, describe_error, did_you_mean
 from patchcore.provenance import Provenance
 from patchcore.report import Problem
 
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
 __all__ = ["GROUP", "Plugins", "installed_plugins"]
 
 #: The entry-point group that plugins are declared in.
 GROUP = "npu_patches"
 
+Loader = Callable[[], Any]
 
-def installed_plugins() -> list[tuple[Provenance, Any]]:
-    """Return every declared plugin with its entry point, sorted by name and distribution, loading none.
+logger = logging.getLogger("patchcore")
 
-    A distribution that is found twice on the path (installed and editable) counts once, as imports do.
+
+def installed_plugins() -> list[tuple[Provenance, Loader]]:
+    """Return every declared plugin with the function that loads it, sorted by name and distribution, loading none.
+
+    A distribution that is found twice on the path (installed and editable, say) counts once, as for imports: the first.
+    One whose metadata is broken becomes a plugin that fails to load.
     """
-    if sys.version_info >= (3, 10):
-        from importlib.metadata import distributions
-    else:
-        from importlib_metadata import distributions
+    import importlib.metadata as metadata  # for those who discover only
 
-    found: dict[tuple[str, str], tuple[Provenance, Any]] = {}
-    seen: set[str] = set()
-    for distribution in distributions():
-        entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
-        if not entries:
+    found: dict[tuple[str, str], tuple[Provenance, Loader]] = {}
+    for distribution in metadata.distributions():
+        if not _declares_plugins(distribution):
             continue
-        name = distribution.metadata["Name"]
-        if name.lower() in seen:
-            continue
-        seen.add(name.lower())
-        for entry in entries:
-            found[entry.name, name] = Provenance(entry.name, name, distribution.version, entry.value), entry
+        name = str(getattr(distribution, "_path", distribution))  # all there is to tell a broken one by
+        try:
+            name = distribution.metadata["Name"]
+            first = metadata.distribution(name)
+            for entry in first.entry_points:
+                if entry.group == GROUP:
+                    found[entry.name, name] = Provenance(entry.name, name, first.version, entry.value), entry.load
+        except Exception as error:
+            found[name, name] = Provenance(name, name), partial(_raise, error)
     return [found[key] for key in sorted(found)]
 
 
@@ -71,18 +79,31 @@ class Plugins:
         self.problems: list[Problem] = []
         self.provenances: dict[str, Provenance] = {}
         self.denied: list[Provenance] = []
-        self._callers: dict[str, list[tuple[Provenance, Any]]] = {}
-        for provenance, entry in _allow(installed_plugins() if discover else [], allowed, self.denied):
-            self._load(provenance, entry.load)
+        self._wrappers = _Wrappers("patchcore")
+        self._wrappers.add_hookspecs(hookspecs)
+        for provenance, load in _allow(installed_plugins() if discover else [], allowed, self.denied):
+            self._load(provenance, load)
         for name in modules:
-            self._load(Provenance(name, value=name), lambda name=name: importlib.import_module(name))
+            self._load(Provenance(name, value=name), partial(importlib.import_module, name))
+
+    @property
+    def complete(self) -> bool:
+        """False when some plugin was not loaded or has failed, so that patches may be missing."""
+        return not self.problems and not self.denied
 
     def each(self, hook: str, **arguments: Any) -> Iterator[tuple[Provenance, Any]]:
-        """Call ``hook`` on each plugin that implements it and yield who returned what; a failure is noted, not raised."""
-        for provenance, caller in self._callers_of(hook):
+        """Call ``hook`` on each plugin that implements it and yield who returned what; a failure is noted, not raised.
+
+        The order is pluggy's; hook wrappers go around the call of each plugin.
+        """
+        for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
+            if _is_wrapper(implementation.opts):
+                continue
+            provenance = self._provenance_of(implementation.plugin)
             try:
-                result = caller(**arguments)
-                result = list(_iterated(result)) if hook == "register_patches" else result
+                result = self._call(hook, implementation.function, arguments)
+                if hook == "register_patches":  # a list, as of several plugins, of what may be a generator
+                    result = [patch for patches in result for patch in patches]
             except Exception as error:
                 self.note(provenance, hook, error)
             else:
@@ -91,7 +112,7 @@ class Plugins:
     def first(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Any:
         """Return the first answer other than ``None``; an answer that ``accept`` refuses is noted and passed over."""
         for provenance, answer in self.each(hook, **arguments):
-            if answer is None or answer == []:
+            if answer is None:
                 continue
             if accept(answer):
                 return answer
@@ -99,80 +120,116 @@ class Plugins:
         return None
 
     def note(self, provenance: Provenance, where: str, error: BaseException) -> None:
-        """Remember that a plugin failed."""
+        """Remember that a plugin failed, and log it."""
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        self.problems.append(
-            Problem(provenance.plugin, where, describe_error(error), provenance.distribution, provenance.version, text)
+        problem = Problem(
+            provenance.plugin, where, describe_error(error), provenance.distribution, provenance.version, text
         )
+        self.problems.append(problem)
+        logger.warning("%s\n%s", problem, text)
 
-    def _load(self, provenance: Provenance, load: Callable[[], Any]) -> None:
+    def _load(self, provenance: Provenance, load: Loader) -> None:
+        name = provenance.plugin
         try:
-            if provenance.plugin in self.provenances:
-                taken = self.provenances[provenance.plugin]
+            if name in self.provenances:
                 raise ValueError(
-                    f"the plugin name {provenance.plugin!r} is taken by {taken}; rename one of the entry points"
+                    f"the plugin name {name!r} is taken by {self.provenances[name]}; rename one of the entry points"
                 )
             plugin = load()
-            self.manager.register(plugin, name=provenance.plugin)
-            self._check(plugin, provenance)
-        except Exception as error:
+            self._register(plugin, name)
+        except (Exception, SystemExit) as error:  # a plugin may end itself, not the program
             self.note(provenance, "load", error)
-            if self.manager.has_plugin(provenance.plugin) and provenance.plugin not in self.provenances:
-                self.manager.unregister(name=provenance.plugin)
-            return
-        self.provenances[provenance.plugin] = Provenance(
-            provenance.plugin, provenance.distribution, provenance.version, provenance.value, _file_of(plugin)
-        )
+        else:
+            self.provenances[name] = Provenance(
+                name, provenance.distribution, provenance.version, provenance.value, _file_of(plugin)
+            )
 
-    def _check(self, plugin: Any, provenance: Provenance) -> None:
+    def _register(self, plugin: Any, name: str) -> None:
+        try:
+            self.manager.register(plugin, name)
+            self._check(plugin)
+            self._wrappers.register(plugin, name)
+        except Exception:
+            if self.manager.get_plugin(name) is plugin:
+                self.manager.unregister(plugin)
+            raise
+
+    def _check(self, plugin: Any) -> None:
         hooks = [name for name in vars(hookspecs) if hasattr(self.manager.hook, name)]
         for name in dir(plugin):
             options = self.manager.parse_hookimpl_opts(plugin, name)
-            hook = (options or {}).get("specname") or name
+            hook = (options.get("specname") if options is not None else None) or name
             if options is not None and hook not in hooks:
                 raise ValueError(f"patchcore has no hook {hook!r}{did_you_mean(hook, hooks)}")
 
-    def _callers_of(self, hook: str) -> list[tuple[Provenance, Any]]:
-        """A caller per implementing plugin, in pluggy's order, so that one failing plugin does not end the others' calls."""
-        if hook not in self._callers:
-            caller = getattr(self.manager.hook, hook)
-            plugins = list(dict.fromkeys(impl.plugin for impl in reversed(caller.get_hookimpls())))
-            everyone = self.manager.get_plugins()
-            self._callers[hook] = [
-                (
-                    self._provenance_of(plugin),
-                    self.manager.subset_hook_caller(hook, [p for p in everyone if p is not plugin]),
-                )
-                for plugin in plugins
-            ]
-        return self._callers[hook]
+    def _call(self, hook: str, function: Any, arguments: dict[str, Any]) -> Any:
+        """Call one implementation inside the hook wrappers; a wrapper that fails is noted and left out from then on."""
+        caller = getattr(self._wrappers.hook, hook)
+        while True:
+            try:
+                return caller.call_extra([function], arguments)
+            except Exception as error:
+                for wrapper in _at_fault(error, function, caller.get_hookimpls()):
+                    self.note(self._provenance_of(wrapper.plugin), hook, error)
+                    self._wrappers.unregister(wrapper.plugin)
+                    break
+                else:
+                    raise
 
     def _provenance_of(self, plugin: Any) -> Provenance:
-        name = self.manager.get_name(plugin)
-        return self.provenances[name] if name in self.provenances else Provenance(str(name))
+        name = str(self.manager.get_name(plugin))
+        return self.provenances.get(name, Provenance(name))
+
+
+class _Wrappers(pluggy.PluginManager):
+    """The hook wrappers among the plugins' implementations."""
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        options = super().parse_hookimpl_opts(plugin, name)
+        return options if options is not None and _is_wrapper(options) else None
+
+
+def _is_wrapper(options: Any) -> bool:
+    return bool(options.get("wrapper") or options.get("hookwrapper"))
+
+
+def _at_fault(error: BaseException, function: Any, wrappers: Sequence[Any]) -> list[Any]:
+    """The wrappers that raised ``error``, none when ``function`` did: whose line is the innermost."""
+    by_code: dict[Optional[CodeType], list[Any]] = {_code(wrapper.function): [wrapper] for wrapper in wrappers}
+    by_code[_code(function)] = []
+    found = list(wrappers)  # no line of any of them: pluggy raised, about a wrapper that does not yield once
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        found = by_code.get(frame.f_code, found)
+    return found
+
+
+def _code(function: Any) -> Optional[CodeType]:
+    return getattr(function, "__code__", None)
 
 
 def _allow(
-    installed: Iterable[tuple[Provenance, Any]], allowed: Optional[Sequence[str]], denied: list[Provenance]
-) -> list[tuple[Provenance, Any]]:
-    found = list(installed)
+    installed: Sequence[tuple[Provenance, Loader]], allowed: Optional[Sequence[str]], denied: list[Provenance]
+) -> list[tuple[Provenance, Loader]]:
     if allowed is None:
-        return found
-    names = {provenance.plugin for provenance, _ in found}
+        return list(installed)
+    names = {provenance.plugin for provenance, _ in installed}
     for name in allowed:
         if name not in names:
             known = ", ".join(sorted(names)) or "none"
-            raise UnknownName(
-                f"no plugin {name!r} is installed{did_you_mean(name, names)} Installed: {known}".replace("? I", "? I")
-            )
-    denied += (provenance for provenance, _ in found if provenance.plugin not in allowed)
-    return [item for item in found if item[0].plugin in allowed]
+            raise UnknownName(f"no plugin {name!r} is installed (installed: {known}){did_you_mean(name, names)}")
+    denied += (provenance for provenance, _ in installed if provenance.plugin not in allowed)
+    return [item for item in installed if item[0].plugin in allowed]
 
 
-def _iterated(result: Any) -> Iterable[Any]:
-    # without firstresult, pluggy returns a list with one result per implementation: here there is one
-    for patches in result:
-        yield from patches
+def _declares_plugins(distribution: Distribution) -> bool:
+    try:
+        return GROUP in (distribution.read_text("entry_points.txt") or "")
+    except (OSError, ValueError):
+        return False
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _file_of(plugin: Any) -> Optional[str]:

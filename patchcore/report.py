@@ -157,9 +157,8 @@ class Report:
 
 
 def _change_lines(change: ChangeRecord) -> list[str]:
-    lines = [
-        f"           {change.kind} {change.target}: {change.status}{' (' + change.reason + ')' if change.reason else ''}"
-    ]
+    reason = f" ({change.reason})" if change.reason else ""
+    lines = [f"           {change.kind} {change.target}: {change.status}{reason}"]
     others = [slot for slot in change.slots if slot != change.target]
     for label, places in (
         ("wrote", others),

@@ -21,11 +21,19 @@ _VARIABLES = {f"PATCHCORE_{key.upper()}": key for key in _KEYS if key != "option
 
 
 class Choice(NamedTuple):
-    """One name that a user enabled or disabled, and where."""
+    """One name that a user enabled or disabled.
+
+    Args:
+        enable: whether it was enabled.
+        name: a patch, legacy name, target or plugin, or ``*``.
+        origin: where that was said, for messages.
+        strength: choices of one source have the same; what a stronger source says overrules a weaker one.
+    """
 
     enable: bool
     name: str
     origin: str
+    strength: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,59 +79,80 @@ class Settings:
             SettingsError: unreadable file, unknown key (with the nearest one) or impossible value, saying where.
         """
         environ = os.environ if environ is None else environ
-        sources: list[tuple[str, Mapping[str, Any]]] = []
-        path = find_pyproject(start or Path.cwd())
-        if path is not None:
-            sources.append((f"{path}", _read_pyproject(path)))
-        sources += ((variable, {key: environ[variable]}) for variable, key in _VARIABLES.items() if variable in environ)
-        sources.append((origin, {k: v for k, v in (arguments or {}).items() if v is not None}))
+        sources: list[_Source] = []
+        found = _find_table(start)
+        if found is not None:
+            path, table = found
+            sources.append(_Source(f"{path} [tool.patchcore]", table, _PYPROJECT))
+        for variable, key in _VARIABLES.items():
+            if variable in environ:
+                sources.append(_Source(variable, {key: environ[variable]}, _ENVIRONMENT))
+        given = {key: value for key, value in (arguments or {}).items() if value is not None}
+        sources.append(_Source(origin, given, _ARGUMENTS))
         return _merge(sources)
 
 
-def find_pyproject(start: Path) -> Optional[Path]:
-    """Return the nearest pyproject.toml at or above ``start`` that has a ``[tool.patchcore]`` table, or ``None``."""
-    for directory in (start, *start.parents):
-        path = directory / "pyproject.toml"
-        if path.is_file() and b"tool.patchcore" in path.read_bytes():
-            return path
+class _Source(NamedTuple):
+    origin: str
+    given: Mapping[str, Any]
+    strength: int
+
+
+_PYPROJECT, _ENVIRONMENT, _ARGUMENTS = range(3)
+
+
+def _find_table(start: Optional[Path]) -> Optional[tuple[Path, Mapping[str, Any]]]:
+    """Return the nearest pyproject.toml at or above ``start`` that has a ``[tool.patchcore]`` table, and the table."""
+    try:
+        nearest = (start or Path.cwd()).absolute()
+    except OSError:  # the working directory was deleted
+        return None
+    for folder in (nearest, *nearest.parents):
+        path = folder / "pyproject.toml"
+        if os.path.isfile(path):  # Path.is_file raises where a parent may not be entered
+            table = _read_table(path)
+            if table is not None:
+                return path, table
     return None
 
 
-def _read_pyproject(path: Path) -> Mapping[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+def _read_table(path: Path) -> Optional[Mapping[str, Any]]:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("patchcore", {})
+        content = path.read_bytes()
+        if b"patchcore" not in content:  # the parser takes milliseconds to import
+            return None
+        if sys.version_info >= (3, 11):
+            import tomllib
+        else:
+            import tomli as tomllib
+        tool = tomllib.loads(content.decode("utf-8")).get("tool")
     except (OSError, ValueError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from error
-    return table  # type: ignore[no-any-return]
+    table = tool.get("patchcore") if isinstance(tool, Mapping) else None
+    if table is not None and not isinstance(table, Mapping):
+        raise SettingsError(f"{path}: tool.patchcore = {table!r}; expected a table, [tool.patchcore]")
+    return table
 
 
-def _merge(sources: Sequence[tuple[str, Mapping[str, Any]]]) -> Settings:
+def _merge(sources: Sequence[_Source]) -> Settings:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     choices: list[Choice] = []
-    for origin, given in sources:
-        for key in given:
+    for source in sources:
+        for key, value in source.given.items():
             if key not in _KEYS:
-                raise SettingsError(f"{origin}: unknown setting {key!r}{did_you_mean(key, _KEYS)}")
-        chosen = []
-        for key, value in given.items():
-            checked = _CHECKS[key](value, f"{origin}: {key}")
+                raise SettingsError(f"{source.origin}: unknown setting {key!r}{did_you_mean(key, _KEYS)}")
+            checked: Any = _CHECKS[key](value, f"{source.origin}: {key}")
+            origin = _spelled(source.origin, key)
             if key in ("enable", "disable"):
-                chosen += [Choice(key == "enable", name, _spelled(origin, key)) for name in checked]
+                choices += (Choice(key == "enable", name, origin, source.strength) for name in checked)
             else:
-                values[key], origins[key] = checked, _spelled(origin, key)
-        choices += chosen
+                values[key], origins[key] = checked, origin
     return Settings(choices=tuple(choices), origins=origins, **values)
 
 
 def _spelled(origin: str, key: str) -> str:
-    if origin == "command line":
-        return f"--{key.replace('_', '-')}"
-    return f"{origin} [tool.patchcore]" if origin.endswith("pyproject.toml") else origin
+    return f"--{key.replace('_', '-')}" if origin == "command line" else origin
 
 
 def _names(value: Any, where: str) -> tuple[str, ...]:
@@ -145,7 +174,7 @@ def _policy(value: Any, where: str) -> str:
 def _text(value: Any, where: str) -> Optional[str]:
     if not isinstance(value, (str, os.PathLike)):
         raise SettingsError(f"{where} = {value!r}; expected text")
-    return os.fspath(value) or None  # type: ignore[return-value]
+    return os.fsdecode(value) or None
 
 
 def _level(value: Any, where: str) -> Optional[str]:

@@ -1,35 +1,34 @@
 """Targets and slots: what a change edits, and the exact place where it lives.
 
-A :class:`Target` is text, ``package.module:Class.attribute``; a :class:`Slot` is a place in this process, an owner and a
-key, that can be read, written and put back. Slots are read as :func:`inspect.getattr_static` reads: a ``staticmethod``
-comes back as the ``staticmethod`` object, an inherited attribute is *absent* in the subclass, and neither ``__getattr__``
-nor a descriptor runs.
+A :class:`Target` is text, ``package.module:Class.attribute``; a :class:`Slot` is a place in this process, an owner and
+a key, that can be read, written and put back. Slots are read as :func:`inspect.getattr_static` reads: a
+``staticmethod`` comes back as the ``staticmethod`` object, an inherited attribute is *absent* in the subclass, and
+neither ``__getattr__`` nor a descriptor runs.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, MutableMapping
-from types import MemberDescriptorType, ModuleType
+from types import FunctionType, MemberDescriptorType, MethodDescriptorType, ModuleType
 from typing import Any, Callable, NamedTuple, Union
 
 from patchcore.errors import TargetError, TargetNotFound, did_you_mean
-from patchcore.modules import find_module, namespace
+from patchcore.modules import ABSENT, class_namespace, find_module, is_class, is_immutable, mro, mro_lookup, namespace
 
-__all__ = ["ABSENT", "Item", "Slot", "Target", "find_slot"]
-
-
-class _Absent:
-    """The raw value of a slot that holds nothing of its own."""
-
-    def __repr__(self) -> str:
-        return "<absent>"
-
-    def __reduce__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT: Any = _Absent()
+__all__ = [
+    "ABSENT",
+    "ClassSlot",
+    "Item",
+    "ItemSlot",
+    "MemberSlot",
+    "NamespaceSlot",
+    "Slot",
+    "Step",
+    "Target",
+    "find_slot",
+]
 
 
 class Item(NamedTuple):
@@ -44,7 +43,7 @@ class Item(NamedTuple):
 Step = Union[str, Item]
 
 _STEP = re.compile(
-    r"""\.?(?P<name>[^\W\d]\w*) | \[ (?: (?P<quote>["'])(?P<text>.*?)(?P=quote) | (?P<int>\d+) ) \]""", re.X
+    r"""\.?(?P<name>[^\W\d]\w*) | \[ (?P<key> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | -?\d+ ) \]""", re.X | re.S
 )
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -71,8 +70,8 @@ class Target(NamedTuple):
                 f"a target is text like 'package.module:Class.attribute', got {type(text).__name__}: {text!r}"
             )
         module, colon, path = text.partition(":")
-        if not colon:
-            module, path = "", text
+        if not colon or "[" in module:  # a colon inside ["a key"] says nothing
+            module, colon, path = "", "", text
         if colon and not _MODULE.fullmatch(module):
             raise TargetError(
                 f"target {text!r}: {module!r} is not a dotted module name; write 'package.module:attribute'"
@@ -120,16 +119,21 @@ def _parse_path(path: str, text: str) -> tuple[Step, ...]:
         # a name needs a dot before it everywhere but at the start, and must not have one there
         if match is None or (named and (path[position] == ".") != bool(steps)):
             raise TargetError(
-                f"target {text!r}: cannot read {path[position:]!r}; write 'package.module:Class.attribute' or 'package.module:TABLE[\"key\"]'"
+                f"target {text!r}: cannot read {path[position:]!r}; "
+                "write 'package.module:Class.attribute' or 'package.module:TABLE[\"key\"]'"
             )
-        if named:
-            steps.append(match["name"])
-        else:
-            steps.append(Item(int(match["int"]) if match["int"] is not None else match["text"]))
+        steps.append(match["name"] if named else Item(_read_key(match["key"], text)))
         position = match.end()
     if not steps or not isinstance(steps[0], str):
         raise TargetError(f"target {text!r} names nothing after the module; write 'package.module:attribute'")
     return tuple(steps)
+
+
+def _read_key(key: str, text: str) -> Union[str, int]:
+    try:
+        return ast.literal_eval(key)  # type: ignore[no-any-return]
+    except (SyntaxError, ValueError):
+        raise TargetError(f"target {text!r}: {key} is not a text or number as Python writes it") from None
 
 
 class Slot:
@@ -145,6 +149,11 @@ class Slot:
         self.owner = owner
         self.key = key
         self.name = name
+
+    @property
+    def is_promised(self) -> bool:
+        """True when the owner gives this key a value as soon as somebody asks for it, though it may hold none yet."""
+        return False
 
     @property
     def identity(self) -> tuple[int, str, Any]:
@@ -164,6 +173,10 @@ class Slot:
         own = self.read()
         return self.inherited() if own is ABSENT else own
 
+    def as_own(self, raw: Any) -> Any:
+        """Return what the owner itself would have to hold to behave as it does now that a lookup finds ``raw``."""
+        return raw
+
     def write(self, raw: Any) -> None:
         """Put ``raw`` in the slot; ``ABSENT`` removes what the owner itself holds."""
         raise NotImplementedError
@@ -181,6 +194,14 @@ class NamespaceSlot(Slot):
 
     __slots__ = ()
 
+    @property
+    def is_promised(self) -> bool:
+        # a lazy module (PEP 562, or a class of modules with __getattr__) lists in __all__ what it has not loaded yet
+        found = self._namespace()
+        if not issubclass(type(self.owner), ModuleType) or self.key not in found.get("__all__", ()):
+            return False
+        return "__getattr__" in found or mro_lookup(type(self.owner), "__getattr__") is not ABSENT
+
     def _namespace(self) -> MutableMapping[str, Any]:
         found = namespace(self.owner)
         assert found is not None
@@ -190,7 +211,13 @@ class NamespaceSlot(Slot):
         return self._namespace().get(self.key, ABSENT)
 
     def inherited(self) -> Any:
-        return _mro_lookup(type(self.owner), self.key)
+        return mro_lookup(type(self.owner), self.key)
+
+    def as_own(self, raw: Any) -> Any:
+        # Python binds what it finds in the class, and not what it finds in the instance
+        if isinstance(raw, _METHODS) and raw is not self.read() and raw is self.inherited():
+            return raw.__get__(self.owner, type(self.owner))
+        return raw
 
     def write(self, raw: Any) -> None:
         if raw is ABSENT:
@@ -199,7 +226,6 @@ class NamespaceSlot(Slot):
             self._namespace()[self.key] = raw
 
     def names(self) -> Iterable[str]:
-        # a PEP 562 module lists in __all__ what it has not loaded yet
         found = self._namespace()
         return [*found, *(n for n in found.get("__all__", ()) if isinstance(n, str))]
 
@@ -210,21 +236,35 @@ class ClassSlot(Slot):
     __slots__ = ()
 
     def read(self) -> Any:
-        return type.__getattribute__(self.owner, "__dict__").get(self.key, ABSENT)
+        return class_namespace(self.owner).get(self.key, ABSENT)
 
     def inherited(self) -> Any:
-        found = _mro_lookup(self.owner, self.key, skip_first=True)
-        return _mro_lookup(type(self.owner), self.key) if found is ABSENT else found
+        found = mro_lookup(self.owner, self.key, skip_first=True)
+        return self._of_metaclass() if found is ABSENT else found
+
+    def as_own(self, raw: Any) -> Any:
+        # a function of the metaclass is called with the class, one of the class with an instance
+        if (
+            isinstance(raw, FunctionType)
+            and raw is self._of_metaclass()
+            and raw is not mro_lookup(self.owner, self.key)
+        ):
+            return classmethod(raw)
+        return raw
 
     def write(self, raw: Any) -> None:
-        if raw is ABSENT:
-            if self.read() is not ABSENT:
-                type.__delattr__(self.owner, self.key)
-        else:
+        if raw is not ABSENT:
             type.__setattr__(self.owner, self.key, raw)
+        elif self.read() is not ABSENT:
+            type.__delattr__(self.owner, self.key)
 
     def names(self) -> Iterable[str]:
-        return [name for klass in _mro(self.owner) for name in type.__getattribute__(klass, "__dict__")]
+        return [name for klass in mro(self.owner) for name in class_namespace(klass)]
+
+    def _of_metaclass(self) -> Any:
+        found = mro_lookup(type(self.owner), self.key)
+        # type has __call__, mro, ...: that is how classes work, not something this one was given
+        return ABSENT if found is mro_lookup(type, self.key) else found
 
 
 class MemberSlot(Slot):
@@ -256,7 +296,9 @@ class ItemSlot(Slot):
     space = "item"
 
     def read(self) -> Any:
-        return self.owner[self.key] if self.key in self.owner else ABSENT
+        # of a dict, past a __getitem__ or __missing__ that makes values
+        get = dict.get if isinstance(self.owner, dict) else type(self.owner).get
+        return get(self.owner, self.key, ABSENT)
 
     def write(self, raw: Any) -> None:
         if raw is not ABSENT:
@@ -278,22 +320,19 @@ def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Sl
 
     Raises:
         TargetNotFound: a step does not exist; the message has the nearest name that does.
-        TargetError: a step exists but cannot be a slot: a data descriptor decides what it holds, or it is not an owner.
+        TargetError: a step exists but cannot be a slot: a data descriptor decides what it holds, or nothing can be put
+            in its owner.
     """
     owner = module
     for depth, step in enumerate(target.path):
-        where = str(Target(target.module, target.path[:depth])) if depth else target.module
-        slot = slot_of(
-            owner, step, f"{where}{step}" if isinstance(step, Item) else f"{where}{'.' if depth else ':'}{step}"
-        )
+        name = str(Target(target.module, target.path[: depth + 1]))
         last = depth + 1 == len(target.path)
-        if last and (may_be_absent or _is_promised(slot)):
+        slot = slot_of(owner, step, name)
+        if last and (may_be_absent or slot.is_promised):
             return slot
         raw = slot.lookup()
         if raw is ABSENT:
-            raise TargetNotFound(
-                f"{where} has no {step!s} (target {target}){did_you_mean(str(getattr(step, 'key', step)), slot.names())}"
-            )
+            raise TargetNotFound(_not_found(target, depth, slot))
         if last:
             return slot
         owner = raw
@@ -306,11 +345,17 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
         if not isinstance(owner, MutableMapping):
             raise TargetError(f"{name}: expected a mutable mapping before {step}, found {type(owner).__name__}")
         return ItemSlot(owner, step.key, name)
-    if isinstance(owner, type):
-        _refuse_data_descriptor(_mro_lookup(type(owner), step), type(owner), step, name)
+    descriptor = mro_lookup(type(owner), step)
+    if is_class(owner):
+        if step != "__doc__":  # type has a descriptor for it, and finds it in the class
+            _refuse_data_descriptor(descriptor, type(owner), step, name)
+        if is_immutable(owner):
+            raise TargetError(
+                f"{name}: {owner.__qualname__} is a built-in type, whose attributes Python lets nobody change; "
+                "replace the names that hold the type, or what calls it"
+            )
         return ClassSlot(owner, step, name)
-    descriptor = _mro_lookup(type(owner), step)
-    if isinstance(descriptor, MemberDescriptorType):
+    if isinstance(descriptor, MemberDescriptorType) and "__slots__" in class_namespace(descriptor.__objclass__):
         return MemberSlot(owner, step, name, descriptor)
     _refuse_data_descriptor(descriptor, type(owner), step, name)
     if namespace(owner) is None:
@@ -318,28 +363,26 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
     return NamespaceSlot(owner, step, name)
 
 
+def _not_found(target: Target, depth: int, slot: Slot) -> str:
+    owner = str(Target(target.module, target.path[:depth])) if depth else target.module
+    step = target.path[depth]
+    message = f"{owner} has no {step} (target {target})"
+    if slot.is_promised:
+        return f"{message} yet: it is loaded lazily; target the module that defines it"
+    if not depth and isinstance(step, str) and len(target.path) > 1 and find_module(f"{owner}.{step}"):
+        return f"{message}: that is a module; write '{Target(f'{owner}.{step}', target.path[1:])}'"
+    return message + did_you_mean(str(slot.key), slot.names())
+
+
 def _refuse_data_descriptor(descriptor: Any, klass: type, step: str, name: str) -> None:
-    if descriptor is not ABSENT and hasattr(type(descriptor), "__set__") and step != "__doc__":
-        raise TargetError(
-            f"{name} is computed by {type(descriptor).__name__} {klass.__qualname__}.{step} of its class, which any value put in "
-            f"the object would lose against; target '{klass.__module__}:{klass.__qualname__}.{step}' instead"
-        )
+    kind = type(descriptor)
+    if descriptor is ABSENT or not (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+        return
+    where = f"{klass.__qualname__}.{step}"
+    message = f"{name} is computed by {kind.__name__} {where}, against which a value put in the object would lose"
+    if is_immutable(klass):
+        raise TargetError(f"{message}; replace the object as a whole")
+    raise TargetError(f"{message}; target '{klass.__module__}:{klass.__qualname__}.{step}' instead")
 
 
-def _is_promised(slot: Slot) -> bool:
-    """A module with ``__getattr__`` lists the name in ``__all__``: it exists, but is not loaded yet."""
-    if not isinstance(slot.owner, ModuleType):
-        return False
-    found = namespace(slot.owner) or {}
-    return "__getattr__" in found and slot.key in found.get("__all__", ())
-
-
-_mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__  # past any metaclass
-
-
-def _mro_lookup(klass: type, key: str, *, skip_first: bool = False) -> Any:
-    for base in _mro(klass)[1 if skip_first else 0 :]:
-        found = type.__getattribute__(base, "__dict__").get(key, ABSENT)
-        if found is not ABSENT:
-            return found
-    return ABSENT
+_METHODS = (FunctionType, MethodDescriptorType, staticmethod, classmethod)

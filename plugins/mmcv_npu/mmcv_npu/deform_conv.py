@@ -1,9 +1,8 @@
 """Deformable convolution, version 1 and 2, on the kernels of mx_driving where they fit.
 
-The kernels (distribution mx-driving 26.2) take one deformable group and channels in multiples of 64, do not cast dtypes as
-mmcv does under autocast, and drop a bias without a word. What does not fit goes to mmcv's own operator, which has an NPU
-path of its own. mmcv binds ``deform_conv2d = DeformConv2dFunction.apply`` once, so that the function is a target beside the
-class; the classes stay, because mmcv's NPU path uses their helpers.
+The kernels (distribution mx-driving 26.2) take float32, one deformable group and channels in multiples of 64, do not
+cast dtypes as mmcv does, and drop a bias without a word. What does not fit goes to mmcv's own operator, which has an
+NPU path of its own. The classes stay, because that path uses their helpers; their ``apply`` chooses, call by call.
 """
 
 from __future__ import annotations
@@ -20,9 +19,18 @@ def deform_conv_fits(x: Any, offset: Any, weight: Any, *geometry: Any) -> bool:
         x: (batch, channels, height, width).
         offset: (batch, 2 * deform_groups * kernel height * kernel width, out height, out width).
         weight: (out channels, channels / groups, kernel height, kernel width).
-        geometry: stride, padding, dilation, groups, deform_groups, bias, im2col_step, as far as given.
+        geometry: stride, padding, dilation, groups, deform_groups, bias, im2col_step, as far as given. mmcv refuses a
+            true ``bias``, and keeps doing so.
     """
-    return x.shape[1] % 64 == 0 and _deform_groups(geometry) == 1
+    import torch
+
+    return (
+        x.dtype is torch.float32
+        and x.dim() == 4
+        and x.shape[1] % 64 == 0
+        and _deform_groups(geometry) == 1
+        and not any(geometry[5:6])
+    )
 
 
 def deform_conv2d(x: Any, offset: Any, weight: Any, *geometry: Any) -> Any:
@@ -33,7 +41,7 @@ def deform_conv2d(x: Any, offset: Any, weight: Any, *geometry: Any) -> Any:
 
 
 def modulated_deform_conv_fits(x: Any, offset: Any, mask: Any, weight: Any, bias: Any = None, *geometry: Any) -> bool:
-    """Tell whether the kernel takes this call.
+    """Tell whether the kernel takes this call; under autocast mx_driving casts the tensors to float32.
 
     Args:
         x: (batch, channels, height, width).
@@ -43,8 +51,12 @@ def modulated_deform_conv_fits(x: Any, offset: Any, mask: Any, weight: Any, bias
         bias: (out channels,), or ``None``.
         geometry: stride, padding, dilation, groups, deform_groups, as far as given.
     """
+    import torch
+
     return (
-        x.shape[1] % 64 == 0
+        (x.dtype is torch.float32 or torch.is_autocast_enabled(x.device.type))
+        and x.dim() == 4
+        and x.shape[1] % 64 == 0
         and weight.shape[0] % 64 == 0
         and tuple(weight.shape[2:]) == (3, 3)
         and _deform_groups(geometry) == 1
@@ -73,6 +85,14 @@ def _apply(function: Any) -> Any:
     return apply
 
 
+def bound_again(apply: Any) -> Any:
+    """Return what ``Function.apply`` is now for one that was bound earlier.
+
+    mmcv binds ``deform_conv2d = DeformConv2dFunction.apply`` once, when its module is imported.
+    """
+    return apply.__self__.apply
+
+
 DEFORM_CONV = pc.Patch(
     "mmcv.deform_conv",
     [
@@ -81,7 +101,7 @@ DEFORM_CONV = pc.Patch(
             _apply(deform_conv2d),
             when_call=_apply(deform_conv_fits),
         ),
-        pc.Replace("mmcv.ops.deform_conv:deform_conv2d", deform_conv2d, when_call=deform_conv_fits),
+        pc.Replace("mmcv.ops.deform_conv:deform_conv2d", factory=bound_again),
     ],
     summary="DeformConv2d on the mx_driving kernel",
     requires="mmcv>=2,<3",
@@ -97,11 +117,7 @@ MODULATED_DEFORM_CONV = pc.Patch(
             _apply(modulated_deform_conv2d),
             when_call=_apply(modulated_deform_conv_fits),
         ),
-        pc.Replace(
-            "mmcv.ops.modulated_deform_conv:modulated_deform_conv2d",
-            modulated_deform_conv2d,
-            when_call=modulated_deform_conv_fits,
-        ),
+        pc.Replace("mmcv.ops.modulated_deform_conv:modulated_deform_conv2d", factory=bound_again),
     ],
     summary="ModulatedDeformConv2d on the mx_driving kernel",
     requires="mmcv>=2,<3",

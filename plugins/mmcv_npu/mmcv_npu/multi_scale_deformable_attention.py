@@ -1,7 +1,8 @@
-"""Multi-scale deformable attention on the kernel of mx_driving.
+"""Multi-scale deformable attention on the kernel of mx_driving where it fits.
 
-mmcv's autograd Function takes ``im2col_step`` as sixth argument, that of mx_driving (distribution mx-driving 26.2) does not;
-mmcv's own class stays, so that saved references keep their meaning.
+mmcv's autograd Function takes ``im2col_step`` as sixth argument, that of mx_driving (distribution mx-driving 26.2) does
+not; mmcv's own class stays, so that saved references keep their meaning. Both save the same five tensors, by which the
+backward pass takes the same side as the forward pass.
 """
 
 from __future__ import annotations
@@ -9,6 +10,32 @@ from __future__ import annotations
 from typing import Any
 
 import patchcore as pc
+
+
+def fits(value: Any, attention_weights: Any) -> bool:
+    """Tell whether the kernel takes tensors of these shapes.
+
+    Args:
+        value: (batch, keys, heads, channels).
+        attention_weights: (batch, queries, heads, levels, points).
+    """
+    heads, channels = value.shape[2:]
+    levels, points = attention_weights.shape[3:]
+    return (
+        channels % 8 == 0
+        and channels <= 256
+        and heads <= 8
+        and levels * points <= 64
+        and value.numel() > 0
+        and attention_weights.numel() > 0
+    )
+
+
+def forward_fits(
+    ctx: Any, value: Any, shapes: Any, start_index: Any, locations: Any, attention_weights: Any, *im2col_step: Any
+) -> bool:
+    """Tell whether the kernel takes this call, see :func:`forward`."""
+    return fits(value, attention_weights)
 
 
 def forward(
@@ -36,9 +63,16 @@ def forward(
     """
     from mx_driving import MultiScaleDeformableAttnFunction
 
+    ctx.im2col_step = im2col_step  # mmcv's backward reads it, which may run when the patch is reverted in between
     return MultiScaleDeformableAttnFunction.forward(
         ctx, value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights
     )
+
+
+def backward_fits(ctx: Any, *grad_output: Any) -> bool:
+    """Tell whether the kernel took the forward call, from the tensors it saved."""
+    value, _, _, _, attention_weights = ctx.saved_tensors
+    return fits(value, attention_weights)
 
 
 def backward(ctx: Any, grad_output: Any) -> tuple[Any, ...]:
@@ -57,7 +91,10 @@ _FUNCTION = "mmcv.ops.multi_scale_deform_attn:MultiScaleDeformableAttnFunction"
 
 MULTI_SCALE_DEFORMABLE_ATTENTION = pc.Patch(
     "mmcv.multi_scale_deformable_attention",
-    [pc.Replace(f"{_FUNCTION}.forward", forward), pc.Replace(f"{_FUNCTION}.backward", backward)],
+    [
+        pc.Replace(f"{_FUNCTION}.forward", forward, when_call=forward_fits),
+        pc.Replace(f"{_FUNCTION}.backward", backward, when_call=backward_fits),
+    ],
     summary="MultiScaleDeformableAttention on the mx_driving kernel",
     requires="mmcv>=2,<3",
     needs="mx_driving",

@@ -39,16 +39,12 @@ def _checkpointed(block: Any, x: Any, body: Callable[[Any, Any], Any]) -> Any:
 
 
 def _basic_block_body(block: Any, x: Any) -> Any:
-    from mx_driving import npu_add_relu
-
     out = block.relu(block.norm1(block.conv1(x)))
     out = block.norm2(block.conv2(out))
-    return npu_add_relu(out, _identity(block, x, out))
+    return _add_identity(block, x, out)
 
 
 def _bottleneck_body(block: Any, x: Any) -> Any:
-    from mx_driving import npu_add_relu
-
     out = block.relu(block.norm1(block.conv1(x)))
     if block.with_plugins:
         out = block.forward_plugin(out, block.after_conv1_plugin_names)
@@ -58,18 +54,22 @@ def _bottleneck_body(block: Any, x: Any) -> Any:
     out = block.norm3(block.conv3(out))
     if block.with_plugins:
         out = block.forward_plugin(out, block.after_conv3_plugin_names)
-    return npu_add_relu(out, _identity(block, x, out))
+    return _add_identity(block, x, out)
 
 
-def _identity(block: Any, x: Any, out: Any) -> Any:
-    # in the dtype that the original's in-place addition would keep; the kernel does not mix dtypes
-    return (x if block.downsample is None else block.downsample(x)).type_as(out)
+def _add_identity(block: Any, x: Any, out: Any) -> Any:
+    import torch
+    from mx_driving import npu_add_relu
+
+    # in the dtype that the original's in-place addition keeps; the kernel does not mix dtypes
+    identity = (x if block.downsample is None else block.downsample(x)).type_as(out)
+    if out.dtype in (torch.float32, torch.float16):
+        return npu_add_relu(out, identity)
+    return block.relu(out + identity)
 
 
 def resnet_forward(self: Any, x: Any) -> tuple[Any, ...]:
-    """Replace ``ResNet.forward`` (mmdet 3.3): pool with the NPU kernel where no gradient has to pass the stem.
-
-    The kernel has no backward; with a trained stem the module's own pooling runs.
+    """Replace ``ResNet.forward`` (mmdet 3.3): pool with the NPU kernel where it does what the module's pooling does.
 
     Args:
         self: the backbone.
@@ -81,13 +81,36 @@ def resnet_forward(self: Any, x: Any) -> tuple[Any, ...]:
     from mx_driving import npu_max_pool2d
 
     x = self.stem(x) if self.deep_stem else self.relu(self.norm1(self.conv1(x)))
-    x = self.maxpool(x) if x.requires_grad else npu_max_pool2d(x, 3, 2, 1)
+    x = npu_max_pool2d(x, 3, 2, 1) if pooling_fits(self.maxpool, x) else self.maxpool(x)
     outs = []
     for index, name in enumerate(self.res_layers):
         x = getattr(self, name)(x)
         if index in self.out_indices:
             outs.append(x)
     return tuple(outs)
+
+
+def pooling_fits(pooling: Any, x: Any) -> bool:
+    """Tell whether the kernel (mx-driving 26.2) does what ``pooling`` does to ``x``; it has no backward pass.
+
+    Args:
+        pooling: the module in the place of ``ResNet.maxpool``, which models for small images replace.
+        x: (batch, channels, height, width).
+    """
+    import torch
+
+    if x.requires_grad or type(pooling) is not torch.nn.MaxPool2d:
+        return False
+    window = (pooling.kernel_size, pooling.stride, pooling.padding, pooling.dilation)
+    lanes = {torch.float32: 8, torch.float16: 16}.get(x.dtype)
+    return (
+        window == (3, 2, 1, 1)
+        and not pooling.ceil_mode
+        and not pooling.return_indices
+        and lanes is not None
+        and x.shape[1] % lanes == 0
+        and x.shape[1] <= 1024
+    )
 
 
 def half_precision_forward(original: Callable[..., tuple[Any, ...]], self: Any, x: Any) -> tuple[Any, ...]:
@@ -120,7 +143,7 @@ RESNET_ADD_RELU = pc.Patch(
 RESNET_MAXPOOL = pc.Patch(
     "mmdet.resnet_maxpool",
     [pc.Replace(f"{_RESNET}:ResNet.forward", resnet_forward)],
-    summary="pooling kernel in the ResNet stem where no gradient passes",
+    summary="pooling kernel in the ResNet stem where no gradient passes it",
     requires="mmdet>=3,<4",
     needs="mx_driving",
     legacy_names=["resnet_maxpool"],
@@ -132,7 +155,7 @@ RESNET_FP16 = pc.Patch(
     summary="ResNet under float16 autocast, float32 feature maps",
     requires="mmdet>=3,<4",
     legacy_names=["resnet_fp16"],
-    # the pooling kernel takes float32 only
+    # two answers to one question, of which a user wants one (so does mx_driving.patcher 2.0)
     conflicts=["mmdet.resnet_maxpool"],
     default=False,
 )

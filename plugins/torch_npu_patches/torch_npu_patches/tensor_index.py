@@ -11,7 +11,7 @@ def make_getitem(original: Callable[[Any, Any], Any], device: str = "npu") -> Ca
     """Return a ``Tensor.__getitem__`` that selects with boolean masks of rank 1 by ``torch.masked_select``.
 
     It does so for tensors of rank 1, and of rank 2 with as many rows as the mask has elements, on ``device`` only.
-    Every other index goes to ``original`` after one type comparison: ``x[0]`` comes through here on every call.
+    Every other index goes to ``original``, after one type comparison: ``x[0]`` comes through here on every call.
 
     Args:
         original: the method to fall back to.
@@ -26,6 +26,7 @@ def make_getitem(original: Callable[[Any, Any], Any], device: str = "npu") -> Ca
             type(index) is tensor_type
             and index.dtype is boolean
             and self.device.type == device
+            and index.device == self.device  # masked_select, unlike indexing, takes no mask from the CPU
             and index.dim() == 1
             and self.dim() in (1, 2)
             and self.shape[0] == index.shape[0]

@@ -1,0 +1,108 @@
+"""``python -m benchmarks [NAME ...] [--json FILE] [--quick]``: measure and print; see README.md for what the rows mean."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Optional
+
+from benchmarks import table
+from benchmarks.processes import environment
+from benchmarks.rows import Row
+from benchmarks.subjects import SUBJECTS
+
+#: Version of the JSON that is written; raised when a key changes its meaning or goes.
+SCHEMA_VERSION = 1
+LIBRARIES = ("patchcore", "pluggy", "wrapt", "torch", "mmcv", "mmdet")
+
+
+def main(argv: Optional[list[str]] = None) -> int:
+    """Measure the chosen subjects, print the table, write the JSON.
+
+    Returns 0 also when a limit is missed, and 1 when a subject could not be measured to its end.
+
+    Args:
+        argv: arguments after the program's name, those of the process by default.
+    """
+    options = _parse(argv)
+    facts = _facts()
+    for name, value in facts.items():
+        print(f"{name}: {value}")
+    rows: list[Row] = []
+    broken = []
+    for name in dict.fromkeys(options.names or SUBJECTS):
+        print(f"measuring {name} ...", file=sys.stderr, flush=True)
+        measured = _measure(name, quick=options.quick)
+        if measured is None:
+            broken.append(name)
+        else:
+            rows += measured
+    facts["load average after"] = _load()
+    print(f"load average after: {facts['load average after']}")
+    print()
+    for line in table.lines(rows):
+        print(line)
+    print()
+    print(table.summary(rows))
+    if options.json:
+        content = {"schema_version": SCHEMA_VERSION, "environment": facts, "rows": [row.to_dict() for row in rows]}
+        options.json.write_text(json.dumps(content, indent=2) + "\n")
+    for name in broken:
+        print(f"error: {name} could not be measured, its traceback is above", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def _parse(argv: Optional[list[str]]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure patchcore against alternatives.")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(SUBJECTS)} (default: all)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round of every row to this file")
+    parser.add_argument("--quick", action="store_true", help="few rounds, small numbers of things, nothing judged")
+    options = parser.parse_args(argv)
+    for name in options.names:
+        if name not in SUBJECTS:
+            parser.error(f"nothing to measure is called {name!r}; choose from {', '.join(SUBJECTS)}")
+    return options
+
+
+def _measure(name: str, *, quick: bool) -> Optional[list[Row]]:
+    """Measure one subject in a fresh process; ``None`` when that failed, which it has told on stderr."""
+    with tempfile.TemporaryDirectory(prefix="patchcore-benchmark-") as folder:
+        file = Path(folder, "rows.json")
+        command = [sys.executable, "-m", "benchmarks.child", name, str(file), *(["--quick"] if quick else [])]
+        # stdout belongs to the table
+        code = subprocess.run(command, env=environment(), cwd=folder, stdout=sys.stderr, check=False).returncode
+        if code:
+            return None
+        return [Row.from_dict(view) for view in json.loads(file.read_text())]
+
+
+def _facts() -> dict[str, Any]:
+    versions = {}
+    for name in LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}, {platform.platform()}",
+        "processors": os.cpu_count(),
+        "libraries": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        "load average before": _load(),
+    }
+
+
+def _load() -> str:
+    return ", ".join(f"{value:.2f}" for value in os.getloadavg()) if hasattr(os, "getloadavg") else "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Fresh interpreters: start one, and time it from outside or let it time itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.measure import Timing, wall
+
+__all__ = ["environment", "process", "reported", "run"]
+
+#: The patchcore that is measured is the one next to these benchmarks.
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def environment(*path: Path) -> dict[str, str]:
+    """Return the environment variables of a measured interpreter: one thread, nothing that steers patchcore or Python.
+
+    Args:
+        path: goes in front of ``PYTHONPATH``, and of this checkout.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PATCHCORE_", "PYTHON"))}
+    inherited = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    # the layout of sets and dictionaries is the same in every process
+    return {
+        **kept,
+        **threads,
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys([*map(str, path), str(CHECKOUT), *inherited])),
+    }
+
+
+def run(arguments: Sequence[str], env: Mapping[str, str]) -> str:
+    """Run this interpreter, in a folder without a pyproject.toml, and return what it printed.
+
+    Args:
+        arguments: of the interpreter.
+        env: its environment variables.
+
+    Raises:
+        RuntimeError: it failed; the message has what it wrote to stderr.
+    """
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command, env=dict(env), cwd=tempfile.gettempdir(), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} exited with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def process(arguments: Sequence[str], env: Mapping[str, str]) -> Timing:
+    """Return a timing of an interpreter from its start to its end."""
+    return lambda: wall(lambda: run(arguments, env))
+
+
+def reported(code: str, env: Mapping[str, str]) -> Timing:
+    """Return a timing that a fresh interpreter takes itself: ``code`` prints the seconds last."""
+    return lambda: float(run(["-c", code], env).split()[-1])

@@ -1,0 +1,37 @@
+"""The subjects: a module each, whose ``rows(budget)`` measures and returns the rows of the table.
+
+A subject runs in a process of its own, so that what one imports is not in another's way.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Callable, Optional
+
+from benchmarks.rows import Budget, Row
+
+__all__ = ["SUBJECTS", "missing", "rows_of", "title_of"]
+
+#: The name of each subject on the command line, and its module.
+SUBJECTS = {
+    "import": "importing_patchcore",
+    "list": "listing",
+    "calls": "calls",
+    "tensor-index": "tensor_index",
+    "apply": "applying",
+    "references": "reference_pass",
+    "import-watch": "import_watch",
+    "pending": "pending",
+}
+
+
+def rows_of(name: str) -> Callable[[Budget], list[Row]]:
+    """Return the function that measures subject ``name``."""
+    return importlib.import_module(f"{__name__}.{SUBJECTS[name]}").rows  # type: ignore[no-any-return]
+
+
+def missing(*modules: str) -> Optional[str]:
+    """Return why a comparison that needs ``modules`` (top-level names) cannot be made, ``None`` where it can."""
+    absent = [name for name in modules if importlib.util.find_spec(name) is None]
+    return f"{' and '.join(absent)} not installed" if absent else None

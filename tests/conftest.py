@@ -1,0 +1,90 @@
+"""Fixtures for every test: packages made on the spot, and a check that nothing is left in the process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Callable, Union
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+MakePackage = Callable[[Mapping[str, str]], Path]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """After every test no patch is in force, the journal is empty, and ``sys.meta_path`` is what it was."""
+    before = list(sys.meta_path)
+    yield
+    engine = getattr(sys.modules.get("patchcore.engine"), "ENGINE", None)
+    left = {}
+    if engine is not None:
+        left = {name: list(applications) for name, applications in engine._active.items()}
+        for application in [a for applications in left.values() for a in applications]:
+            for holder in list(application.holders):
+                engine.release([application], holder)  # the next test is not to suffer
+        assert not left, f"still in force: {', '.join(left)}"
+        assert not list(engine.journal), "the journal still has records"
+    now = list(sys.meta_path)
+    assert [finder for finder in now if finder in before] == before, "a finder is lost or has moved"
+    assert not [f for f in now if type(f).__module__.startswith("patchcore")], "a finder of patchcore is left"
+
+
+@pytest.fixture
+def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePackage]:
+    """Return a function that writes modules and makes them importable; they are forgotten after the test.
+
+    It takes sources by dotted name, ``{"shop": "", "shop.tools": "def price(): ..."}``: a module that has others inside it
+    becomes a package. A package left out (``{"ns.part": ""}``) becomes a namespace package. It returns the folder.
+    """
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two versions of one file within a second
+    roots: set[str] = set()
+
+    def make(sources: Mapping[str, str]) -> Path:
+        for name, source in sources.items():
+            is_package = any(other.startswith(f"{name}.") for other in sources)
+            path = folder.joinpath(*name.split("."), *(("__init__",) if is_package else ())).with_suffix(".py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(source), encoding="utf-8")
+            roots.add(name.partition(".")[0])
+        importlib.invalidate_caches()
+        return folder
+
+    yield make
+    for name in [name for name in sys.modules if name.partition(".")[0] in roots]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def run_python(tmp_path: Path) -> Callable[..., str]:
+    """Return a function that runs a fresh interpreter and returns what it printed; it fails where the interpreter does.
+
+    It takes code as one text, or arguments of ``python`` such as ``"-m", "module"``. What :func:`make_package` wrote is
+    importable there.
+    """
+
+    def run(*arguments: Union[str, Path], timeout: float = 60) -> str:
+        command = ["-c", textwrap.dedent(str(arguments[0]))] if len(arguments) == 1 else list(map(str, arguments))
+        path = [str(tmp_path / "packages"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        done = subprocess.run(
+            [sys.executable, *command],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run

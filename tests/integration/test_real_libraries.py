@@ -1,0 +1,270 @@
+"""What must hold of a process with the real torch, mmcv, mmdet and numpy: each test in an interpreter of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("mmcv._ext", reason="needs mmcv with its compiled operators")
+pytest.importorskip("mmdet")
+
+Run = Callable[[str], str]
+
+# Prepended to every program: stand-in kernels, a torch_npu that can be found, and what the tests ask for.
+PRELUDE = '''
+import sys
+import warnings
+import npu_emulator
+
+warnings.simplefilter("ignore")
+npu_emulator.install()
+sys.path.append({torch_npu!r})
+LIBRARIES = ("torch", "mmcv", "mmengine", "mmdet", "numpy", "mx_driving", "torch_npu")
+ROOTS = ("mmcv", "mmengine", "mmdet", "numpy")
+OURS = ("patchcore", "mmcv_npu", "torch_npu_patches")
+
+
+def loaded():
+    return [name for name in LIBRARIES if name in sys.modules]
+
+
+def spaces():
+    """Every module of the libraries, every class in them, every registry table and torch.Tensor: name -> vars()."""
+    import torch
+
+    found = {{"torch:Tensor": dict(vars(torch.Tensor)), "torch": dict(vars(torch))}}
+    for name, module in list(sys.modules.items()):
+        if module is None or name.partition(".")[0] not in ROOTS:
+            continue
+        found[name] = dict(vars(module))
+        for key, value in found[name].items():
+            if isinstance(value, type) and value.__module__ == name:
+                found[f"{{name}}:{{value.__qualname__}}"] = dict(vars(value))
+            elif isinstance(getattr(value, "_module_dict", None), dict):
+                found[f"{{name}}:{{key}}._module_dict"] = dict(value._module_dict)
+    return found
+
+
+def changed(before, after):
+    """The places that hold another object, or appeared, or are gone; imports and pickling leave marks of their own."""
+    nothing = object()
+    marks = ("__slotnames__", "__warningregistry__")
+    return sorted(
+        f"{{space}} {{key}}"
+        for space, content in before.items()
+        for key in {{**content, **after[space]}}
+        if content.get(key, nothing) is not after[space].get(key, nothing) and key not in marks
+    )
+
+
+def made_by_us(value):
+    """Whether an object, or what a descriptor or bound method holds, comes from a plugin or from patchcore."""
+    value = getattr(value, "__func__", value)
+    code = getattr(value, "__code__", None)
+    root = (getattr(value, "__module__", None) or "").partition(".")[0]
+    return root in OURS or "patchcore" in getattr(code, "co_filename", "")
+
+
+def left_of_us():
+    return sorted(f"{{space}} {{key}}" for space, found in spaces().items() for key, v in found.items() if made_by_us(v))
+
+
+def import_everything():
+    import mmcv.ops, mmdet.models, mmdet.apis, mmengine.registry, numpy
+'''
+
+
+@pytest.fixture
+def run(run_python: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a program after the prelude and return what it printed."""
+    stand_in = tmp_path / "stand_in"
+    stand_in.mkdir()
+    (stand_in / "torch_npu.py").touch()
+    # a torch_npu that torch finds is not to be loaded as its backend, as on a machine without CANN
+    monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    prelude = PRELUDE.format(torch_npu=str(stand_in))
+    return lambda program: run_python(prelude + program)
+
+
+APPLIED = "['mmcv.deform_conv', 'mmcv.modulated_deform_conv', 'mmcv.multi_scale_deformable_attention', " + (
+    "'mmdet.resnet_add_relu', 'mmdet.resnet_maxpool', 'numpy.compat', 'torch.tensor_index']"
+)
+
+
+class TestApplyImportsNothing:
+    def test_all_plugins(self, run: Run) -> None:
+        out = run("""
+import patchcore
+patcher = patchcore.apply(strict=True)
+print(loaded())
+print(sorted(record.name for record in patcher.report().with_status("pending")))
+patcher.plan()
+patcher.report()
+patcher.revert()
+print(loaded())
+""")
+        assert out.splitlines() == ["[]", APPLIED, "[]"]
+
+    def test_only_what_the_program_imports_is_loaded(self, run: Run) -> None:
+        out = run("""
+import patchcore
+patchcore.apply(strict=True)
+import numpy
+print(loaded(), numpy.float)
+""")
+        assert out == "['numpy'] <class 'float'>\n"
+
+    @pytest.mark.parametrize("missing", ["torch", "mmcv", "mmdet", "numpy"])
+    def test_a_library_that_is_not_installed_is_skipped(self, run: Run, missing: str) -> None:
+        out = run(f"""
+sys.modules[{missing!r}] = None
+import patchcore
+with patchcore.apply() as patcher:
+    print([(record.status, record.reason) for record in patcher.report().patches
+           if all(change.target.startswith({missing!r}) for change in record.changes)])
+""")
+        assert out
+        assert "pending" not in out
+        assert f"{missing} is not installed" in out
+
+
+class TestImportingLater:
+    def test_names_taken_before_and_after(self, run: Run) -> None:
+        out = run("""
+import patchcore, types
+from mmcv.ops import deform_conv2d as before, DeformConv2d
+from mmcv.ops.modulated_deform_conv import modulated_deform_conv2d as modulated_before
+original = before
+patcher = patchcore.apply(strict=True)
+from mmcv.ops import deform_conv2d as after, modulated_deform_conv2d as modulated_after
+import mmcv.ops.saconv
+print(before is after is mmcv.ops.saconv.deform_conv2d, modulated_before is modulated_after)
+
+import torch
+calls = npu_emulator.mx_driving.calls
+x, offset, weight = torch.randn(1, 64, 6, 6), torch.rand(1, 18, 4, 4), torch.randn(64, 64, 3, 3)
+results = [f(x, offset, weight) for f in (before, after)] + [DeformConv2d(64, 64, 3)(x, offset)]
+print(calls["deform_conv2d"], torch.allclose(results[0], results[1]))
+
+patcher.revert()
+print(before is after is mmcv.ops.deform_conv2d is original)
+original(x, offset, weight), mmcv.ops.DeformConv2d(64, 64, 3)(x, offset)
+print(calls["deform_conv2d"])
+""")
+        assert out.splitlines() == ["True True", "3 True", "True", "3"]
+
+    def test_everything_imported_while_patched(self, run: Run) -> None:
+        out = run("""
+import patchcore
+patcher = patchcore.apply(strict=True)
+from mmcv.ops import deform_conv2d as taken
+import_everything()
+print(sorted(record.name for record in patcher.report().with_status("applied")))
+import mmcv.ops, mmdet.models.backbones.resnet as resnet, numpy, torch
+print(taken is mmcv.ops.deform_conv2d)
+print(made_by_us(resnet.BasicBlock.forward), made_by_us(vars(torch.Tensor)["__getitem__"]), numpy.bool)
+print(bool(left_of_us()))
+
+patcher.revert()
+print(left_of_us())
+print("__getitem__" in vars(torch.Tensor), taken is mmcv.ops.deform_conv2d, made_by_us(taken))
+print([name for name in ("bool", "int", "float", "long") if name in vars(numpy)])
+""")
+        assert out.splitlines() == [
+            APPLIED,
+            "True",
+            "True True <class 'bool'>",
+            "True",
+            "[]",
+            "False True False",
+            "[]",
+        ]
+
+    def test_a_script_that_knows_nothing_of_it(self, run: Run, tmp_path: Path) -> None:
+        (tmp_path / "train.py").write_text("""\
+import torch
+from mmcv.ops import DeformConv2dPack
+from mmdet.models.backbones import ResNet
+
+torch.set_num_threads(1)
+model = ResNet(18, num_stages=1, strides=(1,), dilations=(1,), out_indices=(0,), frozen_stages=0)
+features = DeformConv2dPack(64, 64, 3, padding=1)(model(torch.randn(1, 3, 32, 32))[0])
+features.sum().backward()
+print(tuple(features.shape))
+""")
+        out = run("""
+from patchcore.cli import main
+code = main(["run", "--strict", "train.py"])
+print(code, dict(sorted(npu_emulator.mx_driving.calls.items())))
+""")
+        assert out.splitlines() == [
+            "(1, 64, 8, 8)",
+            "0 {'deform_conv2d': 1, 'deform_conv2d_backward': 1, 'npu_add_relu': 2, 'npu_add_relu_backward': 2, "
+            "'npu_max_pool2d': 1}",
+        ]
+
+
+class TestRevert:
+    def test_everything_is_the_identical_object_again(self, run: Run) -> None:
+        out = run("""
+import patchcore
+import_everything()
+import torch
+from mmcv.ops import deform_conv2d as taken
+globals_before = dict(globals())
+before = spaces()
+print(len(before) > 500)
+for enabled in ([], ["resnet_fp16"]):
+    patcher = patchcore.apply(strict=True, enable=enabled)
+    places = changed(before, spaces())
+    print(len(places), len(patcher.report().with_status("applied")))
+    patcher.revert()
+    print(changed(before, spaces()))
+print(taken is globals_before["taken"])
+""")
+        first, *rest = out.splitlines()
+        assert first == "True"
+        # 8 aliases of numpy, Tensor.__getitem__, 9 slots of mmcv and mmdet, 3 names that took two of these by value
+        assert rest == ["20 7", "[]", "20 7", "[]", "True"]
+
+    def test_nested_and_repeated(self, run: Run) -> None:
+        out = run("""
+import patchcore
+import_everything()
+before = spaces()
+outer = patchcore.apply(strict=True)
+patched = spaces()
+with patchcore.apply(strict=True):
+    print(changed(patched, spaces()))
+print(changed(patched, spaces()))
+outer.revert()
+print(changed(before, spaces()))
+outer.apply()
+print(len(changed(before, spaces())) == len(changed(before, patched)))
+outer.revert()
+print(changed(before, spaces()))
+""")
+        assert out.splitlines() == ["[]", "[]", "[]", "True", "[]"]
+
+    def test_no_warning_and_no_lazy_attribute_is_woken(self, run: Run) -> None:
+        """Looking for references opens every loaded module; that is not to be felt."""
+        out = run("""
+import_everything()
+import torch, torch.distributed
+before = set(sys.modules)
+import patchcore
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with patchcore.apply(strict=True):
+        pass
+print([str(warning.message) for warning in caught])
+new = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packaging"}))
+""")
+        assert out.splitlines()[0] == "[]"
+        assert eval(out.splitlines()[1]) == ["mmcv_npu", "torch_npu_patches"]

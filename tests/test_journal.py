@@ -1,0 +1,437 @@
+"""journal.py: layers on slots, and the way back."""
+
+from __future__ import annotations
+
+import time
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from patchcore.journal import Journal, Layer, Record
+from patchcore.target import ABSENT, ClassSlot, NamespaceSlot, Slot
+
+
+class Owner:
+    """Whose layers these are; stands in for an application."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+A, B, C = Owner("A"), Owner("B"), Owner("C")
+
+
+def original() -> str:
+    return "original"
+
+
+@pytest.fixture
+def journal() -> Journal:
+    return Journal()
+
+
+@pytest.fixture
+def module() -> ModuleType:
+    made = ModuleType("shop")
+    made.price = original
+    return made
+
+
+@pytest.fixture
+def slot(module: ModuleType) -> Slot:
+    return NamespaceSlot(module, "price", "shop:price")
+
+
+def wrapping(name: str) -> Any:
+    """Return a ``build`` whose product says what it was built on."""
+
+    def build(below: Any, slot: Slot) -> Any:
+        if below is ABSENT:
+            raise LookupError("nothing there")
+
+        def product() -> str:
+            return f"{name}({below()})"
+
+        return product
+
+    return build
+
+
+def wrap(journal: Journal, slot: Slot, owner: Owner) -> Record:
+    below = slot.lookup()
+    build = wrapping(owner.name)
+    return journal.push(slot, Layer(owner, "change", build(below, slot), below, build))
+
+
+def put(journal: Journal, slot: Slot, owner: Owner, product: Any) -> Record:
+    return journal.push(slot, Layer(owner, "change", product, slot.lookup(), lambda below, slot: product))
+
+
+def remove(journal: Journal, *owners: Owner) -> list[str]:
+    return journal.remove(owners, stays=lambda slot, gone: False)[1]
+
+
+def test_removing_the_only_layer_restores_the_identical_object(journal, module, slot) -> None:
+    wrap(journal, slot, A)
+    assert module.price() == "A(original)"
+    assert remove(journal, A) == []
+    assert module.price is original
+    assert not list(journal)
+
+
+def test_removing_a_layer_that_added_a_name_takes_the_name_away(journal, module) -> None:
+    slot = NamespaceSlot(module, "discount", "shop:discount")
+    put(journal, slot, A, original)
+    remove(journal, A)
+    assert "discount" not in vars(module)
+
+
+@pytest.mark.parametrize("order", ["AB", "BA"])
+def test_layers_of_two_owners_come_off_in_any_order(journal, module, slot, order) -> None:
+    wrap(journal, slot, A)
+    wrap(journal, slot, B)
+    assert module.price() == "B(A(original))"
+    first, second = (A, B) if order == "AB" else (B, A)
+    remove(journal, first)
+    assert module.price() == f"{second.name}(original)"
+    remove(journal, second)
+    assert module.price is original
+
+
+def test_removal_from_the_middle_makes_the_layers_above_anew_and_keeps_those_below(journal, module, slot) -> None:
+    for owner in (A, B, C):
+        wrap(journal, slot, owner)
+    record = journal.find(slot)
+    lowest = record.layers[0].product
+    remove(journal, B)
+    assert module.price() == "C(A(original))"
+    assert record.layers[0].product is lowest
+
+
+def test_a_layer_that_cannot_be_made_anew_is_dropped_with_a_note(journal, module) -> None:
+    slot = NamespaceSlot(module, "discount", "shop:discount")
+    put(journal, slot, A, original)
+    wrap(journal, slot, B)
+    (note,) = remove(journal, A)
+    assert note.startswith("shop:discount: B is gone too, it cannot be put on a deletion: LookupError: nothing there")
+    assert "discount" not in vars(module)
+    assert remove(journal, B) == []
+
+
+def test_a_dropped_layer_does_not_disturb_who_patches_the_slot_next(journal, module) -> None:
+    slot = NamespaceSlot(module, "discount", "shop:discount")
+    put(journal, slot, A, original)
+    wrap(journal, slot, B)
+    remove(journal, A)
+    put(journal, slot, C, original)
+    remove(journal, B)
+    assert module.discount is original
+    remove(journal, C)
+    assert "discount" not in vars(module)
+
+
+def test_followers_go_where_the_slot_goes_and_come_back(journal, module, slot) -> None:
+    consumer = ModuleType("consumer")
+    consumer.cost = original
+    record = wrap(journal, slot, A)
+    journal.follow(record, NamespaceSlot(consumer, "cost", "consumer:cost"))
+    assert consumer.cost is module.price
+    wrap(journal, slot, B)
+    assert consumer.cost is module.price
+    assert consumer.cost() == "B(A(original))"
+    remove(journal, A)
+    assert consumer.cost is module.price
+    remove(journal, B)
+    assert consumer.cost is original
+
+
+def test_a_follower_that_somebody_else_bound_is_left_alone_and_noted(journal, slot) -> None:
+    consumer = ModuleType("consumer")
+    consumer.cost = original
+    journal.follow(wrap(journal, slot, A), NamespaceSlot(consumer, "cost", "consumer:cost"))
+    consumer.cost = len
+    assert remove(journal, A) == ["consumer:cost was bound to builtins:len by somebody else; left as it is"]
+    assert consumer.cost is len
+
+
+def test_followers_stay_when_somebody_else_wrote_to_the_slot_in_between(journal, module, slot) -> None:
+    consumer = ModuleType("consumer")
+    consumer.cost = original
+    journal.follow(wrap(journal, slot, A), NamespaceSlot(consumer, "cost", "consumer:cost"))
+    module.price = lambda: "foreign"
+    wrap(journal, slot, B)
+    assert consumer.cost is module.price
+    remove(journal, A, B)
+    assert consumer.cost is original
+
+
+def test_a_follower_with_layers_of_its_own_is_rebuilt_without_a_note(journal, module, slot) -> None:
+    consumer = ModuleType("consumer")
+    consumer.cost = original
+    alias = NamespaceSlot(consumer, "cost", "consumer:cost")
+    journal.follow(wrap(journal, slot, A), alias)
+    wrap(journal, alias, B)
+    assert consumer.cost() == "B(A(original))"
+    assert remove(journal, A) == []
+    assert consumer.cost() == "B(original)"
+    assert remove(journal, B) == []
+    assert consumer.cost is original
+
+
+def test_a_value_put_on_top_by_somebody_else_is_noted_and_replaced_by_the_original(journal, module, slot) -> None:
+    wrap(journal, slot, A)
+    module.price = len
+    assert remove(journal, A) == [
+        "shop:price: builtins:len was put on top by somebody else and is gone with the patch below it"
+    ]
+    assert module.price is original
+
+
+def test_a_slot_that_somebody_else_has_restored_already_needs_no_note(journal, module, slot) -> None:
+    wrap(journal, slot, A)
+    module.price = original
+    assert remove(journal, A) == []
+    assert module.price is original
+
+
+def test_a_deleted_attribute_is_there_again(journal, module, slot) -> None:
+    wrap(journal, slot, A)
+    del module.price
+    assert remove(journal, A) == [
+        "shop:price: a deletion was put on top by somebody else and is gone with the patch below it"
+    ]
+    assert module.price is original
+
+
+def test_a_value_between_two_layers_comes_back_when_the_upper_one_goes(journal, module, slot) -> None:
+    wrap(journal, slot, A)
+    foreign = module.price = lambda: "foreign"
+    wrap(journal, slot, B)
+    assert module.price() == "B(foreign)"
+    assert remove(journal, B) == []
+    assert module.price is foreign
+    (note,) = remove(journal, A)
+    assert "put there by somebody else, is gone" in note
+    assert module.price is original
+
+
+def test_a_value_between_two_layers_is_kept_and_noted_when_the_lower_one_goes(journal, module, slot) -> None:
+    wrap(journal, slot, A)
+    foreign = module.price = lambda: "foreign"
+    wrap(journal, slot, B)
+    (note,) = remove(journal, A)
+    assert note.startswith("shop:price: test_journal:")
+    assert note.endswith("was made by hand over what is gone, and is kept")
+    assert module.price() == "B(foreign)"
+    remove(journal, B)
+    assert module.price is original
+    assert foreign() == "foreign"
+
+
+def test_a_value_of_somebody_else_is_never_retired(journal, module, slot) -> None:
+    wrap(journal, slot, A)
+    module.price = len
+    wrap(journal, slot, B)
+    retired, _ = journal.remove([A, B], stays=lambda slot, gone: False)
+    assert len not in [gone.old for gone in retired]
+    assert len(retired) == 2
+
+
+def test_aliases_built_on_a_removed_product_are_rebuilt(journal, module, slot) -> None:
+    package = ModuleType("package")
+    wrap(journal, slot, A)
+    package.price = module.price  # from shop import price
+    wrap(journal, NamespaceSlot(package, "price", "package:price"), B)
+    assert package.price() == "B(A(original))"
+    remove(journal, A)
+    assert package.price() == "B(original)"
+    remove(journal, B)
+    assert package.price is original
+
+
+def test_chains_of_aliases_are_rebuilt(journal, module, slot) -> None:
+    outer, inner = ModuleType("outer"), ModuleType("inner")
+    wrap(journal, slot, A)
+    inner.price = module.price
+    wrap(journal, NamespaceSlot(inner, "price", "inner:price"), B)
+    outer.price = inner.price
+    wrap(journal, NamespaceSlot(outer, "price", "outer:price"), C)
+    assert outer.price() == "C(B(A(original)))"
+    remove(journal, A)
+    assert outer.price() == "C(B(original))"
+    remove(journal, B)
+    assert outer.price() == "C(original)"
+    assert inner.price is original
+    remove(journal, C)
+    assert outer.price is original
+
+
+def test_an_alias_that_is_a_staticmethod_stays_one(journal, module, slot) -> None:
+    wrap(journal, slot, A)
+    klass = type("Shop", (), {"price": staticmethod(module.price)})
+    alias = ClassSlot(klass, "price", "shop:Shop.price")
+    journal.push(alias, Layer(B, "change", staticmethod(len), alias.lookup(), lambda below, slot: staticmethod(len)))
+    remove(journal, A)
+    remove(journal, B)
+    assert isinstance(vars(klass)["price"], staticmethod)
+    assert klass.price is original
+
+
+def test_a_slot_that_holds_a_replacement_as_its_own_keeps_it(journal, module, slot) -> None:
+    kernels = ModuleType("kernels")
+    kernels.price = len
+    home = NamespaceSlot(kernels, "price", "kernels:price")
+    put(journal, slot, A, len)
+    wrap(journal, home, B)
+    journal.remove([A], stays=lambda slot, gone: slot.identity == home.identity)
+    assert journal.find(home).base is len
+    remove(journal, B)
+    assert kernels.price is len
+
+
+def test_an_override_of_a_patched_method_is_rebuilt_when_the_base_class_is_restored(journal) -> None:
+    class Base:
+        def price(self) -> str:
+            return "base"
+
+    class Sub(Base):
+        pass
+
+    before = vars(Base)["price"]
+    put(journal, ClassSlot(Base, "price", "Base.price"), A, lambda self: "A")
+    slot = ClassSlot(Sub, "price", "Sub.price")
+
+    def build(below: Any, slot: Slot) -> Any:
+        return lambda self: f"B({below(self)})"
+
+    journal.push(slot, Layer(B, "change", build(slot.lookup(), slot), slot.lookup(), build))
+    assert Sub().price() == "B(A)"
+    remove(journal, A)
+    assert Sub().price() == "B(base)"
+    remove(journal, B)
+    assert "price" not in vars(Sub)
+    assert vars(Base)["price"] is before
+
+
+def test_adopting_what_somebody_wrote_by_hand_writes_nothing_and_reverts(journal, module, slot) -> None:
+    module.price = len
+    journal.adopt(slot, Layer(A, "call", len, original), original)
+    assert module.price is len
+    remove(journal, A)
+    assert module.price is original
+
+
+def test_adopting_over_a_patched_slot_takes_its_followers_along(journal, module, slot) -> None:
+    consumer = ModuleType("consumer")
+    consumer.cost = original
+    journal.follow(wrap(journal, slot, A), NamespaceSlot(consumer, "cost", "consumer:cost"))
+    before, module.price = module.price, len
+    journal.adopt(slot, Layer(B, "call", len, before), before)
+    assert consumer.cost is len
+    remove(journal, B)
+    assert consumer.cost() == module.price() == "A(original)"
+
+
+def test_renewing_lays_the_layers_over_what_a_reload_put_in_the_slots(journal, module, slot) -> None:
+    wrap(journal, slot, A)
+    wrap(journal, slot, B)
+
+    def reloaded() -> str:
+        return "reloaded"
+
+    module.price = reloaded
+    journal.renew(module, stays=lambda slot, gone: False)
+    assert module.price() == "B(A(reloaded))"
+    remove(journal, B, A)
+    assert module.price is reloaded
+
+
+def test_renewing_forgets_what_was_written_by_hand(journal, module, slot) -> None:
+    module.price = len
+    journal.adopt(slot, Layer(A, "call", len, original), original)
+
+    def reloaded() -> str:
+        return "reloaded"
+
+    module.price = reloaded
+    journal.renew(module, stays=lambda slot, gone: False)
+    assert module.price is reloaded
+    assert not list(journal)
+    remove(journal, A)
+    assert module.price is reloaded
+
+
+def test_the_journal_knows_what_it_wrote(journal, module, slot) -> None:
+    consumer = ModuleType("consumer")
+    consumer.cost = original
+    follower = NamespaceSlot(consumer, "cost", "consumer:cost")
+    assert not journal.looks_after(slot)
+    record = wrap(journal, slot, A)
+    journal.follow(record, follower)
+    assert journal.wrote(slot, module.price)
+    assert journal.wrote(follower, consumer.cost)
+    assert not journal.wrote(slot, original)
+    assert journal.looks_after(slot)
+    assert journal.looks_after(follower)
+    consumer.cost = len
+    assert not journal.looks_after(follower)
+    remove(journal, A)
+    assert not journal.looks_after(slot)
+
+
+def test_a_slot_follows_one_record_at_a_time(journal, module, slot) -> None:
+    consumer = ModuleType("consumer")
+    consumer.cost = original
+    follower = NamespaceSlot(consumer, "cost", "consumer:cost")
+    module.fee = original
+    first = wrap(journal, slot, A)
+    second = wrap(journal, NamespaceSlot(module, "fee", "shop:fee"), B)
+    journal.follow(first, follower)
+    journal.follow(second, follower)
+    remove(journal, A)
+    assert consumer.cost is module.fee
+    remove(journal, B)
+    assert consumer.cost is original
+
+
+def test_removing_many_layers_takes_time_in_proportion(journal) -> None:
+    def seconds(count: int) -> float:
+        owners = [Owner(str(i)) for i in range(count)]
+        module = ModuleType("many")
+        for i, owner in enumerate(owners):
+            setattr(module, f"f{i}", original)
+            wrap(journal, NamespaceSlot(module, f"f{i}", f"many:f{i}"), owner)
+        start = time.perf_counter()
+        remove(journal, *owners)
+        return time.perf_counter() - start
+
+    seconds(100)  # warm up
+    small = min(seconds(500) for _ in range(3))
+    large = min(seconds(4000) for _ in range(3))
+    assert large < 8 * small * 4  # quadratic would be 64 times
+
+
+def test_followers_of_a_patched_alias_fall_back_to_what_the_alias_follows(journal, module, slot) -> None:
+    package, consumer = ModuleType("package"), ModuleType("consumer")
+    package.price = consumer.cost = original
+    alias = NamespaceSlot(package, "price", "package:price")
+    journal.follow(wrap(journal, slot, A), alias)
+    journal.follow(wrap(journal, alias, B), NamespaceSlot(consumer, "cost", "consumer:cost"))
+    assert consumer.cost() == "B(A(original))"
+    remove(journal, B)
+    assert consumer.cost is package.price is module.price
+    remove(journal, A)
+    assert consumer.cost is package.price is original
+
+
+def test_an_alias_restored_in_the_same_removal_gets_the_original(journal, module, slot) -> None:
+    package = ModuleType("package")
+    wrap(journal, slot, A)
+    package.price = module.price  # from shop import price
+    wrap(journal, NamespaceSlot(package, "price", "package:price"), B)
+    remove(journal, A, B)
+    assert package.price is module.price is original
