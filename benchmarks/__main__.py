@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...] [--json FILE] [--quick]``: measure and print; see README.md for what the rows mean."""
+"""``python -m benchmarks [NAME ...] [--json FILE] [--quick]``: measure and print; README.md says what the rows mean."""
 
 from __future__ import annotations
 

@@ -17,14 +17,15 @@ __all__ = ["environment", "process", "reported", "run"]
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
-def environment(*path: Path) -> dict[str, str]:
+def environment(*path: Path, alone: bool = False) -> dict[str, str]:
     """Return the environment variables of a measured interpreter: one thread, nothing that steers patchcore or Python.
 
     Args:
         path: goes in front of ``PYTHONPATH``, and of this checkout.
+        alone: leave out what ``PYTHONPATH`` holds now.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PATCHCORE_", "PYTHON"))}
-    inherited = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    inherited = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and not alone]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     # the layout of sets and dictionaries is the same in every process
     return {

@@ -11,7 +11,8 @@ from benchmarks.measure import Samples
 __all__ = ["ABOUT_THE_SAME", "Budget", "Identity", "Limit", "RatioLimit", "Row", "TimeLimit", "compare", "skipped"]
 
 #: Up to this ratio two costs that should not differ count as the same: "linear", "whatever the number of patches".
-ABOUT_THE_SAME = 1.5
+#: With ten times the patches, a quadratic cost is ten times as much for each.
+ABOUT_THE_SAME = 2.0
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def compare(
     elif limit is not None:
         excess = limit.excess(ours, ratio)
         met = excess <= 1
-        verdict = "met" if met else "MISSED" if excess == float("inf") else f"MISSED, {excess:.2f}x the limit"
+        verdict = "met" if met else "MISSED" if excess == float("inf") else f"MISSED, {excess:.3f}x the limit"
     return Row(subject, what, alternative, ours, theirs, ratio, limit.text if limit else "", met, verdict)
 
 

@@ -23,7 +23,7 @@ _DESCRIPTORS = (staticmethod, classmethod, property, functools.cached_property)
 
 def reference(raw: Any) -> Any:
     """Return what a by-value reference to the slot holds: the function inside a ``staticmethod``, else ``raw``."""
-    return raw.__func__ if isinstance(raw, staticmethod) else raw
+    return raw.__func__ if issubclass(type(raw), staticmethod) else raw  # isinstance would wake a lazy module
 
 
 def has_identity(value: Any) -> bool:

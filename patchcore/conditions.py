@@ -139,8 +139,8 @@ def _provided_packages() -> dict[str, str]:
     found: dict[str, str] = {}
     for distribution in metadata.distributions():
         try:
-            for package in _packages_of(distribution):
-                found.setdefault(package, distribution.version)
+            if distribution.version is not None:
+                found.update(dict.fromkeys(_packages_of(distribution) - found.keys(), distribution.version))
         except Exception:  # what is left of a broken installation provides nothing
             continue
     return found

@@ -88,10 +88,11 @@ def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "; did you me
     """
     import difflib  # only on the way to an error
 
-    candidates = {k.lower(): k for k in known}
-    tails = {k.rpartition(".")[2]: v for k, v in candidates.items()}
-    for pool in (candidates, tails):
-        match = difflib.get_close_matches(name.lower(), list(pool), n=1, cutoff=0.6)
+    exact = {k: k for k in known}
+    lower = {k.lower(): k for k in exact}
+    tails = {k.rpartition(".")[2]: v for k, v in lower.items()}
+    for text, pool in ((name, exact), (name.lower(), lower), (name.lower(), tails)):
+        match = difflib.get_close_matches(text, list(pool), n=1, cutoff=0.6)
         if match:
             return f"{prefix}{pool[match[0]]!r}?"
     return ""
@@ -105,16 +106,20 @@ def conflict_message(slot: str, first: Any, second: Any) -> str:
         first: anything with a ``patch`` and its ``provenance``: the one that is applied.
         second: likewise, the one that is not.
     """
+    one, other = first.patch.name, second.patch.name
     return (
-        f"{slot} is patched by both {first.patch.name} ({first.provenance}) and {second.patch.name} ({second.provenance}); "
-        f"to stack the second on the first declare after=[{first.patch.name!r}] in {second.patch.name}, to exclude one declare "
-        f"conflicts=[{first.patch.name!r}] in it or run with --disable {second.patch.name}"
+        f"{slot} is patched by both {one} ({first.provenance}) and {other} ({second.provenance}); "
+        f"to stack the second on the first declare after=[{one!r}] in {other}, "
+        f"to exclude one declare conflicts=[{one!r}] in it or run with --disable {other}"
     )
 
 
 def describe_error(error: BaseException) -> str:
     """Return an error as one line; with its type, unless it is one of ours, whose messages say it all."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # a broken __str__ must not hide that there was an error
+        text = ""
     if isinstance(error, PatchcoreError) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

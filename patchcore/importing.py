@@ -1,8 +1,8 @@
 """Know when a module has been imported, right after its body ran and before its importer goes on.
 
-One finder, first on ``sys.meta_path`` while somebody watches, lets the other finders find a watched module and takes the
-place of its loader for the time of ``exec_module`` only; the module never sees it. Nothing is imported that the program
-would not import, and modules that nobody watches cost one set lookup.
+One finder, first on ``sys.meta_path`` while somebody watches, lets the other finders find a watched module and takes
+the place of its loader for the time of ``exec_module`` only; the module never sees it. Nothing is imported that the
+program would not import, and modules that nobody watches cost one set lookup.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class ImportWatch:
     def watch_running(self, name: str) -> None:
         """Call back when the import of ``name`` that is under way, or was put off, comes to its end.
 
-        For a module that was found before anybody watched it: another thread imports it, its own body applies patches, or
-        ``importlib.util.LazyLoader`` has yet to execute it.
+        For a module that was found before anybody watched it: another thread imports it, its own body applies patches,
+        or ``importlib.util.LazyLoader`` has yet to execute it.
         """
         module = sys.modules.get(name)
         spec = (namespace(module) or {}).get("__spec__")
@@ -111,8 +111,8 @@ class ImportWatch:
             counts[key] = counts.get(key, 0) + step
             if not counts[key]:
                 del counts[key]
-            # A finder that came in front of this one may find modules by itself. The list is replaced, not changed: another
-            # thread that walks it in the middle of an import would miss a finder.
+            # A finder that came in front of this one may find modules by itself. The list is replaced, not changed:
+            # another thread that walks it in the middle of an import would miss a finder.
             place = [self] if self._watched or self._roots else []
             if sys.meta_path[:1] != place:
                 sys.meta_path = [*place, *(finder for finder in sys.meta_path if finder is not self)]
@@ -138,7 +138,7 @@ class _WatchingLoader:
         if spec is not None and spec.loader is self:
             spec.loader = self._loader
         if space.get("__loader__") is self:
-            space["__loader__"] = self._loader  # type: ignore[index]
+            space["__loader__"] = self._loader
         name = spec.name if spec is not None else module.__name__
         before = set(sys.modules)
         self._loader.exec_module(module)
@@ -152,8 +152,8 @@ class _WatchingLoader:
 class _RunningSpec(ModuleSpec):
     """The spec of a module whose loader cannot be stood in for: its import is under way, or it needs none.
 
-    importlib sets ``spec._initializing = False`` when the body has run (``importlib._bootstrap._load_unlocked``, CPython
-    3.4 to 3.14), before it releases the module's lock: the one moment at which such an import can still be joined.
+    importlib sets ``spec._initializing = False`` when the body has run (``importlib._bootstrap._load_unlocked``,
+    CPython 3.4 to 3.14), before it releases the module's lock: the one moment at which such an import can be joined.
     """
 
     @classmethod

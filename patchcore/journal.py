@@ -115,7 +115,7 @@ class Journal:
         self.lock = threading.RLock()
         self._records: dict[tuple[int, str, Any], Record] = {}
         self._owned: dict[int, list[Record]] = {}  # id(owner) -> records it has layers in, oldest first
-        self._makers: dict[int, list[tuple[Record, Layer]]] = {}  # id(product) -> who put it where
+        self._makers: dict[int, dict[int, tuple[Record, Layer]]] = {}  # id(product) -> by id(layer), who put it where
         self._followed: dict[tuple[int, str, Any], Record] = {}  # a follower's slot -> the record it follows
 
     def __iter__(self) -> Iterator[Record]:
@@ -131,7 +131,11 @@ class Journal:
 
     def makers(self, raw: Any) -> list[tuple[Record, Layer]]:
         """Return the layers of the journal whose product ``raw`` is, with their records."""
-        return list(self._makers.get(id(reference(raw)), ()))
+        return list(self._makers.get(id(reference(raw)), {}).values())
+
+    def count_makers(self, raw: Any) -> int:
+        """Return how many layers of the journal have ``raw`` as their product."""
+        return len(self._makers.get(id(reference(raw)), ()))
 
     def wrote(self, slot: Slot, raw: Any) -> bool:
         """Tell whether the journal put ``raw`` in ``slot``: a product, or what a slot that it follows holds."""
@@ -311,14 +315,13 @@ class Journal:
     def _remember(self, record: Record, layer: Layer) -> None:
         value = reference(layer.product)
         if has_identity(value) and layer.owner is not None:
-            self._makers.setdefault(id(value), []).append((record, layer))
+            self._makers.setdefault(id(value), {})[id(layer)] = record, layer
 
     def _forget(self, layer: Layer) -> None:
         key = id(reference(layer.product))
-        left = [entry for entry in self._makers.get(key, ()) if entry[1] is not layer]
-        if left:
-            self._makers[key] = left
-        else:
+        makers = self._makers.get(key, {})
+        makers.pop(id(layer), None)
+        if not makers:
             self._makers.pop(key, None)
 
 

@@ -47,15 +47,15 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
     for distribution in metadata.distributions():
         if not _declares_plugins(distribution):
             continue
-        name = str(getattr(distribution, "_path", distribution))  # all there is to tell a broken one by
         try:
-            name = distribution.metadata["Name"]
-            first = metadata.distribution(name)
+            first = metadata.distribution(distribution.metadata["Name"] or "")
+            name = first.metadata["Name"]
             for entry in first.entry_points:
                 if entry.group == GROUP:
                     found[entry.name, name] = Provenance(entry.name, name, first.version, entry.value), entry.load
         except Exception as error:
-            found[name, name] = Provenance(name, name), partial(_raise, error)
+            where = str(getattr(distribution, "_path", distribution))  # all there is to tell it by
+            found[where, where] = Provenance(where, where), partial(_raise, error)
     return [found[key] for key in sorted(found)]
 
 

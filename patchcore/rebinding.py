@@ -34,7 +34,7 @@ class Move(NamedTuple):
         old: what a by-value reference to the slot held.
         home: whether the slot is a name of ``old`` itself, and not a name that some module gave it.
         first: whether no slot held the replacement because of a patch before.
-        through: where ``old`` is a replacement that the slot's module took from other slots, their records.
+        makers: where ``old`` is itself a replacement: the records and layers that put it in slots.
     """
 
     state: ChangeState
@@ -42,12 +42,16 @@ class Move(NamedTuple):
     old: Any
     home: bool
     first: bool
-    through: tuple[Record, ...]
+    makers: tuple[tuple[Record, Layer], ...]
 
     @property
     def followed(self) -> bool:
         """True when references are to follow now."""
         return self.home and bool(self.record.layers) and self.record.by_value is not ABSENT
+
+    def goes_on(self, record: Optional[Record]) -> bool:
+        """Tell whether what follows ``record`` is to follow this move: its slot is an alias that was patched."""
+        return record is not self.record and any(made is record for made, _ in self.makers)
 
 
 class Moves:
@@ -79,15 +83,15 @@ class Rebinder:
     def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
         """Return the move for a change that has just been laid over ``below``."""
         old, slot = reference(below), record.slot
-        makers = [made for made, layer in self._journal.makers(old) if not self.is_own(slot, old, layer.change)]
-        through = tuple(made for made in makers if made is not record)
+        makers = [m for m in self._journal.makers(old) if not self.is_own(slot, old, m[1].change)]
         if not makers:
             home = has_identity(old) and references.is_home(state.target, old)
         else:
             # a product is at home where it was put, and in the packages around that
-            modules = [made.slot.name.partition(":")[0] for made in through]
-            home = record in makers or any(module.startswith(f"{state.target.module}.") for module in modules)
-        return Move(state, record, old, home, len(self._journal.makers(record.top)) == 1, through)
+            modules = [made.slot.name.partition(":")[0] for made, _ in makers if made is not record]
+            around = any(module.startswith(f"{state.target.module}.") for module in modules)
+            home = around or any(made is record for made, _ in makers)
+        return Move(state, record, old, home, len(self._journal.makers(record.top)) == 1, tuple(makers))
 
     def rebind(
         self, moves: Iterable[Move], modules: Optional[Modules] = None, waiting: Iterable[Application] = ()
@@ -104,7 +108,7 @@ class Rebinder:
         homes = {id(value): value for move in moves if move.first for value in _foreign(move.state, move.record)}
         for application in waiting:
             for value in (v for state in application.states for v in _foreign(state)):
-                if not self._journal.makers(value):
+                if not self._journal.count_makers(value):
                     homes[id(value)] = value
         if not old and not homes:
             return
@@ -129,21 +133,25 @@ class Rebinder:
 
     def retire(self, retired: Sequence[Retired]) -> None:
         """Bind names that took a replacement from a patched slot to what the slot holds now."""
-        gone = {id(r.old): r for r in retired}
-        for slot, held in references.find_references([r.old for r in gone.values()], loaded_modules()):
-            successor = gone[id(held)]
+        gone: dict[int, list[Retired]] = {}
+        for r in retired:
+            gone.setdefault(id(r.old), []).append(r)
+        for slot, held in references.find_references([r.old for r in retired], loaded_modules()):
+            # one object may have stood in several slots: it came from the one of that name, if there is one
+            candidates = gone[id(held)]
+            successor = next((r for r in candidates if r.record.slot.key == slot.key), candidates[-1])
             value = successor.record.by_value
             # where the patch had added a name, there is nothing to go back to
             if value is not ABSENT and not self._journal.looks_after(slot) and not self.stays(slot, successor):
                 slot.write(value)
-        for key, r in gone.items():
-            if not self._journal.makers(r.old):
-                self._homes.pop(key, None)
+        for r in retired:
+            if not self._journal.count_makers(r.old):
+                self._homes.pop(id(r.old), None)
 
     def forget(self, application: Application) -> None:
         """Drop what is remembered for replacements of an application that never came into force."""
         for value in (v for state in application.states for v in _foreign(state)):
-            if not self._journal.makers(value):
+            if not self._journal.count_makers(value):
                 self._homes.pop(id(value), None)
 
     def stays(self, slot: Slot, gone: Retired) -> bool:
@@ -186,7 +194,9 @@ class Rebinder:
         """Let ``slot``, which holds what was replaced, follow; keep it where a replacement reads the original there."""
         if not move.followed or self._journal.find(slot) is not None or slot.read() is not held:
             return
-        if self._journal.looks_after(slot) and self._journal.followed(slot) not in move.through:
+        if self._journal.looks_after(slot) and not move.goes_on(self._journal.followed(slot)):
+            return
+        if any(self.is_own(slot, held, layer.change) for _, layer in move.makers):
             return
         key = id(move.record)
         if key not in reads:
@@ -203,7 +213,7 @@ def _last(old: Mapping[int, Move], held: Any) -> Move:
     """The move that a reference to ``held`` follows: where the replacement was replaced again, the last."""
     move = old[id(held)]
     following = old.get(id(move.record.by_value))
-    return move if following is None or move.record not in following.through else _last(old, following.old)
+    return move if following is None or not following.goes_on(move.record) else _last(old, following.old)
 
 
 def _is_foreign(change: Change) -> bool:

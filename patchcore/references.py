@@ -1,11 +1,11 @@
 """By-value references: names that took a patched object before the patch, or its replacement while patched.
 
-``from mmcv.ops import deform_conv2d as f`` binds ``f`` to the object; replacing ``mmcv.ops:deform_conv2d`` later does not
-reach it. :func:`find_references` finds such names by identity, whatever they are called: globals of loaded modules, attributes of
-their classes, entries of OpenMMLab registries. It looks at every module's dictionary with one C-level membership test per
-value for all objects together, so its cost does not grow with the number of patches, and opens classes and registries only
-in modules that can reach one of the objects by name. :func:`find_unreachable` uses the garbage collector to find what
-is left: closures, default arguments, containers.
+``from mmcv.ops import deform_conv2d as f`` binds ``f`` to the object; replacing ``mmcv.ops:deform_conv2d`` later does
+not reach it. :func:`find_references` finds such names by identity, whatever they are called: globals of loaded modules,
+attributes of their classes, entries of OpenMMLab registries. It looks at every module's dictionary with one C-level
+membership test per value for all objects together, so its cost does not grow with the number of patches, and opens
+classes and registries only in modules that can reach one of the objects by name. :func:`find_unreachable` looks where
+nothing can be rebound: closures, default arguments, containers.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ import functools
 import gc
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, Optional
 
-from patchcore.binding import reference, wrapped_callable
-from patchcore.changes import REGISTRY_TABLE
-from patchcore.modules import namespace
-from patchcore.target import ClassSlot, Item, NamespaceSlot, Slot, Target, slot_of
+from patchcore.binding import bind_like, reference
+from patchcore.changes import REGISTRY_TABLE, resolve
+from patchcore.modules import class_namespace, is_class, is_immutable, namespace
+from patchcore.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
 
-__all__ = ["Unreachable", "find_references", "find_unreachable", "is_home", "names_read_by"]
-
-_CHUNK = 64  # gc.get_referrers compares every reference in the process with each object it is given
-_NOT_REGISTRIES = (ModuleType, FunctionType, BuiltinFunctionType, str, int, float, type(None))
-_class_dict = type.__dict__["__dict__"].__get__
+__all__ = ["StaticSlot", "Unreachable", "find_references", "find_unreachable", "is_home", "names_read_by"]
 
 
 class Unreachable(NamedTuple):
@@ -41,8 +38,11 @@ def is_home(target: Target, original: Any) -> bool:
 
     It does where the object was defined and in the packages around that (``mmcv.ops:roi_align`` for
     ``mmcv.ops.roi_align:roi_align``); an object whose own name leads nowhere is at home everywhere. Patching
-    ``mymodel.layers:relu``, imported from torch, must not change torch's.
+    ``mymodel.layers:relu``, imported from torch, must not change torch's, nor ``mymodel.layers:np`` all of numpy.
     """
+    if issubclass(type(original), ModuleType):
+        name = (namespace(original) or {}).get("__name__")
+        return isinstance(name, str) and name.startswith(f"{target.module}.")
     module, qualname = getattr(original, "__module__", None), getattr(original, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(qualname, str):
         return True
@@ -63,162 +63,206 @@ def find_references(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -
     wanted = {id(obj): obj for obj in objects}
     if not wanted:
         return []
-    spaces = [(name, module, space) for name, module in modules.items() if (space := namespace(module)) is not None]
-    gateways = _gateways(wanted, modules)
-    keys = {*wanted, *gateways}
-    found: dict[tuple[int, str, Any], tuple[Slot, Any]] = {}
-    for name, module, space in spaces:
-        # one pass in C per module: copying the values first keeps other threads' imports from interfering
-        if keys.isdisjoint(map(id, list(space.values()))):
-            continue
-        for slot, held in _in_module(name, module, space, wanted):
-            found.setdefault(slot.identity, (slot, held))
-    return list(found.values())
+    homes, gateways = _surroundings(wanted.values(), modules)
+    keys = gateways.union(wanted)
+    search = _Search(wanted)
+    for name, module in modules.items():
+        space = namespace(module)
+        # all in C: no other thread gets to run, and to change the dictionary, before it is done
+        if space is not None and (name in homes or not keys.isdisjoint(map(id, space.values()))):
+            search.in_module(name, module, space)
+    return list(search.found.values())
+
+
+class _Search:
+    """The part of :func:`find_references` that opens modules.
+
+    Args:
+        wanted: the objects looked for, by ``id``.
+    """
+
+    def __init__(self, wanted: Mapping[int, Any]) -> None:
+        self.found: dict[tuple[int, str, Any], tuple[Slot, Any]] = {}
+        self._wanted = wanted
+        self._seen: set[int] = set()
+        # types of values that need no closer look in a module, in a class: neither registries nor classes nor forms
+        self._plain = {FunctionType, BuiltinFunctionType, ModuleType, ModuleSpec, SourceFileLoader, str, type(None)}
+        self._plain_in_class = {FunctionType, property, classmethod, str, type(None)}
+
+    def in_module(self, name: str, module: Any, space: Mapping[str, Any]) -> None:
+        """Look at the globals of a module, at its own classes and at the registries it knows."""
+        wanted, plain = self._wanted, self._plain
+        values = list(space.values())
+        if not wanted.keys().isdisjoint(map(id, values)):
+            for key, value in list(space.items()):
+                if id(value) in wanted:
+                    self._add(NamespaceSlot(module, key, f"{name}:{key}"), value)
+        for value in [value for value in values if type(value) not in plain]:
+            kind = type(value)
+            if issubclass(kind, type):
+                if class_namespace(value).get("__module__") == name:
+                    self._in_class(value, name)
+            elif not kind.__dictoffset__:
+                plain.add(kind)
+            elif id(value) not in self._seen:
+                self._seen.add(id(value))
+                self._in_registry(value, name, space)
+
+    def _in_class(self, klass: type, module: str) -> None:
+        wanted, plain = self._wanted, self._plain_in_class
+        values = class_namespace(klass).values()
+        if plain.issuperset(map(type, values)) and wanted.keys().isdisjoint(map(id, values)):
+            return
+        entries = list(class_namespace(klass).items())
+        for key, raw in [(k, v) for k, v in entries if type(v) not in plain or id(v) in wanted]:
+            held = reference(raw)
+            if id(held) in wanted:
+                if not is_immutable(klass):
+                    self._add(StaticSlot.of(klass, key, f"{module}:{klass.__qualname__}.{key}", raw), held)
+            elif is_class(raw):
+                if raw.__qualname__ == f"{klass.__qualname__}.{key}":
+                    self._in_class(raw, module)
+            elif not issubclass(type(raw), staticmethod):
+                plain.add(type(raw))
+
+    def _in_registry(self, value: Any, module: str, space: Mapping[str, Any]) -> None:
+        table = (namespace(value) or {}).get(REGISTRY_TABLE)
+        if isinstance(table, dict) and not self._wanted.keys().isdisjoint(map(id, table.values())):
+            name = next((key for key, other in list(space.items()) if other is value), "?")
+            for key, held in list(table.items()):
+                if id(held) in self._wanted:
+                    self._add(ItemSlot(table, key, f"{module}:{name}.{REGISTRY_TABLE}{Item(key)}"), held)
+
+    def _add(self, slot: Slot, held: Any) -> None:
+        self.found.setdefault(slot.identity, (slot, held))
+
+
+def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> tuple[set[str], set[int]]:
+    """Return the modules around the objects by name, and by ``id`` those and the classes around them.
+
+    Through one of these a class body can reach an object without naming it: ``op = torch.nn.functional.relu``.
+    """
+    names: set[str] = set()
+    gateways: set[int] = set()
+    for module, qualname in {_name_of(obj) for obj in objects}:
+        outer = _follow(module, qualname.rpartition(".")[0])
+        if is_class(outer):
+            gateways.add(id(outer))
+        while module and module not in names:
+            names.add(module)
+            module = module.rpartition(".")[0]
+    return names, gateways.union(id(modules[name]) for name in names if name in modules)
+
+
+def _name_of(obj: Any) -> tuple[str, str]:
+    if issubclass(type(obj), ModuleType):
+        return (namespace(obj) or {}).get("__name__", ""), ""
+    module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    return module if isinstance(module, str) else "", qualname if isinstance(qualname, str) else ""
+
+
+class StaticSlot(ClassSlot):
+    """A class attribute that holds a by-value reference in a form of its own, a ``staticmethod`` mostly.
+
+    It is read and written as the reference; what it held first comes back as the identical object.
+    """
+
+    __slots__ = ("_forms",)
+
+    def __init__(self, owner: type, key: str, name: str) -> None:
+        super().__init__(owner, key, name)
+        self._forms: list[tuple[Any, Any]] = []  # (raw, reference), what was found first and what was written last
+
+    @staticmethod
+    def of(klass: type, key: str, name: str, raw: Any) -> Slot:
+        """Return the slot fit for ``raw``, which it holds: a plain one where the reference stands alone."""
+        if isinstance(raw, FunctionType) or not callable(reference(raw)):
+            return ClassSlot(klass, key, name)
+        slot = StaticSlot(klass, key, name)
+        slot._forms.append((raw, reference(raw)))
+        return slot
+
+    def read(self) -> Any:
+        raw = super().read()
+        return next((value for form, value in self._forms if form is raw), reference(raw))
+
+    def write(self, raw: Any) -> None:
+        first, original = self._forms[0]
+        form = first if raw is original else bind_like(first, raw, in_class=True)
+        self._forms[1:] = [(form, raw)]
+        super().write(form)
 
 
 def names_read_by(source: Any) -> set[tuple[int, str]]:
-    """Return the globals, as ``(id(namespace), name)``, that a replacement's code reads, itself or through its own package.
+    """Return the globals, as ``(id(namespace), name)``, that a replacement reads, itself or through its own package.
 
     A replacement may call the original under a name it imported; that name has to stay the original.
+
+    Args:
+        source: a function, class or other callable, or the target of one.
     """
+    source = resolve(source)
     root = _root(source)
     found: set[tuple[int, str]] = set()
     seen: set[int] = set()
-    todo = list(_functions(source))
+    todo = list(_functions(source)) or list(_functions(type(source)))
     while todo:
         function = todo.pop()
         if id(function) in seen:
             continue
         seen.add(id(function))
+        todo += (inner for content in _closed_over(function) for inner in _functions(content))
         names = set(_code_names(function.__code__))
-        for name in names & function.__globals__.keys():
-            value = function.__globals__[name]
-            found.add((id(function.__globals__), name))
-            if isinstance(value, ModuleType):
-                space = namespace(value) or {}
-                candidates = [(space, key) for key in names & space.keys()]
-                found.update((id(space), key) for _, key in candidates if _root(space.get(key)) == root)
-                todo.extend(f for _, key in candidates for f in _functions(space[key]) if _root(f) == root)
-            elif _root(value) == root:
-                todo.extend(_functions(value))
+        spaces: list[Mapping[str, Any]] = [function.__globals__]
+        for space in spaces:
+            for name in names & space.keys():
+                value = space[name]
+                found.add((id(space), name))
+                if _root(value) != root:
+                    continue
+                if issubclass(type(value), ModuleType):
+                    inner_space = namespace(value) or {}
+                    if not any(inner_space is other for other in spaces):
+                        spaces.append(inner_space)
+                else:
+                    todo += _functions(value)
     return found
-
-
-def find_unreachable(originals: Iterable[Any], ours: Iterable[Any] = ()) -> list[tuple[Any, Unreachable]]:
-    """Return the places outside modules, classes and registries that still hold one of ``originals``, with that object.
-
-    Walks every object the garbage collector tracks, tens of milliseconds with torch loaded: for reports, not for apply.
-
-    Args:
-        originals: objects that were replaced.
-        ours: objects whose holding them is known, such as the journal's layers and the wrappers around them.
-    """
-    ignored = {id(obj) for obj in ours}
-    unique = list({id(obj): obj for obj in originals}.values())
-    found: dict[tuple[int, Unreachable], tuple[Any, Unreachable]] = {}
-    for start in range(0, len(unique), _CHUNK):
-        chunk = {id(obj): obj for obj in unique[start : start + _CHUNK]}
-        for holder in gc.get_referrers(*chunk.values()):
-            if id(holder) in ignored or id(holder) == id(chunk):
-                continue
-            for held in gc.get_referents(holder):
-                place = _place_of(holder, ignored) if id(held) in chunk else None
-                if place is not None:
-                    found[id(held), place] = held, place
-    return sorted(found.values(), key=lambda pair: pair[1])
-
-
-def _in_module(
-    name: str, module: Any, space: Mapping[str, Any], wanted: Mapping[int, Any]
-) -> Iterator[tuple[Slot, Any]]:
-    for key, value in list(space.items()):
-        if id(value) in wanted and isinstance(key, str):
-            yield NamespaceSlot(module, key, f"{name}:{key}"), value
-        if isinstance(value, type):
-            if value.__module__ == name:
-                yield from _in_class(value, f"{name}:{value.__qualname__}", wanted)
-        elif not isinstance(value, _NOT_REGISTRIES):
-            yield from _in_registry(value, f"{name}:{key}", wanted)
-
-
-def _in_class(klass: type, name: str, wanted: Mapping[int, Any]) -> Iterator[tuple[Slot, Any]]:
-    for key, raw in list(_class_dict(klass).items()):
-        held = raw if id(raw) in wanted else reference(raw)
-        if id(held) in wanted:
-            yield StaticSlot.of(klass, key, f"{name}.{key}", raw), held
-        elif isinstance(raw, type) and raw.__qualname__ == f"{klass.__qualname__}.{key}":
-            yield from _in_class(raw, f"{name}.{key}", wanted)
-
-
-def _in_registry(value: Any, name: str, wanted: Mapping[int, Any]) -> Iterator[tuple[Slot, Any]]:
-    table = (namespace(value) or {}).get(REGISTRY_TABLE)
-    if isinstance(table, dict):
-        for key, held in list(table.items()):
-            if id(held) in wanted:
-                yield slot_of(table, Item(key), f"{name}.{REGISTRY_TABLE}[{key!r}]"), held
-
-
-class StaticSlot(ClassSlot):
-    """A class attribute whose ``staticmethod`` holds the reference: seen and written without its wrapping."""
-
-    __slots__ = ()
-
-    @staticmethod
-    def of(klass: type, key: str, name: str, raw: Any) -> Slot:
-        """Return the slot fit for ``raw``: a plain one, or one that unpacks a ``staticmethod``."""
-        return (StaticSlot if isinstance(raw, staticmethod) else ClassSlot)(klass, key, name)
-
-    def read(self) -> Any:
-        return reference(super().read())
-
-    def write(self, raw: Any) -> None:
-        super().write(staticmethod(raw))
-
-
-def _gateways(wanted: Mapping[int, Any], modules: Mapping[str, ModuleType]) -> set[int]:
-    """Ids of the modules through which a class body can reach a wanted object as ``module.name`` without naming it."""
-    found: set[int] = set()
-    for obj in wanted.values():
-        module = getattr(obj, "__module__", None)
-        while isinstance(module, str) and module:
-            if module in modules:
-                found.add(id(modules[module]))
-            module = module.rpartition(".")[0]
-    return found
-
-
-def _follow(module: str, qualname: str) -> Any:
-    value: Any = sys.modules.get(module)
-    for name in qualname.split("."):
-        if isinstance(value, type):
-            value = reference(_class_dict(value).get(name))
-        else:
-            value = (namespace(value) or {}).get(name)
-    return value
 
 
 def _root(value: Any) -> Optional[str]:
-    module = getattr(value, "__module__", None)
+    """The top-level package of a module, or of what a class or function is defined in; ``None`` for anything else."""
+    if issubclass(type(value), ModuleType):
+        module = (namespace(value) or {}).get("__name__")
+    elif is_class(value):
+        module = class_namespace(value).get("__module__")
+    else:
+        module = next((function.__module__ for function in _functions(value)), None)
     return module.partition(".")[0] if isinstance(module, str) else None
 
 
-def _functions(source: Any) -> Iterator[FunctionType]:
-    source = wrapped_callable(source)
-    if isinstance(source, MethodType):
-        source = source.__func__
-    if isinstance(source, FunctionType):
-        yield source
-        for cell in source.__closure__ or ():
-            try:
-                if isinstance(cell.cell_contents, FunctionType):
-                    yield cell.cell_contents
-            except ValueError:  # a cell that is not filled yet
-                continue
-    elif isinstance(source, type):
-        for raw in list(_class_dict(source).values()):
-            inner = wrapped_callable(raw)
-            if isinstance(inner, FunctionType):
-                yield inner
+def _functions(value: Any) -> Iterator[FunctionType]:
+    """The Python functions that run when ``value`` is called: itself, the one it wraps, the methods of a class."""
+    kind = type(value)
+    if kind is FunctionType:
+        yield value
+    elif issubclass(kind, (staticmethod, classmethod, MethodType)):
+        yield from _functions(value.__func__)
+    elif issubclass(kind, (functools.partial, functools.cached_property)):
+        yield from _functions(value.func)
+    elif issubclass(kind, property):
+        yield from _functions(value.fget)
+    elif issubclass(kind, type):
+        for raw in list(class_namespace(value).values()):
+            if not is_class(raw):
+                yield from _functions(raw)
+
+
+def _closed_over(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
 
 
 def _code_names(code: Any) -> Iterator[str]:
@@ -228,39 +272,86 @@ def _code_names(code: Any) -> Iterator[str]:
             yield from _code_names(constant)
 
 
-def _place_of(holder: Any, ignored: set[int]) -> Optional[Unreachable]:
-    if isinstance(holder, CellType):
-        for cells in gc.get_referrers(holder):
-            for owner in gc.get_referrers(cells) if isinstance(cells, tuple) else ():
-                if isinstance(owner, FunctionType) and owner.__closure__ is cells and id(owner) not in ignored:
-                    return Unreachable("closure", _function_place(owner))
-        return None
-    if isinstance(holder, (tuple, dict)):
-        for owner in gc.get_referrers(holder):
-            if isinstance(owner, FunctionType) and (owner.__defaults__ is holder or owner.__kwdefaults__ is holder):
-                return Unreachable("default argument", _function_place(owner))
-    if isinstance(holder, (tuple, dict, list, set, MethodType, functools.partial)):
-        name = _name_of_container(holder)
-        return Unreachable(type(holder).__name__, name) if name else None
-    return None
+def _follow(module: str, qualname: str) -> Any:
+    value: Any = sys.modules.get(module)
+    for name in qualname.split("."):
+        space = class_namespace(value) if is_class(value) else namespace(value) or {}
+        value = reference(space.get(name))
+    return value
 
 
-def _name_of_container(container: Any) -> Optional[str]:
-    """The module global or class attribute that holds the container, if one does."""
-    for name, module in list(sys.modules.items()):
-        space = namespace(module)
-        if space is None or name.partition(".")[0] == "patchcore":
+def find_unreachable(originals: Iterable[Any], ours: Iterable[Any] = ()) -> list[tuple[Any, Unreachable]]:
+    """Return the places outside modules, classes and registries that still hold one of ``originals``, with that object.
+
+    Looks into every function of the process and every container that a module or a class holds: for reports, not for
+    apply.
+
+    Args:
+        originals: objects that were replaced.
+        ours: objects whose holding them is known, such as the wrappers around them.
+    """
+    wanted = {id(obj): obj for obj in originals}
+    ignored = set(map(id, ours))
+    found: dict[tuple[int, Unreachable], tuple[Any, Unreachable]] = {}
+    for held, place in (*_in_functions(wanted, ignored), *_in_containers(wanted, ignored)):
+        found[id(held), place] = held, place
+    return sorted(found.values(), key=lambda pair: pair[1])
+
+
+def _in_functions(wanted: Mapping[int, Any], ignored: set[int]) -> Iterator[tuple[Any, Unreachable]]:
+    for function in gc.get_objects():
+        if type(function) is not FunctionType or id(function) in ignored:
             continue
-        for key, value in list(space.items()):
-            if value is container:
-                return f"{name}:{key}"
-            if isinstance(value, type) and value.__module__ == name:
-                for attribute, raw in list(_class_dict(value).items()):
-                    if raw is container:
-                        return f"{name}:{value.__qualname__}.{attribute}"
-    return None
+        for value in _closed_over(function):
+            if id(value) in wanted:
+                yield value, Unreachable("closure", _place_of(function))
+        for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            if id(value) in wanted:
+                yield value, Unreachable("default argument", _place_of(function))
 
 
-def _function_place(function: FunctionType) -> str:
+def _place_of(function: FunctionType) -> str:
     code = function.__code__
     return f"{function.__module__}:{function.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _in_containers(wanted: Mapping[int, Any], ignored: set[int]) -> Iterator[tuple[Any, Unreachable]]:
+    modules = [(name, space) for name, module in list(sys.modules.items()) if (space := namespace(module)) is not None]
+    seen = {*ignored, *(id(space) for _, space in modules)}
+    for name, space in modules:
+        if name.partition(".")[0] == "patchcore":
+            continue
+        for where, container in _containers(name, space):
+            if id(container) in seen:
+                continue
+            seen.add(id(container))
+            for key, value in _contents(container):
+                if id(value) in wanted:
+                    yield value, Unreachable(type(container).__name__, f"{where}{key}")
+
+
+def _containers(name: str, space: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a module and its classes hold that may be a container, with where."""
+    todo = [(f"{name}:", space)]
+    for prefix, entries in todo:
+        for key, value in list(entries.items()):
+            if not is_class(value):
+                yield f"{prefix}{key}", value
+            elif class_namespace(value).get("__module__") == name and value.__qualname__.endswith(key):
+                todo.append((f"{name}:{value.__qualname__}.", class_namespace(value)))
+
+
+def _contents(container: Any) -> Iterable[tuple[str, Any]]:
+    """What a container holds, each with the text that leads to it from the container; nothing for other objects."""
+    kind = type(container)
+    if issubclass(kind, dict):
+        return [(f"[{key!r}]", value) for key, value in list(dict.items(container))]
+    if issubclass(kind, (list, tuple)):
+        return [(f"[{index}]", value) for index, value in enumerate(list(kind.__iter__(container)))]
+    if issubclass(kind, (set, frozenset)):
+        return [("", value) for value in list(container)]
+    if issubclass(kind, functools.partial):
+        return [("", value) for value in (container.func, *container.args, *container.keywords.values())]
+    if issubclass(kind, MethodType):
+        return [("", container.__func__), ("", container.__self__)]
+    return ()

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from patchcore.changes import REGISTRY_TABLE
-from patchcore.modules import namespace
-from patchcore.target import ABSENT, ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
+from patchcore.modules import ABSENT, class_namespace, is_class, namespace
+from patchcore.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
 
 __all__ = ["Edit", "Snapshot"]
 
-_class_dict = type.__dict__["__dict__"].__get__
-
 # what Python itself keeps in namespaces; edits of these are not patches
 _BOOKKEEPING = frozenset(
-    {"__builtins__", "__cached__", "__warningregistry__", "__dict__", "__weakref__", "_abc_impl", "__abstractmethods__"}
+    ("__builtins__", "__cached__", "__warningregistry__", "__annotations__", "__annotations_cache__")
+    + ("__dict__", "__weakref__", "__slotnames__", "_abc_impl", "__abstractmethods__")
 )
 
 
@@ -38,7 +37,7 @@ class _Space(NamedTuple):
 
 
 class Snapshot:
-    """A copy of the namespaces of the loaded modules, their classes and their registries under one top-level package.
+    """A copy of the loaded modules under one top-level package, of their classes, their tables and their registries.
 
     Args:
         root: name of the package.
@@ -47,30 +46,20 @@ class Snapshot:
     def __init__(self, root: str) -> None:
         self._root = root
         self._spaces: dict[int, _Space] = {}
+        self._imported: set[str] = set()
         for name, module in list(sys.modules.items()):
             if name == root or name.startswith(f"{root}."):
-                self.add(name, module)
+                self._add_module(name, module)
 
     def add(self, name: str, module: ModuleType) -> None:
-        """Take in a module, as one is imported while the function runs; a module already known keeps its first copy."""
-        space = namespace(module)
-        if space is None or id(space) in self._spaces:
-            return
-        self._keep(module, NamespaceSlot, Target(name, ()), space)
-        for key, value in list(space.items()):
-            if isinstance(value, type):
-                self._add_class(value, name)
-            elif isinstance(key, str):
-                table = (namespace(value) or {}).get(REGISTRY_TABLE)
-                if isinstance(table, dict):
-                    self._keep(table, ItemSlot, Target(name, (key, REGISTRY_TABLE)), table)
+        """Take in a module that has been imported since; one that is known already keeps its first copy."""
+        self._imported.add(name)
+        self._add_module(name, module)
 
     def edits(self) -> Iterator[Edit]:
         """Yield every difference between the copy and now."""
         for owner, kind, target, before in self._spaces.values():
-            now = (
-                dict(_class_dict(owner)) if kind is ClassSlot else owner if kind is ItemSlot else namespace(owner) or {}
-            )
+            now = _content(owner, kind)
             for key in [*before, *(key for key in list(now) if key not in before)]:
                 old, new = before.get(key, ABSENT), now.get(key, ABSENT)
                 if old is not new and key not in _BOOKKEEPING and not self._is_import_effect(target, key, old, new):
@@ -79,17 +68,46 @@ class Snapshot:
                     yield Edit(kind(owner, key, str(where)), old, new, where)
 
     def _is_import_effect(self, target: Target, key: Any, old: Any, new: Any) -> bool:
-        """Importing ``a.b`` binds ``b`` in ``a``: an effect of an import, not an edit."""
-        return old is ABSENT and isinstance(new, ModuleType) and new.__name__ == f"{target.module}.{key}"
+        """Tell whether an import made the difference: ``a.b`` is bound in ``a``, its classes register themselves."""
+        if old is not ABSENT:
+            return False
+        if issubclass(type(new), ModuleType):
+            return (namespace(new) or {}).get("__name__") == f"{target.module}.{key}"
+        return bool(target.path) and is_class(new) and new.__module__ in self._imported
 
-    def _add_class(self, klass: type, module: str) -> None:
-        if klass.__module__.partition(".")[0] != self._root or id(klass) in self._spaces:
+    def _add_module(self, name: str, module: ModuleType) -> None:
+        space = namespace(module)
+        if space is None or id(space) in self._spaces:
             return
-        self._keep(klass, ClassSlot, Target(klass.__module__, tuple(klass.__qualname__.split("."))), _class_dict(klass))
-        for value in list(_class_dict(klass).values()):
-            if isinstance(value, type):
-                self._add_class(value, module)
+        self._keep(module, NamespaceSlot, Target(name, ()))
+        for key, value in list(space.items()):
+            if is_class(value):
+                self._add_class(value)
+            elif not isinstance(key, str) or key in _BOOKKEEPING or value is sys.modules:
+                continue
+            elif issubclass(type(value), dict):
+                self._keep(value, ItemSlot, Target(name, (key,)))
+            else:
+                table = (namespace(value) or {}).get(REGISTRY_TABLE)
+                if isinstance(table, dict):
+                    self._keep(table, ItemSlot, Target(name, (key, REGISTRY_TABLE)))
 
-    def _keep(self, owner: Any, kind: type, target: Target, content: Any) -> None:
-        key = id(namespace(owner)) if kind is NamespaceSlot else id(owner)
+    def _add_class(self, klass: type) -> None:
+        module = class_namespace(klass).get("__module__")
+        if not isinstance(module, str) or module.partition(".")[0] != self._root or id(klass) in self._spaces:
+            return
+        self._keep(klass, ClassSlot, Target(module, tuple(klass.__qualname__.split("."))))
+        for value in list(class_namespace(klass).values()):
+            if is_class(value):
+                self._add_class(value)
+
+    def _keep(self, owner: Any, kind: type, target: Target) -> None:
+        content = _content(owner, kind)
+        key = id(content) if kind is NamespaceSlot else id(owner)
         self._spaces.setdefault(key, _Space(owner, kind, target, dict(content)))
+
+
+def _content(owner: Any, kind: type) -> Mapping[Any, Any]:
+    if kind is ClassSlot:
+        return class_namespace(owner)
+    return owner if kind is ItemSlot else namespace(owner) or {}

@@ -41,7 +41,7 @@ def nothing_left_behind() -> Iterator[None]:
 def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePackage]:
     """Return a function that writes modules and makes them importable; they are forgotten after the test.
 
-    It takes sources by dotted name, ``{"shop": "", "shop.tools": "def price(): ..."}``: a module that has others inside it
+    It takes sources by dotted name, ``{"shop": "", "shop.tools": "def price(): ..."}``: a module that has others inside
     becomes a package. A package left out (``{"ns.part": ""}``) becomes a namespace package. It returns the folder.
     """
     folder = tmp_path / "packages"

@@ -1,4 +1,4 @@
-"""engine.py: patches are written whole or not at all, now or when their modules are imported, and taken back exactly."""
+"""engine.py: patches are written whole or not at all, now or on import, and taken back exactly."""
 
 from __future__ import annotations
 
@@ -78,7 +78,11 @@ def test_a_failure_in_a_later_import_undoes_what_consumers_have_taken_by_value(m
             "later": "",
             "replacements": "def price(): return 'replaced'",
             "before": "from shop import price as cost, label as tag",
-            "between": "from shop import price as cost, label as tag, Item\nclass Mine(Item):\n    cost = staticmethod(cost)",
+            "between": """
+                from shop import price as cost, label as tag, Item
+                class Mine(Item):
+                    cost = staticmethod(cost)
+            """,
         }
     )
     import before
@@ -615,8 +619,7 @@ def test_a_function_that_patches_by_hand_is_not_charged_with_patches_of_modules_
     make_package({"lib": "def area(): return 'area'", "lib.sub": "def size(): return 'size'"})
 
     def by_hand(module: Any, options: Any) -> None:
-        import lib.sub
-
+        importlib.import_module("lib.sub")
         module.area = new
 
     call = pc.Patch("lib.call", [pc.Call(by_hand, module="lib")])

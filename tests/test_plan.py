@@ -137,9 +137,9 @@ def test_two_patches_of_one_slot_conflict_and_the_message_fixes_it() -> None:
     assert names(Plan(tuple(made.conflicts))) == ["second"]
     assert made["second"].status == "failed"
     assert made["second"].reason == (
-        "lib:f is patched by both first (plugin one, one-patches 1.0) and second (plugin two, two-patches 1.0); to stack the "
-        "second on the first declare after=['first'] in second, to exclude one declare conflicts=['first'] in it or run "
-        "with --disable second"
+        "lib:f is patched by both first (plugin one, one-patches 1.0) and second (plugin two, two-patches 1.0); "
+        "to stack the second on the first declare after=['first'] in second, "
+        "to exclude one declare conflicts=['first'] in it or run with --disable second"
     )
 
 
@@ -343,9 +343,9 @@ def test_a_plan_is_looked_up_by_name_then_by_legacy_name() -> None:
 
 
 def test_the_plan_prints_verdicts_reasons_and_targets() -> None:
-    made = plan(*GROUP)
+    made = plan(*GROUP, choices=[Choice(False, "text", "--disable")])
     assert str(made).splitlines() == [
-        "skipped  lib.attention [plugin text, text-patches 1.0]: not in the default set; apply it with --enable lib.attention",
+        "skipped  lib.attention [plugin text, text-patches 1.0]: disabled by --disable (text)",
         "apply    lib.conv [plugin vision, vision-patches 1.0]",
         "           replace lib.ops:conv",
         "apply    lib.pool [plugin vision, vision-patches 1.0]",

@@ -11,7 +11,7 @@ from typing import Callable, Optional
 
 from benchmarks.rows import Budget, Row
 
-__all__ = ["SUBJECTS", "missing", "rows_of", "title_of"]
+__all__ = ["SUBJECTS", "missing", "rows_of"]
 
 #: The name of each subject on the command line, and its module.
 SUBJECTS = {

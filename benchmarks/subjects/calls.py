@@ -36,7 +36,14 @@ class Layer:
 
 
 class Shape(NamedTuple):
-    """A kind of callable: what it is called in the table, where it lives, how it is called, predicates that say yes and no."""
+    """A kind of callable.
+
+    Args:
+        name: what the table calls it.
+        path: where it lives in its module.
+        call: the call that is timed, as source.
+        yes, no: predicates with its parameters.
+    """
 
     name: str
     path: str
@@ -70,9 +77,7 @@ Install = Callable[[ModuleType, str], None]
 
 def rows(budget: Budget) -> list[Row]:
     """Time calls of a patched function against the same call unpatched and patched by others."""
-    found: list[Row] = []
-    for shape in (FUNCTION, METHOD):
-        found.append(_replace_row(shape, budget))
+    found = [_replace_row(shape, budget) for shape in (FUNCTION, METHOD)]
     for shape in (FUNCTION, METHOD):
         found += _wrap_rows(shape, budget)
     for shape in SHAPES:

@@ -41,14 +41,16 @@ def rows(budget: Budget) -> list[Row]:
         clean = Path(folder, "clean")
         _link_dependencies(clean)
         return [
-            # -S: no site-packages, so that only what the folders hold is installed
-            *_rows(f"patchcore list, {plugins} plugins", ["-S"], installed, clean, budget=budget),
-            *_rows(f"patchcore list, {plugins} plugins beside this environment's", [], installed, budget=budget),
+            *_rows(f"patchcore list, {plugins} plugins", installed, clean, alone=True, budget=budget),
+            *_rows(
+                f"patchcore list, {plugins} plugins beside this environment's", installed, alone=False, budget=budget
+            ),
         ]
 
 
-def _rows(what: str, flags: list[str], *path: Path, budget: Budget) -> list[Row]:
-    env = environment(*path)
+def _rows(what: str, *path: Path, alone: bool, budget: Budget) -> list[Row]:
+    env = environment(*path, alone=alone)
+    flags = ["-S"] if alone else []  # no site-packages: only what the folders hold is installed
     plugins = budget.size(PLUGINS)
     listed = run([*flags, *LISTING], env)
     assert listed.count("model-team") == plugins, f"expected {plugins} plugins in the list, found:\n{listed}"

@@ -8,8 +8,8 @@ from benchmarks.rows import Budget, Row, compare, skipped
 from benchmarks.subjects import missing
 
 SUBJECT = "pending"
-WHAT = "discover, plan, apply; every patch pending"
-ALONE = "plan, apply; every patch pending"
+WHAT = "discover, plan, apply, nothing imported yet"
+ALONE = "plan, apply, nothing imported yet"
 PLUGGY = "bare pluggy: load the same plugins, call the hook"
 LIBRARIES = ("torch", "mmcv", "mmdet")
 PLUGINS = ("mmcv_npu", "torch_npu_patches", "npu_emulator")

@@ -32,13 +32,14 @@ def rows(budget: Budget) -> list[Row]:
         for make in (make_getitem, _make_empty)
     )
     names = {"x": torch.arange(512.0).reshape(64, 8), "mask": torch.arange(64) % 2 == 0}
-    found = []
+    found: list[Row] = []
     for index, what in whats.items():
         plain = statement(index, names, seconds=1e-3 if budget.quick else 5e-3)
         timings = {"ours": _patched(ours, plain), PLAIN: plain, EMPTY: _patched(empty, plain)}
         samples = interleave(timings, budget.rounds(40))
-        for rival in (PLAIN, EMPTY):
-            found.append(compare(SUBJECT, what, rival, samples["ours"], samples[rival], budget=budget))
+        found += (
+            compare(SUBJECT, what, rival, samples["ours"], samples[rival], budget=budget) for rival in (PLAIN, EMPTY)
+        )
     return found
 
 

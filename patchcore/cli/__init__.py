@@ -6,6 +6,7 @@ Exit codes: 0 ok, 1 findings, 2 usage, 3 internal, 130 interrupt; ``run`` passes
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Optional
@@ -13,7 +14,6 @@ from typing import Any, Optional
 from patchcore import __version__
 from patchcore.cli import check, doctor, explain, list_, plan, run
 from patchcore.errors import PatchcoreError, SettingsError, UnknownName, did_you_mean
-from patchcore.settings import Settings
 
 __all__ = ["main"]
 
@@ -27,11 +27,14 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
     Args:
         argv: arguments after the program's name, those of the process by default.
+
+    Raises:
+        SystemExit: from argparse (help, usage errors), or from the program under ``run``.
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        options = _parse(arguments)
-        return int(options.command(options) or OK)
+        options = _parse(list(sys.argv[1:] if argv is None else argv))
+        code = int(options.command(options) or OK)
+        sys.stdout.flush()
     except (UnknownName, SettingsError) as error:
         return _complain(error, USAGE)
     except PatchcoreError as error:
@@ -39,7 +42,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader went away: `patchcore list | head`
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit has somewhere to go
         return OK
     except Exception:
         import traceback
@@ -47,9 +50,22 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         traceback.print_exc()
         print("patchcore: this is a bug in patchcore or in a plugin's command; please report it", file=sys.stderr)
         return INTERNAL
+    return code
 
 
-def build_parser() -> tuple[argparse.ArgumentParser, Any]:
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    if arguments[:1] == ["run"]:
+        return run.parse(arguments[1:])
+    parser, subparsers = _build_parser()
+    name = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if name not in _COMMANDS:
+        _add_plugin_commands(subparsers)
+    if name is not None and name not in subparsers.choices:
+        raise UnknownName(f"no command {name!r}{did_you_mean(name, subparsers.choices) or '.'} See patchcore --help")
+    return parser.parse_args(arguments)
+
+
+def _build_parser() -> tuple[argparse.ArgumentParser, Any]:
     """Return the parser with the built-in commands, and its sub-parsers for plugins to add to."""
     parser = argparse.ArgumentParser(
         prog="patchcore",
@@ -63,23 +79,16 @@ def build_parser() -> tuple[argparse.ArgumentParser, Any]:
     return parser, subparsers
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser, subparsers = build_parser()
-    name = next((argument for argument in arguments if not argument.startswith("-")), None)
-    if name == "run":
-        return run.parse(parser, arguments)
-    if name not in _COMMANDS:
-        _add_plugin_commands(subparsers)
-    if name is not None and name not in subparsers.choices:
-        raise UnknownName(f"no command {name!r}{did_you_mean(name, subparsers.choices)} See patchcore --help")
-    return parser.parse_args(arguments)
-
-
 def _add_plugin_commands(subparsers: Any) -> None:
     """Let plugins add theirs; only when the command is not ours or help is wanted, because it loads every plugin."""
     from patchcore.plugins import Plugins
+    from patchcore.settings import Settings
 
-    plugins = Plugins(allowed=Settings.load().plugins)
+    try:
+        plugins = Plugins(allowed=Settings.load().plugins)
+    except PatchcoreError as error:  # help is wanted most when something is wrong
+        _complain(error, USAGE)
+        return
     for _ in plugins.each("register_commands", subparsers=subparsers):
         pass
     for problem in plugins.problems:

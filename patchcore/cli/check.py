@@ -8,18 +8,24 @@ from typing import Any
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
-from patchcore.errors import describe_error
+from patchcore.errors import PatchError, describe_error
 from patchcore.patcher import Patcher
 from patchcore.report import FAILED, PENDING
 
-__all__ = ["add_parser", "findings", "main"]
+__all__ = ["COLUMNS", "Finding", "add_parser", "findings", "main"]
 
+#: Kind, subject and message.
 Finding = tuple[str, str, str]
+COLUMNS = ("KIND", "SUBJECT", "MESSAGE")
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("check", help="exit 1 when something is wrong", description=__doc__)
+    parser = subparsers.add_parser(
+        "check",
+        help="exit 1 when something is wrong",
+        description="Exit with 1 on broken plugins, conflicts, failing patches and unmet required ones; for CI.",
+    )
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.add_argument(
@@ -35,42 +41,43 @@ def main(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json({"findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in found]})
     elif found:
-        print_table("Findings", ("KIND", "SUBJECT", "MESSAGE"), found)
+        print_table("Findings", COLUMNS, found)
     else:
         print("no findings")
     return 1 if found else 0
 
 
 def findings(patcher: Patcher, *, apply: bool) -> list[Finding]:
-    """Return what is wrong: kind, subject and message of each finding.
+    """Return what is wrong.
 
     Args:
         patcher: not applied.
         apply: import every target library that fits, apply and revert, so that missing targets are found too.
     """
     plan = patcher.plan()
-    found = []
+    found: list[Finding] = []
     for entry in plan:
         if entry.status == FAILED:
             found.append(("conflict" if entry in plan.conflicts else "failed", entry.patch.name, entry.reason))
         elif entry.patch.required and not entry.go and not entry.unwanted:
             found.append(("required", entry.patch.name, entry.reason))
-    if apply and not found:
-        found += _try(patcher)
+    if apply:
+        found += _try(patcher, [entry.patch.name for entry in plan if entry.go])
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     return found
 
 
-def _try(patcher: Patcher) -> list[Finding]:
+def _try(patcher: Patcher, names: list[str]) -> list[Finding]:
     found: list[Finding] = []
-    with patcher:
-        for module in dict.fromkeys(t.module for entry in patcher.plan() if entry.go for t in entry.targets):
-            try:
-                importlib.import_module(module)
-            except Exception as error:
-                found.append(("import", module, describe_error(error)))
-        records = patcher.report().patches
-        found += (
-            (record.status, record.name, record.reason) for record in records if record.status in (FAILED, PENDING)
-        )
+    try:
+        with patcher:
+            for module in dict.fromkeys(t.module for entry in patcher.plan() if entry.go for t in entry.targets):
+                try:
+                    importlib.import_module(module)
+                except Exception as error:
+                    found.append(("import", module, describe_error(error)))
+            records = [record for record in patcher.report().patches if record.name in names]
+            found += ((r.status, r.name, r.reason) for r in records if r.status in (FAILED, PENDING))
+    except PatchError as error:
+        found.append(("failed", "apply", str(error)))
     return found

@@ -14,19 +14,24 @@ from patchcore.cli import check
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
 from patchcore.conditions import Environment
+from patchcore.errors import PatchError
 from patchcore.modules import find_module
 from patchcore.patcher import RANK_VARIABLES, Patcher, process_rank
 from patchcore.report import PENDING
 
 __all__ = ["add_parser", "main"]
 
-#: What the plugins' kernels come from.
-KERNEL_LIBRARIES = ("torch_npu", "mx_driving")
+#: Topic, name and value.
+Fact = tuple[str, str, str]
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("doctor", help="examine this environment", description=__doc__)
+    parser = subparsers.add_parser(
+        "doctor",
+        help="examine this environment",
+        description="Show what in this environment decides how patches behave, and what is wrong with it.",
+    )
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.add_argument(
@@ -38,7 +43,7 @@ def add_parser(subparsers: Any) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print what was found; 1 when something needs attention."""
     patcher = shared.patcher_from(options)
-    facts = [*_interpreter(), *_libraries(patcher), *_settings(patcher), *_imports()]
+    facts = [*_interpreter(), *_plugins(patcher), *_libraries(patcher), *_settings(patcher), *_imports()]
     found = check.findings(patcher, apply=options.apply)
     stale = _stale_references(patcher) if options.apply else []
     if options.format == "json":
@@ -49,21 +54,21 @@ def main(options: argparse.Namespace) -> int:
                 "stale_references": [dict(zip(("patch", "target", "place"), reference)) for reference in stale],
             }
         )
-        return 1 if found else 0
-    print_table("Environment", ("TOPIC", "NAME", "VALUE"), facts)
-    if found:
+    else:
+        print_table("Environment", ("TOPIC", "NAME", "VALUE"), facts)
         print()
-        print_table("Findings", ("KIND", "SUBJECT", "MESSAGE"), found)
-    if stale:
-        print()
-        title = "Stale references: still the original while the patch is applied"
-        print_table(title, ("PATCH", "TARGET", "PLACE"), stale)
-    print()
-    print(f"{len(found)} findings" if found else "no findings")
+        if stale:
+            title = "Stale references: still the original while the patch is applied"
+            print_table(title, ("PATCH", "TARGET", "PLACE"), stale)
+            print()
+        if found:
+            print_table("Findings", check.COLUMNS, found)
+        else:
+            print("no findings")
     return 1 if found else 0
 
 
-def _interpreter() -> list[tuple[str, str, str]]:
+def _interpreter() -> list[Fact]:
     rank = next((name for name in RANK_VARIABLES if os.environ.get(name, "").isdigit()), "default")
     return [
         ("interpreter", "python", f"{platform.python_version()} ({sys.executable})"),
@@ -73,55 +78,68 @@ def _interpreter() -> list[tuple[str, str, str]]:
     ]
 
 
-def _libraries(patcher: Patcher) -> list[tuple[str, str, str]]:
+def _plugins(patcher: Patcher) -> list[Fact]:
     environment = Environment()
-    candidates = patcher.collect()
     facts = []
-    for p in patcher.plugins.provenances.values():
-        mine = [c for c in candidates if c.provenance.plugin == p.plugin]
-        fit = sum(environment.judge(c.patch).status == PENDING for c in mine)
-        who = f"{p.distribution} {p.version}" if p.distribution else "local module"
-        facts.append(("plugin", p.plugin, f"{who}: {fit} of {len(mine)} patches fit here ({p.file})"))
+    for plugin in patcher.plugins.provenances.values():
+        mine = [c.patch for c in patcher.collect() if c.provenance.plugin == plugin.plugin]
+        fitting = sum(environment.judge(patch).status == PENDING for patch in mine)
+        who = f"{plugin.distribution} {plugin.version}" if plugin.distribution else "local module"
+        facts.append(("plugin", plugin.plugin, f"{who}: {fitting} of {len(mine)} patches fit here ({plugin.file})"))
     denied = "not in the list of plugins to load"
-    facts += (("plugin", p.plugin, f"{p.distribution} {p.version}: {denied}") for p in patcher.plugins.denied)
-    for root in sorted({change.target.root for c in candidates for change in c.patch.changes}):
-        version = environment.version(root)
-        facts.append(("library", root, version or ("found, version unknown" if find_module(root) else "not installed")))
-    facts += (("kernels", name, _kernels(name)) for name in KERNEL_LIBRARIES)
+    return [*facts, *(("plugin", p.plugin, f"{p.distribution} {p.version}: {denied}") for p in patcher.plugins.denied)]
+
+
+def _libraries(patcher: Patcher) -> list[Fact]:
+    """What the patches change, and what they need."""
+    environment = Environment()
+    patches = [candidate.patch for candidate in patcher.collect()]
+    facts = []
+    for root in sorted({change.target.root for patch in patches for change in patch.changes}):
+        version = environment.version(root) or ("found, version unknown" if find_module(root) else "not installed")
+        facts.append(("library", root, version))
+    facts += (("needed", name, _whereabouts(name)) for name in sorted({name for p in patches for name in p.needs}))
     return facts
 
 
-def _kernels(name: str) -> str:
+def _whereabouts(name: str) -> str:
     if not find_module(name):
         return "neither installed nor emulated: patches that need it are skipped"
     module = sys.modules.get(name)
-    if module is None:
-        spec = importlib.util.find_spec(name)  # a top-level name: nothing is imported
-        return f"found at {spec.origin if spec else '?'}"
-    return "emulated" if getattr(module, "__emulated__", False) else f"imported from {getattr(module, '__file__', '?')}"
+    if module is not None:
+        emulated = "emulated, " if getattr(module, "__emulated__", False) else ""
+        return f"{emulated}imported from {getattr(module, '__file__', '?')}"
+    # of a submodule, asking for the file would import the packages around it
+    spec = importlib.util.find_spec(name) if "." not in name else None
+    return f"found at {spec.origin}" if spec is not None else "found"
 
 
-def _settings(patcher: Patcher) -> list[tuple[str, str, str]]:
+def _settings(patcher: Patcher) -> list[Fact]:
     settings = patcher.settings
+    values = {
+        "plugins": "all" if settings.plugins is None else ", ".join(settings.plugins) or "none",
+        "on_failure": settings.on_failure,
+        "report_dir": settings.report_dir or "none",
+        "log": settings.log or "none",
+    }
     facts = [
-        ("setting", key, f"{value} (from {settings.origins.get(key, 'default')})")
-        for key, value in (
-            ("plugins", "all" if settings.plugins is None else ", ".join(settings.plugins) or "none"),
-            ("on_failure", settings.on_failure),
-            ("report_dir", settings.report_dir or "none"),
-        )
+        ("setting", key, f"{value} (from {settings.origins.get(key, 'default')})") for key, value in values.items()
     ]
     facts += (("setting", "enable" if c.enable else "disable", f"{c.name} (from {c.origin})") for c in settings.choices)
+    facts += (("setting", f"options of {name}", repr(dict(options))) for name, options in settings.options.items())
     return facts
 
 
-def _imports() -> list[tuple[str, str, str]]:
+def _imports() -> list[Fact]:
     hooks = [finder for finder in sys.meta_path if not isinstance(finder, type)]
     names = ", ".join(f"{type(finder).__module__}.{type(finder).__qualname__}" for finder in hooks)
     return [("imports", "hooks of others", names or "none")]
 
 
 def _stale_references(patcher: Patcher) -> list[tuple[str, str, str]]:
-    with patcher:
-        report = patcher.report(unreachable=True)
+    try:
+        with patcher:
+            report = patcher.report(unreachable=True)
+    except PatchError:  # is among the findings
+        return []
     return [(p.name, c.target, place) for p in report.patches for c in p.changes for place in c.unreachable]

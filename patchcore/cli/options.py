@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Optional
 
 from patchcore.errors import PluginError
 from patchcore.patcher import Patcher
 from patchcore.settings import Settings
 
-__all__ = ["add_format", "add_selection", "patcher_from", "report_problems"]
+__all__ = ["add_format", "add_selection", "describe_problems", "patcher_from", "print_problems"]
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose plugins and patches."""
-    group = parser.add_argument_group("selection (also PATCHCORE_PLUGINS, PATCHCORE_DISABLE, [tool.patchcore])")
+    group = parser.add_argument_group(
+        "selection",
+        "Also PATCHCORE_PLUGINS, PATCHCORE_ENABLE, PATCHCORE_DISABLE, and [tool.patchcore] in pyproject.toml.",
+    )
     group.add_argument(
         "--plugin", action="append", metavar="NAME", dest="plugins", help="load only this plugin; may be repeated"
     )
@@ -25,7 +31,9 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--disable", action="append", metavar="NAME", help="do not apply: a patch, legacy name, target, plugin or *"
     )
-    group.add_argument("-p", "--module", action="append", metavar="MODULE", dest="modules", help="a local patch module")
+    group.add_argument(
+        "-p", "--module", action="append", metavar="MODULE", dest="modules", help="a patch module of this directory"
+    )
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -41,31 +49,56 @@ def patcher_from(options: argparse.Namespace) -> Patcher:
         PluginError: a local patch module cannot be loaded; unlike installed plugins, these were asked for by name.
     """
     arguments: dict[str, Any] = {
-        "plugins": split(options.plugins),
-        "enable": split(options.enable),
-        "disable": split(options.disable),
+        "plugins": _names(options.plugins),
+        "enable": _names(options.enable),
+        "disable": _names(options.disable),
         "on_failure": "raise" if getattr(options, "strict", False) else None,
         "report_dir": getattr(options, "report_dir", None),
     }
-    if options.modules and "" not in sys.path:
-        sys.path.insert(0, "")  # local modules are found from the current directory, as with python -m
     settings = Settings.load(arguments=arguments, origin="command line")
-    modules = split(options.modules) or []
-    patcher = Patcher.discover(settings=settings, modules=modules)
+    modules = _names(options.modules) or []
+    with _current_directory_first() if modules else contextlib.nullcontext():
+        patcher = Patcher.discover(settings=settings, modules=modules)
     for problem in patcher.plugins.problems:
         if problem.plugin in modules and problem.where == "load":
             raise PluginError(f"the patch module {problem.plugin} given with -p cannot be loaded: {problem.message}")
     return patcher
 
 
-def split(values: Any) -> Any:
-    """Return the names in repeated options, each of which may hold several separated by commas; ``None`` for none."""
-    return [name.strip() for value in values for name in value.split(",") if name.strip()] if values else None
+def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:
+    """Return what is wrong with plugins, for JSON."""
+    return [
+        {
+            "plugin": p.plugin,
+            "distribution": p.distribution,
+            "version": p.version,
+            "where": p.where,
+            "message": p.message,
+        }
+        for p in patcher.plugins.problems
+    ]
 
 
-def report_problems(patcher: Patcher) -> None:
+def print_problems(patcher: Patcher) -> None:
     """Print what is wrong with plugins to stderr."""
     for problem in patcher.plugins.problems:
         print(f"patchcore: {problem}", file=sys.stderr)
         for line in problem.traceback.rstrip().splitlines()[-3:]:
             print(f"    {line}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _current_directory_first() -> Iterator[None]:
+    """Import from the current directory, as ``python -m`` does; afterwards still, but after all other places."""
+    directory = os.getcwd()
+    sys.path.insert(0, directory)
+    try:
+        yield
+    finally:
+        sys.path.remove(directory)
+        sys.path.append(directory)
+
+
+def _names(values: Optional[list[str]]) -> Optional[list[str]]:
+    """The names in repeated options, each of which may hold several separated by commas; ``None`` for none."""
+    return [name.strip() for value in values for name in value.split(",") if name.strip()] if values else None

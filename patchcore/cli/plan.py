@@ -7,13 +7,18 @@ from typing import Any
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
+from patchcore.plan import PlannedPatch
 
 __all__ = ["add_parser", "main"]
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("plan", help="show what would happen, and why", description=__doc__)
+    parser = subparsers.add_parser(
+        "plan",
+        help="show what would happen, and why",
+        description="Show what would be applied here, in which order, and why the rest would not. Changes nothing.",
+    )
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.set_defaults(command=main)
@@ -24,14 +29,25 @@ def main(options: argparse.Namespace) -> int:
     patcher = shared.patcher_from(options)
     plan = patcher.plan()
     if options.format == "json":
-        print_json({"settings": dict(patcher.settings.origins), **plan.to_dict()})
-    else:
-        rows = []
-        for number, entry in enumerate(plan, 1):
-            changes = "\n".join(f"{c.kind} {t}" for c, t in zip(entry.patch.changes, entry.targets))
-            chosen = f"chosen by {entry.chosen_by}" if entry.go and entry.chosen_by else ""
-            what = "\n".join(filter(None, (changes if entry.go else "", entry.reason, chosen)))
-            rows.append((str(number), entry.patch.name, "apply" if entry.go else entry.status, what))
+        origins = dict(patcher.settings.origins)
+        print_json({"settings": origins, **plan.to_dict(), "problems": shared.describe_problems(patcher)})
+    elif len(plan):
+        rows = [(str(number), e.patch.name, _verdict(e), _what(e)) for number, e in enumerate(plan, 1)]
         print_table("Plan", ("#", "PATCH", "VERDICT", "CHANGES OR REASON"), rows)
-    shared.report_problems(patcher)
+        for note in plan.notes:
+            print(f"note: {note}")
+    else:
+        print("no patches")
+    shared.print_problems(patcher)
     return 0
+
+
+def _verdict(entry: PlannedPatch) -> str:
+    return "apply" if entry.go else entry.status
+
+
+def _what(entry: PlannedPatch) -> str:
+    if not entry.go:
+        return entry.reason
+    changes = [f"{change.kind} {target}" for change, target in zip(entry.patch.changes, entry.targets)]
+    return "\n".join([*changes, *([f"chosen by {entry.chosen_by}"] if entry.chosen_by else [])])

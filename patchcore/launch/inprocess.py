@@ -1,67 +1,66 @@
-"""Run a script or module in this interpreter as ``python SCRIPT`` and ``python -m MODULE`` would."""
+"""Run a program in this interpreter with patches applied, and report."""
 
 from __future__ import annotations
 
-import importlib.machinery
-import io
 import os
-import runpy
 import sys
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
+from types import TracebackType
+from typing import Optional
 
-from patchcore.errors import PatchcoreError, SettingsError
+from patchcore.errors import PatchError, SettingsError
+from patchcore.launch.program import Program
+from patchcore.patcher import Patcher
 from patchcore.report import Report
 
-__all__ = ["execute", "prepare", "write_report"]
+__all__ = ["execute", "run", "write_report"]
+
+_OURS = os.path.dirname(__file__)
 
 
-def prepare(program: str, arguments: Sequence[str], *, as_module: bool) -> None:
-    """Set ``sys.argv`` and ``sys.path[0]`` as the interpreter does.
+def run(patcher: Patcher, program: Program) -> int:
+    """Apply the patches and run the program; they stay applied. Return the program's exit code.
 
-    Args:
-        program: path of the script, or name of the module.
-        arguments: the program's own.
-        as_module: whether ``program`` is a module.
+    The report goes to ``report_dir`` of the Patcher's settings, its summary to stderr, there from rank 0 only.
 
     Raises:
-        SettingsError: the script cannot be found.
+        SystemExit: the program's own.
+        PatchError: a patch failed under the policy ``raise``.
+        SettingsError: there is no such program.
     """
-    if as_module:
-        sys.path[:1] = [os.getcwd()]
-    else:
-        path = Path(program)
-        if not path.exists():
-            raise SettingsError(
-                f"can't find the script {program!r} in {os.getcwd()}; expected a Python file, or -m and a module's name"
-            )
-        # a directory or archive with a __main__.py is itself on the path
-        sys.path[:1] = [str(path.resolve().parent) if path.is_file() and path.suffix != ".pyz" else str(path)]
-    sys.argv = [program, *arguments]
+    directory = patcher.settings.report_dir and os.path.abspath(
+        patcher.settings.report_dir
+    )  # the program may go elsewhere
+    program.prepare()
+    patcher.apply()
+    try:
+        return execute(program)
+    finally:
+        report = patcher.report()
+        if directory:
+            write_report(report, directory)
+        if not report.environment["rank"]:
+            print(f"patchcore: {report.summary()}", file=sys.stderr)
 
 
-def execute(program: str, *, as_module: bool) -> int:
-    """Run the program as ``__main__`` and return its exit code; ``SystemExit`` passes through.
+def execute(program: Program) -> int:
+    """Run the program and return its exit code; an exception is shown as the interpreter shows it, without our frames.
 
-    An exception is shown as the interpreter shows it, without frames of ours.
+    Raises:
+        SystemExit: the program's own.
+        PatchError: a patch failed in an import under the policy ``raise``; the message says all.
+        SettingsError: there is no such program.
     """
     try:
-        if as_module:
-            runpy.run_module(program, run_name="__main__", alter_sys=True)
-        elif Path(program).is_file() and not program.endswith(".pyz"):
-            _execute_file(program)
-        else:
-            runpy.run_path(program, run_name="__main__")
-    except PatchcoreError:
+        program.run()
+    except (SystemExit, PatchError):
         raise
-    except Exception as error:
-        trace = error.__traceback__
-        while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
-            trace = trace.tb_next
+    except BaseException as error:
+        trace = _without_our_frames(error.__traceback__)
+        if trace is None and isinstance(error, SettingsError):
+            raise
         sys.excepthook(type(error), error.with_traceback(trace), trace)
-        return 1
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
 
@@ -72,30 +71,20 @@ def write_report(report: Report, directory: str) -> None:
     """
     rank, pid = report.environment["rank"], report.environment["pid"]
     path = Path(directory, f"report-{rank}-{pid}.json")
+    partial = path.with_suffix(".json.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=directory, suffix=".part", delete=False, encoding="utf-8") as file:
-            file.write(report.to_json())
-        os.replace(file.name, path)
+        partial.write_text(report.to_json(), encoding="utf-8")
+        os.replace(partial, path)
     except OSError as error:
         print(f"patchcore: the report could not be written to {path}: {error}", file=sys.stderr)
 
 
-def _execute_file(program: str) -> None:
-    with io.open_code(program) as file:
-        code = compile(file.read(), program, "exec")
-    main = ModuleType("__main__")
-    main.__dict__.update(
-        __file__=program,
-        __builtins__=__builtins__,
-        __cached__=None,
-        __loader__=importlib.machinery.SourceFileLoader("__main__", program),
-        __package__=None,
-        __spec__=None,
-    )
-    sys.modules["__main__"] = main  # stays, so that atexit functions and pickling find it
-    exec(code, main.__dict__)
+def _without_our_frames(trace: Optional[TracebackType]) -> Optional[TracebackType]:
+    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    return trace
 
 
 def _is_ours(filename: str) -> bool:
-    return filename in (__file__, runpy.__file__) or filename.startswith("<frozen runpy")
+    return os.path.dirname(filename) == _OURS or filename.startswith(("<frozen importlib", "<frozen zipimport"))

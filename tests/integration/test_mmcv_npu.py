@@ -241,9 +241,9 @@ class TestDeformConv:
 
     def test_half_precision_stays_with_mmcv(self) -> None:
         case = Convolution(0)
-        fits = plugin_deform_conv.deform_conv_fits
-        assert fits(case.x, case.offset, case.weight)
-        assert not fits(case.x.half(), case.offset, case.weight)
+        fits, function = plugin_deform_conv.deform_conv_fits, deform_conv.DeformConv2dFunction
+        assert fits(function, case.x, case.offset, case.weight)
+        assert not fits(function, case.x.half(), case.offset, case.weight)
 
     def test_offset_and_weight_of_another_dtype(self, calls: Counter[str]) -> None:
         case = Convolution(0)
@@ -331,9 +331,10 @@ class TestModulatedDeformConv:
         case = Convolution(0)
         expected = case.modulated(modulated_taken_by_value)
         layer_input = case.x.bfloat16()
-        assert not plugin_deform_conv.modulated_deform_conv_fits(layer_input, case.offset, case.mask, case.weight)
+        call = (modulated_deform_conv.ModulatedDeformConv2dFunction, layer_input, case.offset, case.mask, case.weight)
+        assert not plugin_deform_conv.modulated_deform_conv_fits(*call)
         with pc.Patcher([MODULATED_DEFORM_CONV], strict=True), torch.autocast("cpu", dtype=torch.bfloat16):
-            assert plugin_deform_conv.modulated_deform_conv_fits(layer_input, case.offset, case.mask, case.weight)
+            assert plugin_deform_conv.modulated_deform_conv_fits(*call)
             assert_agree(case.modulated(modulated_taken_by_value), expected)
             # the kernel computes in float32 whatever comes in
             half = modulated_taken_by_value(layer_input, case.offset, case.mask, case.weight, case.bias, *case.geometry)

@@ -197,7 +197,9 @@ class TestMaskSelection:
         assert (selected.shape, selected.dtype) == (x[mask].shape, x[mask].dtype)
         assert torch.equal(selected, x[mask])
 
-    @pytest.mark.parametrize("mask", [torch.zeros(5, dtype=torch.bool), torch.ones(5, dtype=torch.bool)], ids=["0", "1"])
+    @pytest.mark.parametrize(
+        "mask", [torch.zeros(5, dtype=torch.bool), torch.ones(5, dtype=torch.bool)], ids=["0", "1"]
+    )
     @pytest.mark.parametrize("shape", [(5,), (5, 3)])
     def test_nothing_and_everything(self, shape: tuple[int, ...], mask: Tensor) -> None:
         x = tensor(shape, torch.float32, 0)

@@ -12,10 +12,11 @@ from typing import Any
 import patchcore as pc
 
 
-def deform_conv_fits(x: Any, offset: Any, weight: Any, *geometry: Any) -> bool:
+def deform_conv_fits(cls: type, x: Any, offset: Any, weight: Any, *geometry: Any) -> bool:
     """Tell whether the kernel takes this call.
 
     Args:
+        cls: the class whose ``apply`` is called.
         x: (batch, channels, height, width).
         offset: (batch, 2 * deform_groups * kernel height * kernel width, out height, out width).
         weight: (out channels, channels / groups, kernel height, kernel width).
@@ -33,17 +34,20 @@ def deform_conv_fits(x: Any, offset: Any, weight: Any, *geometry: Any) -> bool:
     )
 
 
-def deform_conv2d(x: Any, offset: Any, weight: Any, *geometry: Any) -> Any:
-    """Run the kernel with mmcv's arguments, see :func:`deform_conv_fits`."""
+def deform_conv2d(cls: type, x: Any, offset: Any, weight: Any, *geometry: Any) -> Any:
+    """Replace ``DeformConv2dFunction.apply``: run the kernel with its arguments, see :func:`deform_conv_fits`."""
     from mx_driving import deform_conv2d as kernel
 
     return kernel(x, offset.type_as(x), weight.type_as(x), *geometry)
 
 
-def modulated_deform_conv_fits(x: Any, offset: Any, mask: Any, weight: Any, bias: Any = None, *geometry: Any) -> bool:
+def modulated_deform_conv_fits(
+    cls: type, x: Any, offset: Any, mask: Any, weight: Any, bias: Any = None, *geometry: Any
+) -> bool:
     """Tell whether the kernel takes this call; under autocast mx_driving casts the tensors to float32.
 
     Args:
+        cls: the class whose ``apply`` is called.
         x: (batch, channels, height, width).
         offset: (batch, 2 * deform_groups * kernel height * kernel width, out height, out width).
         mask: (batch, deform_groups * kernel height * kernel width, out height, out width).
@@ -63,8 +67,13 @@ def modulated_deform_conv_fits(x: Any, offset: Any, mask: Any, weight: Any, bias
     )
 
 
-def modulated_deform_conv2d(x: Any, offset: Any, mask: Any, weight: Any, bias: Any = None, *geometry: Any) -> Any:
-    """Run the kernel with mmcv's arguments and add the bias, see :func:`modulated_deform_conv_fits`."""
+def modulated_deform_conv2d(
+    cls: type, x: Any, offset: Any, mask: Any, weight: Any, bias: Any = None, *geometry: Any
+) -> Any:
+    """Replace ``ModulatedDeformConv2dFunction.apply``: run the kernel and add the bias.
+
+    Arguments: see :func:`modulated_deform_conv_fits`.
+    """
     from mx_driving import modulated_deform_conv2d as kernel
 
     out = kernel(x, offset.type_as(x), mask.type_as(x), weight.type_as(x), None, *geometry)
@@ -74,15 +83,6 @@ def modulated_deform_conv2d(x: Any, offset: Any, mask: Any, weight: Any, bias: A
 def _deform_groups(geometry: tuple[Any, ...]) -> Any:
     """The fifth of stride, padding, dilation, groups, deform_groups; 1 when it is left out."""
     return geometry[4] if len(geometry) > 4 else 1
-
-
-def _apply(function: Any) -> Any:
-    """Return ``function`` with the signature of ``Function.apply``, a class method."""
-
-    def apply(cls: type, *arguments: Any) -> Any:
-        return function(*arguments)
-
-    return apply
 
 
 def bound_again(apply: Any) -> Any:
@@ -98,8 +98,8 @@ DEFORM_CONV = pc.Patch(
     [
         pc.Replace(
             "mmcv.ops.deform_conv:DeformConv2dFunction.apply",
-            _apply(deform_conv2d),
-            when_call=_apply(deform_conv_fits),
+            deform_conv2d,
+            when_call=deform_conv_fits,
         ),
         pc.Replace("mmcv.ops.deform_conv:deform_conv2d", factory=bound_again),
     ],
@@ -114,8 +114,8 @@ MODULATED_DEFORM_CONV = pc.Patch(
     [
         pc.Replace(
             "mmcv.ops.modulated_deform_conv:ModulatedDeformConv2dFunction.apply",
-            _apply(modulated_deform_conv2d),
-            when_call=_apply(modulated_deform_conv_fits),
+            modulated_deform_conv2d,
+            when_call=modulated_deform_conv_fits,
         ),
         pc.Replace("mmcv.ops.modulated_deform_conv:modulated_deform_conv2d", factory=bound_again),
     ],

@@ -1,0 +1,520 @@
+"""``patchcore run``: a program sees what it would see without it, and is patched."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributions import write_distribution
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTHON = [sys.executable]
+# The console script that an installer writes, and the other way to start it; both have a sys.path[0] of their own.
+CONSOLE_SCRIPT = "import sys\nfrom patchcore.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+
+
+class Programs:
+    """A folder of programs, run by the interpreter or by patchcore.
+
+    Args:
+        folder: the current directory of every run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.site = folder / "site-packages"
+        self.site.mkdir()
+        script = folder / "bin" / "patchcore"
+        script.parent.mkdir()
+        script.write_text(CONSOLE_SCRIPT)
+        self.patchcore = [*PYTHON, str(script), "run"]
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(self.site), str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "PATCHCORE_PLUGINS": "",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def write(self, files: Mapping[str, str]) -> None:
+        for name, source in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source)
+
+    def run(
+        self, command: Sequence[str], *arguments: str, code: int = 0, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*command, *arguments],
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == code, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def compare(self, *arguments: str, code: int = 0, options: Sequence[str] = ()) -> str:
+        """Run a program both ways and return what it printed, which must be the same, as must the exit code."""
+        expected = self.run(PYTHON, *arguments, code=code)
+        actual = self.run(self.patchcore, *options, *arguments, code=code)
+        assert actual.stdout == expected.stdout
+        *lines, summary = actual.stderr.splitlines(keepends=True)
+        assert summary == "patchcore: no patches\n"
+        assert "".join(lines) == expected.stderr
+        return expected.stdout
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    return Programs(tmp_path)
+
+
+# Prints everything that a program can know about how it was started.
+LOOK = """
+import json, sys
+main = vars(sys.modules["__main__"])
+spec = main["__spec__"]
+assert main is globals() or __name__ != "__main__"
+print(json.dumps({
+    "argv": sys.argv,
+    "path": sys.path,
+    "spec": spec and [spec.name, spec.origin, spec.parent, type(spec.loader).__name__],
+    "loader": type(main["__loader__"]).__name__,
+    "builtins": type(main["__builtins__"]).__name__,
+    **{name: main.get(name, "absent") for name in ("__name__", "__file__", "__package__", "__doc__")},
+}, indent=1))
+"""
+FILES = {
+    "script.py": LOOK,
+    "elsewhere/script.py": "from sibling import LOOK\nexec(LOOK)\n",
+    "elsewhere/sibling.py": f"LOOK = {LOOK!r}\n",
+    "package/__init__.py": "",
+    "package/__main__.py": f"from package import module\nfrom . import module as m\nassert m is module\n{LOOK}",
+    "package/module.py": LOOK,
+    "folder/__main__.py": f"import sibling\n{LOOK}",
+    "folder/sibling.py": "",
+}
+
+
+class TestLooksLikeTheInterpreter:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["script.py"],
+            ["script.py", "--lr", "0.1", "-p", "nothing", "--", "--strict"],
+            ["./script.py"],
+            ["elsewhere/script.py", "-m"],
+            ["elsewhere/../elsewhere/script.py"],
+            ["-m", "package"],
+            ["-m", "package", "--lr", "0.1", "--", "-m"],
+            ["-m", "package.module", "--help"],
+            ["-m", "package.__main__"],
+            ["-m", "script"],
+            ["folder", "--lr", "0.1"],
+            ["./folder"],
+        ],
+        ids=" ".join,
+    )
+    def test_state(self, programs: Programs, arguments: list[str]) -> None:
+        programs.write(FILES)
+        assert '"__name__": "__main__"' in programs.compare(*arguments)
+
+    def test_absolute_paths_and_links(self, programs: Programs) -> None:
+        programs.write(FILES)
+        (programs.folder / "link.py").symlink_to(programs.folder / "elsewhere" / "script.py")
+        programs.compare("link.py")
+        programs.compare(str(programs.folder / "elsewhere" / "script.py"))
+
+    @pytest.mark.parametrize("name", ["archive.zip", "archive.pyz", "archive"])
+    def test_archive(self, programs: Programs, name: str) -> None:
+        with zipfile.ZipFile(programs.folder / name, "w") as archive:
+            archive.writestr("__main__.py", f"import sibling\n{LOOK}")
+            archive.writestr("sibling.py", "")
+        programs.compare(name, "--lr", "0.1")
+
+    def test_started_with_python_m(self, programs: Programs) -> None:
+        programs.write(FILES)
+        programs.patchcore = [*PYTHON, "-m", "patchcore", "run"]
+        programs.compare("elsewhere/script.py")
+        programs.compare("-m", "package")
+
+    @pytest.mark.skipif(sys.version_info < (3, 11), reason="-P is new in Python 3.11")
+    def test_without_an_unsafe_path(self, programs: Programs) -> None:
+        programs.write(FILES)
+        for arguments in (["script.py"], ["folder"]):
+            expected = programs.run(PYTHON, *arguments, PYTHONSAFEPATH="1").stdout
+            assert programs.run(programs.patchcore, *arguments, PYTHONSAFEPATH="1").stdout == expected
+
+    def test_future_statements_of_ours_are_not_the_programs(self, programs: Programs) -> None:
+        programs.write({"script.py": "def f(x: int): pass\nprint(f.__annotations__)\n"})
+        assert programs.compare("script.py") == "{'x': <class 'int'>}\n"
+
+    def test_source_encoding(self, programs: Programs) -> None:
+        (programs.folder / "script.py").write_bytes(b"# coding: latin-1\nprint(ascii('\xe9'))\n")
+        assert programs.compare("script.py") == "'\\xe9'\n"
+
+    def test_double_dash_before_the_program(self, programs: Programs) -> None:
+        programs.write({"script.py": "import sys; print(sys.argv)"})
+        assert programs.run(programs.patchcore, "--", "script.py", "--", "-x").stdout == "['script.py', '--', '-x']\n"
+
+    def test_the_program_reads_stdin(self, programs: Programs) -> None:
+        programs.write({"script.py": "print(input())"})
+        command = [*programs.patchcore, "script.py"]
+        done = subprocess.run(
+            command, cwd=programs.folder, env=programs.environment, input="hello\n", capture_output=True, text=True
+        )
+        assert done.stdout == "hello\n"
+
+
+class TestEnds:
+    @pytest.mark.parametrize(
+        ("source", "code"),
+        [
+            ("import sys; sys.exit(3)", 3),
+            ("import sys; sys.exit(0)", 0),
+            ("import sys; sys.exit()", 0),
+            ("raise SystemExit(None)", 0),
+            ("import sys; sys.exit('text')", 1),
+            ("import sys; sys.exit(['list'])", 1),
+            ("raise SystemExit(True)", 1),
+            ("import os, sys; print('out', flush=True); os._exit(5)", 5),
+        ],
+    )
+    def test_exit_code(self, programs: Programs, source: str, code: int) -> None:
+        programs.write({"script.py": source})
+        expected = programs.run(PYTHON, "script.py", code=code)
+        actual = programs.run(programs.patchcore, "script.py", code=code)
+        assert actual.stdout == expected.stdout
+        assert actual.stderr.replace("patchcore: no patches\n", "") == expected.stderr
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "def f():\n    raise ValueError('wrong')\nf()\n",
+            "import sibling\n",
+            "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise ValueError('wrong') from error\n",
+            "try:\n    1 / 0\nexcept ZeroDivisionError:\n    {}['missing']\n",
+            "class Stop(BaseException): pass\nraise Stop('now')\n",
+            "import nosuchmodule\n",
+            "def f(:\n",
+            "\traise\n  y\n",
+            "import sys\nsys.excepthook = lambda kind, error, trace: print('mine', kind, trace.tb_lineno)\n1 / 0\n",
+        ],
+        ids=["raised", "in an import", "cause", "context", "BaseException", "missing", "syntax", "tabs", "hook"],
+    )
+    def test_traceback_is_the_interpreters(self, programs: Programs, source: str) -> None:
+        programs.write({"script.py": source, "sibling.py": "1 / 0\n"})
+        programs.compare("script.py", code=1)
+
+    @pytest.mark.parametrize("arguments", [["-m", "package"], ["-m", "package.broken"], ["folder"]], ids=" ".join)
+    def test_traceback_of_other_programs(self, programs: Programs, arguments: list[str]) -> None:
+        source = "def f():\n    raise ValueError('wrong')\nf()\n"
+        files = {"package/__init__.py": "", "package/__main__.py": source, "package/broken.py": source}
+        programs.write({**files, "folder/__main__.py": source})
+        expected = programs.run(PYTHON, *arguments, code=1).stderr.splitlines()
+        actual = programs.run(programs.patchcore, *arguments, code=1).stderr.splitlines()
+        # the interpreter shows its own "<frozen runpy>" frames first
+        assert actual[1:-1] == expected[-len(actual[1:-1]) :]
+        assert "ValueError: wrong" in expected
+        assert not [line for line in actual if "launch" in line]
+
+    def test_keyboard_interrupt(self, programs: Programs) -> None:
+        programs.write({"script.py": "print('ready', flush=True)\nimport time\ntime.sleep(30)\n"})
+        command = [*programs.patchcore, "script.py"]
+        with subprocess.Popen(
+            command,
+            cwd=programs.folder,
+            env=programs.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert errors.splitlines()[-2:] == ["KeyboardInterrupt", "patchcore: no patches"]
+        assert "launch" not in errors
+
+    def test_atexit_functions_and_threads_still_have_their_module(self, programs: Programs) -> None:
+        programs.write(
+            {
+                "script.py": """
+import atexit, pickle, sys, threading, time
+
+class Record:
+    pass
+
+def last(where):
+    print(where, pickle.loads(pickle.dumps(Record())).__class__ is Record, sys.modules["__main__"].Record is Record)
+
+def later():
+    time.sleep(0.2)
+    last("thread")
+
+atexit.register(last, "atexit")
+threading.Thread(target=later).start()
+print("end")
+"""
+            }
+        )
+        script = programs.compare("script.py")
+        assert script == "end\nthread True True\natexit True True\n"
+        assert programs.compare("-m", "script") == script
+
+    def test_multiprocessing(self, programs: Programs) -> None:
+        programs.write(
+            {
+                "pool.py": """
+import multiprocessing, os, sys
+
+class Square:
+    def __init__(self, x):
+        self.value = x * x
+
+def square(x):
+    return Square(x)
+
+if __name__ == "__main__":
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(method, [result.value for result in pool.map(square, [1, 2, 3])])
+"""
+            }
+        )
+        expected = "fork [1, 4, 9]\nspawn [1, 4, 9]\n"
+        assert programs.run(programs.patchcore, "pool.py").stdout == expected
+        assert programs.run(programs.patchcore, "-m", "pool").stdout == expected
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["nosuch.py"], "can't find the script 'nosuch.py' in "),
+            (["-m", "nosuch"], "no module named 'nosuch' in "),
+            (["-m", "nosuch.module"], "no module named 'nosuch.module' in "),
+            (["-m", "package"], "'package' is a package without a __main__ module and cannot be run"),
+            (["-m", "script.py"], "-m takes the name of a module, found 'script.py'; leave out -m, or write 'script'"),
+            (["-m", "_struct_or_sys"], "no module named '_struct_or_sys'"),
+            (["-m", "sys"], "'sys' (built-in) has no Python code and cannot be run"),
+            (["package"], "can't find a __main__ module in 'package'; expected a script, or a folder with one"),
+            (["ls"], "ls is a command (/"),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    )
+    def test_no_such_program(self, programs: Programs, arguments: list[str], message: str) -> None:
+        programs.write({"package/__init__.py": "", "script.py": ""})
+        done = programs.run(programs.patchcore, *arguments, code=2)
+        line = next(line for line in done.stderr.splitlines() if message in line)
+        assert line.startswith("patchcore: ")
+        assert "Traceback" not in done.stderr
+
+    def test_a_command_says_what_to_do(self, programs: Programs) -> None:
+        done = programs.run(programs.patchcore, "ls", "-l", code=2)
+        assert "call patchcore.apply() first in its script" in done.stderr
+
+    @pytest.mark.parametrize("arguments", [[], ["--strict"], ["-m"], ["--"]], ids=" ".join)
+    def test_nothing_to_run(self, programs: Programs, arguments: list[str]) -> None:
+        done = programs.run(programs.patchcore, *arguments, code=2)
+        assert "expected a script to run: patchcore run train.py" in done.stderr
+
+    def test_unknown_option(self, programs: Programs) -> None:
+        programs.write({"script.py": ""})
+        done = programs.run(programs.patchcore, "--strickt", "script.py", code=2)
+        assert "unrecognized arguments: --strickt" in done.stderr
+
+    def test_an_error_in_a_parent_package_is_the_programs(self, programs: Programs) -> None:
+        programs.write({"package/__init__.py": "import nosuchmodule\n", "package/module.py": ""})
+        done = programs.run(programs.patchcore, "-m", "package.module", code=1)
+        assert "ModuleNotFoundError: No module named 'nosuchmodule'" in done.stderr
+        assert "launch" not in done.stderr
+
+
+SHOP = {
+    "shop/__init__.py": "",
+    "shop/prices.py": "def price(item):\n    return 10\n",
+    "sell.py": "from shop.prices import price as p\nprint(p('apple'))\n",
+}
+PATCHES = """
+import patchcore as pc
+
+@pc.patch("shop.prices:price")
+def double(item):
+    return 20
+
+@pc.hookimpl
+def register_patches():
+    return [double]
+"""
+FAILING = PATCHES.replace("shop.prices:price", "shop.prices:prize")
+
+
+class TestPatches:
+    def test_local_patch_module(self, programs: Programs) -> None:
+        programs.write({**SHOP, "deals.py": PATCHES})
+        done = programs.run(programs.patchcore, "-p", "deals", "sell.py")
+        assert done.stdout == "20\n"
+        assert done.stderr == "patchcore: 1 applied\n"
+
+    def test_local_patch_module_and_script_in_another_directory(self, programs: Programs) -> None:
+        """The module is found from the current directory, and can import from there when a patch is applied."""
+        programs.write({f"other/{name}": source for name, source in SHOP.items()})
+        lazy = 'import patchcore as pc\nP = pc.Patch("d.p", [pc.Replace("shop.prices:price", "deals_impl:fast")])\n'
+        programs.write({"deals.py": f"{lazy}@pc.hookimpl\ndef register_patches():\n    return [P]\n"})
+        programs.write({"deals_impl.py": "def fast(item):\n    return 30\n"})
+        programs.write({"other/look.py": "import sys\nfrom shop.prices import price\nprint(price(''), sys.path[0])\n"})
+        done = programs.run(programs.patchcore, "-p", "deals", "other/look.py")
+        assert done.stdout == f"30 {programs.folder.resolve() / 'other'}\n"
+
+    def test_local_patch_module_that_cannot_be_loaded(self, programs: Programs) -> None:
+        programs.write({**SHOP, "broken.py": "1 / 0\n"})
+        done = programs.run(programs.patchcore, "-p", "broken", "sell.py", code=1)
+        assert "the patch module broken given with -p cannot be loaded: ZeroDivisionError" in done.stderr
+        assert done.stdout == ""
+
+    def test_installed_plugin_and_selection(self, programs: Programs) -> None:
+        programs.write({**SHOP, "site-packages/deals.py": PATCHES})
+        write_distribution(programs.site, "shop-deals", "2.1", plugins={"deals": "deals"})
+        environment = {"PATCHCORE_PLUGINS": "deals"}
+        assert programs.run(programs.patchcore, "sell.py", **environment).stdout == "20\n"
+        assert programs.run(programs.patchcore, "--disable", "deals.double", "sell.py", **environment).stdout == "10\n"
+        assert programs.run(programs.patchcore, "sell.py", PATCHCORE_PLUGINS="").stdout == "10\n"
+        del programs.environment["PATCHCORE_PLUGINS"]
+        done = programs.run(programs.patchcore, "--disable", "deals.duble", "sell.py", code=2)
+        assert "did you mean 'deals.double'?" in done.stderr
+
+    def test_a_failure_is_said_and_the_program_goes_on(self, programs: Programs) -> None:
+        programs.write({**SHOP, "deals.py": FAILING})
+        done = programs.run(programs.patchcore, "-p", "deals", "sell.py")
+        assert done.stdout == "10\n"
+        failure, summary = done.stderr.splitlines()
+        assert failure.startswith("patchcore: patch deals.double (plugin deals) failed: replace shop.prices:prize: ")
+        assert "did you mean 'price'?" in failure
+        assert summary == "patchcore: 1 failed"
+
+    def test_strict_ends_the_run(self, programs: Programs) -> None:
+        programs.write({**SHOP, "deals.py": FAILING})
+        done = programs.run(programs.patchcore, "--strict", "-p", "deals", "sell.py", code=1)
+        assert done.stdout == ""
+        assert "Traceback" not in done.stderr
+        assert "patchcore: patch deals.double (plugin deals) failed" in done.stderr
+
+    def test_the_programs_own_patchcore_error_is_a_traceback(self, programs: Programs) -> None:
+        source = "import patchcore\npatchcore.Patcher([], disable='nosuch').plan()\n"
+        programs.write({"script.py": source})
+        done = programs.run(programs.patchcore, "script.py", code=1)
+        assert "patchcore.errors.UnknownName: " in done.stderr
+        assert 'script.py", line 2' in done.stderr
+
+    def test_a_program_that_applies_patches_itself(self, programs: Programs) -> None:
+        source = "import patchcore, deals\nwith patchcore.Patcher([deals.double]):\n    import sell\n"
+        programs.write({**SHOP, "deals.py": PATCHES, "script.py": source + "from sell import p\nprint(p(1))\n"})
+        assert programs.run(programs.patchcore, "-p", "deals", "script.py").stdout == "20\n20\n"
+        assert programs.run(programs.patchcore, "script.py").stdout == "20\n10\n"
+
+    def test_nothing_of_the_program_is_imported_before_patches_are_applied(self, programs: Programs) -> None:
+        source = "import shop.prices\nvalue = shop.prices.price(1)\n"
+        programs.write({**SHOP, "deals.py": PATCHES, "tool/__init__.py": source})
+        programs.write({"tool/__main__.py": "import tool\nprint(tool.value)\n"})
+        assert programs.run(programs.patchcore, "-p", "deals", "-m", "tool").stdout == "20\n"
+
+    def test_logging_of_the_program_takes_over(self, programs: Programs) -> None:
+        logs = "import logging\nlogging.basicConfig(format='mine: %(message)s')\n"
+        programs.write({**SHOP, "deals.py": FAILING, "script.py": f"{logs}import shop.prices\n"})
+        done = programs.run(programs.patchcore, "-p", "deals", "script.py")
+        failure, summary = done.stderr.splitlines()
+        assert failure.startswith("mine: patch deals.double")
+        assert summary == "patchcore: 1 failed"
+
+    def test_log_level(self, programs: Programs) -> None:
+        programs.write({**SHOP, "deals.py": PATCHES})
+        done = programs.run(programs.patchcore, "-p", "deals", "sell.py", PATCHCORE_LOG="debug")
+        assert "patchcore: deals.double applied on import" in done.stderr
+
+    def test_summary_from_rank_0_only(self, programs: Programs) -> None:
+        programs.write({**SHOP, "deals.py": FAILING})
+        done = programs.run(programs.patchcore, "-p", "deals", "sell.py", RANK="1")
+        assert "failed: replace" in done.stderr
+        assert "1 failed" not in done.stderr
+
+
+class TestReport:
+    def reports(self, folder: Path) -> list[dict[str, Any]]:
+        return [json.loads(path.read_text()) for path in sorted(folder.iterdir())]
+
+    def test_report_dir(self, programs: Programs) -> None:
+        programs.write({**SHOP, "deals.py": PATCHES})
+        programs.run(programs.patchcore, "-p", "deals", "--report-dir", "out/reports", "sell.py", RANK="3")
+        (path,) = (programs.folder / "out" / "reports").iterdir()
+        (report,) = self.reports(path.parent)
+        assert report["schema_version"] == 1
+        assert report["environment"]["rank"] == 3
+        assert path.name == f"report-3-{report['environment']['pid']}.json"
+        assert [(patch["name"], patch["status"]) for patch in report["patches"]] == [("deals.double", "applied")]
+        assert report["patches"][0]["changes"][0]["slots"] == ["shop.prices:price"]
+
+    @pytest.mark.parametrize("end", ["import sys; sys.exit(4)", "1 / 0", "import os; os.chdir('shop')"])
+    def test_is_written_however_the_program_ends(self, programs: Programs, end: str) -> None:
+        programs.write({**SHOP, "deals.py": PATCHES, "end.py": f"import sell\n{end}\n"})
+        code = 4 if "exit" in end else 1 if "/" in end else 0
+        programs.run(programs.patchcore, "-p", "deals", "end.py", code=code, PATCHCORE_REPORT_DIR="out")
+        (report,) = self.reports(programs.folder / "out")
+        assert report["patches"][0]["status"] == "applied"
+
+    def test_a_directory_that_cannot_be_written(self, programs: Programs) -> None:
+        programs.write({**SHOP, "deals.py": PATCHES, "file": ""})
+        done = programs.run(programs.patchcore, "-p", "deals", "--report-dir", "file/reports", "sell.py")
+        assert done.stdout == "20\n"
+        assert f"patchcore: the report could not be written to {programs.folder}/file/reports/report-0-" in done.stderr
+
+
+PLUGIN = """
+import sys
+import patchcore as pc
+
+@pc.hookimpl
+def register_run_options(parser):
+    parser.add_argument("--brake", type=int, default=0, help="stop after this many sales")
+
+@pc.hookimpl
+def configure_run(options, settings):
+    print("brake", options.brake, "shop" in sys.modules, settings.on_failure)
+"""
+
+
+class TestPluginOptions:
+    @pytest.fixture
+    def braked(self, programs: Programs) -> Programs:
+        programs.write({**SHOP, "site-packages/brakes.py": PLUGIN, "deals.py": PATCHES})
+        write_distribution(programs.site, "shop-brakes", plugins={"brakes": "brakes"})
+        programs.environment["PATCHCORE_PLUGINS"] = "brakes"
+        return programs
+
+    def test_options_and_configuration(self, braked: Programs) -> None:
+        done = braked.run(braked.patchcore, "--strict", "-p", "deals", "--brake", "3", "sell.py", "--brake", "4")
+        assert done.stdout == "brake 3 False raise\n20\n"
+
+    def test_are_in_the_help(self, braked: Programs) -> None:
+        assert "--brake BRAKE" in braked.run(braked.patchcore, "--help").stdout
+
+    def test_selection_comes_first(self, braked: Programs) -> None:
+        done = braked.run(braked.patchcore, "--brake", "3", "-p", "deals", "sell.py", code=2)
+        assert "the options of patchcore come before those that plugins add" in done.stderr
+
+    def test_a_plugin_that_fails_to_add_its_options(self, braked: Programs) -> None:
+        braked.write({"site-packages/brakes.py": PLUGIN.replace("--brake", "--strict")})
+        done = braked.run(braked.patchcore, "sell.py")
+        assert "plugin brakes (shop-brakes 1.0): register_run_options failed: ArgumentError" in done.stderr
+        assert "10\n" in done.stdout

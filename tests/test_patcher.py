@@ -1,0 +1,460 @@
+"""patcher.py: discover -> collect -> plan -> apply -> report -> revert."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import patchcore as pc
+from patchcore.patcher import process_rank
+from patchcore.plugins import Plugins
+from patchcore.provenance import Provenance
+from patchcore.settings import Choice
+
+RANKS = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+def new() -> str:
+    return "new"
+
+
+@pytest.fixture(autouse=True)
+def no_rank(monkeypatch) -> None:
+    for variable in RANKS:
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def shop(make_package) -> ModuleType:
+    make_package({"shop": "def price(): return 'price'\ndef label(): return 'label'\ndef stock(): return 'stock'"})
+    return importlib.import_module("shop")
+
+
+PRICE = pc.Patch("shop.price", [pc.Replace("shop:price", new)])
+LABEL = pc.Patch("shop.label", [pc.Replace("shop:label", new)], legacy_names=["tag"])
+BAD = pc.Patch("shop.bad", [pc.Replace("shop:missing", new)])
+
+
+def plugins(**hooks: Any) -> Plugins:
+    """Return loaded plugins: one, called ``test``, with these functions as hooks."""
+    module = ModuleType("test_plugin")
+    for name, function in hooks.items():
+        setattr(module, name, pc.hookimpl(function))
+    made = Plugins(discover=False)
+    made._load(Provenance("test", "test-patches", "1.0"), lambda: module)
+    assert not made.problems
+    return made
+
+
+# --- apply and revert ----------------------------------------------------------------------------------------------
+
+
+def test_a_with_block_applies_and_restores(shop) -> None:
+    original = shop.price
+    with pc.Patcher([PRICE]) as patcher:
+        assert shop.price is new
+        assert patcher.applied
+    assert shop.price is original
+    assert not patcher.applied
+
+
+def test_a_with_block_restores_when_its_body_raises(shop) -> None:
+    original = shop.price
+    with pytest.raises(ZeroDivisionError), pc.Patcher([PRICE]):
+        raise ZeroDivisionError
+    assert shop.price is original
+
+
+def test_a_decorator_applies_around_each_call(shop) -> None:
+    patcher = pc.Patcher([PRICE])
+
+    @patcher
+    def read() -> str:
+        return shop.price()
+
+    assert [read(), shop.price(), read(), shop.price()] == ["new", "price", "new", "price"]
+
+
+def test_a_decorated_function_that_calls_itself_stays_patched_to_its_end(shop) -> None:
+    @pc.Patcher([PRICE])
+    def read(depth: int) -> list[str]:
+        inner = read(depth - 1) if depth else []
+        return [*inner, shop.price()]
+
+    assert read(2) == ["new", "new", "new"]
+    assert shop.price() == "price"
+
+
+def test_applying_twice_changes_nothing(shop) -> None:
+    patch = pc.Patch("shop.wrap", [pc.Wrap("shop:price", lambda original: f"A({original()})")])
+    patcher = pc.Patcher([patch])
+    first = patcher.apply()
+    assert patcher.apply() == first
+    assert shop.price() == "A(price)"
+    patcher.revert()
+    assert shop.price() == "price"
+
+
+def test_reverting_twice_or_without_applying_changes_nothing(shop) -> None:
+    patcher = pc.Patcher([PRICE])
+    assert patcher.revert().patches == ()
+    patcher.apply()
+    first = patcher.revert()
+    shop.price = len
+    assert patcher.revert() == first
+    assert shop.price is len
+
+
+def test_applying_again_after_a_revert_patches_again(shop) -> None:
+    original = shop.price
+    patcher = pc.Patcher([PRICE])
+    for _ in range(3):
+        assert patcher.apply()["shop.price"].status == "applied"
+        assert shop.price is new
+        assert patcher.revert()["shop.price"].status == "reverted"
+        assert shop.price is original
+
+
+def test_nested_patchers_restore_in_their_own_time(shop) -> None:
+    with pc.Patcher([PRICE]):
+        with pc.Patcher([PRICE, LABEL]):
+            assert (shop.price, shop.label) == (new, new)
+        assert shop.price is new
+        assert shop.label() == "label"
+    assert shop.price() == "price"
+
+
+def test_apply_of_the_package_stays_applied_or_is_a_with_block(shop, monkeypatch) -> None:
+    monkeypatch.setenv("PATCHCORE_PLUGINS", "")
+    patcher = pc.apply(patches=[PRICE])
+    assert shop.price is new
+    patcher.revert()
+    with pc.apply(patches=[PRICE], strict=True):
+        assert shop.price is new
+    assert shop.price() == "price"
+
+
+# --- choosing ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("disable", ["shop.label", LABEL, ["tag"], [LABEL], "shop:label", "test"])
+def test_disable_takes_a_patch_a_name_a_legacy_name_a_target_or_a_plugin(disable) -> None:
+    loaded = plugins(register_patches=lambda: [LABEL])
+    patcher = pc.Patcher([PRICE], plugins=loaded, disable=disable)
+    assert not patcher.plan()["shop.label"].go
+    assert patcher.plan()["shop.price"].status in ("pending", "skipped")
+    assert patcher.plan()["shop.label"].chosen_by == "disable="
+
+
+def test_what_is_said_to_a_patcher_goes_over_settings(shop) -> None:
+    settings = pc.Settings(choices=(Choice(False, "shop.price", "--disable", 2),))
+    assert not pc.Patcher([PRICE], settings=settings).plan()["shop.price"].go
+    assert pc.Patcher([PRICE], settings=settings, enable=PRICE).plan()["shop.price"].go
+
+
+def test_enabling_one_and_disabling_everything_leaves_the_one(shop) -> None:
+    plan = pc.Patcher([PRICE, LABEL], enable="shop.price", disable="*").plan()
+    assert [entry.patch.name for entry in plan if entry.go] == ["shop.price"]
+
+
+def test_the_last_word_to_a_patcher_counts(shop) -> None:
+    patcher = pc.Patcher([PRICE])
+    assert not patcher.disable("shop.price").plan()["shop.price"].go
+    assert patcher.enable("shop.price").plan()["shop.price"].go
+    assert not patcher.disable("*").plan()["shop.price"].go
+
+
+def test_an_unknown_name_raises_at_the_first_plan_and_applies_nothing(shop) -> None:
+    patcher = pc.Patcher([PRICE], disable="shop.prise")
+    with pytest.raises(pc.UnknownName, match=r"did you mean 'shop\.price'"):
+        patcher.plan()
+    with pytest.raises(pc.UnknownName):
+        patcher.apply()
+    assert shop.price() == "price"
+    assert not patcher.applied
+
+
+def test_an_unknown_name_is_noted_when_it_may_be_of_a_plugin_that_failed(shop, caplog) -> None:
+    loaded = plugins()
+    loaded.note(Provenance("broken"), "load", RuntimeError("no"))
+    with pc.Patcher([PRICE], plugins=loaded, disable="broken.patch") as patcher:
+        assert shop.price is new
+        assert len(patcher.report().notes) == 1
+    assert "disable= may mean something of a plugin that was not loaded" in caplog.text
+
+
+def test_discover_takes_settings_and_plugins_together(monkeypatch) -> None:
+    with pytest.raises(pc.UnknownName, match="no plugin 'noplugin' is installed"):
+        pc.Patcher.discover(settings=pc.Settings(), plugins=["noplugin"])
+
+
+def test_discover_reads_environment_and_pyproject(tmp_path, monkeypatch) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.patchcore]\non_failure = 'ignore'\nplugins = []\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATCHCORE_DISABLE", "shop.price")
+    patcher = pc.Patcher.discover(patches=[PRICE])
+    assert patcher.settings.on_failure == "ignore"
+    assert patcher.plan()["shop.price"].reason == "disabled by PATCHCORE_DISABLE (shop.price)"
+
+
+# --- options -------------------------------------------------------------------------------------------------------
+
+
+def seen_options(module: Any, options: Any) -> None:
+    module.seen = options
+
+
+CALL = pc.Patch("shop.call", [pc.Call(seen_options, module="shop")], options={"groups": 1, "bias": True})
+
+
+def test_options_of_the_settings_reach_the_patch(shop) -> None:
+    settings = pc.Settings(options={"shop.call": {"groups": 2}})
+    with pc.Patcher([CALL], settings=settings):
+        assert shop.seen == {"groups": 2}
+    assert not hasattr(shop, "seen")
+
+
+def test_an_unknown_option_is_the_users_error_not_the_plugins() -> None:
+    settings = pc.Settings(options={"shop.call": {"group": 2}})
+    patcher = pc.Patcher(plugins=plugins(register_patches=lambda: [CALL]), settings=settings)
+    with pytest.raises(pc.DeclarationError, match=r"patch shop\.call has no option 'group'; did you mean 'groups'\?"):
+        patcher.plan()
+    assert not patcher.plugins.problems
+
+
+def test_options_for_an_unknown_patch_are_an_error() -> None:
+    patcher = pc.Patcher([CALL], settings=pc.Settings(options={"shop.cal": {}}))
+    with pytest.raises(pc.UnknownName, match=r"options are set for 'shop\.cal'.*did you mean 'shop\.call'"):
+        patcher.plan()
+
+
+@pytest.mark.parametrize("patches", [[PRICE, PRICE], [PRICE, "shop.price"]])
+def test_patches_given_by_hand_that_clash_are_an_error(patches) -> None:
+    with pytest.raises(pc.DeclarationError, match=r"is taken by local code|expected a Patch, got 'shop\.price'"):
+        pc.Patcher(patches).plan()
+
+
+# --- policy --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("misfit", [{"needs": "nolibrary"}, {"requires": "nolibrary>=1"}, {"when": lambda: False}])
+def test_a_required_patch_that_does_not_fit_raises_and_applies_nothing(shop, misfit) -> None:
+    required = pc.Patch("shop.required", [pc.Replace("shop:label", new)], required=True, priority=9, **misfit)
+    patcher = pc.Patcher([PRICE, required])
+    with pytest.raises(pc.PatchError, match=r"patch shop\.required \(local code\) cannot be applied: ") as e:
+        patcher.apply()
+    assert shop.price() == "price"
+    assert e.value.report["shop.required"].status == "skipped"
+    assert e.value.report["shop.price"].reason == "not tried"
+
+
+def test_a_required_patch_that_says_disabled_as_its_reason_still_raises(shop) -> None:
+    required = pc.Patch("shop.required", LABEL.changes, required=True, when=lambda: pc.Skip("disabled on this chip"))
+    with pytest.raises(pc.PatchError, match="disabled on this chip"):
+        pc.Patcher([required]).apply()
+
+
+def test_a_required_patch_that_a_user_disables_is_not_missed(shop) -> None:
+    required = pc.Patch("shop.required", LABEL.changes, required=True)
+    with pc.Patcher([required], disable="*") as patcher:
+        assert patcher.report()["shop.required"].status == "skipped"
+
+
+def test_strict_raises_for_what_the_plan_finds_before_anything_is_touched(shop) -> None:
+    told = []
+    loaded = plugins(before_apply=lambda patch: told.append(patch.name))
+    rival = pc.Patch("shop.rival", [pc.Replace("shop:price", len)])
+    patcher = pc.Patcher([PRICE, rival], plugins=loaded, strict=True)
+    with pytest.raises(pc.PatchError, match=r"shop:price is patched by both") as e:
+        patcher.apply()
+    assert told == []
+    assert e.value.report["shop.rival"].status == "failed"
+
+
+def test_a_hook_can_veto_a_patch(shop) -> None:
+    vetoed = lambda patch: pc.Skip("not on this chip") if patch.name == "shop.price" else None  # noqa: E731
+    with pc.Patcher([PRICE, LABEL], plugins=plugins(before_apply=vetoed)) as patcher:
+        assert shop.price() == "price"
+        assert shop.label is new
+        record = patcher.report()["shop.price"]
+    assert (record.status, record.reason) == ("skipped", "vetoed by a plugin: not on this chip")
+    assert record.changes[0].status == "skipped"
+
+
+@pytest.mark.parametrize("policy", ["warn", "ignore", "raise"])
+@pytest.mark.parametrize("answer", ["warn", "ignore", "raise"])
+def test_on_failure_overrides_the_policy(shop, caplog, policy, answer) -> None:
+    told = []
+
+    def on_failure(patch: Any, error: Any, context: Any) -> str:
+        told.append((patch.name, type(error), str(context.provenance)))
+        return answer
+
+    patcher = pc.Patcher([PRICE, BAD], plugins=plugins(on_failure=on_failure), settings=pc.Settings(on_failure=policy))
+    caplog.set_level(logging.DEBUG, "patchcore")
+    if answer == "raise":
+        with pytest.raises(pc.PatchError, match="shop has no missing"):
+            patcher.apply()
+        assert shop.price() == "price"
+    else:
+        with patcher:
+            assert shop.price is new
+    assert told == [("shop.bad", pc.TargetNotFound, "local code")]
+    levels = {r.levelname for r in caplog.records if "shop.bad (local code) failed" in r.getMessage()}
+    assert levels == {{"warn": "WARNING", "ignore": "DEBUG", "raise": "ERROR"}[answer]}
+
+
+def test_after_apply_hears_each_status_and_again_after_an_import(make_package, shop) -> None:
+    make_package({"later": "def f(): pass"})
+    told = []
+    loaded = plugins(after_apply=lambda patch, outcome: told.append((patch.name, outcome.status)))
+    later = pc.Patch("shop.later", [pc.Replace("later:f", new)])
+    patcher = pc.Patcher([PRICE, LABEL, BAD, later], plugins=loaded, disable="shop.label")
+    with patcher:
+        pass_one = [
+            ("shop.bad", "failed"),
+            ("shop.label", "skipped"),
+            ("shop.later", "pending"),
+            ("shop.price", "applied"),
+        ]
+        assert sorted(told) == pass_one
+        told.clear()
+        importlib.import_module("later")
+        assert told == [("shop.later", "applied")]
+
+
+def test_an_error_that_is_no_patch_error_reverts_too(shop, monkeypatch) -> None:
+    def explode(*arguments: Any, **named: Any) -> None:
+        raise MemoryError
+
+    patcher = pc.Patcher([PRICE])
+    with monkeypatch.context() as context:
+        context.setattr("patchcore.patcher.ENGINE.rebind", explode)
+        with pytest.raises(MemoryError):
+            patcher.apply()
+    assert shop.price() == "price"
+
+
+# --- what is told --------------------------------------------------------------------------------------------------
+
+
+def test_a_patch_error_carries_the_report(shop) -> None:
+    with pytest.raises(pc.PatchError) as e:
+        pc.Patcher([PRICE, BAD], strict=True).apply()
+    assert isinstance(e.value.report, pc.Report)
+    assert e.value.report["shop.bad"].status == "failed"
+    assert isinstance(e.value.__cause__, pc.TargetNotFound)
+
+
+def test_the_report_before_apply_is_empty(shop) -> None:
+    report = pc.Patcher([PRICE]).report()
+    assert report.patches == ()
+    assert report.environment["pid"]
+
+
+def test_the_report_of_unreachable_references(make_package, shop) -> None:
+    make_package({"user": "from shop import price\nTABLE = [price]\ndef buy(cost=price): return cost()"})
+    import user  # noqa: F401
+
+    with pc.Patcher([PRICE]) as patcher:
+        (change,) = patcher.report(unreachable=True)["shop.price"].changes
+    assert change.rebound == ("user:price",)
+    assert any(place.startswith("default argument user:buy") for place in change.unreachable)
+    assert any(place.startswith("list user:TABLE") for place in change.unreachable)
+
+
+def test_the_summary_is_logged_on_rank_0_only(shop, monkeypatch, caplog) -> None:
+    caplog.set_level(logging.INFO, "patchcore")
+    with pc.Patcher([PRICE]):
+        pass
+    assert "1 applied" in caplog.text
+    caplog.clear()
+    monkeypatch.setenv("RANK", "1")
+    with pc.Patcher([PRICE]):
+        pass
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("rank", ["0", "1", "7"])
+def test_failures_are_logged_on_every_rank(shop, monkeypatch, caplog, rank) -> None:
+    monkeypatch.setenv("RANK", rank)
+    broken = pc.Patch("shop.when", [pc.Replace("shop:label", new)], when=lambda: 1 / 0)
+    loaded = plugins(before_apply=lambda: 1 / 0)
+    with pc.Patcher([BAD, broken], plugins=loaded) as patcher:
+        shop.price = new
+    assert "patch shop.bad (local code) failed: replace shop:missing: shop has no missing" in caplog.text
+    assert "patch shop.when [local]: its when condition raised ZeroDivisionError" in caplog.text
+    assert "plugin test (test-patches 1.0): before_apply failed: ZeroDivisionError" in caplog.text
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert patcher.report().environment["rank"] == int(rank)
+
+
+def test_a_failure_in_a_later_import_is_logged(make_package, caplog) -> None:
+    make_package({"later": ""})
+    with pc.Patcher([pc.Patch("shop.later", [pc.Replace("later:f", new)])]):
+        import later  # noqa: F401
+
+        assert "patch shop.later (local code) failed: replace later:f: later has no f" in caplog.text
+
+
+def test_the_policy_ignore_says_nothing_above_debug(shop, caplog) -> None:
+    caplog.set_level(logging.INFO, "patchcore")
+    broken = pc.Patch("shop.when", [pc.Replace("shop:label", new)], when=lambda: 1 / 0)
+    with pc.Patcher([BAD, broken], settings=pc.Settings(on_failure="ignore")):
+        pass
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+
+
+def test_the_notes_of_a_revert_are_logged(shop, caplog) -> None:
+    with pc.Patcher([PRICE]):
+        shop.price = len
+    assert "shop:price: builtins:len was put on top by somebody else" in caplog.text
+
+
+def test_nothing_is_printed_without_logging_configured(run_python, make_package) -> None:
+    make_package({"shop": "def price(): pass"})
+    code = """
+        import patchcore as pc, shop
+        with pc.Patcher([pc.Patch("shop.bad", [pc.Replace("shop:missing", len)])]): pass
+    """
+    assert run_python(code) == ""
+
+
+@pytest.mark.parametrize("variable", RANKS)
+def test_the_rank_is_read_from_the_launchers_variable(monkeypatch, variable) -> None:
+    assert process_rank() == 0
+    monkeypatch.setenv(variable, "3")
+    assert process_rank() == 3
+    monkeypatch.setenv("RANK", "5")
+    assert process_rank() == 5
+    monkeypatch.setenv(variable, "not a number")
+    monkeypatch.setenv("RANK", "")
+    assert process_rank() == 0
+
+
+def test_a_working_directory_that_was_deleted_does_not_stop_a_patcher(shop, monkeypatch) -> None:
+    def gone() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("os.getcwd", gone)
+    with pc.Patcher([PRICE]) as patcher:
+        assert patcher.report().environment["directory"] == ""
+
+
+def test_repr_says_whether_it_is_applied(shop) -> None:
+    patcher = pc.Patcher([PRICE, LABEL])
+    assert repr(patcher) == "<Patcher not applied, 0 patches>"
+    with patcher:
+        assert repr(patcher) == "<Patcher applied, 2 patches>"
+
+
+def test_applying_imports_nothing(make_package) -> None:
+    make_package({"target": "def f(): pass", "kernels": "def f(): pass"})
+    before = set(sys.modules)
+    with pc.Patcher([pc.Patch("target.f", [pc.Replace("target:f", "kernels:f")])]):
+        assert set(sys.modules) == before

@@ -1,0 +1,568 @@
+"""plugins.py: entry points become loaded plugins; one that fails takes no other down."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, Callable
+
+import pytest
+from distributions import write_distribution
+
+import patchcore as pc
+from patchcore.plugins import Plugins, installed_plugins
+from patchcore.provenance import Provenance
+
+GOOD = """
+    import patchcore as pc
+
+    @pc.hookimpl
+    def register_patches():
+        return [pc.Patch("good.patch", [pc.Replace("shop:price", len)])]
+"""
+
+
+@pytest.fixture
+def install(make_package) -> Callable[..., None]:
+    """Return a function that installs a plugin: its name, its source and the version of its distribution."""
+
+    def install(name: str, source: str, version: str = "1.0") -> None:
+        folder = make_package({f"{name}_plugin": source})
+        write_distribution(folder, f"{name}-patches", version, plugins={name: f"{name}_plugin"})
+
+    return install
+
+
+@pytest.fixture
+def shop(make_package) -> ModuleType:
+    make_package({"shop": "def price(): return 'price'\ndef label(): return 'label'"})
+    import shop
+
+    return shop
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed() -> Iterator[None]:
+    """Hide the plugins of the environment the tests run in."""
+    before = list(sys.path)
+    sys.path[:] = [path for path in before if not path.endswith("site-packages")]
+    yield
+    sys.path[:] = before
+
+
+def names(candidates: Any) -> list[str]:
+    return [candidate.patch.name for candidate in candidates]
+
+
+def test_an_installed_plugin_is_loaded_with_its_provenance(install) -> None:
+    install("good", GOOD, "2.5")
+    plugins = Plugins()
+    provenance = plugins.provenances["good"]
+    assert provenance.distribution == "good-patches"
+    assert provenance.version == "2.5"
+    assert provenance.value == "good_plugin"
+    assert provenance.file == sys.modules["good_plugin"].__file__
+    assert str(provenance) == "plugin good, good-patches 2.5"
+    assert plugins.problems == []
+    assert plugins.complete
+
+
+def test_a_plugin_may_be_a_class_or_an_object_of_a_module(install, make_package) -> None:
+    source = """
+        import patchcore as pc
+
+        class Kit:
+            def __init__(self, name): self.name = name
+
+            @pc.hookimpl
+            def register_patches(self):
+                return [pc.Patch(self.name, [pc.Replace("shop:price", len)])]
+
+        kit = Kit("kit.patch")
+    """
+    folder = make_package({"kits": source})
+    write_distribution(folder, "kits", plugins={"kit": "kits:kit"})
+    patcher = pc.Patcher.discover()
+    assert names(patcher.collect()) == ["kit.patch"]
+    assert patcher.plugins.provenances["kit"].file == sys.modules["kits"].__file__
+
+
+# --- a plugin that fails -------------------------------------------------------------------------------------------
+
+FAILURES = {
+    "at load": ("raise RuntimeError('broken at load')", "load", "RuntimeError: broken at load"),
+    "at load, by ending the program": ("raise SystemExit('no NPU')", "load", "SystemExit: no NPU"),
+    "by a missing import": ("import nolibrary", "load", "ModuleNotFoundError: No module named 'nolibrary'"),
+    "in register_patches": (
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def register_patches(): raise RuntimeError("broken in the hook")
+        """,
+        "register_patches",
+        "RuntimeError: broken in the hook",
+    ),
+    "in register_patches, half way through a generator": (
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def register_patches():
+            yield pc.Patch("bad.first", [pc.Replace("shop:label", len)])
+            raise RuntimeError("broken half way")
+        """,
+        "register_patches",
+        "RuntimeError: broken half way",
+    ),
+    "by a malformed declaration": (
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def register_patches(): return [pc.Patch("bad patch")]
+        """,
+        "register_patches",
+        "a patch name is made of",
+    ),
+    "by an item that is no patch": (
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def register_patches(): return ["a patch"]
+        """,
+        "register_patches",
+        "expected a Patch, got 'a patch'",
+    ),
+    "by returning no list": (
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def register_patches(): return 3
+        """,
+        "register_patches",
+        "TypeError: 'int' object is not iterable",
+    ),
+    "by an unknown hook": (
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def register_patch(): return []
+        """,
+        "load",
+        "ValueError: patchcore has no hook 'register_patch'; did you mean 'register_patches'?",
+    ),
+    "by an argument that the hook does not have": (
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def register_patches(setings): return []
+        """,
+        "load",
+        "setings",
+    ),
+    "in before_apply": (
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def before_apply(): raise RuntimeError("broken in the hook")
+        """,
+        "before_apply",
+        "RuntimeError: broken in the hook",
+    ),
+    "by a wrong answer of before_apply": (
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def before_apply(): return False
+        """,
+        "before_apply",
+        "TypeError: expected None or Skip('why'), got False",
+    ),
+    "in after_apply": (
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def after_apply(): raise RuntimeError("broken in the hook")
+        """,
+        "after_apply",
+        "RuntimeError: broken in the hook",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["aaa", "zzz"])  # called after and before the good one
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_plugin_that_fails_is_reported_with_its_origin_and_the_others_go_on(
+    install, shop, caplog, kind, name
+) -> None:
+    source, where, message = FAILURES[kind]
+    install("good", GOOD)
+    install(name, source, "0.9")
+    with pc.Patcher.discover() as patcher, caplog.at_level(logging.WARNING, "patchcore"):
+        assert shop.price is len
+        assert shop.label() == "label"
+        (problem,) = patcher.report().problems
+    assert (problem.plugin, problem.distribution, problem.version) == (name, f"{name}-patches", "0.9")
+    assert problem.where == where
+    assert message in problem.message
+    assert str(problem).startswith(f"plugin {name} ({name}-patches 0.9): {where} failed: ")
+    if "expected" not in message:
+        assert "Traceback" in problem.traceback
+    assert not patcher.plugins.complete
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_strict_raises_for_a_plugin_that_fails_and_leaves_nothing_applied(install, shop, kind) -> None:
+    source, _, message = FAILURES[kind]
+    install("good", GOOD)
+    install("zzz", source)
+    before = dict(vars(shop))
+    patcher = pc.Patcher.discover(strict=True)
+    with pytest.raises(pc.PatchError) as e:
+        patcher.apply()
+    assert message in str(e.value)
+    assert "plugin zzz (zzz-patches 1.0)" in str(e.value)
+    assert vars(shop) == before
+    assert not patcher.applied
+    assert e.value.report.problems
+
+
+def test_a_plugin_that_fails_in_on_failure_leaves_the_decision_to_the_policy(install, shop) -> None:
+    install(
+        "bad",
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def on_failure(): raise RuntimeError("broken in the hook")
+        """,
+    )
+    install(
+        "wrong",
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def on_failure(): return "explode"
+        """,
+    )
+    patch = pc.Patch("shop.bad", [pc.Replace("shop:missing", len)])
+    with pc.Patcher.discover(patches=[patch]) as patcher:
+        problems = {problem.plugin: problem.message for problem in patcher.report().problems}
+    assert problems == {
+        "bad": "RuntimeError: broken in the hook",
+        "wrong": "TypeError: expected one of warn, raise, ignore, got 'explode'",
+    }
+
+
+def test_a_plugin_that_fails_after_an_import_under_strict_fails_the_import(install, make_package, shop) -> None:
+    source = """
+        import patchcore as pc
+        @pc.hookimpl
+        def after_apply(outcome):
+            if outcome.status == "applied":
+                raise RuntimeError("broken later")
+    """
+    make_package({"later": "def f(): return 'f'"})
+    install("bad", source)
+    patcher = pc.Patcher.discover(patches=[pc.Patch("later.f", [pc.Replace("later:f", len)])], strict=True)
+    patcher.apply()
+    with pytest.raises(pc.PatchError, match="broken later"):
+        import later  # noqa: F401
+    assert not patcher.applied
+
+
+def test_failures_of_plugins_are_logged_with_their_traceback_when_they_happen(install, caplog) -> None:
+    install("bad", FAILURES["at load"][0])
+    with caplog.at_level(logging.WARNING, "patchcore"):
+        Plugins()
+    assert "plugin bad (bad-patches 1.0): load failed: RuntimeError: broken at load" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_an_interrupt_while_a_plugin_loads_passes(install) -> None:
+    install("bad", "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        Plugins()
+
+
+def test_a_failed_plugin_stays_out_of_every_hook(install) -> None:
+    install(
+        "bad",
+        """
+        import patchcore as pc
+        @pc.hookimpl
+        def register_patches(): return [pc.Patch("bad.patch", [pc.Replace("shop:price", len)])]
+        @pc.hookimpl
+        def unknown_hook(): pass
+        """,
+    )
+    assert pc.Patcher.discover().collect() == []
+
+
+# --- names that clash ----------------------------------------------------------------------------------------------
+
+
+def test_the_second_plugin_of_a_name_is_reported(install, make_package) -> None:
+    install("good", GOOD)
+    folder = make_package({"other_plugin": GOOD})
+    write_distribution(folder, "zzz-other", "3.0", plugins={"good": "other_plugin"})
+    patcher = pc.Patcher.discover()
+    assert names(patcher.collect()) == ["good.patch"]
+    (problem,) = patcher.plugins.problems
+    assert problem.distribution == "zzz-other"
+    assert "the plugin name 'good' is taken by plugin good, good-patches 1.0; rename one" in problem.message
+
+
+def test_the_second_patch_of_a_name_is_reported_and_the_first_stays(install) -> None:
+    install("aaa", GOOD)
+    install("good", GOOD)
+    patcher = pc.Patcher.discover()
+    (candidate,) = patcher.collect()
+    (problem,) = patcher.plugins.problems
+    assert {candidate.provenance.plugin, problem.plugin} == {"aaa", "good"}
+    assert problem.message.startswith(f"the patch name 'good.patch' is taken by {candidate.provenance}")
+
+
+def test_one_module_under_two_entry_points_is_one_plugin_and_a_problem(make_package) -> None:
+    folder = make_package({"twice_plugin": GOOD})
+    write_distribution(folder, "twice", plugins={"one": "twice_plugin", "two": "twice_plugin"})
+    patcher = pc.Patcher.discover()
+    assert names(patcher.collect()) == ["good.patch"]
+    assert [problem.plugin for problem in patcher.plugins.problems] == ["two"]
+
+
+def test_a_distribution_that_is_twice_on_the_path_counts_once_the_first_one(install, tmp_path, monkeypatch) -> None:
+    install("good", GOOD, "1.0")
+    other = tmp_path / "other"
+    write_distribution(other, "Good.Patches", "2.0", plugins={"good": "good_plugin"})
+    monkeypatch.syspath_prepend(str(other))
+    plugins = Plugins()
+    assert plugins.problems == []
+    assert plugins.provenances["good"].version == "2.0"
+
+
+def test_a_first_copy_that_declares_no_plugin_any_more_hides_the_second(install, tmp_path, monkeypatch) -> None:
+    install("good", GOOD, "1.0")
+    write_distribution(tmp_path / "other", "good-patches", "2.0")
+    monkeypatch.syspath_prepend(str(tmp_path / "other"))
+    assert Plugins().provenances == {}
+
+
+# --- broken metadata -----------------------------------------------------------------------------------------------
+
+
+def test_a_distribution_whose_metadata_is_broken_is_a_problem_of_its_own(install, make_package) -> None:
+    install("good", GOOD)
+    info = write_distribution(make_package({}), "broken", plugins={"broken": "broken_plugin"})
+    (info / "METADATA").unlink()
+    plugins = Plugins()
+    assert list(plugins.provenances) == ["good"]
+    (problem,) = plugins.problems
+    assert "broken-1.0.dist-info" in problem.plugin
+
+
+def test_metadata_of_others_that_cannot_be_read_is_nobodys_problem(install, make_package) -> None:
+    install("good", GOOD)
+    info = write_distribution(make_package({}), "other")
+    (info / "entry_points.txt").write_bytes(b"\xff\xfe[console_scripts\nnot an entry point")
+    plugins = Plugins()
+    assert list(plugins.provenances) == ["good"]
+    assert plugins.problems == []
+
+
+# --- which plugins are loaded --------------------------------------------------------------------------------------
+
+
+def test_an_allow_list_loads_these_and_no_others(install) -> None:
+    install("good", GOOD)
+    install("bad", "raise SystemExit('loaded')")
+    plugins = Plugins(allowed=["good"])
+    assert list(plugins.provenances) == ["good"]
+    assert [p.plugin for p in plugins.denied] == ["bad"]
+    assert plugins.problems == []
+    assert not plugins.complete
+
+
+def test_an_empty_allow_list_loads_none(install) -> None:
+    install("good", GOOD)
+    assert Plugins(allowed=[]).provenances == {}
+
+
+def test_an_unknown_plugin_in_the_allow_list_is_an_error_with_the_nearest(install) -> None:
+    install("good", GOOD)
+    with pytest.raises(pc.UnknownName) as e:
+        Plugins(allowed=["god"])
+    assert str(e.value) == "no plugin 'god' is installed (installed: good); did you mean 'good'?"
+
+
+def test_without_discovery_no_plugin_is_loaded(install) -> None:
+    install("good", GOOD)
+    assert Plugins(discover=False).provenances == {}
+    assert pc.Patcher().collect() == []
+
+
+def test_a_local_module_is_a_plugin_without_being_packaged(make_package) -> None:
+    make_package({"mypatches": GOOD})
+    patcher = pc.Patcher.discover(modules=["mypatches"])
+    (candidate,) = patcher.collect()
+    assert candidate.provenance.plugin == "mypatches"
+    assert candidate.provenance.distribution is None
+    assert str(candidate.provenance) == "plugin mypatches"
+
+
+def test_finding_plugins_loads_none(install) -> None:
+    install("bad", "raise SystemExit('loaded')", "3.2")
+    (found,) = [provenance for provenance, _ in installed_plugins() if provenance.plugin == "bad"]
+    assert found == Provenance("bad", "bad-patches", "3.2", "bad_plugin")
+
+
+# --- calling hooks -------------------------------------------------------------------------------------------------
+
+
+def test_hooks_may_leave_out_arguments_or_take_them_all(install, shop) -> None:
+    source = """
+        import patchcore as pc
+        seen = []
+        @pc.hookimpl
+        def before_apply({arguments}): seen.append({seen})
+    """
+    install("none", source.format(arguments="", seen="'none'"))
+    install("one", source.format(arguments="patch", seen="patch.name"))
+    install("all", source.format(arguments="context, patch", seen="(context, patch)"))
+    patch = pc.Patch("shop.price", [pc.Replace("shop:price", len)])
+    patcher = pc.Patcher.discover(patches=[patch])
+    plan = patcher.plan()
+    with patcher:
+        pass
+    seen = {name: sys.modules[f"{name}_plugin"].seen for name in ("none", "one", "all")}
+    assert seen["none"] == ["none"]
+    assert seen["one"] == ["shop.price"]
+    ((context, given),) = seen["all"]
+    assert given is patch
+    assert context.settings is patcher.settings
+    assert context.plan == plan
+    assert str(context.provenance) == "local code"
+
+
+ORDERED = """
+    import patchcore as pc
+
+    @pc.hookimpl{options}
+    def register_patches():
+        return [pc.Patch("{name}", [pc.Replace("shop:price", len)])]
+"""
+
+
+def test_tryfirst_and_trylast_are_honoured(install) -> None:
+    install("aaa", ORDERED.format(name="aaa", options="(tryfirst=True)"))
+    install("bbb", ORDERED.format(name="bbb", options=""))
+    install("ccc", ORDERED.format(name="ccc", options="(trylast=True)"))
+    plugins = Plugins()
+    order = [provenance.plugin for provenance, _ in plugins.each("register_patches", settings=None)]
+    assert order == ["aaa", "bbb", "ccc"]
+
+
+def test_a_hook_may_have_another_name_in_the_plugin(install) -> None:
+    install("good", GOOD)
+    install(
+        "named",
+        """
+        import patchcore as pc
+        @pc.hookimpl(specname="register_patches")
+        def patches_of_this_plugin(settings): return [pc.Patch("named.patch", [pc.Replace("shop:label", len)])]
+        """,
+    )
+    assert sorted(names(pc.Patcher.discover().collect())) == ["good.patch", "named.patch"]
+
+
+WRAPPER = """
+    import patchcore as pc
+    seen = []
+
+    @pc.hookimpl(wrapper=True)
+    def register_patches(settings):
+        results = yield
+        seen.append([patch.name for patches in results for patch in patches])
+        return [[patch for patch in patches if patch.name != "shop.unwanted"] for patches in results]
+"""
+
+TWO = """
+    import patchcore as pc
+
+    @pc.hookimpl
+    def register_patches():
+        return [pc.Patch(name, [pc.Replace("shop:price", len)]) for name in ("shop.wanted", "shop.unwanted")]
+"""
+
+
+def test_a_hook_wrapper_goes_around_the_call_of_each_plugin(install) -> None:
+    install("good", GOOD)
+    install("two", TWO)
+    install("wrapper", WRAPPER)
+    patcher = pc.Patcher.discover()
+    assert names(patcher.collect()) == ["shop.wanted", "good.patch"]
+    assert sys.modules["wrapper_plugin"].seen == [["shop.wanted", "shop.unwanted"], ["good.patch"]]
+    assert {c.patch.name: c.provenance.plugin for c in patcher.collect()} == {
+        "shop.wanted": "two",
+        "good.patch": "good",
+    }
+
+
+def test_an_old_style_hook_wrapper_goes_around_too(install, shop) -> None:
+    install(
+        "wrapper",
+        """
+        import patchcore as pc
+        seen = []
+
+        @pc.hookimpl(hookwrapper=True)
+        def before_apply(patch):
+            outcome = yield
+            seen.append((patch.name, outcome.get_result()))
+            outcome.force_result(pc.Skip("wrapped"))
+        """,
+    )
+    install("veto", "import patchcore as pc\n@pc.hookimpl\ndef before_apply(): return None")
+    install("good", GOOD)
+    with pc.Patcher.discover() as patcher:
+        assert patcher.report()["good.patch"].reason == "vetoed by a plugin: wrapped"
+    assert sys.modules["wrapper_plugin"].seen == [("good.patch", None)]
+
+
+BROKEN_WRAPPERS = {
+    "before the call": "raise RuntimeError('broken wrapper')\n            yield",
+    "after the call": "yield\n            raise RuntimeError('broken wrapper')",
+    "in a helper": "result = yield\n            return helper(result)",
+    "without a yield": "return\n            yield",
+    "with two yields": "yield\n            yield",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN_WRAPPERS)
+def test_a_hook_wrapper_that_fails_is_blamed_and_left_out_and_the_plugins_go_on(install, kind) -> None:
+    install("good", GOOD)
+    install("two", TWO)
+    install(
+        "wrapper",
+        f"""
+        import patchcore as pc
+
+        def helper(result): raise RuntimeError("broken wrapper")
+
+        @pc.hookimpl(wrapper=True)
+        def register_patches():
+            {BROKEN_WRAPPERS[kind]}
+        """,
+    )
+    patcher = pc.Patcher.discover()
+    assert names(patcher.collect()) == ["shop.wanted", "shop.unwanted", "good.patch"]
+    assert {problem.plugin for problem in patcher.plugins.problems} == {"wrapper"}
+    assert len(patcher.plugins.problems) == 1
+
+
+def test_a_plugin_that_fails_inside_a_hook_wrapper_is_blamed_itself(install) -> None:
+    install("wrapper", WRAPPER)
+    install("good", GOOD)
+    install("bad", FAILURES["in register_patches"][0])
+    patcher = pc.Patcher.discover()
+    assert names(patcher.collect()) == ["good.patch"]
+    assert [problem.plugin for problem in patcher.plugins.problems] == ["bad"]

@@ -1,0 +1,138 @@
+"""The names users rely on: exported, documented, importable without what they do not need."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+
+import pytest
+
+import patchcore
+from patchcore import hookspecs
+
+EXPORTED = [
+    "Call",
+    "ConflictError",
+    "Context",
+    "DeclarationError",
+    "Literal",
+    "Patch",
+    "PatchError",
+    "PatchcoreError",
+    "Patcher",
+    "Plan",
+    "PlanError",
+    "PluginError",
+    "Register",
+    "Replace",
+    "Report",
+    "Settings",
+    "SettingsError",
+    "Skip",
+    "Target",
+    "TargetError",
+    "TargetNotFound",
+    "UnknownName",
+    "Wrap",
+    "__version__",
+    "apply",
+    "hookimpl",
+    "patch",
+    "wrap",
+]
+
+HOOKS = {
+    "register_patches": ["settings"],
+    "before_apply": ["patch", "context"],
+    "after_apply": ["patch", "outcome"],
+    "on_failure": ["patch", "error", "context"],
+    "register_commands": ["subparsers"],
+    "register_run_options": ["parser"],
+    "configure_run": ["options", "settings"],
+}
+
+
+def test_the_package_exports_these_names_and_no_others() -> None:
+    assert sorted(patchcore.__all__) == sorted(EXPORTED)
+    assert dir(patchcore) == sorted(EXPORTED)
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_every_exported_name_is_there_and_documented(name) -> None:
+    value = getattr(patchcore, name)
+    if inspect.isclass(value) or inspect.isfunction(value):
+        assert inspect.getdoc(value), f"{name} has no docstring"
+
+
+def test_a_star_import_brings_them_all() -> None:
+    scope: dict[str, object] = {}
+    exec("from patchcore import *", scope)
+    assert set(EXPORTED) <= set(scope)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'patchcore' has no attribute 'Patches'"):
+        patchcore.Patches
+
+
+def test_every_hook_is_pinned_and_documented() -> None:
+    found = {
+        name: list(inspect.signature(function).parameters)
+        for name, function in vars(hookspecs).items()
+        if hasattr(function, "patchcore_spec")
+    }
+    assert found == HOOKS
+    for name in found:
+        assert inspect.getdoc(getattr(hookspecs, name)), f"{name} has no docstring"
+
+
+MODULES = [
+    "application",
+    "binding",
+    "changes",
+    "conditions",
+    "engine",
+    "errors",
+    "hookspecs",
+    "importing",
+    "journal",
+    "modules",
+    "patch",
+    "patcher",
+    "plan",
+    "plugins",
+    "process",
+    "provenance",
+    "rebinding",
+    "references",
+    "report",
+    "settings",
+    "snapshot",
+    "target",
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_says_what_it_is_and_exports_what_it_has(module) -> None:
+    loaded = import_module(f"patchcore.{module}")
+    assert inspect.getdoc(loaded)
+    for name in loaded.__all__:
+        value = getattr(loaded, name)
+        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__ == loaded.__name__:
+            assert inspect.getdoc(value), f"{module}.{name} has no docstring"
+
+
+def test_declaring_patches_loads_neither_engine_nor_patcher(run_python) -> None:
+    run_python(
+        """
+        import sys
+        import patchcore as pc
+        pc.Patch("shop.price", [pc.Replace("shop:price", len)])
+        loaded = {name for name in sys.modules if name.startswith("patchcore.")}
+        assert not loaded & {"patchcore.engine", "patchcore.patcher", "patchcore.plan", "patchcore.settings"}, loaded
+        assert "rich" not in sys.modules
+        assert "packaging" not in sys.modules
+        pc.Patcher
+        assert "patchcore.patcher" in sys.modules
+        """
+    )
