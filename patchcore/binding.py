@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import linecache
+import sys
 from collections.abc import Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Callable, Optional
@@ -19,11 +20,13 @@ from patchcore.errors import DeclarationError
 __all__ = ["bind_like", "dispatch", "has_identity", "reference", "wrap"]
 
 _DESCRIPTORS = (staticmethod, classmethod, property, functools.cached_property)
+# these have a __get__ that binds nothing: a partial only warns, in Python 3.13, that it will bind
+_UNBOUND = (MethodType, functools.partial) if sys.version_info < (3, 14) else (MethodType,)
 
 
 def reference(raw: Any) -> Any:
     """Return what a by-value reference to the slot holds: the function inside a ``staticmethod``, else ``raw``."""
-    return raw.__func__ if issubclass(type(raw), staticmethod) else raw  # isinstance would wake a lazy module
+    return raw.__func__ if issubclass(type(raw), staticmethod) else raw
 
 
 def has_identity(value: Any) -> bool:
@@ -42,14 +45,15 @@ def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
     """
     if not in_class or isinstance(value, _DESCRIPTORS) or not callable(value) or isinstance(value, type):
         return value
-    if isinstance(raw, staticmethod):
+    kind = type(raw)  # isinstance would wake a lazy module
+    if issubclass(kind, staticmethod):
         return staticmethod(value)
-    if isinstance(raw, classmethod):
+    if issubclass(kind, classmethod):
         return classmethod(value)
-    if isinstance(raw, property):
+    if issubclass(kind, property):
         return raw.getter(value)
-    if isinstance(raw, functools.cached_property):
-        cached = type(raw)(value)
+    if issubclass(kind, functools.cached_property):
+        cached = kind(value)
         cached.__set_name__(None, raw.attrname)  # type: ignore[arg-type]
         return cached
     if callable(raw) and _is_bound(raw) != _is_bound(value):
@@ -59,7 +63,7 @@ def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
 
 def _is_bound(value: Any) -> bool:
     """Tell whether a class that holds ``value`` hands it the instance, as it does with a function, not a builtin."""
-    return hasattr(type(value), "__get__") and not isinstance(value, MethodType)
+    return hasattr(type(value), "__get__") and not isinstance(value, _UNBOUND)
 
 
 def _as_function(value: Callable[..., Any]) -> Callable[..., Any]:

@@ -152,7 +152,6 @@ class Engine:
                 del self._waiting[name]
             self._watch.unwatch(name)
         application.expects.clear()
-        self._rebinder.forget(application)
 
     def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
         for snapshot in list(self._snapshots):
@@ -169,8 +168,8 @@ class Engine:
             self._executed.pop(name, None)
         # what was made elsewhere may have been taken from there by anybody
         local = {id(move) for move in moves if getattr(move.old, "__module__", None) == name}
-        self._rebinder.rebind((move for move in moves if id(move) in local), fresh)
-        self._rebinder.rebind(move for move in moves if id(move) not in local)
+        self._rebinder.rebind(Moves(move for move in moves if id(move) in local), fresh)
+        self._rebinder.rebind(Moves(move for move in moves if id(move) not in local))
 
     def _renew(self, name: str, module: ModuleType, waiting: Iterable[Application]) -> None:
         """Prepare for writing again in a module whose body ran anew in the same namespace: a reload."""
@@ -244,16 +243,13 @@ class Engine:
         record = self.journal.find(slot)
         if record is not None and any(e.owner is application and e.change is change for e in record.layers):
             return record
-        for record, layer in self.journal.makers(below):
-            if layer.owner is application and _same_action(layer.change, change):
-                return record
-        return None
+        return self.journal.carrier(below, application, change)
 
     def _carry(self, carrier: Record, slot: Slot, own: Any, state: ChangeState) -> None:
         if carrier.slot.identity == slot.identity:
             return
         state.reason = f"through {carrier.slot.name}"
-        if own is not ABSENT:
+        if own is not ABSENT and self.journal.find(slot) is None:
             if isinstance(slot, ClassSlot):
                 slot = StaticSlot.of(slot.owner, slot.key, slot.name, own)
             self.journal.follow(carrier, slot)
@@ -343,11 +339,9 @@ class Engine:
         self._rebinder.retire(retired)
         for application in applications:
             self._forget(application)
+        if not self._active:
+            self._rebinder.forget()
         return notes
-
-
-def _same_action(first: Any, second: Change) -> bool:
-    return type(first) is type(second) and (first.source is second.source or first.source == second.source)
 
 
 #: The engine of this process.

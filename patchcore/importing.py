@@ -8,9 +8,11 @@ program would not import, and modules that nobody watches cost one set lookup.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -22,6 +24,9 @@ __all__ = ["ImportWatch", "Imported"]
 
 #: Called with the module's name, the module, and the modules that may hold its objects by value already.
 Imported = Callable[[str, ModuleType, Mapping[str, ModuleType]], None]
+
+
+_PATIENCE = 1.0  # seconds; a finder that takes longer, or waits for us, is not waited for
 
 
 class ImportWatch:
@@ -41,6 +46,7 @@ class ImportWatch:
     def watch(self, name: str) -> None:
         """Call back each time module ``name`` is executed, until :meth:`unwatch` was called as often."""
         self._count(self._watched, name, 1)
+        _let_others_find(name)
 
     def unwatch(self, name: str) -> None:
         """Undo one :meth:`watch`; the finder leaves ``sys.meta_path`` with the last one."""
@@ -95,7 +101,7 @@ class ImportWatch:
         self._callback(name, sys.modules.get(name, module), loaded)
 
     def _stand_in(self, spec: Any) -> None:
-        if not isinstance(spec.loader, _WatchingLoader):
+        if not (isinstance(spec.loader, _WatchingLoader) and spec.loader.watch is self):
             spec.loader = _WatchingLoader(spec.loader, self)
 
     def _ask_others(self, name: str, path: Any, target: Any) -> Optional[ModuleSpec]:
@@ -118,12 +124,31 @@ class ImportWatch:
                 sys.meta_path = [*place, *(finder for finder in sys.meta_path if finder is not self)]
 
 
+def _let_others_find(name: str) -> None:
+    """Wait while another thread that did not meet the finder looks for module ``name``.
+
+    Finding takes as long as the file system takes. Once the module is in ``sys.modules``, its import can be joined.
+    """
+    if name in sys.modules:
+        return
+    parent = name.rpartition(".")[0]
+    if parent and executed_module(parent) is None:
+        return  # its body runs, for who knows how long, and only then somebody looks for the module
+    deadline = time.monotonic() + _PATIENCE
+    while name not in sys.modules and time.monotonic() < deadline:
+        # name -> weak reference to the lock that whoever imports it holds (importlib._bootstrap, CPython 3.4 to 3.14)
+        lock = getattr(importlib._bootstrap, "_module_locks", {}).get(name, lambda: None)()
+        if getattr(lock, "owner", None) in (None, threading.get_ident()):
+            return
+        time.sleep(0.0002)
+
+
 class _WatchingLoader:
     """Stands in for a module's loader until the module is executed; everything else goes to the real one."""
 
     def __init__(self, loader: Any, watch: ImportWatch) -> None:
         self._loader = loader
-        self._watch = watch
+        self.watch = watch
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -144,9 +169,9 @@ class _WatchingLoader:
         self._loader.exec_module(module)
         if isinstance(self._loader, importlib.util.LazyLoader) and spec is not None:
             # LazyLoader put the execution off and left the real loader in the spec: stand in for that one too
-            spec.loader = _WatchingLoader(spec.loader, self._watch)
+            spec.loader = _WatchingLoader(spec.loader, self.watch)
         else:
-            self._watch.executed(name, module, before)
+            self.watch.executed(name, module, before)
 
 
 class _RunningSpec(ModuleSpec):

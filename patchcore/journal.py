@@ -73,14 +73,14 @@ class Record:
         """Return the raw value a lookup finds when the slot's owner itself holds ``own``."""
         return self.slot.inherited() if own is ABSENT else own
 
-    def rebuild(self, first: int, notes: list[str]) -> None:
+    def rebuild(self, first: int, carries: Carries, notes: list[str]) -> None:
         """Make the products of ``layers[first:]`` anew, each on the one below; drop a layer that cannot be made so."""
         below = self.effective(self.layers[first - 1].product if first else self.base)
         kept = self.layers[:first]
         for layer in self.layers[first:]:
             if layer.below is not below:
                 try:
-                    self._lay(layer, below, notes)
+                    self._lay(layer, below, carries, notes)
                 except Exception as error:
                     why = f"it cannot be put on {describe(below)}: {describe_error(error)}"
                     notes.append(f"{self.slot.name}: {layer.owner} is gone too, {why}")
@@ -89,11 +89,13 @@ class Record:
             below = layer.product
         self.layers = kept
 
-    def _lay(self, layer: Layer, below: Any, notes: list[str]) -> None:
-        if layer.build is not None:
-            layer.product = layer.build(below, self.slot)
-        else:
+    def _lay(self, layer: Layer, below: Any, carries: Carries, notes: list[str]) -> None:
+        if layer.build is None:
             notes.append(f"{self.slot.name}: {describe(layer.product)} was made by hand over what is gone, and is kept")
+        elif carries(below, layer):
+            layer.product = below  # an alias of a slot that has the same layer now
+        else:
+            layer.product = layer.build(below, self.slot)
         layer.below = below
 
 
@@ -105,7 +107,12 @@ class Retired(NamedTuple):
     change: Any
 
 
+#: Tells of a slot whether it holds a product that is gone as its own.
 Stays = Callable[[Slot, Retired], bool]
+#: Tells whether a raw value carries what a layer does already.
+Carries = Callable[[Any, Layer], bool]
+
+_STALE: Any = object()
 
 
 class Journal:
@@ -137,6 +144,17 @@ class Journal:
         """Return how many layers of the journal have ``raw`` as their product."""
         return len(self._makers.get(id(reference(raw)), ()))
 
+    def carrier(self, raw: Any, owner: Any, change: Any) -> Optional[Record]:
+        """Return the record in which ``owner``, by ``change``, has made ``raw`` or something that ``raw`` calls."""
+        todo = [raw]
+        while todo:
+            for record, layer in self.makers(todo.pop()):
+                if layer.owner is owner and _same_action(layer.change, change):
+                    return record
+                if getattr(layer.change, "makes_product", False) and layer.product is not layer.below:
+                    todo.append(layer.below)
+        return None
+
     def wrote(self, slot: Slot, raw: Any) -> bool:
         """Tell whether the journal put ``raw`` in ``slot``: a product, or what a slot that it follows holds."""
         record = self._records.get(slot.identity)
@@ -165,6 +183,7 @@ class Journal:
         """Bind ``slot``, a by-value reference to the record's slot, to what that slot holds now, and keep it so."""
         former = self._followed.get(slot.identity)
         if former is not None:
+            slot = former.followers[slot.identity]  # it knows what it held first
             self._unfollow(former, slot.identity)
         record.followers[slot.identity] = slot
         self._followed[slot.identity] = record
@@ -265,7 +284,13 @@ class Journal:
                 successor = gone.get(id(reference(record.base)))
                 if successor is not None and stays(record.slot, successor):
                     successor = None
-                built_on = [i for i, layer in enumerate(record.layers) if id(reference(layer.below)) in gone]
+                built_on = []
+                for i, layer in enumerate(record.layers):
+                    if layer.build is not None and id(reference(layer.product)) in gone:
+                        layer.below = _STALE  # the replacement was itself a product, and is looked up again
+                        built_on.append(i)
+                    elif id(reference(layer.below)) in gone:
+                        built_on.append(i)
                 if successor is None and not built_on:
                     continue
                 before = record.by_value
@@ -290,7 +315,7 @@ class Journal:
         for layer in old:
             self._forget(layer)
         record.layers = kept
-        record.rebuild(first, notes)
+        record.rebuild(first, lambda below, layer: self.carrier(below, layer.owner, layer.change) is not None, notes)
         for layer in record.layers:
             self._remember(record, layer)
         self._settle(record, before, notes)
@@ -323,6 +348,10 @@ class Journal:
         makers.pop(id(layer), None)
         if not makers:
             self._makers.pop(key, None)
+
+
+def _same_action(first: Any, second: Any) -> bool:
+    return type(first) is type(second) and (first.source is second.source or first.source == second.source)
 
 
 def _in_place_of(raw: Any, value: Any) -> Any:

@@ -48,8 +48,12 @@ ABSENT: Any = _Absent()
 #: Returns the method resolution order of a class, past its metaclass.
 mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 
-#: Returns the read-only ``__dict__`` of a class, past whatever its metaclass makes of attribute access.
-class_namespace: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
+_class_dict: Callable[[type], Optional[Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
+
+
+def class_namespace(klass: type) -> Mapping[str, Any]:
+    """Return the read-only ``__dict__`` of a class, past whatever its metaclass makes of attribute access."""
+    return _class_dict(klass) or {}  # None of a type that its C module has not made ready (unicodedata of Python 3.9)
 
 
 def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:

@@ -34,7 +34,8 @@ class Move(NamedTuple):
         old: what a by-value reference to the slot held.
         home: whether the slot is a name of ``old`` itself, and not a name that some module gave it.
         first: whether no slot held the replacement because of a patch before.
-        makers: where ``old`` is itself a replacement: the records and layers that put it in slots.
+        makers: where ``old`` is itself a replacement: who put it in which slot, and whether this slot nevertheless holds
+            it as its own.
     """
 
     state: ChangeState
@@ -42,7 +43,7 @@ class Move(NamedTuple):
     old: Any
     home: bool
     first: bool
-    makers: tuple[tuple[Record, Layer], ...]
+    makers: tuple[tuple[Record, Layer, bool], ...]
 
     @property
     def followed(self) -> bool:
@@ -51,14 +52,16 @@ class Move(NamedTuple):
 
     def goes_on(self, record: Optional[Record]) -> bool:
         """Tell whether what follows ``record`` is to follow this move: its slot is an alias that was patched."""
-        return record is not self.record and any(made is record for made, _ in self.makers)
+        return record is not self.record and any(made is record and not own for made, _, own in self.makers)
 
 
 class Moves:
     """What one apply, or one import, has written."""
 
-    def __init__(self) -> None:
+    def __init__(self, moves: Iterable[Move] = ()) -> None:
         self._by_old: dict[int, list[Move]] = {}
+        for move in moves:
+            self.add(move)
 
     def __iter__(self) -> Iterator[Move]:
         return (move for moves in self._by_old.values() for move in moves)
@@ -67,9 +70,9 @@ class Moves:
         """Remember a move."""
         self._by_old.setdefault(id(move.old), []).append(move)
 
-    def of(self, old: Any) -> Optional[Move]:
-        """Return the latest move that references to ``old`` are to follow."""
-        return next((move for move in reversed(self._by_old.get(id(old), ())) if move.followed), None)
+    def of(self, old: Any) -> Iterator[Move]:
+        """Return the moves that references to ``old`` may follow, the latest first."""
+        return (move for move in reversed(self._by_old.get(id(old), ())) if move.followed)
 
 
 class Rebinder:
@@ -83,19 +86,18 @@ class Rebinder:
     def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
         """Return the move for a change that has just been laid over ``below``."""
         old, slot = reference(below), record.slot
-        makers = [m for m in self._journal.makers(old) if not self.is_own(slot, old, m[1].change)]
-        if not makers:
-            home = has_identity(old) and references.is_home(state.target, old)
-        else:
+        makers = tuple((*made, self.is_own(slot, old, made[1].change)) for made in self._journal.makers(old))
+        puts = [made for made, _, own in makers if not own]
+        if puts:
             # a product is at home where it was put, and in the packages around that
-            modules = [made.slot.name.partition(":")[0] for made, _ in makers if made is not record]
+            modules = [made.slot.name.partition(":")[0] for made in puts if made is not record]
             around = any(module.startswith(f"{state.target.module}.") for module in modules)
-            home = around or any(made is record for made, _ in makers)
-        return Move(state, record, old, home, len(self._journal.makers(record.top)) == 1, tuple(makers))
+            home = around or any(made is record for made in puts)
+        else:
+            home = has_identity(old) and references.is_home(state.target, old)
+        return Move(state, record, old, home, self._journal.count_makers(record.top) == 1, makers)
 
-    def rebind(
-        self, moves: Iterable[Move], modules: Optional[Modules] = None, waiting: Iterable[Application] = ()
-    ) -> None:
+    def rebind(self, moves: Moves, modules: Optional[Modules] = None, waiting: Iterable[Application] = ()) -> None:
         """Bind the by-value references to what ``moves`` replaced to the replacements, in one pass for all of them.
 
         Args:
@@ -103,8 +105,7 @@ class Rebinder:
             modules: where to look; all loaded modules by default.
             waiting: applications whose replacements are to be seen at home now, before anybody takes them from a slot.
         """
-        moves = list(moves)
-        old = {id(move.old): move for move in moves if move.followed}
+        old = {id(move.old): move.old for move in moves if move.followed}
         homes = {id(value): value for move in moves if move.first for value in _foreign(move.state, move.record)}
         for application in waiting:
             for value in (v for state in application.states for v in _foreign(state)):
@@ -112,24 +113,20 @@ class Rebinder:
                     homes[id(value)] = value
         if not old and not homes:
             return
-        wanted = [move.old for move in old.values()] + [value for key, value in homes.items() if key not in old]
-        found = references.find_references(wanted, modules or loaded_modules())
+        found = references.find_references({**old, **homes}.values(), modules or loaded_modules())
         reads: dict[int, set[tuple[int, str]]] = {}
         with self._journal.lock:
             self._homes.update((key, (value, {})) for key, value in homes.items())
             for slot, held in found:
                 if id(held) in homes and not self._journal.looks_after(slot):
                     self._homes[id(held)][1][slot.identity] = slot
-                if id(held) in old:
-                    self._bind(_last(old, held), slot, held, reads)
+                self._bind(slot, held, moves, reads)
 
     def catch_up(self, slot: Slot, moves: Moves) -> None:
         """Bind ``slot`` now, where :meth:`rebind` would bind it later: a change is about to be laid over it."""
         if isinstance(slot, (NamespaceSlot, ClassSlot)) and isinstance(slot.owner, (ModuleType, type)):
-            move = moves.of(slot.read())
-            if move is not None and move.record.slot.identity != slot.identity:
-                with self._journal.lock:
-                    self._bind(move, slot, move.old, {})
+            with self._journal.lock:
+                self._bind(slot, slot.read(), moves, {})
 
     def retire(self, retired: Sequence[Retired]) -> None:
         """Bind names that took a replacement from a patched slot to what the slot holds now."""
@@ -137,22 +134,31 @@ class Rebinder:
         for r in retired:
             gone.setdefault(id(r.old), []).append(r)
         for slot, held in references.find_references([r.old for r in retired], loaded_modules()):
-            # one object may have stood in several slots: it came from the one of that name, if there is one
-            candidates = gone[id(held)]
-            successor = next((r for r in candidates if r.record.slot.key == slot.key), candidates[-1])
-            value = successor.record.by_value
+            successor = self._origin(slot, gone[id(held)])
             # where the patch had added a name, there is nothing to go back to
-            if value is not ABSENT and not self._journal.looks_after(slot) and not self.stays(slot, successor):
-                slot.write(value)
+            if successor is not None and successor.by_value is not ABSENT and not self._journal.looks_after(slot):
+                slot.write(successor.by_value)
         for r in retired:
             if not self._journal.count_makers(r.old):
                 self._homes.pop(id(r.old), None)
 
-    def forget(self, application: Application) -> None:
-        """Drop what is remembered for replacements of an application that never came into force."""
-        for value in (v for state in application.states for v in _foreign(state)):
-            if not self._journal.count_makers(value):
-                self._homes.pop(id(value), None)
+    def _origin(self, slot: Slot, gone: Sequence[Retired]) -> Optional[Record]:
+        """The record of the slot that ``slot`` has its value from; ``None`` where that is its own, or still there.
+
+        One object may have been put in several slots: a slot of the same name is the likeliest, then one that is no item,
+        then one where it was put rather than made.
+        """
+        made = [Retired(record, gone[0].old, layer.change) for record, layer in self._journal.makers(gone[0].old)]
+        likeliest = max(
+            (r for r in (*made, *gone) if not self.stays(slot, r)),
+            key=lambda r: (r.record.slot.key == slot.key, r.record.slot.space != "item", _is_foreign(r.change)),
+            default=None,
+        )
+        return None if likeliest is None or likeliest in made else likeliest.record
+
+    def forget(self) -> None:
+        """Drop what is remembered about replacements: no patch is in force any more."""
+        self._homes.clear()
 
     def stays(self, slot: Slot, gone: Retired) -> bool:
         """Tell whether ``slot`` holds a replacement as its own, not from the patched slot that it has left."""
@@ -190,30 +196,32 @@ class Rebinder:
             found.setdefault(id(originals[id(original)]), []).append(f"{place.kind} {place.where}")
         return found
 
-    def _bind(self, move: Move, slot: Slot, held: Any, reads: dict[int, set[tuple[int, str]]]) -> None:
-        """Let ``slot``, which holds what was replaced, follow; keep it where a replacement reads the original there."""
-        if not move.followed or self._journal.find(slot) is not None or slot.read() is not held:
+    def _bind(self, slot: Slot, held: Any, moves: Moves, reads: dict[int, set[tuple[int, str]]]) -> None:
+        """Let ``slot`` follow if what it holds was replaced; keep it where a replacement reads the original there."""
+        if self._journal.find(slot) is not None or slot.read() is not held:
             return
-        if self._journal.looks_after(slot) and not move.goes_on(self._journal.followed(slot)):
+        move = next((move for move in moves.of(held) if self._reaches(move, slot)), None)
+        if move is None:
             return
-        if any(self.is_own(slot, held, layer.change) for _, layer in move.makers):
-            return
+        further: Optional[Move] = move
+        while further is not None:  # where the replacement was replaced again, in an alias, follow the last
+            move, record = further, further.record
+            further = next((m for m in moves.of(record.by_value) if m.goes_on(record)), None)
         key = id(move.record)
         if key not in reads:
             sources = [_source(layer) for layer in move.record.layers if layer.change is not None]
-            reads[key] = {name for source in sources for name in references.names_read_by(source)}
+            reads[key] = {name for s in sources if s is not None for name in references.names_read_by(s)}
         if (id(namespace(slot.owner)), slot.key) in reads[key]:
             move.state.kept.append(slot.name)
         else:
             self._journal.follow(move.record, slot)
             move.state.rebound.append(slot.name)
 
-
-def _last(old: Mapping[int, Move], held: Any) -> Move:
-    """The move that a reference to ``held`` follows: where the replacement was replaced again, the last."""
-    move = old[id(held)]
-    following = old.get(id(move.record.by_value))
-    return move if following is None or not following.goes_on(move.record) else _last(old, following.old)
+    def _reaches(self, move: Move, slot: Slot) -> bool:
+        if self._journal.looks_after(slot) and not move.goes_on(self._journal.followed(slot)):
+            return False
+        # what holds a replacement as its own does not follow the slot it was put in, nor the other way round
+        return all(own == self.is_own(slot, move.old, layer.change) for _, layer, own in move.makers)
 
 
 def _is_foreign(change: Change) -> bool:

@@ -5,7 +5,7 @@ not reach it. :func:`find_references` finds such names by identity, whatever the
 attributes of their classes, entries of OpenMMLab registries. It looks at every module's dictionary with one C-level
 membership test per value for all objects together, so its cost does not grow with the number of patches, and opens
 classes and registries only in modules that can reach one of the objects by name. :func:`find_unreachable` looks where
-nothing can be rebound: closures, default arguments, containers.
+nothing is rebound: closures, default arguments, containers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, Optional
@@ -40,11 +40,10 @@ def is_home(target: Target, original: Any) -> bool:
     ``mmcv.ops.roi_align:roi_align``); an object whose own name leads nowhere is at home everywhere. Patching
     ``mymodel.layers:relu``, imported from torch, must not change torch's, nor ``mymodel.layers:np`` all of numpy.
     """
+    module, qualname = _name_of(original)
     if issubclass(type(original), ModuleType):
-        name = (namespace(original) or {}).get("__name__")
-        return isinstance(name, str) and name.startswith(f"{target.module}.")
-    module, qualname = getattr(original, "__module__", None), getattr(original, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(qualname, str):
+        return module.startswith(f"{target.module}.")
+    if not module:
         return True
     if module == target.module:
         return ".".join(map(str, target.path)) == qualname or _follow(module, qualname) is not original
@@ -155,10 +154,14 @@ def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> 
 
 
 def _name_of(obj: Any) -> tuple[str, str]:
+    """Return the module that ``obj`` is, or says it is from, and its qualified name there; ``""`` for none."""
     if issubclass(type(obj), ModuleType):
         return (namespace(obj) or {}).get("__name__", ""), ""
-    module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
-    return module if isinstance(module, str) else "", qualname if isinstance(qualname, str) else ""
+    try:
+        module, qualname = obj.__module__, obj.__qualname__
+    except Exception:  # it has none, or it is a proxy that has nothing to stand for
+        return "", ""
+    return (module, qualname) if isinstance(module, str) and isinstance(qualname, str) else ("", "")
 
 
 class StaticSlot(ClassSlot):
@@ -281,10 +284,10 @@ def _follow(module: str, qualname: str) -> Any:
 
 
 def find_unreachable(originals: Iterable[Any], ours: Iterable[Any] = ()) -> list[tuple[Any, Unreachable]]:
-    """Return the places outside modules, classes and registries that still hold one of ``originals``, with that object.
+    """Return the places out of reach of :func:`find_references` that hold one of ``originals``, with that object.
 
-    Looks into every function of the process and every container that a module or a class holds: for reports, not for
-    apply.
+    Looks into every function of the process, every class, and every container that a module or a class holds: for
+    reports, not for apply.
 
     Args:
         originals: objects that were replaced.
@@ -319,39 +322,43 @@ def _in_containers(wanted: Mapping[int, Any], ignored: set[int]) -> Iterator[tup
     modules = [(name, space) for name, module in list(sys.modules.items()) if (space := namespace(module)) is not None]
     seen = {*ignored, *(id(space) for _, space in modules)}
     for name, space in modules:
-        if name.partition(".")[0] == "patchcore":
-            continue
-        for where, container in _containers(name, space):
-            if id(container) in seen:
-                continue
-            seen.add(id(container))
-            for key, value in _contents(container):
-                if id(value) in wanted:
-                    yield value, Unreachable(type(container).__name__, f"{where}{key}")
+        for where, in_class, value in _values(name, space) if name.partition(".")[0] != "patchcore" else ():
+            if in_class and id(reference(value)) in wanted:  # out of reach of the names in its module
+                yield reference(value), Unreachable("class attribute", where)
+            contents = _contents(value) if id(value) not in seen else ()
+            seen.add(id(value))
+            if not wanted.keys().isdisjoint(map(id, contents)):
+                for index, held in enumerate(contents):
+                    if id(held) in wanted:
+                        yield held, Unreachable(type(value).__name__, f"{where}{_index(value, index)}")
 
 
-def _containers(name: str, space: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What a module and its classes hold that may be a container, with where."""
-    todo = [(f"{name}:", space)]
-    for prefix, entries in todo:
+def _values(name: str, space: Mapping[str, Any]) -> Iterator[tuple[str, bool, Any]]:
+    """What a module and its own classes hold, with where, and whether in a class."""
+    todo: list[tuple[str, Mapping[str, Any]]] = [("", space)]
+    for outer, entries in todo:
         for key, value in list(entries.items()):
-            if not is_class(value):
-                yield f"{prefix}{key}", value
-            elif class_namespace(value).get("__module__") == name and value.__qualname__.endswith(key):
-                todo.append((f"{name}:{value.__qualname__}.", class_namespace(value)))
+            yield f"{name}:{outer}{key}", bool(outer), value
+            if is_class(value) and class_namespace(value).get("__module__") == name:
+                qualname = value.__qualname__
+                if not outer or qualname == f"{outer}{key}":
+                    todo.append((f"{qualname}.", class_namespace(value)))
 
 
-def _contents(container: Any) -> Iterable[tuple[str, Any]]:
-    """What a container holds, each with the text that leads to it from the container; nothing for other objects."""
-    kind = type(container)
+def _contents(value: Any) -> Sequence[Any]:
+    """What is inside a container, a partial or a bound method; nothing for other objects."""
+    kind = type(value)
     if issubclass(kind, dict):
-        return [(f"[{key!r}]", value) for key, value in list(dict.items(container))]
-    if issubclass(kind, (list, tuple)):
-        return [(f"[{index}]", value) for index, value in enumerate(list(kind.__iter__(container)))]
-    if issubclass(kind, (set, frozenset)):
-        return [("", value) for value in list(container)]
+        return list(dict.values(value))
+    for container in (list, tuple, set, frozenset):
+        if issubclass(kind, container):
+            return list(container.__iter__(value))
     if issubclass(kind, functools.partial):
-        return [("", value) for value in (container.func, *container.args, *container.keywords.values())]
-    if issubclass(kind, MethodType):
-        return [("", container.__func__), ("", container.__self__)]
-    return ()
+        return (value.func, *value.args, *value.keywords.values())
+    return (value.__func__, value.__self__) if issubclass(kind, MethodType) else ()
+
+
+def _index(container: Any, index: int) -> str:
+    if isinstance(container, dict):
+        return f"[{list(dict.keys(container))[index]!r}]"
+    return f"[{index}]" if isinstance(container, (list, tuple)) else ""

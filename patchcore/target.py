@@ -106,7 +106,10 @@ class Target(NamedTuple):
         return self.module == other.module and self.path == other.path[: len(self.path)]
 
     def __str__(self) -> str:
-        text = "".join(str(step) if isinstance(step, Item) else f".{step}" for step in self.path).lstrip(".")
+        try:
+            text = ".".join(self.path)  # type: ignore[arg-type]
+        except TypeError:  # there are items among the steps
+            text = "".join(str(step) if isinstance(step, Item) else f".{step}" for step in self.path).lstrip(".")
         return f"{self.module}:{text}" if self.module else text
 
 
@@ -215,7 +218,7 @@ class NamespaceSlot(Slot):
 
     def as_own(self, raw: Any) -> Any:
         # Python binds what it finds in the class, and not what it finds in the instance
-        if isinstance(raw, _METHODS) and raw is not self.read() and raw is self.inherited():
+        if issubclass(type(raw), _METHODS) and raw is not self.read() and raw is self.inherited():
             return raw.__get__(self.owner, type(self.owner))
         return raw
 

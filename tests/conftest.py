@@ -69,12 +69,13 @@ def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ma
 def run_python(tmp_path: Path) -> Callable[..., str]:
     """Return a function that runs a fresh interpreter and returns what it printed; it fails where the interpreter does.
 
-    It takes code as one text, or arguments of ``python`` such as ``"-m", "module"``. What :func:`make_package` wrote is
-    importable there.
+    It takes code as one text, the path of a script, or arguments of ``python`` such as ``"-m", "module"``. What
+    :func:`make_package` wrote is importable there.
     """
 
     def run(*arguments: Union[str, Path], timeout: float = 60) -> str:
-        command = ["-c", textwrap.dedent(str(arguments[0]))] if len(arguments) == 1 else list(map(str, arguments))
+        is_code = len(arguments) == 1 and isinstance(arguments[0], str)
+        command = ["-c", textwrap.dedent(str(arguments[0]))] if is_code else list(map(str, arguments))
         path = [str(tmp_path / "packages"), str(ROOT), os.environ.get("PYTHONPATH", "")]
         done = subprocess.run(
             [sys.executable, *command],

@@ -123,7 +123,7 @@ def shell(site: Path) -> Callable[[str], Result]:
         path = os.pathsep.join([str(site), str(ROOT), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", command],
-            env={**os.environ, "PYTHONPATH": path, **environment},
+            env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "", **environment},
             cwd=site,
             capture_output=True,
             text=True,
@@ -343,6 +343,16 @@ class TestExplain:
         assert "-    return 10" in target["layers"][1]["diff"]
         assert [change["status"] for change in target["changes"]] == ["applied", "applied"]
 
+    def test_one_target_of_several(self, cli: Cli, site: Path) -> None:
+        (site / "both.py").write_text(
+            "import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n    return [pc.Patch('both.both', "
+            "[pc.Replace('shop.prices:price', len), pc.Replace('shop.prices:Till.total', len)])]\n"
+        )
+        content = cli("explain", "-p", "both", "--disable", "shop", "shop.prices:Till.total", "--format", "json").json
+        sys.path.remove(str(site))
+        assert [target["target"] for target in content["targets"]] == ["shop.prices:Till.total"]
+        assert {patch["name"] for patch in content["patches"]} == {"shop.rounded", "both.both"}
+
     def test_plugin_and_class(self, cli: Cli) -> None:
         targets = [target["target"] for target in cli("explain", "shop", "--format", "json").json["targets"]]
         assert targets == ["shop.prices:price", "shop.prices:Till.total", "tax:rate"]
@@ -419,7 +429,8 @@ class TestCheck:
         [
             ("pc.Patch('m.p', [pc.Replace('shop.prices:prize', len)])", "failed m.p shop.prices has no prize"),
             ("pc.Patch('m.p', [pc.Replace('shop.nosuch:f', len)])", "import shop.nosuch ModuleNotFoundError"),
-            ("pc.Patch('m.p', [pc.Replace('shop.nosuch:f', len)], required=True)", "failed"),
+            ("pc.Patch('m.p', [pc.Replace('shop.nosuch:f', len)], required=True)", "failed m.p shop has no module"),
+            ("pc.Patch('m.p', [pc.Replace('json:nosuch', len)], required=True)", "failed apply patch m.p (plugin m)"),
             ("pc.Patch('m.p', [pc.Replace('shop.prices:Till', 'nosuch:f')])", "failed m.p ModuleNotFoundError"),
         ],
     )
@@ -570,6 +581,7 @@ class TestEveryCommand:
 class TestTerminal:
     def test_reader_that_goes_away(self, shell: Callable[..., Result], site: Path) -> None:
         assert shell("patchcore list | head -1") == Result(0, "Plugins\n", "")
+        assert shell("patchcore list | true") == Result(0, "", "")  # gone before anything is printed
         # more than a pipe holds, so that it is printing that fails and not the flush at the end
         (site / "endless.py").write_text(
             "import sys\nfrom patchcore.cli import list_, main\n"

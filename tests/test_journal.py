@@ -22,6 +22,15 @@ class Owner:
         return self.name
 
 
+class Change:
+    """Stands in for a change; ``source`` says what it does."""
+
+    makes_product = True
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+
 A, B, C = Owner("A"), Owner("B"), Owner("C")
 
 
@@ -64,11 +73,11 @@ def wrapping(name: str) -> Any:
 def wrap(journal: Journal, slot: Slot, owner: Owner) -> Record:
     below = slot.lookup()
     build = wrapping(owner.name)
-    return journal.push(slot, Layer(owner, "change", build(below, slot), below, build))
+    return journal.push(slot, Layer(owner, Change(owner.name), build(below, slot), below, build))
 
 
 def put(journal: Journal, slot: Slot, owner: Owner, product: Any) -> Record:
-    return journal.push(slot, Layer(owner, "change", product, slot.lookup(), lambda below, slot: product))
+    return journal.push(slot, Layer(owner, Change(product), product, slot.lookup(), lambda below, slot: product))
 
 
 def remove(journal: Journal, *owners: Owner) -> list[str]:
@@ -274,7 +283,7 @@ def test_an_alias_that_is_a_staticmethod_stays_one(journal, module, slot) -> Non
     wrap(journal, slot, A)
     klass = type("Shop", (), {"price": staticmethod(module.price)})
     alias = ClassSlot(klass, "price", "shop:Shop.price")
-    journal.push(alias, Layer(B, "change", staticmethod(len), alias.lookup(), lambda below, slot: staticmethod(len)))
+    journal.push(alias, Layer(B, Change("B"), staticmethod(len), alias.lookup(), lambda below, slot: staticmethod(len)))
     remove(journal, A)
     remove(journal, B)
     assert isinstance(vars(klass)["price"], staticmethod)
@@ -308,7 +317,7 @@ def test_an_override_of_a_patched_method_is_rebuilt_when_the_base_class_is_resto
     def build(below: Any, slot: Slot) -> Any:
         return lambda self: f"B({below(self)})"
 
-    journal.push(slot, Layer(B, "change", build(slot.lookup(), slot), slot.lookup(), build))
+    journal.push(slot, Layer(B, Change("B"), build(slot.lookup(), slot), slot.lookup(), build))
     assert Sub().price() == "B(A)"
     remove(journal, A)
     assert Sub().price() == "B(base)"
@@ -319,7 +328,7 @@ def test_an_override_of_a_patched_method_is_rebuilt_when_the_base_class_is_resto
 
 def test_adopting_what_somebody_wrote_by_hand_writes_nothing_and_reverts(journal, module, slot) -> None:
     module.price = len
-    journal.adopt(slot, Layer(A, "call", len, original), original)
+    journal.adopt(slot, Layer(A, Change("call"), len, original), original)
     assert module.price is len
     remove(journal, A)
     assert module.price is original
@@ -330,7 +339,7 @@ def test_adopting_over_a_patched_slot_takes_its_followers_along(journal, module,
     consumer.cost = original
     journal.follow(wrap(journal, slot, A), NamespaceSlot(consumer, "cost", "consumer:cost"))
     before, module.price = module.price, len
-    journal.adopt(slot, Layer(B, "call", len, before), before)
+    journal.adopt(slot, Layer(B, Change("call"), len, before), before)
     assert consumer.cost is len
     remove(journal, B)
     assert consumer.cost() == module.price() == "A(original)"
@@ -352,7 +361,7 @@ def test_renewing_lays_the_layers_over_what_a_reload_put_in_the_slots(journal, m
 
 def test_renewing_forgets_what_was_written_by_hand(journal, module, slot) -> None:
     module.price = len
-    journal.adopt(slot, Layer(A, "call", len, original), original)
+    journal.adopt(slot, Layer(A, Change("call"), len, original), original)
 
     def reloaded() -> str:
         return "reloaded"
@@ -435,3 +444,17 @@ def test_an_alias_restored_in_the_same_removal_gets_the_original(journal, module
     wrap(journal, NamespaceSlot(package, "price", "package:price"), B)
     remove(journal, A, B)
     assert package.price is module.price is original
+
+
+def test_an_alias_whose_slot_gets_the_same_layer_is_not_wrapped_twice_when_it_is_rebuilt(journal, module, slot) -> None:
+    package = ModuleType("package")
+    package.price = original
+    alias = NamespaceSlot(package, "price", "package:price")
+    journal.follow(wrap(journal, slot, A), alias)
+    wrap(journal, alias, B)  # over A's product
+    wrap(journal, slot, B)
+    assert module.price() == package.price() == "B(A(original))"
+    remove(journal, A)
+    assert module.price() == package.price() == "B(original)"
+    remove(journal, B)
+    assert module.price is package.price is original

@@ -378,6 +378,10 @@ class TestPatches:
         done = programs.run(programs.patchcore, "-p", "deals", "other/look.py")
         assert done.stdout == f"30 {programs.folder.resolve() / 'other'}\n"
 
+    def test_local_patch_module_goes_before_an_installed_one(self, programs: Programs) -> None:
+        programs.write({**SHOP, "deals.py": PATCHES, "site-packages/deals.py": "1 / 0\n"})
+        assert programs.run(programs.patchcore, "-p", "deals", "sell.py").stdout == "20\n"
+
     def test_local_patch_module_that_cannot_be_loaded(self, programs: Programs) -> None:
         programs.write({**SHOP, "broken.py": "1 / 0\n"})
         done = programs.run(programs.patchcore, "-p", "broken", "sell.py", code=1)
@@ -487,10 +491,11 @@ import patchcore as pc
 @pc.hookimpl
 def register_run_options(parser):
     parser.add_argument("--brake", type=int, default=0, help="stop after this many sales")
+    parser.add_argument("--report", action="store_true")
 
 @pc.hookimpl
 def configure_run(options, settings):
-    print("brake", options.brake, "shop" in sys.modules, settings.on_failure)
+    print("brake", options.brake, options.report, "shop" in sys.modules, settings.on_failure)
 """
 
 
@@ -504,7 +509,10 @@ class TestPluginOptions:
 
     def test_options_and_configuration(self, braked: Programs) -> None:
         done = braked.run(braked.patchcore, "--strict", "-p", "deals", "--brake", "3", "sell.py", "--brake", "4")
-        assert done.stdout == "brake 3 False raise\n20\n"
+        assert done.stdout == "brake 3 False False raise\n20\n"
+
+    def test_an_option_that_begins_like_one_of_ours(self, braked: Programs) -> None:
+        assert braked.run(braked.patchcore, "--report", "sell.py").stdout == "brake 0 True False warn\n10\n"
 
     def test_are_in_the_help(self, braked: Programs) -> None:
         assert "--brake BRAKE" in braked.run(braked.patchcore, "--help").stdout

@@ -85,7 +85,7 @@ class Frozen(type):
     def __setattr__(cls, name: str, value: Any) -> None:
         raise AttributeError("this class is closed")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    __delattr__ = __setattr__
 
 
 class Closed(metaclass=Frozen):
@@ -103,7 +103,7 @@ class Untouchable(dict):
     def __getitem__(self, key: Any) -> Any:
         raise AssertionError("an item was computed")
 
-    __contains__ = get = __missing__ = __getitem__  # type: ignore[assignment]
+    __contains__ = get = __missing__ = __getitem__
 
 
 @pytest.fixture

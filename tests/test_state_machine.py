@@ -128,18 +128,26 @@ def original(module: ModuleType, path: str) -> Any:
     return function_of(memory.classes[value][rest]) if rest else value
 
 
+def originals(module: ModuleType, path: str) -> list[Any]:
+    """What :func:`original` returns, from every module of the name that was executed."""
+    source, name = memories[id(module)].imports.get(path, (None, ""))
+    if source is None:
+        return [original(module, path)]
+    versions = [memory.module for memory in memories.values() if memory.module.__name__ == source.__name__]
+    return [value for version in versions for value in originals(version, name)]
+
+
 def function_of(raw: Any) -> Any:
     return raw.__func__ if isinstance(raw, staticmethod) else raw
 
 
 def check(memory: Memory) -> None:
     name = memory.module.__name__
-    now = {
-        key: value
-        for key, value in vars(memory.module).items()
-        if not (isinstance(value, ModuleType) and value.__name__ == f"{name}.{key}")
-    }
-    before = {key: value for key, value in memory.space.items() if key in now or not isinstance(value, ModuleType)}
+    now, before = dict(vars(memory.module)), dict(memory.space)
+    for key, value in list(now.items()):
+        if isinstance(value, ModuleType) and value.__name__ == f"{name}.{key}":  # by the import of a submodule
+            now.pop(key)
+            before.pop(key, None)
     check_space(memory, now, before, name, "")
     for klass, space in memory.classes.items():
         check_space(memory, dict(vars(klass)), space, f"{name}.{klass.__name__}", f"{klass.__name__}.")
@@ -156,10 +164,13 @@ def check_space(memory: Memory, now: dict[str, Any], before: dict[str, Any], nam
         if prefix + key not in memory.imports:
             assert now[key] is then, f"{name}.{key} is {now[key]!r}, was {then!r}"
             continue
+        if sys.modules.get(memory.module.__name__) is not memory.module:  # imported again: nobody can find the old one
+            continue
         expected = original(memory.module, prefix + key)
         if function_of(then) is expected:  # it was imported while nothing was patched
             assert now[key] is then, f"{name}.{key} is {now[key]!r}, was {then!r}"
-        assert function_of(now[key]) is expected, f"{name}.{key} is {now[key]!r}, would be {expected!r}"
+        else:  # what came from the first of two modules of a name cannot be told from what came from the second
+            assert any(function_of(now[key]) is one for one in originals(memory.module, prefix + key)), f"{name}.{key}"
         assert type(now[key]) is type(then), f"{name}.{key}"
 
 
@@ -243,7 +254,7 @@ class Process(RuleBasedStateMachine):
         importlib.import_module(name)
 
     @precondition(lambda self: any(name in sys.modules for name in SOURCES))
-    @rule(name=st.sampled_from(sorted(SOURCES)))
+    @rule(name=st.sampled_from(sorted(set(SOURCES) - {"geo.fn"})))  # which would put the module in geo's fn
     def import_again(self, name: str) -> None:
         if sys.modules.pop(name, None) is not None:
             importlib.import_module(name)
@@ -274,6 +285,8 @@ class Process(RuleBasedStateMachine):
 
 def once(*results: str) -> None:
     for result in results:
+        if "<hand>" in result:  # keeps calling what it was put over, which may have been removed and put on top since
+            continue
         tags = Counter(re.findall("<.*?>", result))
         assert not [tag for tag, count in tags.items() if count > 1], result
 
@@ -302,5 +315,11 @@ def test_reverting_everything_leaves_every_namespace_identical(world) -> None:
     checks = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
     run_state_machine_as_test(
         Process,
-        settings=settings(max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=checks),
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=30,
+            deadline=None,
+            report_multiple_bugs=False,
+            suppress_health_check=checks,
+        ),
     )

@@ -28,16 +28,16 @@ def run(patcher: Patcher, program: Program) -> int:
         PatchError: a patch failed under the policy ``raise``.
         SettingsError: there is no such program.
     """
-    directory = patcher.settings.report_dir and os.path.abspath(
-        patcher.settings.report_dir
-    )  # the program may go elsewhere
+    directory = patcher.settings.report_dir
+    if directory is not None:
+        directory = os.path.abspath(directory)  # the program may go elsewhere
     program.prepare()
     patcher.apply()
     try:
         return execute(program)
     finally:
         report = patcher.report()
-        if directory:
+        if directory is not None:
             write_report(report, directory)
         if not report.environment["rank"]:
             print(f"patchcore: {report.summary()}", file=sys.stderr)

@@ -12,6 +12,7 @@ import pickle
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -749,6 +750,22 @@ class TestPlugin:
             "mmdet.resnet_maxpool": ("pending", ["resnet_maxpool"]),
             "mmdet.resnet_fp16": ("skipped", ["resnet_fp16"]),
         }
+
+    def test_readme_lists_every_patch(self) -> None:
+        readme = Path(__file__).parents[2] / "plugins" / "mmcv_npu" / "README.md"
+        rows = [
+            [cell.strip() for cell in line.split("|")[1:-1]] for line in readme.read_text().splitlines() if "|" in line
+        ]
+        table = {row[0].strip("`"): row[1:] for row in rows if row[0].startswith("`")}
+        assert list(table) == [patch.name for patch in PATCHES]
+        for patch in PATCHES:
+            names, targets, _, default = table[patch.name]
+            assert names == ", ".join(f"`{name}`" for name in patch.legacy_names)
+            assert default == ("yes" if patch.default else "no")
+            written = [target.strip("` ") for target in targets.split(",")]
+            assert written[0] == str(patch.changes[0].target)
+            assert all(str(c.target).endswith(end) for c, end in zip(patch.changes, written))
+            assert len(written) == len(patch.changes)
 
     def test_skipped_with_the_reason_without_kernels(self, run_python: Callable[..., str]) -> None:
         code = """

@@ -48,8 +48,21 @@ class TestPlugin:
         """)
         assert out.splitlines() == ["numpy.compat skipped", "torch.tensor_index skipped"]
 
-    def test_names(self) -> None:
-        assert [patch.name for patch in PATCHES] == ["numpy.compat", "torch.tensor_index"]
+    def test_readme_lists_every_patch(self) -> None:
+        readme = Path(__file__).parents[2] / "plugins" / "torch_npu_patches" / "README.md"
+        rows = [
+            [cell.strip() for cell in line.split("|")[1:-1]] for line in readme.read_text().splitlines() if "|" in line
+        ]
+        table = {row[0].strip("`"): row[1:] for row in rows if row[0].startswith("`")}
+        assert list(table) == [patch.name for patch in PATCHES]
+        for patch in PATCHES:
+            names, targets, _, default = table[patch.name]
+            assert names == ", ".join(f"`{name}`" for name in patch.legacy_names)
+            assert default == ("yes" if patch.default else "no")
+            written = [target.strip("` ") for target in targets.split(",")]
+            assert written[0] == str(patch.changes[0].target)
+            assert all(str(c.target).endswith(end) for c, end in zip(patch.changes, written))
+            assert len(written) == len(patch.changes)
 
 
 class TestNumpyCompat:

@@ -1,0 +1,258 @@
+"""Wheels of every distribution, and what a user gets who installs them in a clean environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from email.parser import Parser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("build", reason="needs the package build: python -m nox -s packaging")
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+DISTRIBUTIONS = [ROOT, *PLUGINS]
+THIRD_PARTY = {
+    "pyproject.toml": """
+        [build-system]
+        requires = ["hatchling"]
+        build-backend = "hatchling.build"
+
+        [project]
+        name = "acme-npu-patches"
+        version = "3.1.4"
+        dependencies = ["patchcore"]
+
+        [project.entry-points.npu_patches]
+        acme = "acme_npu:plugin"
+
+        [tool.hatch.build.targets.wheel]
+        packages = ["acme_npu"]
+        """,
+    "acme_npu/__init__.py": """
+        import json as _json
+
+        import patchcore as pc
+
+
+        @pc.wrap("json:dumps", summary="sorted keys")
+        def sorted_keys(original, value, **options):
+            return original(value, **{"sort_keys": True, **options})
+
+
+        class plugin:
+            @staticmethod
+            @pc.hookimpl
+            def register_patches():
+                return [sorted_keys]
+        """,
+}
+
+
+def run(*command: object, cwd: Path | None = None, code: int = 0) -> str:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHONPATH", "PATCHCORE_"))}
+    arguments = [str(part) for part in command]
+    done = subprocess.run(arguments, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == code, f"{' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def build(kind: str, folder: Path, out: Path) -> Path:
+    before = set(out.glob("*"))
+    run(sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", out, folder)
+    (made,) = set(out.glob("*")) - before
+    return made
+
+
+@pytest.fixture(scope="session")
+def third_party(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source tree of a plugin that has nothing to do with this checkout."""
+    from textwrap import dedent
+
+    folder = tmp_path_factory.mktemp("acme")
+    for name, content in THIRD_PARTY.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(dedent(content))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory, third_party: Path) -> Path:
+    """A folder with the wheel of every distribution and of the third party's plugin."""
+    out = tmp_path_factory.mktemp("wheels")
+    for folder in (*DISTRIBUTIONS, third_party):
+        build("wheel", folder, out)
+    return out
+
+
+class Installation:
+    """A virtual environment of its own.
+
+    Args:
+        folder: where to make it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        run(sys.executable, "-m", "venv", folder)
+        self.python = folder / "bin" / "python"
+        self.patchcore = folder / "bin" / "patchcore"
+        self.folder = folder
+
+    def install(self, *arguments: object) -> None:
+        run(self.python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", *arguments)
+
+    def list(self) -> Any:
+        return json.loads(run(self.patchcore, "list", "--format", "json", cwd=self.folder))
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Installation:
+    """What a user gets by naming the core, our plugins and somebody else's."""
+    environment = Installation(tmp_path_factory.mktemp("clean"))
+    names = ["patchcore", "mmcv-npu-patches", "torch-npu-patches", "npu-emulator", "acme-npu-patches"]
+    environment.install("--find-links", wheels, *names)
+    return environment
+
+
+def files_of(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def text_of(wheel: Path, ending: str) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(ending)]
+        return archive.read(name).decode()
+
+
+def sources(folder: Path, packages: Sequence[str]) -> set[str]:
+    """The files of some packages that belong in a wheel, relative to the folder."""
+    paths = [path for package in packages for path in (folder / package).rglob("*")]
+    return {str(path.relative_to(folder)) for path in paths if path.is_file() and "__pycache__" not in path.parts}
+
+
+def wheel_of(wheels: Path, name: str) -> Path:
+    (found,) = wheels.glob(f"{name.replace('-', '_')}-*.whl")
+    return found
+
+
+class TestWheels:
+    @pytest.mark.parametrize(
+        ("name", "folder", "package"),
+        [
+            ("patchcore", ROOT, "patchcore"),
+            ("mmcv-npu-patches", ROOT / "plugins" / "mmcv_npu", "mmcv_npu"),
+            ("torch-npu-patches", ROOT / "plugins" / "torch_npu_patches", "torch_npu_patches"),
+            ("npu-emulator", ROOT / "plugins" / "npu_emulator", "npu_emulator"),
+        ],
+    )
+    def test_contents(self, wheels: Path, name: str, folder: Path, package: str) -> None:
+        wheel = wheel_of(wheels, name)
+        ours, metadata = set(), set()
+        for file in files_of(wheel):
+            (metadata if ".dist-info/" in file else ours).add(file)
+        assert ours == sources(folder, [package])
+        assert any(file.endswith("/licenses/LICENSE") for file in metadata)
+        assert text_of(wheel, "/licenses/LICENSE") == (ROOT / "LICENSE").read_text()
+        headers = Parser().parsestr(text_of(wheel, "/METADATA"))
+        assert headers["Name"] == name
+        assert headers["License-Expression"] == "Apache-2.0"
+        assert headers["Requires-Python"] == ">=3.9"
+        assert headers.get_payload() == (folder / "README.md").read_text()
+
+    def test_every_distribution_is_looked_at(self, wheels: Path) -> None:
+        names = {"acme_npu_patches", "mmcv_npu_patches", "npu_emulator", "patchcore", "torch_npu_patches"}
+        assert {wheel.name.split("-")[0] for wheel in wheels.iterdir()} == names
+        assert len(DISTRIBUTIONS) + 1 == len(names)
+
+    def test_the_core_is_typed_and_has_its_command(self, wheels: Path) -> None:
+        wheel = wheel_of(wheels, "patchcore")
+        assert "patchcore/py.typed" in files_of(wheel)
+        assert "patchcore = patchcore.cli:main" in text_of(wheel, "/entry_points.txt")
+
+    @pytest.mark.parametrize(
+        ("name", "entry", "extras"),
+        [
+            ("mmcv-npu-patches", "mmcv = mmcv_npu.plugin", {"mmcv", "mmdet"}),
+            ("torch-npu-patches", "torch_npu = torch_npu_patches.plugin", {"torch", "numpy"}),
+        ],
+    )
+    def test_plugins_need_the_core_only(self, wheels: Path, name: str, entry: str, extras: set[str]) -> None:
+        wheel = wheel_of(wheels, name)
+        assert f"[npu_patches]\n{entry}\n" in text_of(wheel, "/entry_points.txt")
+        headers = Parser().parsestr(text_of(wheel, "/METADATA"))
+        required = [line for line in headers.get_all("Requires-Dist", []) if "extra ==" not in line]
+        assert required == ["patchcore"]
+        assert set(headers.get_all("Provides-Extra", [])) == extras
+
+
+class TestInstalled:
+    def test_plugins_with_name_version_and_origin(self, installed: Installation) -> None:
+        content = installed.list()
+        assert [(p["name"], p["distribution"], p["version"], p["origin"]) for p in content["plugins"]] == [
+            ("acme", "acme-npu-patches", "3.1.4", "acme_npu:plugin"),
+            ("mmcv", "mmcv-npu-patches", "0.1.0", "mmcv_npu.plugin"),
+            ("torch_npu", "torch-npu-patches", "0.1.0", "torch_npu_patches.plugin"),
+        ]
+        assert all(Path(plugin["file"]).is_relative_to(installed.folder) for plugin in content["plugins"])
+        assert content["problems"] == []
+        fitting = [patch["name"] for patch in content["patches"] if patch["fits"]]
+        assert fitting == ["acme_npu.sorted_keys"]
+        reasons = {patch["reason"] for patch in content["patches"] if not patch["fits"]}
+        assert reasons == {
+            "requires mmcv>=2,<3, mmcv is not installed",
+            "requires mmdet>=3,<4, mmdet is not installed",
+            "requires torch>=2, torch is not installed",
+            "numpy is not installed",
+        }
+
+    def test_table(self, installed: Installation) -> None:
+        lines = [line.split() for line in run(installed.patchcore, "list", cwd=installed.folder).splitlines()]
+        assert ["acme", "acme-npu-patches", "3.1.4", "1", "acme_npu:plugin"] in lines
+        assert ["mmcv", "mmcv-npu-patches", "0.1.0", "6", "mmcv_npu.plugin"] in lines
+
+    def test_no_library_came_along(self, installed: Installation) -> None:
+        freeze = run(installed.python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check")
+        names = {row["name"].lower().replace("_", "-") for row in json.loads(freeze)}
+        ours = {"patchcore", "mmcv-npu-patches", "torch-npu-patches", "npu-emulator", "acme-npu-patches"}
+        needed = {"pluggy", "packaging", "rich", "markdown-it-py", "mdurl", "pygments"}
+        backports = {"importlib-metadata", "tomli", "typing-extensions", "zipp"}
+        assert ours <= names
+        assert names - ours - needed - backports <= {"pip", "setuptools"}
+        run(installed.python, "-m", "pip", "check")
+
+    def test_the_core_is_ours(self, installed: Installation) -> None:
+        """An index may have another project of that name."""
+        file = run(installed.python, "-c", "import patchcore; print(patchcore.__file__)", cwd=installed.folder).strip()
+        assert Path(file).is_relative_to(installed.folder)
+        assert Path(file).read_bytes() == (ROOT / "patchcore" / "__init__.py").read_bytes()
+
+    def test_commands_work(self, installed: Installation) -> None:
+        for arguments in (["plan"], ["check"], ["check", "--apply"], ["doctor"], ["explain", "acme"], ["--help"]):
+            run(installed.patchcore, *arguments, cwd=installed.folder)
+        (installed.folder / "train.py").write_text("import json\nprint(json.dumps({'b': 1, 'a': 2}))\n")
+        assert run(installed.python, "train.py", cwd=installed.folder) == '{"b": 1, "a": 2}\n'
+        assert run(installed.patchcore, "run", "train.py", cwd=installed.folder) == '{"a": 2, "b": 1}\n'
+        run(installed.python, "-c", "import npu_emulator; npu_emulator.install()", cwd=installed.folder)
+
+
+class TestSourceDistribution:
+    def test_builds_and_installs(self, tmp_path: Path, wheels: Path) -> None:
+        import tarfile
+
+        sdist = build("sdist", ROOT, tmp_path)
+        with tarfile.open(sdist) as archive:
+            names = {name.partition("/")[2] for name in archive.getnames()}
+        assert sources(ROOT, ["patchcore"]) <= names
+        assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"} <= names
+        assert not [name for name in names if name.startswith(("tests", "plugins", ".ci", "examples"))]
+        environment = Installation(tmp_path / "venv")
+        environment.install(sdist)
+        assert environment.list()["plugins"] == []

@@ -1,0 +1,312 @@
+"""What goes into a slot: called as what was there, original within reach, exceptions never swallowed."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pickle
+import sys
+import types
+from typing import Any, Callable
+
+import pytest
+
+from patchcore.binding import bind_like, copy_metadata, dispatch, has_identity, reference, wrap
+from patchcore.errors import DeclarationError
+
+
+class Owner:
+    def method(self, x: int) -> tuple[Any, ...]:
+        return "original", self, x
+
+    @staticmethod
+    def static(x: int) -> tuple[Any, ...]:
+        return "original", x
+
+    @classmethod
+    def klass(cls, x: int) -> tuple[Any, ...]:
+        return "original", cls, x
+
+    @property
+    def prop(self) -> Any:
+        return "original", self
+
+    @prop.setter
+    def prop(self, value: Any) -> None:
+        self.was_set = value
+
+    @functools.cached_property
+    def cached(self) -> Any:
+        return "original", self
+
+    builtin = divmod
+
+
+class Instance:
+    def __call__(self, *args: Any) -> Any:
+        return ("instance", *args)
+
+
+def with_owner(name: str, raw: Any) -> type:
+    klass = type("Patched", (), {key: value for key, value in vars(Owner).items() if not key.startswith("__")})
+    setattr(klass, name, raw)
+    return klass
+
+
+# --- a replacement takes the form of what it replaces ---------------------------------------------------------------
+
+
+def test_a_function_in_place_of_a_method_gets_the_instance() -> None:
+    klass = with_owner("method", bind_like(vars(Owner)["method"], lambda self, x: (self, x), in_class=True))
+    made = klass()
+    assert made.method(1) == (made, 1)
+
+
+def test_a_function_in_place_of_a_static_method_gets_no_instance() -> None:
+    raw = bind_like(vars(Owner)["static"], lambda x: x, in_class=True)
+    assert type(raw) is staticmethod
+    klass = with_owner("static", raw)
+    assert klass().static(1) == klass.static(1) == 1
+
+
+def test_a_function_in_place_of_a_class_method_gets_the_class() -> None:
+    raw = bind_like(vars(Owner)["klass"], lambda cls, x: (cls, x), in_class=True)
+    assert type(raw) is classmethod
+    klass = with_owner("klass", raw)
+    assert klass().klass(1) == klass.klass(1) == (klass, 1)
+
+
+def test_a_function_in_place_of_a_property_becomes_its_getter_and_the_setter_stays() -> None:
+    raw = bind_like(vars(Owner)["prop"], lambda self: "new", in_class=True)
+    assert type(raw) is property
+    made = with_owner("prop", raw)()
+    made.prop = 3
+    assert (made.prop, made.was_set) == ("new", 3)
+
+
+def test_a_property_of_its_own_class_stays_of_that_class() -> None:
+    class Special(property):
+        pass
+
+    assert type(bind_like(Special(lambda self: 1), lambda self: 2, in_class=True)) is Special
+
+
+def test_a_function_in_place_of_a_cached_property_is_cached_under_the_name() -> None:
+    calls: list[Any] = []
+    raw = bind_like(vars(Owner)["cached"], calls.append, in_class=True)
+    assert type(raw) is functools.cached_property
+    made = with_owner("cached", raw)()
+    assert made.cached is made.cached is None
+    assert calls == [made]
+    assert "cached" in vars(made)
+
+
+@pytest.mark.parametrize("raw", [divmod, Instance(), functools.partial(divmod), Owner, Owner().method])
+def test_a_function_in_place_of_what_a_class_does_not_bind_gets_no_instance(raw: Any) -> None:
+    made = with_owner("builtin", bind_like(raw, lambda *args: args, in_class=True))()
+    assert made.builtin(7, 2) == (7, 2)
+
+
+@pytest.mark.parametrize("value", [Instance(), functools.partial(Instance()), Instance().__call__])
+def test_what_a_class_does_not_bind_still_gets_the_instance_in_place_of_a_method(value: Any) -> None:
+    made = with_owner("method", bind_like(vars(Owner)["method"], value, in_class=True))()
+    assert made.method(2) == ("instance", made, 2)
+
+
+def test_a_builtin_in_place_of_a_method_gets_the_instance() -> None:
+    made = with_owner("method", bind_like(vars(Owner)["method"], isinstance, in_class=True))()
+    assert made.method(object) is True
+    assert type(made).method.__name__ == "isinstance"
+
+
+@pytest.mark.parametrize("value", [staticmethod(divmod), classmethod(divmod), property(id), Owner, 3, None, "text"])
+@pytest.mark.parametrize("name", ["method", "static", "klass", "prop", "builtin"])
+def test_a_descriptor_a_class_or_a_value_is_taken_as_it_is(name: str, value: Any) -> None:
+    assert bind_like(vars(Owner)[name], value, in_class=True) is value
+
+
+@pytest.mark.parametrize("raw", [len, lambda: None, Owner, 3, staticmethod(len)])
+def test_outside_of_a_class_everything_is_taken_as_it_is(raw: Any) -> None:
+    function = lambda: None  # noqa: E731
+    assert bind_like(raw, function, in_class=False) is function
+
+
+def test_a_plain_replacement_of_a_method_is_the_object_itself() -> None:
+    def replacement(self: Any) -> None: ...
+
+    assert bind_like(vars(Owner)["method"], replacement, in_class=True) is replacement
+
+
+# --- wrap -----------------------------------------------------------------------------------------------------------
+
+
+def note(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return ("wrapped", original(*args, **kwargs))
+
+
+def test_a_wrapper_gets_the_original_and_what_it_is_called_with() -> None:
+    def wrapped(name: str) -> Any:
+        made = wrap(vars(Owner)[name], note, in_class=True)
+        assert name == "builtin" or type(made) is type(vars(Owner)[name])
+        return with_owner(name, made)()
+
+    made = wrapped("method")
+    assert made.method(7) == ("wrapped", ("original", made, 7))
+    made = wrapped("klass")
+    assert made.klass(7) == ("wrapped", ("original", type(made), 7))
+    assert wrapped("static").static(7) == ("wrapped", ("original", 7))
+    made = wrapped("prop")
+    assert made.prop == ("wrapped", ("original", made))
+    made = wrapped("cached")
+    assert made.cached == ("wrapped", ("original", made))
+    assert wrapped("builtin").builtin(7, 2) == ("wrapped", (3, 1))
+
+
+def test_a_wrapper_on_the_call_path_is_one_plain_function() -> None:
+    wrapped = wrap(vars(Owner)["method"], note, in_class=True)
+    assert type(wrapped) is types.FunctionType
+    assert wrapped.__wrapped__ is vars(Owner)["method"]
+    assert inspect.signature(wrapped) == inspect.signature(vars(Owner)["method"])
+
+
+def test_an_exception_of_the_original_passes_through_the_wrapper() -> None:
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        wrap(fails, note, in_class=False)()
+
+
+@pytest.mark.parametrize(
+    ("raw", "wrapper", "message"),
+    [
+        (Owner, note, r"cannot wrap the class Owner.*wrap '.*:Owner.__init__', or Replace it with a subclass"),
+        (3, note, r"cannot wrap 3: expected something callable, found int"),
+        (property(), note, r"cannot wrap None"),
+        (len, 3, r"a wrapper is called as wrapper\(original, \*args, \*\*kwargs\), 3 cannot be called"),
+    ],
+)
+def test_what_cannot_be_wrapped_says_what_to_do(raw: Any, wrapper: Any, message: str) -> None:
+    with pytest.raises(DeclarationError, match=message):
+        wrap(raw, wrapper, in_class=True)
+
+
+# --- metadata -------------------------------------------------------------------------------------------------------
+
+
+def test_names_documentation_and_public_attributes_are_copied_and_private_ones_are_not() -> None:
+    def original(x: int) -> str:
+        """Documented."""
+        return ""
+
+    original.public = 1
+    original._torchdynamo_disable = True
+    original._torchdynamo_orig_callable = len
+    for made in (wrap(original, note, in_class=False), dispatch(original, original, bool, in_class=False)):
+        assert (made.__module__, made.__name__, made.__qualname__, made.__doc__) == (
+            original.__module__,
+            original.__name__,
+            original.__qualname__,
+            "Documented.",
+        )
+        assert made.__annotations__ == original.__annotations__
+        assert made.__annotations__ is not original.__annotations__
+        assert vars(made) == {"public": 1, "__wrapped__": original}
+
+
+@pytest.mark.parametrize("original", [divmod, functools.partial(divmod), Instance(), pytest.raises])
+def test_any_callable_has_its_metadata_copied_as_far_as_it_has_any(original: Any) -> None:
+    def function() -> None: ...
+
+    assert copy_metadata(function, original).__wrapped__ is original
+
+
+def test_metadata_of_the_wrong_kind_is_left_out() -> None:
+    class Odd:
+        __name__ = 3
+        __annotations__ = "none"
+
+        def __call__(self) -> None: ...
+
+    def function() -> None: ...
+
+    assert copy_metadata(function, Odd()).__name__ == "function"
+
+
+# --- identity -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [len, note, Owner, sys, Instance()])
+def test_callables_and_modules_are_followed_by_identity(value: Any) -> None:
+    assert has_identity(value)
+
+
+@pytest.mark.parametrize("value", [1, 1.5, "text", b"", None, True, (), [], {}, frozenset()])
+def test_values_that_python_shares_are_not_followed_by_identity(value: Any) -> None:
+    assert not has_identity(value)
+
+
+def test_a_name_bound_by_value_to_a_static_method_holds_the_function() -> None:
+    assert reference(vars(Owner)["static"]) is Owner.static
+    assert reference(vars(Owner)["klass"]) is vars(Owner)["klass"]
+    assert reference(3) == 3
+
+
+# --- pickling -------------------------------------------------------------------------------------------------------
+
+PLUGIN = """
+import patchcore
+
+@patchcore.patch("shop:price")
+def cheaper(x):
+    return ("cheaper", x)
+
+@patchcore.wrap("shop:Bag.weigh")
+def heavier(original, self):
+    return original(self) + 1
+"""
+SHOP = """
+def price(x):
+    return ("price", x)
+
+def tax(x, rate=2):
+    return x * rate
+
+class Bag:
+    def weigh(self):
+        return 10
+"""
+
+
+def test_a_patched_function_is_pickled_by_reference(make_package, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_package({"shop": SHOP, "plugin": PLUGIN})
+    import plugin
+    import shop
+
+    function = plugin.cheaper.function
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert pickle.loads(pickle.dumps(plugin.heavier.function)) is plugin.heavier.function
+    for made in (
+        wrap(shop.tax, note, in_class=False),
+        dispatch(shop.tax, shop.tax, lambda x, rate=2: True, in_class=False),
+    ):
+        monkeypatch.setattr(shop, "tax", made)
+        assert pickle.loads(pickle.dumps(shop.tax)) is made
+    monkeypatch.setattr(shop.Bag, "weigh", wrap(shop.Bag.weigh, note, in_class=True))
+    assert pickle.loads(pickle.dumps(shop.Bag.weigh)) is shop.Bag.weigh
+    assert pickle.loads(pickle.dumps(shop.Bag().weigh))() == ("wrapped", 10)
+
+
+def test_patched_functions_travel_to_spawned_workers(make_package, run_python) -> None:
+    folder = make_package({"shop": SHOP, "plugin": PLUGIN})
+    script = folder / "main.py"
+    script.write_text(
+        "import multiprocessing, patchcore, plugin, shop\n"
+        "if __name__ == '__main__':\n"
+        "    context = multiprocessing.get_context('spawn')\n"
+        "    with patchcore.Patcher([plugin.cheaper, plugin.heavier]), context.Pool(1) as pool:\n"
+        "        print(pool.map(shop.price, [1, 2]))\n"
+        "        print(pool.apply(shop.Bag.weigh, [shop.Bag()]))\n"
+    )
+    # the replacement itself travels; a wrapper's product goes by the name of the original, which is unpatched there
+    assert run_python(script).splitlines() == ["[('cheaper', 1), ('cheaper', 2)]", "10"]

@@ -1,0 +1,288 @@
+"""Imports that are put off, under way, or raced: joined, told of at their end, and patched."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from watching import SHOP, Watch, new, replace
+
+import patchcore
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    made = Watch()
+    yield made
+    made.end()
+
+
+# --- lazy modules ---------------------------------------------------------------------------------------------------
+
+
+def lazily(name: str) -> ModuleType:
+    spec = importlib.util.find_spec(name)
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def is_asleep(module: ModuleType) -> bool:
+    return type(module) is importlib.util._LazyModule
+
+
+@pytest.mark.parametrize("watched_first", [True, False])
+def test_a_lazy_module_is_not_woken_and_is_told_of_when_it_wakes(
+    make_package, watch: Watch, watched_first: bool
+) -> None:
+    make_package(SHOP)
+    if watched_first:
+        watch("other", "shop.tools")
+    module = lazily("shop.tools")
+    if not watched_first:
+        watch("shop.tools")
+        watch.watch.watch_running("shop.tools")
+        watch.watch.watch_running("shop.tools")  # once more changes nothing
+    watch.callback = replace
+    assert is_asleep(module)
+    assert watch.told == []
+    assert module.price is new
+    assert watch.names == ["shop.tools"]
+    assert not is_asleep(module)
+    assert type(module.__loader__) is type(module.__spec__.loader) is importlib.machinery.SourceFileLoader
+
+
+def test_a_finder_that_makes_modules_lazy_is_served(
+    make_package, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class LazyFinder:
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+            if name != "shop.tools":
+                return None
+            spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+            return spec
+
+    make_package(SHOP)
+    monkeypatch.setattr(sys, "meta_path", [LazyFinder(), *sys.meta_path])
+    watch("shop.tools")
+    watch.callback = replace
+    module = importlib.import_module("shop.tools")
+    assert is_asleep(module)
+    assert watch.told == []
+    assert module.price is new
+    assert watch.names == ["shop.tools"]
+    watch.end()
+
+
+# --- imports that are under way -------------------------------------------------------------------------------------
+
+
+def test_an_import_under_way_is_joined_and_told_of_at_its_end(make_package, watch: Watch) -> None:
+    source = """
+        import sys
+        sys.modules["bridge"].join(__name__)
+        def price(): return "original"
+        """
+    make_package({"busy": source, "bridge": ""})
+    bridge = importlib.import_module("bridge")
+
+    def join(name: str) -> None:
+        watch(name)
+        watch.watch.watch_running(name)
+        watch.watch.watch_running(name)
+
+    bridge.join = join
+    watch.callback = replace
+    assert importlib.import_module("busy").price is new
+    assert watch.names == ["busy"]
+    assert type(sys.modules["busy"].__spec__) is importlib.machinery.ModuleSpec
+
+
+def test_an_import_under_way_that_fails_is_not_told_of(make_package, watch: Watch) -> None:
+    make_package({"busy": "import bridge\nbridge.join(__name__)\nraise RuntimeError('half way')", "bridge": ""})
+    bridge = importlib.import_module("bridge")
+    bridge.join = lambda name: (watch(name), watch.watch.watch_running(name))
+    with pytest.raises(RuntimeError, match="half way"):
+        importlib.import_module("busy")
+    assert watch.told == []
+
+
+def test_an_import_in_another_thread_is_joined(make_package, watch: Watch) -> None:
+    make_package({"busy": "import bridge\nbridge.wait()\ndef price(): ...", "bridge": ""})
+    bridge = importlib.import_module("bridge")
+    started, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        started.set()
+        assert go_on.wait(10)
+
+    bridge.wait = wait
+    watch.callback = replace
+    thread = threading.Thread(target=importlib.import_module, args=["busy"])
+    thread.start()
+    assert started.wait(10)
+    watch("busy")
+    watch.watch.watch_running("busy")
+    go_on.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert watch.names == ["busy"]
+    assert sys.modules["busy"].price is new
+
+
+class SlowFinder:
+    """A finder that has begun to look for a module when somebody starts to watch it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name == self.name:
+            self.asked.set()
+            assert self.go_on.wait(10)
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_module_that_another_thread_is_looking_for_is_waited_for_but_not_for_ever(
+    make_package, watch: Watch, monkeypatch: pytest.MonkeyPatch, patient: bool
+) -> None:
+    make_package(SHOP)
+    finder = SlowFinder("other")
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    monkeypatch.setattr("patchcore.importing._PATIENCE", 10 if patient else 0.01)
+    thread = threading.Thread(target=importlib.import_module, args=["other"])
+    thread.start()
+    assert finder.asked.wait(10)
+    if patient:
+        threading.Timer(0.02, finder.go_on.set).start()
+    watch("other")
+    assert ("other" in sys.modules) is patient
+    finder.go_on.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    watch.end()
+
+
+def test_joining_what_has_ended_or_was_put_there_by_hand_does_nothing(make_package, watch: Watch) -> None:
+    make_package(SHOP)
+    other = importlib.import_module("other")
+    watch("other", "by_hand", "blocked")
+    sys.modules["by_hand"] = ModuleType("by_hand")
+    sys.modules["blocked"] = None
+    try:
+        for name in ("other", "by_hand", "blocked", "never_imported"):
+            watch.watch.watch_running(name)
+    finally:
+        del sys.modules["by_hand"], sys.modules["blocked"]
+    assert watch.told == []
+    assert type(other.__spec__) is importlib.machinery.ModuleSpec
+    assert "_patchcore_watch" not in vars(other.__spec__)
+
+
+# --- with patches ---------------------------------------------------------------------------------------------------
+
+
+def fast() -> str:
+    return "fast"
+
+
+PATCH = patchcore.Patch("shop.price", [patchcore.Replace("shop.tools:price", fast)])
+
+
+def test_a_name_bound_before_or_after_the_patch_is_patched_and_reverted(make_package) -> None:
+    make_package({**SHOP, "late": "from shop.tools import price as cost"})
+    for loaded_before in (False, True):
+        if loaded_before:
+            importlib.import_module("user")
+        with patchcore.Patcher([PATCH]):
+            late = importlib.import_module("late")
+            user = importlib.import_module("user")
+            assert late.cost is user.price is sys.modules["shop.tools"].price is fast
+        original = sys.modules["shop.tools"].price
+        assert late.cost is user.price is original
+        assert original() == "original"
+        for name in ("late", "user", "shop", "shop.tools"):
+            del sys.modules[name]
+
+
+def test_a_module_may_apply_patches_to_itself_while_it_is_imported(make_package) -> None:
+    source = """
+        import patchcore, plugin
+        patcher = patchcore.Patcher([plugin.PATCH])
+        patcher.apply()
+        def price(): return "original"
+        """
+    plugin = "import patchcore\ndef fast(): return 'fast'\n" + (
+        "PATCH = patchcore.Patch('p', [patchcore.Replace('busy:price', fast)])"
+    )
+    make_package({"busy": source, "plugin": plugin})
+    busy = importlib.import_module("busy")
+    try:
+        assert busy.price() == "fast"
+        assert busy.patcher.report()["p"].status == "applied"
+    finally:
+        busy.patcher.revert()
+    assert busy.price() == "original"
+
+
+@pytest.mark.parametrize("lazy_first", [True, False])
+def test_a_lazy_module_is_patched_when_it_wakes_and_restored(make_package, lazy_first: bool) -> None:
+    make_package(SHOP)
+    module = lazily("shop.tools") if lazy_first else None
+    with patchcore.Patcher([PATCH]) as patcher:
+        module = module or lazily("shop.tools")
+        assert is_asleep(module)
+        assert patcher.report()["shop.price"].status == "pending"
+        assert is_asleep(module)
+        assert module.price is fast
+        assert patcher.report()["shop.price"].status == "applied"
+    assert module.price() == "original"
+
+
+def test_a_lazy_module_that_nobody_wakes_stays_asleep(make_package) -> None:
+    make_package(SHOP)
+    module = lazily("shop.tools")
+    with patchcore.Patcher([PATCH]):
+        assert is_asleep(module)
+    assert is_asleep(module)
+    assert module.price() == "original"
+
+
+def test_threads_that_import_while_patches_are_applied_see_all_or_nothing_and_no_deadlock(make_package) -> None:
+    count = 8
+    names = [f"part{i}" for i in range(count)]
+    make_package(dict.fromkeys(names, "def price(): return 'original'"))
+    patches = [patchcore.Patch(f"p.{name}", [patchcore.Replace(f"{name}:price", fast)]) for name in names]
+    barrier = threading.Barrier(count + 1)
+    failures: list[BaseException] = []
+
+    def load(name: str) -> None:
+        try:
+            barrier.wait(10)
+            importlib.import_module(name)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=load, args=[name]) for name in names]
+    for thread in threads:
+        thread.start()
+    patcher = patchcore.Patcher(patches, strict=True)
+    barrier.wait(10)
+    with patcher:
+        for thread in threads:
+            thread.join(20)
+        assert not failures
+        assert not any(thread.is_alive() for thread in threads)
+        assert [sys.modules[name].price for name in names] == [fast] * count
+    assert [sys.modules[name].price() for name in names] == ["original"] * count
