@@ -9,6 +9,7 @@ slot that is patched has a :class:`Record`: the raw value found first (the *base
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, Optional
@@ -18,6 +19,9 @@ from patchcore.errors import describe_error
 from patchcore.target import ABSENT, Slot
 
 __all__ = ["Journal", "Layer", "Record", "Retired", "describe"]
+
+
+Identity = tuple[int, str, Any]  # of a slot
 
 
 class Layer:
@@ -43,16 +47,25 @@ class Layer:
         self.build = build
 
 
+class Follower(NamedTuple):
+    """A slot that follows a record, and the record it followed before, if any: the slot of an alias was patched."""
+
+    slot: Slot
+    former: Optional[Record]
+
+
 class Record:
     """One patched slot: its base, its layers, its followers."""
 
-    __slots__ = ("base", "followers", "layers", "slot")
+    __slots__ = ("base", "followers", "layers", "number", "slot")
+    _numbers = itertools.count()
 
     def __init__(self, slot: Slot, base: Any) -> None:
+        self.number = next(self._numbers)  # later records may be built on earlier ones
         self.slot = slot
         self.base = base
         self.layers: list[Layer] = []
-        self.followers: dict[tuple[int, str, Any], Slot] = {}
+        self.followers: dict[Identity, Follower] = {}
 
     @property
     def top(self) -> Any:
@@ -120,10 +133,10 @@ class Journal:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._records: dict[tuple[int, str, Any], Record] = {}
+        self._records: dict[Identity, Record] = {}
         self._owned: dict[int, list[Record]] = {}  # id(owner) -> records it has layers in, oldest first
         self._makers: dict[int, dict[int, tuple[Record, Layer]]] = {}  # id(product) -> by id(layer), who put it where
-        self._followed: dict[tuple[int, str, Any], Record] = {}  # a follower's slot -> the record it follows
+        self._followed: dict[Identity, Record] = {}  # a follower's slot -> the record it follows
 
     def __iter__(self) -> Iterator[Record]:
         return iter(list(self._records.values()))
@@ -183,9 +196,9 @@ class Journal:
         """Bind ``slot``, a by-value reference to the record's slot, to what that slot holds now, and keep it so."""
         former = self._followed.get(slot.identity)
         if former is not None:
-            slot = former.followers[slot.identity]  # it knows what it held first
+            slot = former.followers[slot.identity].slot  # it knows what it held first
             self._unfollow(former, slot.identity)
-        record.followers[slot.identity] = slot
+        record.followers[slot.identity] = Follower(slot, former)
         self._followed[slot.identity] = record
         slot.write(record.by_value)
 
@@ -202,10 +215,10 @@ class Journal:
             The products that left their slots, and notes on slots where somebody else had written on top.
         """
         owned = set(map(id, owners))
-        touched = {id(record): record for key in owned for record in self._owned.pop(key, ())}
+        touched = {record.number: record for key in owned for record in self._owned.pop(key, ())}
         retired: list[Retired] = []
         notes: list[str] = []
-        for record in reversed(list(touched.values())):
+        for _, record in sorted(touched.items(), reverse=True):
             self._take_out(record, owned, retired, notes)
         self._rebase(retired, stays, notes, list(touched.values()))
         return retired, notes
@@ -245,7 +258,7 @@ class Journal:
     def _settle(self, record: Record, before: Any, notes: list[str]) -> None:
         """Write the top to the slot, and to the followers that hold ``before``, the former :attr:`Record.by_value`."""
         record.slot.write(record.top)
-        for key, follower in list(record.followers.items()):
+        for key, (follower, _) in list(record.followers.items()):
             patched = self._records.get(key)
             if patched is not None:  # it has layers of its own: what they lie over follows
                 if reference(patched.base) is before:
@@ -280,7 +293,7 @@ class Journal:
         gone = {id(r.old): r for r in retired}
         while gone:
             further: list[Retired] = []
-            for record in {id(record): record for record in (*self, *restored)}.values():
+            for record in {record.number: record for record in (*self, *restored)}.values():
                 successor = gone.get(id(reference(record.base)))
                 if successor is not None and stays(record.slot, successor):
                     successor = None
@@ -327,13 +340,14 @@ class Journal:
         )
         if not record.layers:
             self._records.pop(record.slot.identity, None)
-            heir = self._followed.get(record.slot.identity)  # an alias was patched: they follow what it follows
-            for key, follower in list(record.followers.items()):
+            alias_of = self._followed.get(record.slot.identity)
+            for key, (follower, former) in list(record.followers.items()):
                 self._unfollow(record, key)
-                if heir is not None and follower.read() is heir.by_value:
+                heir = former or alias_of
+                if heir is not None and heir.layers and follower.read() is heir.by_value:
                     self.follow(heir, follower)
 
-    def _unfollow(self, record: Record, key: tuple[int, str, Any]) -> None:
+    def _unfollow(self, record: Record, key: Identity) -> None:
         del record.followers[key]
         del self._followed[key]
 

@@ -15,14 +15,14 @@ from patchcore import references
 from patchcore.application import Application, ChangeState
 from patchcore.binding import has_identity, reference
 from patchcore.changes import Call, Change, Register, SlotChange
-from patchcore.journal import Journal, Layer, Record, Retired
+from patchcore.errors import DeclarationError
+from patchcore.journal import Identity, Journal, Layer, Record, Retired
 from patchcore.modules import executed_module, loaded_modules, namespace
 from patchcore.target import ABSENT, ClassSlot, NamespaceSlot, Slot, Target, find_slot
 
 __all__ = ["Move", "Moves", "Rebinder"]
 
 Modules = Mapping[str, ModuleType]
-_Identity = tuple[int, str, Any]
 
 
 class Move(NamedTuple):
@@ -34,8 +34,8 @@ class Move(NamedTuple):
         old: what a by-value reference to the slot held.
         home: whether the slot is a name of ``old`` itself, and not a name that some module gave it.
         first: whether no slot held the replacement because of a patch before.
-        makers: where ``old`` is itself a replacement: who put it in which slot, and whether this slot nevertheless holds
-            it as its own.
+        source: where ``old`` is itself a replacement that the slot has from another slot: the record of that.
+        changes: the changes that have put ``old`` in slots.
     """
 
     state: ChangeState
@@ -43,7 +43,8 @@ class Move(NamedTuple):
     old: Any
     home: bool
     first: bool
-    makers: tuple[tuple[Record, Layer, bool], ...]
+    source: Optional[Record]
+    changes: tuple[Change, ...]
 
     @property
     def followed(self) -> bool:
@@ -52,7 +53,7 @@ class Move(NamedTuple):
 
     def goes_on(self, record: Optional[Record]) -> bool:
         """Tell whether what follows ``record`` is to follow this move: its slot is an alias that was patched."""
-        return record is not self.record and any(made is record and not own for made, _, own in self.makers)
+        return record is not None and record is self.source and record is not self.record
 
 
 class Moves:
@@ -81,21 +82,21 @@ class Rebinder:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         # id(replacement) -> the replacement, and the slots that held it before any patched slot did
-        self._homes: dict[int, tuple[Any, dict[_Identity, Slot]]] = {}
+        self._homes: dict[int, tuple[Any, dict[Identity, Slot]]] = {}
 
     def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
         """Return the move for a change that has just been laid over ``below``."""
         old, slot = reference(below), record.slot
-        makers = tuple((*made, self.is_own(slot, old, made[1].change)) for made in self._journal.makers(old))
-        puts = [made for made, _, own in makers if not own]
-        if puts:
-            # a product is at home where it was put, and in the packages around that
-            modules = [made.slot.name.partition(":")[0] for made in puts if made is not record]
-            around = any(module.startswith(f"{state.target.module}.") for module in modules)
-            home = around or any(made is record for made in puts)
+        made = [(maker, layer.change) for maker, layer in self._journal.makers(old)]
+        source = self._journal.followed(slot) or self._likeliest(slot, old, made)
+        if any(maker is record for maker, _ in made):
+            source, home = record, True
+        elif source is not None:  # at home in the packages around where it was put
+            home = source.slot.name.startswith(f"{state.target.module}.")
         else:
-            home = has_identity(old) and references.is_home(state.target, old)
-        return Move(state, record, old, home, self._journal.count_makers(record.top) == 1, makers)
+            home = self._is_home(state.target, old, record)
+        first = self._journal.count_makers(record.top) == 1
+        return Move(state, record, old, home, first, source, tuple(change for _, change in made))
 
     def rebind(self, moves: Moves, modules: Optional[Modules] = None, waiting: Iterable[Application] = ()) -> None:
         """Bind the by-value references to what ``moves`` replaced to the replacements, in one pass for all of them.
@@ -143,18 +144,33 @@ class Rebinder:
                 self._homes.pop(id(r.old), None)
 
     def _origin(self, slot: Slot, gone: Sequence[Retired]) -> Optional[Record]:
-        """The record of the slot that ``slot`` has its value from; ``None`` where that is its own, or still there.
+        """The record of the slot that ``slot`` has its value from; ``None`` where that is its own, or still there."""
+        old = gone[0].old
+        there = [(record, layer.change) for record, layer in self._journal.makers(old)]
+        record = self._likeliest(slot, old, [*there, *((r.record, r.change) for r in gone)])
+        return None if any(record is maker for maker, _ in there) else record
 
-        One object may have been put in several slots: a slot of the same name is the likeliest, then one that is no item,
-        then one where it was put rather than made.
+    def _likeliest(self, slot: Slot, value: Any, made: Iterable[tuple[Record, Change]]) -> Optional[Record]:
+        """Of records whose slots hold or held ``value``, the one from which ``slot`` has it; ``None`` if it is its own.
+
+        One of the same name is the likeliest, then one that is no item, then one where it was put rather than made.
         """
-        made = [Retired(record, gone[0].old, layer.change) for record, layer in self._journal.makers(gone[0].old)]
-        likeliest = max(
-            (r for r in (*made, *gone) if not self.stays(slot, r)),
-            key=lambda r: (r.record.slot.key == slot.key, r.record.slot.space != "item", _is_foreign(r.change)),
-            default=None,
-        )
-        return None if likeliest is None or likeliest in made else likeliest.record
+        candidates = [(record, change) for record, change in made if not self.is_own(slot, value, change)]
+        candidates.sort(key=lambda c: (c[0].slot.key != slot.key, c[0].slot.space == "item", not _is_foreign(c[1])))
+        return candidates[0][0] if candidates else None
+
+    def _is_home(self, target: Target, value: Any, record: Record) -> bool:
+        if not has_identity(value) or not references.is_home(target, value):
+            return False
+        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        if not isinstance(module, str) or not isinstance(name, str) or module.startswith(f"{target.module}."):
+            return True
+        # where its own name leads elsewhere because that was patched, it is at home there still
+        try:
+            patched = self._journal.find(find_slot(Target.parse(f"{module}:{name}"), loaded_modules()[module]))
+        except (LookupError, DeclarationError):
+            return True
+        return patched is None or patched is record or reference(patched.original) is not value
 
     def forget(self) -> None:
         """Drop what is remembered about replacements: no patch is in force any more."""
@@ -221,7 +237,8 @@ class Rebinder:
         if self._journal.looks_after(slot) and not move.goes_on(self._journal.followed(slot)):
             return False
         # what holds a replacement as its own does not follow the slot it was put in, nor the other way round
-        return all(own == self.is_own(slot, move.old, layer.change) for _, layer, own in move.makers)
+        own = any(self.is_own(slot, move.old, change) for change in move.changes)
+        return not move.changes or own == (move.source is None)
 
 
 def _is_foreign(change: Change) -> bool:

@@ -286,9 +286,11 @@ class MemberSlot(Slot):
             return ABSENT
 
     def write(self, raw: Any) -> None:
+        if self.read() is raw:
+            return
         if raw is not ABSENT:
             self.descriptor.__set__(self.owner, raw)
-        elif self.read() is not ABSENT:
+        else:
             self.descriptor.__delete__(self.owner)
 
 
@@ -304,9 +306,11 @@ class ItemSlot(Slot):
         return get(self.owner, self.key, ABSENT)
 
     def write(self, raw: Any) -> None:
+        if self.read() is raw:  # nothing to do, and nothing for a mapping that refuses to be changed to raise
+            return
         if raw is not ABSENT:
             self.owner[self.key] = raw
-        elif self.key in self.owner:
+        else:
             del self.owner[self.key]
 
     def names(self) -> Iterable[str]:

@@ -286,3 +286,81 @@ def test_threads_that_import_while_patches_are_applied_see_all_or_nothing_and_no
         assert not any(thread.is_alive() for thread in threads)
         assert [sys.modules[name].price for name in names] == [fast] * count
     assert [sys.modules[name].price() for name in names] == ["original"] * count
+
+
+def test_a_circular_import_leaves_no_name_unpatched(make_package) -> None:
+    make_package(
+        {
+            "shop": "",
+            "shop.tools": "def price(): return 'original'\nimport shop.friend",
+            "shop.friend": "from shop.tools import price as cost\nclass Friend:\n    op = staticmethod(cost)",
+        }
+    )
+    with patchcore.Patcher([PATCH]):
+        tools, friend = importlib.import_module("shop.tools"), importlib.import_module("shop.friend")
+        assert tools.price is friend.cost is friend.Friend.op is fast
+    assert tools.price() == friend.cost() == friend.Friend.op() == "original"
+
+
+def test_a_replacement_may_be_imported_from_a_module_that_imports_the_target(make_package) -> None:
+    plugin = "from shop.tools import price as original\ndef quick(): return 'quick ' + original()"
+    make_package({**SHOP, "plugin": plugin})
+    patch = patchcore.Patch("shop.price", [patchcore.Replace("shop.tools:price", "plugin:quick")])
+    with patchcore.Patcher([patch], strict=True):
+        assert importlib.import_module("user").price() == "quick original"
+    assert sys.modules["user"].price() == "original"
+    assert sys.modules["plugin"].original() == "original"
+
+
+def test_a_reloaded_module_is_patched_again_and_restored_to_what_the_reload_made(make_package) -> None:
+    make_package(SHOP)
+    tools = importlib.import_module("shop.tools")
+    first = tools.price
+    with patchcore.Patcher([PATCH]):
+        importlib.reload(tools)
+        assert tools.price is fast
+    assert tools.price is not first
+    assert tools.price() == "original"
+
+
+def test_a_module_imported_anew_is_patched_and_both_are_restored(make_package) -> None:
+    make_package(SHOP)
+    with patchcore.Patcher([PATCH]):
+        first = importlib.import_module("shop.tools")
+        del sys.modules["shop.tools"]
+        second = importlib.import_module("shop.tools")
+        assert first is not second
+        assert first.price is second.price is fast
+    assert first.price is not second.price
+    assert first.price() == second.price() == "original"
+
+
+def test_a_module_put_into_sys_modules_by_hand_is_patched_when_a_report_is_made(make_package) -> None:
+    make_package(SHOP)
+    made = ModuleType("shop.tools")
+    made.price = original = lambda: "by hand"
+    with patchcore.Patcher([PATCH]) as patcher:
+        sys.modules["shop.tools"] = made
+        assert patcher.report()["shop.price"].status == "applied"
+        assert made.price is fast
+    assert made.price is original
+
+
+def test_a_name_is_created_in_a_namespace_package(make_package) -> None:
+    make_package({"space.part": ""})
+    patch = patchcore.Patch("space.name", [patchcore.Replace("space:name", fast, create=True)])
+    with patchcore.Patcher([patch], strict=True):
+        importlib.import_module("space.part")
+        assert sys.modules["space"].name is fast
+    assert not hasattr(sys.modules["space"], "name")
+
+
+def test_an_import_that_fails_half_way_leaves_the_patch_pending(make_package) -> None:
+    make_package({"shop": "", "shop.tools": "def price(): ...\nraise RuntimeError('half way')"})
+    with patchcore.Patcher([PATCH]) as patcher:
+        with pytest.raises(RuntimeError, match="half way"):
+            importlib.import_module("shop.tools")
+        assert patcher.report()["shop.price"].status == "pending"
+        make_package({"shop.tools": "def price(): return 'repaired'"})
+        assert importlib.import_module("shop.tools").price is fast
+    assert sys.modules["shop.tools"].price() == "repaired"

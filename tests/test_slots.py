@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import patchcore
 from patchcore.errors import TargetError, TargetNotFound
 from patchcore.target import ABSENT, ClassSlot, Item, MemberSlot, NamespaceSlot, Slot, Target, find_slot
 
@@ -61,7 +62,7 @@ class Owner(Base):
     def cached(self) -> str:
         raise AssertionError("a cached property was read")
 
-    builtin = len
+    builtin = divmod
 
     class Inner:
         def method(self) -> str:
@@ -274,6 +275,23 @@ def test_two_slots_are_one_place_exactly_when_their_identities_agree(module: typ
     assert identity("m:TABLE['a']") != find_slot(Target("m", ("TABLE", Item(0))), module).identity
 
 
+def test_a_mapping_that_refuses_a_change_is_not_asked_for_one_by_putting_back_what_it_holds() -> None:
+    class Refusing(dict):
+        def __setitem__(self, key: Any, value: Any) -> None:
+            raise TypeError("read only")
+
+        __delitem__ = __setitem__
+
+    module = types.ModuleType("m")
+    module.__dict__["TABLE"] = Refusing(a=1)
+    slot = find_slot(Target.parse("m:TABLE['a']"), module)
+    with pytest.raises(TypeError, match="read only"):
+        slot.write(NEW)
+    slot.write(slot.read())
+    find_slot(Target.parse("m:TABLE['b']"), module, may_be_absent=True).write(ABSENT)
+    assert module.TABLE == {"a": 1}
+
+
 def test_a_slot_is_named_by_its_target(module: types.ModuleType) -> None:
     slot = find_slot(Target.parse("m:MODELS._module_dict['Net']"), module)
     assert slot.name == "m:MODELS._module_dict['Net']"
@@ -348,9 +366,7 @@ def test_what_a_builtin_object_computes_is_refused(module: types.ModuleType, nam
         find_slot(Target.parse(f"m:function.{name}"), module)
 
 
-@pytest.mark.parametrize(
-    "text", ["m:NUMBER.real", "m:INT.bit_length", "m:FUNCTION_TYPE.__call__", "m:TEXT.missing"]
-)
+@pytest.mark.parametrize("text", ["m:NUMBER.real", "m:INT.bit_length", "m:FUNCTION_TYPE.__call__", "m:TEXT.missing"])
 def test_an_attribute_of_a_builtin_type_is_refused(module: types.ModuleType, text: str) -> None:
     module.__dict__.update(NUMBER=3, INT=int, FUNCTION_TYPE=types.FunctionType, TEXT=str)
     with pytest.raises(TargetError, match=r"replace the"):
@@ -490,3 +506,23 @@ def test_any_class_in_any_hierarchy_is_restored_exactly(bodies: Any, key: str, d
     for klass in classes:
         assert before[klass].keys() == vars(klass).keys()
         assert all(before[klass][name] is vars(klass)[name] for name in before[klass])
+
+
+def test_a_patch_whose_write_is_refused_fails_and_leaves_nothing() -> None:
+    class Refusing(dict):
+        def __setitem__(self, key: Any, value: Any) -> None:
+            raise TypeError("read only")
+
+    module = types.ModuleType("refusing")
+    original = module.__dict__["function"] = lambda: None
+    module.__dict__["TABLE"] = Refusing(a=1)
+    changes = [patchcore.Replace("refusing:function", len), patchcore.Replace("refusing:TABLE['a']", 2)]
+    sys.modules["refusing"] = module
+    try:
+        with patchcore.Patcher([patchcore.Patch("p", changes)]) as patcher:
+            assert patcher.report()["p"].status == "failed"
+            assert "read only" in patcher.report()["p"].reason
+            assert module.function is original
+            assert module.TABLE == {"a": 1}
+    finally:
+        del sys.modules["refusing"]

@@ -501,6 +501,12 @@ class TestResNetAddRelu:
         # a checkpointed block runs its forward pass once more during the backward pass
         assert calls == {"npu_add_relu": 2 if "with_cp" in name else 1, "npu_add_relu_backward": 1}
 
+    def test_checkpoint_is_the_kind_that_mmdet_gets(self) -> None:
+        block, x = random_parameters(BLOCKS["BasicBlock with_cp"]()), torch.randn(1, 16, 5, 5, requires_grad=True)
+        for patches in ([], [RESNET_ADD_RELU]):
+            with pc.Patcher(patches, strict=True), pytest.raises(RuntimeError, match="use_reentrant=True"):
+                torch.autograd.grad(block(x).sum(), x)
+
     @pytest.mark.parametrize("name", ["BasicBlock", "Bottleneck"])
     def test_large_enough_to_be_added_in_place(self, calls: Counter[str], name: str) -> None:
         block = random_parameters(BLOCKS[name]())
