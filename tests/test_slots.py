@@ -348,9 +348,7 @@ def test_what_a_builtin_object_computes_is_refused(module: types.ModuleType, nam
         find_slot(Target.parse(f"m:function.{name}"), module)
 
 
-@pytest.mark.parametrize(
-    "text", ["m:NUMBER.real", "m:INT.bit_length", "m:FUNCTION_TYPE.__call__", "m:TEXT.missing"]
-)
+@pytest.mark.parametrize("text", ["m:NUMBER.real", "m:INT.bit_length", "m:FUNCTION_TYPE.__call__", "m:TEXT.missing"])
 def test_an_attribute_of_a_builtin_type_is_refused(module: types.ModuleType, text: str) -> None:
     module.__dict__.update(NUMBER=3, INT=int, FUNCTION_TYPE=types.FunctionType, TEXT=str)
     with pytest.raises(TargetError, match=r"replace the"):
