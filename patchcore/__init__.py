@@ -60,7 +60,7 @@ __all__ = [
     "wrap",
 ]
 
-#: Where each public name that is not loaded with the package comes from: a plugin that declares patches needs no Patcher.
+#: Where each public name comes from that is not loaded with the package: declaring patches takes no Patcher.
 _LAZY = {
     "Context": "patchcore.patcher",
     "Patcher": "patchcore.patcher",

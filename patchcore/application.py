@@ -43,15 +43,14 @@ class ChangeState:
         if slot not in self.slots:
             self.slots.append(slot)
 
-    def record(self) -> ChangeRecord:
-        """Return an immutable copy for reports."""
+    def record(self, unreachable: tuple[str, ...] = ()) -> ChangeRecord:
+        """Return an immutable copy for reports, with the places found to be ``unreachable``."""
         reason = self.reason
         if self.status == PENDING and not reason:
             reason = f"waits for the import of {self.target.module}"
         target = self.target.module if isinstance(self.change, Call) else str(self.target)
-        return ChangeRecord(
-            self.change.kind, target, self.status, reason, tuple(self.slots), tuple(self.rebound), tuple(self.kept)
-        )
+        places = (tuple(self.slots), tuple(self.rebound), tuple(self.kept), unreachable)
+        return ChangeRecord(self.change.kind, target, self.status, reason, *places)
 
 
 class Application:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from patchcore.changes import Skip
 from patchcore.errors import DeclarationError, describe_error
@@ -11,7 +12,12 @@ from patchcore.modules import find_module, namespace
 from patchcore.patch import Patch
 from patchcore.report import FAILED, PENDING, SKIPPED
 
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
 __all__ = ["BY_CHOICE", "BY_CONFLICT", "BY_FIT", "Environment", "Verdict"]
+
+_PLAIN_REQUIREMENT = re.compile(r"\s*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)\s*(?P<specifiers>[<>=!~][^;@\[\]()]*)?")
 
 #: What a verdict goes by: whether the patch fits here, what a user or its author chose, or another patch.
 BY_FIT, BY_CHOICE, BY_CONFLICT = "fit", "choice", "conflict"
@@ -93,25 +99,24 @@ class Environment:
         return None
 
     def _check(self, text: str) -> Optional[str]:
-        from packaging.requirements import InvalidRequirement, Requirement
         from packaging.version import InvalidVersion
 
         try:
-            requirement = Requirement(text)
-        except InvalidRequirement as error:
+            name, specifier, holds = _parse_requirement(text)
+        except ValueError as error:  # InvalidRequirement, InvalidSpecifier
             raise DeclarationError(f"requires={text!r} is not a requirement like 'mmcv>=2,<3': {error}") from error
-        if requirement.marker is not None and not requirement.marker.evaluate():
+        if not holds:
             return None
-        package = requirement.name.replace("-", "_")
+        package = name.replace("-", "_")
         version = self.version(package)
         if version is None:
             if not self.is_module(package):
                 return f"requires {text}, {package} is not installed"
-            if not requirement.specifier:
+            if not specifier:
                 return None
             return f"requires {text}, the version of {package} cannot be told: no distribution provides it"
         try:
-            if requirement.specifier.contains(version, prereleases=True):
+            if specifier.contains(version, prereleases=True):
                 return None
         except InvalidVersion:
             return (
@@ -130,6 +135,19 @@ class Environment:
         if self._provided is None:
             self._provided = _provided_packages()
         return self._provided.get(package)
+
+
+def _parse_requirement(text: str) -> tuple[str, SpecifierSet, bool]:
+    """Return the name, the specifiers, and whether the marker holds; the full parser only where there is a marker."""
+    plain = _PLAIN_REQUIREMENT.fullmatch(text)
+    if plain is not None:
+        from packaging.specifiers import SpecifierSet
+
+        return plain["name"], SpecifierSet(plain["specifiers"] or ""), True
+    from packaging.requirements import Requirement
+
+    requirement = Requirement(text)
+    return requirement.name, requirement.specifier, requirement.marker is None or requirement.marker.evaluate()
 
 
 def _provided_packages() -> dict[str, str]:

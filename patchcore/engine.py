@@ -120,7 +120,7 @@ class Engine:
         """Write changes whose module is there by another way than an import that could be watched."""
         moves = Moves()
         for application in applications:
-            if application.status == PENDING:
+            if application.status == PENDING and any(name in sys.modules for name in application.expects):
                 self.advance(application, moves)
         self.rebind(moves)
 

@@ -227,8 +227,7 @@ class Patcher(contextlib.ContextDecorator):
     def completed(self, application: Application) -> None:
         """Called by the engine when a patch that waited is applied."""
         logger.debug("%s applied on import", application.patch.name)
-        outcome = self._record(self._entries[application.patch.name], {})
-        self._hook("after_apply", patch=application.patch, outcome=outcome)
+        self._tell(self._entries[application.patch.name])
         try:
             self._refuse_problems()
         except PatchError as failure:
@@ -283,13 +282,15 @@ class Patcher(contextlib.ContextDecorator):
                     application = ENGINE.acquire(entry.patch, entry.targets, entry.provenance, self)
                     self._applications[entry.patch.name] = application
                 ENGINE.advance(application, moves, self)
-            self._hook("after_apply", patch=entry.patch, outcome=self._record(entry, {}))
+            self._tell(entry)
         ENGINE.rebind(moves, waiting=list(self._applications.values()))
         if self._failure is not None:
             raise PatchError(str(self._failure)) from self._failure
         self._refuse_problems()
 
     def _is_vetoed(self, entry: PlannedPatch, plan: Plan) -> bool:
+        if not self.plugins.implements("before_apply"):
+            return False
         context = Context(entry.provenance, self.settings, plan)
         veto = self.plugins.first("before_apply", _is_skip, "None or Skip('why')", patch=entry.patch, context=context)
         if veto is not None:
@@ -335,9 +336,11 @@ class Patcher(contextlib.ContextDecorator):
             raise error
         self.plugins.note(provenance, "register_patches", error)
 
-    def _hook(self, name: str, **arguments: Any) -> None:
-        for _ in self.plugins.each(name, **arguments):
-            pass
+    def _tell(self, entry: PlannedPatch) -> None:
+        """Tell the plugins that a patch has got its status."""
+        if self.plugins.implements("after_apply"):
+            for _ in self.plugins.each("after_apply", patch=entry.patch, outcome=self._record(entry, {})):
+                pass
 
     def _report(self, places: Mapping[int, Sequence[str]]) -> Report:
         records = tuple(self._record(entry, places) for entry in self._entries.values())
@@ -357,9 +360,7 @@ class Patcher(contextlib.ContextDecorator):
             )
         else:
             status, reason = application.status, ""
-            changes = tuple(
-                replace(state.record(), unreachable=tuple(places.get(id(state), ()))) for state in application.states
-            )
+            changes = tuple(state.record(tuple(places.get(id(state), ()))) for state in application.states)
             if application.error is not None:
                 reason = describe_error(application.error)
             elif not self.applied:

@@ -48,11 +48,12 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
         if not _declares_plugins(distribution):
             continue
         try:
-            first = metadata.distribution(distribution.metadata["Name"] or "")
-            name = first.metadata["Name"]
+            first = metadata.distribution(_headers(distribution)["Name"])
+            headers = _headers(first)
+            name, version = headers["Name"], headers["Version"]
             for entry in first.entry_points:
                 if entry.group == GROUP:
-                    found[entry.name, name] = Provenance(entry.name, name, first.version, entry.value), entry.load
+                    found[entry.name, name] = Provenance(entry.name, name, version, entry.value), entry.load
         except Exception as error:
             where = str(getattr(distribution, "_path", distribution))  # all there is to tell it by
             found[where, where] = Provenance(where, where), partial(_raise, error)
@@ -90,6 +91,10 @@ class Plugins:
     def complete(self) -> bool:
         """False when some plugin was not loaded or has failed, so that patches may be missing."""
         return not self.problems and not self.denied
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether any plugin implements ``hook``, so that nobody prepares arguments for nobody."""
+        return bool(getattr(self.manager.hook, hook).get_hookimpls())
 
     def each(self, hook: str, **arguments: Any) -> Iterator[tuple[Provenance, Any]]:
         """Call ``hook`` on each plugin that implements it and yield who returned what; a failure is noted, not raised.
@@ -147,20 +152,20 @@ class Plugins:
     def _register(self, plugin: Any, name: str) -> None:
         try:
             self.manager.register(plugin, name)
-            self._check(plugin)
-            self._wrappers.register(plugin, name)
+            hooks = self.manager.get_hookcallers(plugin) or []
+            self._check(hooks)
+            if any(_is_wrapper(implementation.opts) for hook in hooks for implementation in hook.get_hookimpls()):
+                self._wrappers.register(plugin, name)
         except Exception:
             if self.manager.get_plugin(name) is plugin:
                 self.manager.unregister(plugin)
             raise
 
-    def _check(self, plugin: Any) -> None:
-        hooks = [name for name in vars(hookspecs) if hasattr(self.manager.hook, name)]
-        for name in dir(plugin):
-            options = self.manager.parse_hookimpl_opts(plugin, name)
-            hook = (options.get("specname") if options is not None else None) or name
-            if options is not None and hook not in hooks:
-                raise ValueError(f"patchcore has no hook {hook!r}{did_you_mean(hook, hooks)}")
+    def _check(self, hooks: Sequence[pluggy.HookCaller]) -> None:
+        for hook in hooks:
+            if not hook.has_spec():
+                known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
+                raise ValueError(f"patchcore has no hook {hook.name!r}{did_you_mean(hook.name, known)}")
 
     def _call(self, hook: str, function: Any, arguments: dict[str, Any]) -> Any:
         """Call one implementation inside the hook wrappers; a wrapper that fails is noted and left out from then on."""
@@ -219,6 +224,13 @@ def _allow(
             raise UnknownName(f"no plugin {name!r} is installed (installed: {known}){did_you_mean(name, names)}")
     denied += (provenance for provenance, _ in installed if provenance.plugin not in allowed)
     return [item for item in installed if item[0].plugin in allowed]
+
+
+def _headers(distribution: Distribution) -> dict[str, str]:
+    """The headers of a distribution's metadata, without the email parser, which takes longer than all else here."""
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+    return {key: value.strip() for key, colon, value in lines if colon}
 
 
 def _declares_plugins(distribution: Distribution) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
@@ -141,6 +140,8 @@ class Report:
 
     def to_json(self) -> str:
         """Return the JSON view as text."""
+        import json  # for those who want it only
+
         return json.dumps(self.to_dict(), indent=2)
 
     def __str__(self) -> str:

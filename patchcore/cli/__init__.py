@@ -6,20 +6,28 @@ Exit codes: 0 ok, 1 findings, 2 usage, 3 internal, 130 interrupt; ``run`` passes
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Optional
 
 from patchcore import __version__
-from patchcore.cli import check, doctor, explain, list_, plan, run
 from patchcore.errors import PatchcoreError, SettingsError, UnknownName, did_you_mean
 
 __all__ = ["main"]
 
 OK, FINDINGS, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
-_COMMANDS = {"list": list_, "plan": plan, "explain": explain, "check": check, "doctor": doctor, "run": run}
+#: The module of each command; only the one that is wanted is imported.
+_COMMANDS = {
+    "list": "patchcore.cli.list_",
+    "plan": "patchcore.cli.plan",
+    "explain": "patchcore.cli.explain",
+    "check": "patchcore.cli.check",
+    "doctor": "patchcore.cli.doctor",
+    "run": "patchcore.cli.run",
+}
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -55,9 +63,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     if arguments[:1] == ["run"]:
+        from patchcore.cli import run
+
         return run.parse(arguments[1:])
-    parser, subparsers = _build_parser()
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
+    parser, subparsers = _build_parser([name] if name in _COMMANDS else list(_COMMANDS))
     if name not in _COMMANDS:
         _add_plugin_commands(subparsers)
     if name is not None and name not in subparsers.choices:
@@ -65,8 +75,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _build_parser() -> tuple[argparse.ArgumentParser, Any]:
-    """Return the parser with the built-in commands, and its sub-parsers for plugins to add to."""
+def _build_parser(commands: Sequence[Any]) -> tuple[argparse.ArgumentParser, Any]:
+    """Return the parser with some of the built-in commands, and its sub-parsers for plugins to add to."""
     parser = argparse.ArgumentParser(
         prog="patchcore",
         description="Monkey patches as plugins: see them, plan them, apply them, take them back.",
@@ -74,8 +84,8 @@ def _build_parser() -> tuple[argparse.ArgumentParser, Any]:
     )
     parser.add_argument("--version", action="version", version=f"patchcore {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
-    for module in _COMMANDS.values():
-        module.add_parser(subparsers)
+    for command in commands:
+        importlib.import_module(_COMMANDS[command]).add_parser(subparsers)
     return parser, subparsers
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,6 +23,8 @@ _STYLES = {
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print ``content`` with ``schema_version`` to stdout."""
+    import json  # for those who want it only
+
     print(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=2, default=str))
 
 
