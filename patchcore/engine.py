@@ -17,7 +17,7 @@ from patchcore.changes import Call, Change, Replace, Skip, SlotChange
 from patchcore.errors import ConflictError, PatchError, TargetNotFound, conflict_message, describe_error, did_you_mean
 from patchcore.importing import ImportWatch
 from patchcore.journal import Journal, Layer, Record
-from patchcore.modules import executed_module, missing_ancestor, submodule_names
+from patchcore.modules import executed_module, is_lazy, missing_ancestor, submodule_names
 from patchcore.patch import Patch
 from patchcore.provenance import Provenance
 from patchcore.rebinding import Modules, Moves, Rebinder
@@ -79,7 +79,7 @@ class Engine:
                         continue
                     if module is None:
                         self._check_findable(application, name)
-                    elif state.written_in is not module:
+                    elif state.written_in is not module and not self._defers(application, state):
                         self._write(application, state, module, moves)
         except Exception as error:
             if not self._fail(application, state, error) and isinstance(error, PatchError):
@@ -175,7 +175,7 @@ class Engine:
         """Prepare for writing again in a module whose body ran anew in the same namespace: a reload."""
         written = [s for a in waiting for s in a.states if s.target.module == name and s.written_in is module]
         if written:
-            retired, _ = self.journal.renew(module, self._rebinder.stays)
+            retired, _ = self.journal.renew(module, self._rebinder.origin)
             self._rebinder.retire(retired)
             for state in written:
                 state.written_in = None
@@ -199,6 +199,21 @@ class Engine:
             raise TargetNotFound(f"no module named {missing!r} is installed; install it or disable the patch")
         raise TargetNotFound(f"{parent} has no module {missing!r}{did_you_mean(missing, submodule_names(parent))}")
 
+    def _defers(self, application: Application, state: ChangeState) -> bool:
+        """Tell whether the replacement's module is being imported, by a caller of ours or a thread, and wait for that.
+
+        It may import the target's library itself, and has not got to defining the replacement then.
+        """
+        source = state.change.source
+        name = source.module if isinstance(source, Target) else None
+        if name not in sys.modules or is_lazy(sys.modules[name]) or self._module(name) is not None:
+            return False
+        with self._lock:
+            if application.in_force and name not in application.expects:
+                self._expect(name, application)
+            state.reason = f"waits for the import of {name} to end"
+        return self._module(name) is None  # it has not ended meanwhile
+
     def _write(self, application: Application, state: ChangeState, module: ModuleType, moves: Moves) -> None:
         if isinstance(state.change, Call):
             self._call(application, state, state.change, module, moves)
@@ -219,7 +234,12 @@ class Engine:
         product = None
         if carrier is None:
             self._refuse_conflict(application, slot, own)
-            product = change.build(below, slot)
+            try:
+                product = change.build(below, slot)
+            except Exception:
+                if self._defers(application, state):
+                    return True
+                raise
         with self._lock:
             if not application.in_force or state.written_in is module:
                 return True
@@ -335,7 +355,7 @@ class Engine:
         return True
 
     def _undo(self, applications: Sequence[Application]) -> list[str]:
-        retired, notes = self.journal.remove(applications, self._rebinder.stays)
+        retired, notes = self.journal.remove(applications, self._rebinder.origin)
         self._rebinder.retire(retired)
         for application in applications:
             self._forget(application)

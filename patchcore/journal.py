@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.binding import has_identity, reference
@@ -120,8 +120,8 @@ class Retired(NamedTuple):
     change: Any
 
 
-#: Tells of a slot whether it holds a product that is gone as its own.
-Stays = Callable[[Slot, Retired], bool]
+#: Tells of a slot that holds a product which is gone from others: the record of the one it has it from, if any.
+Origin = Callable[[Slot, Sequence[Retired]], Optional[Record]]
 #: Tells whether a raw value carries what a layer does already.
 Carries = Callable[[Any, Layer], bool]
 
@@ -202,14 +202,14 @@ class Journal:
         self._followed[slot.identity] = record
         slot.write(record.by_value)
 
-    def remove(self, owners: Iterable[Any], stays: Stays) -> tuple[list[Retired], list[str]]:
+    def remove(self, owners: Iterable[Any], origin: Origin) -> tuple[list[Retired], list[str]]:
         """Remove every layer of ``owners``, newest slot first, and restore slots that nobody else patches.
 
         Layers of others above are made anew on what is now below them.
 
         Args:
             owners: whose layers go.
-            stays: tells of a slot whether it holds a product that goes as its own, not from the patched slot.
+            origin: tells what the slots that hold a product that goes have it from.
 
         Returns:
             The products that left their slots, and notes on slots where somebody else had written on top.
@@ -220,10 +220,10 @@ class Journal:
         notes: list[str] = []
         for _, record in sorted(touched.items(), reverse=True):
             self._take_out(record, owned, retired, notes)
-        self._rebase(retired, stays, notes, list(touched.values()))
+        self._rebase(retired, origin, notes, list(touched.values()))
         return retired, notes
 
-    def renew(self, owner: Any, stays: Stays) -> tuple[list[Retired], list[str]]:
+    def renew(self, owner: Any, origin: Origin) -> tuple[list[Retired], list[str]]:
         """Lay the layers over the slots of ``owner`` again where its body has run anew (:func:`importlib.reload`).
 
         What it has put in a slot is the new base. Arguments and result are those of :meth:`remove`.
@@ -238,7 +238,7 @@ class Journal:
                 # what was written by hand is not there any more; who wrote it is asked again
                 kept = [layer for layer in old if layer.build is not None]
                 self._replace_layers(record, kept, 0, old, before, retired, notes)
-        self._rebase(retired, stays, notes)
+        self._rebase(retired, origin, notes)
         return retired, notes
 
     def _lay(self, slot: Slot, found: Any, layer: Layer) -> Record:
@@ -288,15 +288,16 @@ class Journal:
             kept = []
         self._replace_layers(record, kept, min(first, len(kept)), old, before, retired, notes)
 
-    def _rebase(self, retired: list[Retired], stays: Stays, notes: list[str], restored: Iterable[Record] = ()) -> None:
+    def _rebase(
+        self, retired: list[Retired], origin: Origin, notes: list[str], restored: Iterable[Record] = ()
+    ) -> None:
         """Make anew what was built on a product that is gone: patched re-exports and overrides of patched methods."""
-        gone = {id(r.old): r for r in retired}
+        gone = _by_product(retired)
         while gone:
             further: list[Retired] = []
             for record in {record.number: record for record in (*self, *restored)}.values():
-                successor = gone.get(id(reference(record.base)))
-                if successor is not None and stays(record.slot, successor):
-                    successor = None
+                base = gone.get(id(reference(record.base)))
+                successor = origin(record.slot, base) if base is not None else None
                 built_on = []
                 for i, layer in enumerate(record.layers):
                     if layer.build is not None and id(reference(layer.product)) in gone:
@@ -308,11 +309,11 @@ class Journal:
                     continue
                 before = record.by_value
                 if successor is not None:
-                    record.base = _in_place_of(record.base, successor.record.by_value)
+                    record.base = _in_place_of(record.base, successor.by_value)
                 first = min(built_on, default=0)
                 self._replace_layers(record, record.layers, first, list(record.layers), before, further, notes)
             retired += further
-            gone = {id(r.old): r for r in further}
+            gone = _by_product(further)
 
     def _replace_layers(
         self,
@@ -362,6 +363,13 @@ class Journal:
         makers.pop(id(layer), None)
         if not makers:
             self._makers.pop(key, None)
+
+
+def _by_product(retired: Iterable[Retired]) -> dict[int, list[Retired]]:
+    found: dict[int, list[Retired]] = {}
+    for r in retired:
+        found.setdefault(id(r.old), []).append(r)
+    return found
 
 
 def _same_action(first: Any, second: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
+import re
 import traceback
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -44,11 +45,17 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
     import importlib.metadata as metadata  # for those who discover only
 
     found: dict[tuple[str, str], tuple[Provenance, Loader]] = {}
+    seen: set[str] = set()
     for distribution in metadata.distributions():
         if not _declares_plugins(distribution):
             continue
         try:
-            first = metadata.distribution(_headers(distribution)["Name"])
+            name = _headers(distribution)["Name"]
+            canonical = re.sub(r"[-_.]+", "-", name).lower()  # PEP 503
+            if canonical in seen:
+                continue
+            seen.add(canonical)
+            first = metadata.distribution(name)  # the first on the path may declare none
             headers = _headers(first)
             name, version = headers["Name"], headers["Version"]
             for entry in first.entry_points:

@@ -135,7 +135,7 @@ class Rebinder:
         for r in retired:
             gone.setdefault(id(r.old), []).append(r)
         for slot, held in references.find_references([r.old for r in retired], loaded_modules()):
-            successor = self._origin(slot, gone[id(held)])
+            successor = self.origin(slot, gone[id(held)])
             # where the patch had added a name, there is nothing to go back to
             if successor is not None and successor.by_value is not ABSENT and not self._journal.looks_after(slot):
                 slot.write(successor.by_value)
@@ -143,7 +143,7 @@ class Rebinder:
             if not self._journal.count_makers(r.old):
                 self._homes.pop(id(r.old), None)
 
-    def _origin(self, slot: Slot, gone: Sequence[Retired]) -> Optional[Record]:
+    def origin(self, slot: Slot, gone: Sequence[Retired]) -> Optional[Record]:
         """The record of the slot that ``slot`` has its value from; ``None`` where that is its own, or still there."""
         old = gone[0].old
         there = [(record, layer.change) for record, layer in self._journal.makers(old)]
@@ -155,7 +155,8 @@ class Rebinder:
 
         One of the same name is the likeliest, then one that is no item, then one where it was put rather than made.
         """
-        candidates = [(record, change) for record, change in made if not self.is_own(slot, value, change)]
+        others = [(record, change) for record, change in made if record.slot.identity != slot.identity]
+        candidates = [(record, change) for record, change in others if not self.is_own(slot, value, change)]
         candidates.sort(key=lambda c: (c[0].slot.key != slot.key, c[0].slot.space == "item", not _is_foreign(c[1])))
         return candidates[0][0] if candidates else None
 
@@ -175,10 +176,6 @@ class Rebinder:
     def forget(self) -> None:
         """Drop what is remembered about replacements: no patch is in force any more."""
         self._homes.clear()
-
-    def stays(self, slot: Slot, gone: Retired) -> bool:
-        """Tell whether ``slot`` holds a replacement as its own, not from the patched slot that it has left."""
-        return self.is_own(slot, gone.old, gone.change)
 
     def is_own(self, slot: Slot, value: Any, change: Change) -> bool:
         """Tell whether ``slot`` holds ``value``, which ``change`` has put elsewhere, as its own."""

@@ -339,7 +339,7 @@ def _values(name: str, space: Mapping[str, Any]) -> Iterator[tuple[str, bool, An
     for outer, entries in todo:
         for key, value in list(entries.items()):
             yield f"{name}:{outer}{key}", bool(outer), value
-            if is_class(value) and class_namespace(value).get("__module__") == name:
+            if is_class(value) and class_namespace(value).get("__module__") == name and not is_immutable(value):
                 qualname = value.__qualname__
                 if not outer or qualname == f"{outer}{key}":
                     todo.append((f"{qualname}.", class_namespace(value)))

@@ -16,6 +16,7 @@ __all__ = ["POLICIES", "Choice", "Settings"]
 #: What to do about a patch that fails: log and go on, undo everything and raise, or go on without a word.
 POLICIES = ("warn", "raise", "ignore")
 
+_OPTIONS = {"plugins": "--plugin", "on_failure": "--strict", "report_dir": "--report-dir"}
 _KEYS = ("plugins", "enable", "disable", "on_failure", "report_dir", "log", "options")
 _VARIABLES = {f"PATCHCORE_{key.upper()}": key for key in _KEYS if key != "options"}
 
@@ -152,7 +153,7 @@ def _merge(sources: Sequence[_Source]) -> Settings:
 
 
 def _spelled(origin: str, key: str) -> str:
-    return f"--{key.replace('_', '-')}" if origin == "command line" else origin
+    return _OPTIONS.get(key, f"--{key}") if origin == "command line" else origin
 
 
 def _names(value: Any, where: str) -> tuple[str, ...]:

@@ -261,7 +261,7 @@ class TestPlan:
             ("shop.tax", "skipped"),
         ]
         assert content["patches"][0]["changes"] == [{"kind": "replace", "target": "shop.prices:price"}]
-        assert content["settings"] == {"plugins": "--plugins"}
+        assert content["settings"] == {"plugins": "--plugin"}
 
     def test_a_name_that_a_plugin_left_out_may_mean_is_a_note(self, cli: Cli, site: Path) -> None:
         write_distribution(site, "other-dist", plugins={"other": "shop_npu"})

@@ -51,6 +51,9 @@ def test_a_distribution_without_top_level_txt_provides_what_its_record_lists(mak
     folder = make_package({**EXPLODES, "single": "", "compiled": ""})
     record = ["mmcv/__init__.py", "single.py", "compiled.cpython-311-x86_64-linux-gnu.so", "../../bin/tool"]
     write_distribution(folder, "mmcv-next", "2.1", record=record)
+    for file in record[:3]:  # from Python 3.12 on, files that are not there do not count
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_text("raise AssertionError('imported')")
     environment = Environment()
     assert [environment.version(name) for name in ("mmcv", "single", "compiled")] == ["2.1", "2.1", "2.1"]
 

@@ -538,6 +538,37 @@ def test_a_function_that_patches_by_hand_runs_again_after_a_reload(shop) -> None
     assert shop.price() == "price"
 
 
+def test_a_replacement_whose_module_imports_the_target_first_is_put_in_place_when_that_module_is_done(
+    make_package,
+) -> None:
+    make_package(
+        {
+            "shop": SHOP,
+            "kernels": "from shop import label\nimport user\ndef price(): return f'kernel {label()}'",
+            "user": "from shop import price as cost",
+        }
+    )
+    with pc.Patcher([pc.Patch("shop.price", [pc.Replace("shop:price", "kernels:price")])]) as patcher:
+        import kernels
+        import shop
+        import user
+
+        assert patcher.report()["shop.price"].status == "applied"
+        assert shop.price is user.cost is kernels.price
+        assert shop.price() == "kernel label"
+    assert shop.price is user.cost
+    assert shop.price() == "price"
+
+
+def test_a_replacement_whose_module_imports_the_target_and_then_fails_is_failed_with_that_reason(make_package) -> None:
+    make_package({"shop": SHOP, "kernels": "import shop\nraise RuntimeError('no device')"})
+    with pc.Patcher([pc.Patch("shop.price", [pc.Replace("shop:price", "kernels:price")])]) as patcher:
+        with pytest.raises(RuntimeError, match="no device"):
+            import kernels  # noqa: F401
+        record = patcher.report()["shop.price"]
+    assert (record.status, record.reason) == ("failed", "RuntimeError: no device")
+
+
 def test_a_patch_of_two_modules_is_pending_until_both_are_imported(make_package) -> None:
     make_package({"one": "def f(): return 1", "two": "def f(): return 2"})
     with pc.Patcher([pc.Patch("both", [pc.Replace("one:f", new), pc.Replace("two:f", new)])]) as patcher:

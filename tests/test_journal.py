@@ -76,12 +76,16 @@ def wrap(journal: Journal, slot: Slot, owner: Owner) -> Record:
     return journal.push(slot, Layer(owner, Change(owner.name), build(below, slot), below, build))
 
 
+def first(slot: Slot, gone: Any) -> Record:
+    return next(g.record for g in gone if g.record.slot.identity != slot.identity)
+
+
 def put(journal: Journal, slot: Slot, owner: Owner, product: Any) -> Record:
     return journal.push(slot, Layer(owner, Change(product), product, slot.lookup(), lambda below, slot: product))
 
 
 def remove(journal: Journal, *owners: Owner) -> list[str]:
-    return journal.remove(owners, stays=lambda slot, gone: False)[1]
+    return journal.remove(owners, origin=first)[1]
 
 
 def test_removing_the_only_layer_restores_the_identical_object(journal, module, slot) -> None:
@@ -245,7 +249,7 @@ def test_a_value_of_somebody_else_is_never_retired(journal, module, slot) -> Non
     wrap(journal, slot, A)
     module.price = len
     wrap(journal, slot, B)
-    retired, _ = journal.remove([A, B], stays=lambda slot, gone: False)
+    retired, _ = journal.remove([A, B], origin=first)
     assert len not in [gone.old for gone in retired]
     assert len(retired) == 2
 
@@ -296,7 +300,7 @@ def test_a_slot_that_holds_a_replacement_as_its_own_keeps_it(journal, module, sl
     home = NamespaceSlot(kernels, "price", "kernels:price")
     put(journal, slot, A, len)
     wrap(journal, home, B)
-    journal.remove([A], stays=lambda slot, gone: slot.identity == home.identity)
+    journal.remove([A], origin=lambda slot, gone: None if slot.identity == home.identity else gone[0].record)
     assert journal.find(home).base is len
     remove(journal, B)
     assert kernels.price is len
@@ -353,7 +357,7 @@ def test_renewing_lays_the_layers_over_what_a_reload_put_in_the_slots(journal, m
         return "reloaded"
 
     module.price = reloaded
-    journal.renew(module, stays=lambda slot, gone: False)
+    journal.renew(module, origin=first)
     assert module.price() == "B(A(reloaded))"
     remove(journal, B, A)
     assert module.price is reloaded
@@ -367,7 +371,7 @@ def test_renewing_forgets_what_was_written_by_hand(journal, module, slot) -> Non
         return "reloaded"
 
     module.price = reloaded
-    journal.renew(module, stays=lambda slot, gone: False)
+    journal.renew(module, origin=first)
     assert module.price is reloaded
     assert not list(journal)
     remove(journal, A)

@@ -519,7 +519,9 @@ class TestPluginOptions:
 
     def test_selection_comes_first(self, braked: Programs) -> None:
         done = braked.run(braked.patchcore, "--brake", "3", "-p", "deals", "sell.py", code=2)
-        assert "the options of patchcore come before those that plugins add" in done.stderr
+        assert "the options of patchcore, but for -m, come before those that plugins add" in done.stderr
+        done = braked.run(braked.patchcore, "-p", "deals", "--brake", "3", "-m", "sell", "--strict")
+        assert done.stdout == "brake 3 False False warn\n20\n"
 
     def test_a_plugin_that_fails_to_add_its_options(self, braked: Programs) -> None:
         braked.write({"site-packages/brakes.py": PLUGIN.replace("--brake", "--strict")})

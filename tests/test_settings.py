@@ -76,7 +76,7 @@ def test_arguments_are_spelled_as_options_on_the_command_line(tmp_path) -> None:
     arguments = {"disable": ["a"], "on_failure": "raise", "plugins": None}
     settings = load(tmp_path, arguments=arguments, origin="command line")
     assert settings.choices == (Choice(False, "a", "--disable", 2),)
-    assert settings.origins == {"on_failure": "--on-failure"}
+    assert settings.origins == {"on_failure": "--strict"}
     assert load(tmp_path, arguments={"on_failure": "raise"}).origins == {"on_failure": "argument"}
 
 

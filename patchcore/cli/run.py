@@ -34,8 +34,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for _ in patcher.plugins.each("register_run_options", parser=parser):
         pass
     options = parser.parse_args(arguments)
-    if any(vars(options)[name] != value for name, value in vars(known).items() if name != "program"):
-        parser.error("the options of patchcore come before those that plugins add")
+    decisive = vars(known).keys() - {"program", "as_module"}  # what the Patcher was made from
+    if any(vars(options)[name] != vars(known)[name] for name in decisive):
+        parser.error("the options of patchcore, but for -m, come before those that plugins add")
     if options.program[:1] == ["--"]:
         del options.program[0]
     if not options.program:
