@@ -117,7 +117,8 @@ class Rebinder:
         found = references.find_references({**old, **homes}.values(), modules or loaded_modules())
         reads: dict[int, set[tuple[int, str]]] = {}
         with self._journal.lock:
-            self._homes.update((key, (value, {})) for key, value in homes.items())
+            for key, value in homes.items():  # what was seen before stays: an import shows a part of the modules only
+                self._homes.setdefault(key, (value, {}))
             for slot, held in found:
                 if id(held) in homes and not self._journal.looks_after(slot):
                     self._homes[id(held)][1][slot.identity] = slot
@@ -163,8 +164,8 @@ class Rebinder:
     def _is_home(self, target: Target, value: Any, record: Record) -> bool:
         if not has_identity(value) or not references.is_home(target, value):
             return False
-        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-        if not isinstance(module, str) or not isinstance(name, str) or module.startswith(f"{target.module}."):
+        module, name = references.name_of(value)
+        if not name or module.startswith(f"{target.module}."):
             return True
         # where its own name leads elsewhere because that was patched, it is at home there still
         try:
@@ -185,10 +186,10 @@ class Rebinder:
             return False
         if slot.identity in self._homes.get(id(value), (None, {}))[1]:
             return True
-        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        module, name = references.name_of(value)
         if slot.name == f"{module}:{name}":
             return True
-        root = str(module).partition(".")[0]
+        root = module.partition(".")[0]
         return slot.name.partition(":")[0].partition(".")[0] == root and root != change.target.root
 
     def unreachable(self, applications: Iterable[Application]) -> dict[int, list[str]]:

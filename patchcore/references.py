@@ -23,7 +23,7 @@ from patchcore.changes import REGISTRY_TABLE, resolve
 from patchcore.modules import class_namespace, is_class, is_immutable, namespace
 from patchcore.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
 
-__all__ = ["StaticSlot", "Unreachable", "find_references", "find_unreachable", "is_home", "names_read_by"]
+__all__ = ["StaticSlot", "Unreachable", "find_references", "find_unreachable", "is_home", "name_of", "names_read_by"]
 
 
 class Unreachable(NamedTuple):
@@ -40,7 +40,7 @@ def is_home(target: Target, original: Any) -> bool:
     ``mmcv.ops.roi_align:roi_align``); an object whose own name leads nowhere is at home everywhere. Patching
     ``mymodel.layers:relu``, imported from torch, must not change torch's, nor ``mymodel.layers:np`` all of numpy.
     """
-    module, qualname = _name_of(original)
+    module, qualname = name_of(original)
     if issubclass(type(original), ModuleType):
         return module.startswith(f"{target.module}.")
     if not module:
@@ -143,7 +143,7 @@ def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> 
     """
     names: set[str] = set()
     gateways: set[int] = set()
-    for module, qualname in {_name_of(obj) for obj in objects}:
+    for module, qualname in {name_of(obj) for obj in objects}:
         outer = _follow(module, qualname.rpartition(".")[0])
         if is_class(outer):
             gateways.add(id(outer))
@@ -153,7 +153,7 @@ def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> 
     return names, gateways.union(id(modules[name]) for name in names if name in modules)
 
 
-def _name_of(obj: Any) -> tuple[str, str]:
+def name_of(obj: Any) -> tuple[str, str]:
     """Return the module that ``obj`` is, or says it is from, and its qualified name there; ``""`` for none."""
     if issubclass(type(obj), ModuleType):
         return (namespace(obj) or {}).get("__name__", ""), ""

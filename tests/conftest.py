@@ -11,7 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Callable, Union
 
+import hypothesis
 import pytest
+
+# The same examples in every run of a version; HYPOTHESIS_PROFILE=default looks for new ones.
+hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 ROOT = Path(__file__).resolve().parent.parent
 

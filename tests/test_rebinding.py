@@ -59,12 +59,7 @@ def test_a_class_registered_while_its_module_is_imported_is_rebound_in_the_regis
 
 @pytest.mark.parametrize(
     "pending",
-    [
-        pytest.param(
-            True, marks=pytest.mark.xfail(reason="an import forgets the homes that apply had seen", strict=False)
-        ),
-        False,
-    ],
+    [True, False],
 )
 def test_a_name_that_took_the_replacement_from_its_plugin_keeps_it(make_package, pending: bool) -> None:
     m = load(make_package, {"plugin": "def fast(x): ...", "fan": "from plugin import fast as mine"})
@@ -79,7 +74,7 @@ def test_a_name_that_took_the_replacement_from_its_plugin_keeps_it(make_package,
 
 
 @pytest.mark.xfail(
-    reason="every name that holds the replacement is taken to have it from the patched slot", strict=False
+    reason="every name that holds the replacement is taken to have it from the patched slot", strict=True
 )
 def test_a_name_that_takes_the_replacement_from_elsewhere_while_patched_keeps_it(make_package) -> None:
     m = load(make_package, {})
