@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Callable, Union
 
 import hypothesis
@@ -54,20 +55,24 @@ def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ma
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two versions of one file within a second
     roots: set[str] = set()
+    hidden: dict[str, ModuleType] = {}  # real modules of these names, for the time of the test
 
     def make(sources: Mapping[str, str]) -> Path:
+        new = {name.partition(".")[0] for name in sources} - roots
+        hidden.update((name, sys.modules.pop(name)) for name in list(sys.modules) if name.partition(".")[0] in new)
+        roots.update(new)
         for name, source in sources.items():
             is_package = any(other.startswith(f"{name}.") for other in sources)
             path = folder.joinpath(*name.split("."), *(("__init__",) if is_package else ())).with_suffix(".py")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(source), encoding="utf-8")
-            roots.add(name.partition(".")[0])
         importlib.invalidate_caches()
         return folder
 
     yield make
     for name in [name for name in sys.modules if name.partition(".")[0] in roots]:
         del sys.modules[name]
+    sys.modules.update(hidden)
 
 
 @pytest.fixture
