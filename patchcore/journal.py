@@ -216,11 +216,15 @@ class Journal:
         """
         owned = set(map(id, owners))
         touched = {record.number: record for key in owned for record in self._owned.pop(key, ())}
+        restored = [record for record in touched.values() if record.slot.identity not in self._followed]
         retired: list[Retired] = []
         notes: list[str] = []
         for _, record in sorted(touched.items(), reverse=True):
             self._take_out(record, owned, retired, notes)
-        self._rebase(retired, origin, notes, list(touched.values()))
+        self._rebase(retired, origin, notes, restored)
+        for record in touched.values():
+            if not record.layers:  # a slot that follows another record may have moved on since
+                record.base = record.slot.read()
         return retired, notes
 
     def renew(self, owner: Any, origin: Origin) -> tuple[list[Retired], list[str]]:
@@ -296,7 +300,8 @@ class Journal:
         while gone:
             further: list[Retired] = []
             for record in {record.number: record for record in (*self, *restored)}.values():
-                base = gone.get(id(reference(record.base)))
+                # what follows another record has its base from that
+                base = None if record.slot.identity in self._followed else gone.get(id(reference(record.base)))
                 successor = origin(record.slot, base) if base is not None else None
                 built_on = []
                 for i, layer in enumerate(record.layers):

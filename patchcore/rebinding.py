@@ -7,6 +7,7 @@ own: where that is defined, or where somebody imported it from there and not fro
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Optional
@@ -162,14 +163,18 @@ class Rebinder:
         return candidates[0][0] if candidates else None
 
     def _is_home(self, target: Target, value: Any, record: Record) -> bool:
-        if not has_identity(value) or not references.is_home(target, value):
+        if not has_identity(value):
             return False
         module, name = references.name_of(value)
+        if record.slot.name == f"{module}:{name}":
+            return True
+        if not references.is_home(target, value):
+            return False
         if not name or module.startswith(f"{target.module}."):
             return True
         # where its own name leads elsewhere because that was patched, it is at home there still
         try:
-            patched = self._journal.find(find_slot(Target.parse(f"{module}:{name}"), loaded_modules()[module]))
+            patched = self._journal.find(find_slot(Target.parse(f"{module}:{name}"), sys.modules[module]))
         except (LookupError, DeclarationError):
             return True
         return patched is None or patched is record or reference(patched.original) is not value

@@ -360,6 +360,20 @@ def test_patches_that_declare_their_order_stack_through_an_alias(make_package, l
     assert lib.area() == "area"
 
 
+def test_a_consumer_of_a_patched_alias_gets_the_original_back(make_package) -> None:
+    make_package({**ALIASED, "user": "from lib import area", "kernels": "def area(): return 'kernel'"})
+    import lib.ops
+
+    original = lib.area
+    inner = pc.Patch("lib.inner", [pc.Replace("lib.ops:area", "kernels:area")])
+    outer = pc.Patch("lib.outer", [pc.Wrap("lib:area", tagged("outer"))], after=["lib.inner"])
+    with pc.Patcher([inner, outer]):
+        import user
+
+        assert user.area() == "outer(kernel)"
+    assert user.area is lib.area is lib.ops.area is original
+
+
 def test_an_alias_that_the_replacement_itself_reads_stays_the_original(make_package) -> None:
     make_package({**ALIASED, "plug": "from lib import area as plain\ndef area(): return f'plug({plain()})'"})
     import lib.ops

@@ -411,23 +411,6 @@ def test_a_slot_follows_one_record_at_a_time(journal, module, slot) -> None:
     assert consumer.cost is original
 
 
-def test_removing_many_layers_takes_time_in_proportion(journal) -> None:
-    def seconds(count: int) -> float:
-        owners = [Owner(str(i)) for i in range(count)]
-        module = ModuleType("many")
-        for i, owner in enumerate(owners):
-            setattr(module, f"f{i}", original)
-            wrap(journal, NamespaceSlot(module, f"f{i}", f"many:f{i}"), owner)
-        start = time.perf_counter()
-        remove(journal, *owners)
-        return time.perf_counter() - start
-
-    seconds(100)  # warm up
-    small = min(seconds(500) for _ in range(3))
-    large = min(seconds(4000) for _ in range(3))
-    assert large < 8 * small * 4  # quadratic would be 64 times
-
-
 def test_followers_of_a_patched_alias_fall_back_to_what_the_alias_follows(journal, module, slot) -> None:
     package, consumer = ModuleType("package"), ModuleType("consumer")
     package.price = consumer.cost = original

@@ -399,15 +399,3 @@ def test_planning_changes_nothing_and_imports_no_target_library(make_package, ru
         assert not {"lib", "lib.ops", "kernels"} & set(sys.modules)
         """
     )
-
-
-def test_ten_thousand_patches_are_planned_in_proportion() -> None:
-    import time
-
-    def seconds(count: int) -> float:
-        candidates = by("many", *(patch(f"p{i}", f"lib:Class{i % 7}.f{i}") for i in range(count)))
-        start = time.perf_counter()
-        assert len(applied(make_plan(candidates, [Choice(False, "p0", "x")], Everything()))) == count - 1
-        return time.perf_counter() - start
-
-    assert seconds(4000) < 4 * 8 * min(seconds(500) for _ in range(3))
