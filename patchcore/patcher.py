@@ -119,7 +119,7 @@ class Patcher(contextlib.ContextDecorator):
         if settings is None:
             settings = Settings.load(arguments={"plugins": plugins})
         elif plugins is not None:
-            settings = replace(settings, plugins=tuple(plugins))
+            settings = replace(settings, plugins=(plugins,) if isinstance(plugins, str) else tuple(plugins))
         loaded = Plugins(allowed=settings.plugins, modules=modules)
         return cls(patches, plugins=loaded, settings=settings, enable=enable, disable=disable, strict=strict)
 

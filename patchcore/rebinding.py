@@ -149,7 +149,9 @@ class Rebinder:
         """The record of the slot that ``slot`` has its value from; ``None`` where that is its own, or still there."""
         old = gone[0].old
         there = [(record, layer.change) for record, layer in self._journal.makers(old)]
-        record = self._likeliest(slot, old, [*there, *((r.record, r.change) for r in gone)])
+        # an alias may not have moved on yet
+        left = [(r.record, r.change) for r in gone if r.record.by_value is not old]
+        record = self._likeliest(slot, old, [*there, *left])
         return None if any(record is maker for maker, _ in there) else record
 
     def _likeliest(self, slot: Slot, value: Any, made: Iterable[tuple[Record, Change]]) -> Optional[Record]:

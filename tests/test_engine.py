@@ -740,6 +740,31 @@ def test_consumers_of_a_second_holder_are_not_taken_for_homes_of_the_replacement
     assert user.cost is original
 
 
+def test_a_function_that_is_only_called_like_the_patched_one_is_left_alone(make_package, shop) -> None:
+    make_package({"user": "def price(): return 'mine'\nclass Item:\n    def weigh(self): return 'mine'"})
+    import user
+
+    own = dict(vars(user))
+    changes = [pc.Replace("shop:price", new), pc.Replace("shop:Item.weigh", new)]
+    with pc.Patcher([pc.Patch("shop.patch", changes)]):
+        assert user.price() == user.Item().weigh() == "mine"
+        assert dict(vars(user)) == own
+
+
+def test_looking_for_references_wakes_no_lazy_module(make_package, shop, monkeypatch) -> None:
+    class Lazy(ModuleType):
+        def __getattribute__(self, name: str) -> Any:
+            raise AssertionError(f"{name} was looked up")
+
+    make_package({"pep562": "def __getattr__(name): raise AssertionError(name + ' was looked up')"})
+    import pep562  # noqa: F401
+
+    monkeypatch.setitem(sys.modules, "lazy", Lazy("lazy"))
+    with pc.Patcher([pc.Patch("shop.patch", [pc.Replace("shop:price", new)])]) as patcher:
+        assert patcher.report(unreachable=True)["shop.patch"].status == "applied"
+    monkeypatch.delitem(sys.modules, "lazy")
+
+
 def test_swapping_two_functions_takes_their_consumers_along_and_back(make_package, shop) -> None:
     make_package({"user": "from shop import price, label"})
     import user

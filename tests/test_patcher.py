@@ -188,9 +188,11 @@ def test_an_unknown_name_is_noted_when_it_may_be_of_a_plugin_that_failed(shop, c
     assert "disable= may mean something of a plugin that was not loaded" in caplog.text
 
 
-def test_discover_takes_settings_and_plugins_together(monkeypatch) -> None:
+@pytest.mark.parametrize("names", ["noplugin", ["noplugin"]])
+@pytest.mark.parametrize("settings", [None, pc.Settings()])
+def test_discover_takes_settings_and_plugins_together(names, settings) -> None:
     with pytest.raises(pc.UnknownName, match="no plugin 'noplugin' is installed"):
-        pc.Patcher.discover(settings=pc.Settings(), plugins=["noplugin"])
+        pc.Patcher.discover(settings=settings, plugins=names)
 
 
 def test_discover_reads_environment_and_pyproject(tmp_path, monkeypatch) -> None:
