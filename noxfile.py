@@ -282,4 +282,4 @@ def types(session: nox.Session) -> None:
     """Check the core's type hints."""
     install_requirements(session, TYPES, BUILD)
     install_distributions(session, ROOT)
-    session.run("mypy", "--strict", "patchcore")
+    session.run("mypy", "--strict")

@@ -174,6 +174,13 @@ class _WatchingLoader:
             self.watch.executed(name, module, before)
 
 
+# importlib leaves its own frames out of tracebacks, by this file name (remove_importlib_frames in CPython's import.c),
+# with whatever is between them: the traceback of an import that fails is the same whether the module is watched or not.
+_WatchingLoader.exec_module.__code__ = _WatchingLoader.exec_module.__code__.replace(
+    co_filename="<frozen importlib._bootstrap_external>"
+)
+
+
 class _RunningSpec(ModuleSpec):
     """The spec of a module whose loader cannot be stood in for: its import is under way, or it needs none.
 

@@ -24,6 +24,7 @@ __all__ = [
     "is_lazy",
     "loaded_modules",
     "missing_ancestor",
+    "module_file",
     "mro",
     "mro_lookup",
     "namespace",
@@ -117,6 +118,13 @@ def find_module(name: str) -> bool:
     if name in sys.modules:
         return sys.modules[name] is not None
     return _find_spec(name) is not None
+
+
+def module_file(name: str) -> Optional[str]:
+    """Return the file that module ``name`` is or would be imported from, ``None`` for none; imports nothing."""
+    module = sys.modules.get(name)
+    spec = _find_spec(name) if module is None else (namespace(module) or {}).get("__spec__")
+    return spec.origin if spec is not None and spec.has_location else None
 
 
 def missing_ancestor(name: str) -> Optional[str]:

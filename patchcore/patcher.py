@@ -20,7 +20,7 @@ from patchcore.process import RANK_VARIABLES, describe_process, process_rank
 from patchcore.provenance import LOCAL, Provenance
 from patchcore.rebinding import Moves
 from patchcore.report import FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord, PatchRecord, Report
-from patchcore.settings import POLICIES, Choice, Settings
+from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
 __all__ = ["RANK_VARIABLES", "Context", "Patcher", "apply", "process_rank"]
 
@@ -109,7 +109,7 @@ class Patcher(contextlib.ContextDecorator):
             plugins: names of the plugins to load; all by default.
             enable, disable, strict: see :class:`Patcher`.
             patches: further patches.
-            modules: local modules that implement hooks without being packaged.
+            modules: names of local modules that implement hooks without being packaged, besides those of the settings.
             settings: instead of reading environment and pyproject.toml.
 
         Raises:
@@ -120,7 +120,8 @@ class Patcher(contextlib.ContextDecorator):
             settings = Settings.load(arguments={"plugins": plugins})
         elif plugins is not None:
             settings = replace(settings, plugins=(plugins,) if isinstance(plugins, str) else tuple(plugins))
-        loaded = Plugins(allowed=settings.plugins, modules=modules)
+        local = (*settings.modules, *map(LocalModule, modules))
+        loaded = Plugins(allowed=settings.plugins, modules=local)
         return cls(patches, plugins=loaded, settings=settings, enable=enable, disable=disable, strict=strict)
 
     def collect(self) -> list[Candidate]:
@@ -169,6 +170,11 @@ class Patcher(contextlib.ContextDecorator):
             raise UnknownName(unknown[0])
         return replace(plan, notes=(*plan.notes, *unknown))
 
+    @property
+    def applied_plan(self) -> Plan:
+        """The plan that was applied last; before that, the one that would be."""
+        return self.plan() if self._plan is None else self._plan
+
     def apply(self) -> Report:
         """Apply the plan: loaded modules now, others right after they are imported. Applying twice changes nothing.
 
@@ -186,17 +192,24 @@ class Patcher(contextlib.ContextDecorator):
                 self._plan, self._vetoes, self._applications, self._failure = plan, {}, {}, None
                 self._notes = list(plan.notes)
                 self.applied = True
-            try:
-                self._refuse(plan)
-                self._apply(plan)
-                report = self.report()
-            except BaseException as error:
-                undone = self.revert()
-                if isinstance(error, PatchError):
-                    error.report = error.report or undone
-                raise
-        self._log(report)
-        return report
+            return self._carry_out(plan, list(plan))
+
+    def refresh(self) -> Report:
+        """Plan anew and apply the patches that have come to fit since: a library has become importable, say.
+
+        What was tried already stays as it is. Before :meth:`apply`, nothing happens. Raises what :meth:`apply` raises.
+        """
+        with self._applying:
+            if not self.applied:
+                return self.report()
+            plan = self.plan()
+            with self._lock:
+                tried = {*self._applications, *self._vetoes}
+                fresh = [e for e in plan if e.patch.name not in tried and e != self._entries.get(e.patch.name)]
+                self._entries = {e.patch.name: e if e in fresh else self._entries[e.patch.name] for e in plan}
+                self._plan = plan
+                self._notes += (note for note in plan.notes if note not in self._notes)
+            return self._carry_out(plan, fresh) if fresh else self.report()
 
     def revert(self) -> Report:
         """Restore every slot that no other Patcher holds to the identical object that was there."""
@@ -272,9 +285,23 @@ class Patcher(contextlib.ContextDecorator):
     def __repr__(self) -> str:
         return f"<Patcher {'applied' if self.applied else 'not applied'}, {len(self._applications)} patches>"
 
-    def _apply(self, plan: Plan) -> None:
+    def _carry_out(self, plan: Plan, entries: Sequence[PlannedPatch]) -> Report:
+        """Apply some entries of the plan; when one fails under the policy to raise, nothing stays applied."""
+        try:
+            self._refuse(entries)
+            self._apply(plan, entries)
+            report = self.report()
+        except BaseException as error:
+            undone = self.revert()
+            if isinstance(error, PatchError):
+                error.report = error.report or undone
+            raise
+        self._log(report, entries)
+        return report
+
+    def _apply(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
         moves = Moves()
-        for entry in plan:
+        for entry in entries:
             if entry.go and not self._is_vetoed(entry, plan):
                 with self._lock:
                     if not self.applied:  # an import in another thread has failed, or somebody has reverted
@@ -297,10 +324,10 @@ class Patcher(contextlib.ContextDecorator):
             self._vetoes[entry.patch.name] = f"vetoed by a plugin: {veto.reason}"
         return veto is not None
 
-    def _refuse(self, plan: Plan) -> None:
+    def _refuse(self, entries: Iterable[PlannedPatch]) -> None:
         """Raise before anything is touched when the plan itself fails under the policy."""
         self._refuse_problems()
-        for entry in plan:
+        for entry in entries:
             misfit = not entry.go and not entry.unwanted
             if misfit and (entry.patch.required or (entry.status == FAILED and self.settings.on_failure == "raise")):
                 raise PatchError(f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {entry.reason}")
@@ -370,12 +397,13 @@ class Patcher(contextlib.ContextDecorator):
                 reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
         return PatchRecord(name, status, reason, who.plugin, who.distribution, who.version, changes)
 
-    def _log(self, report: Report) -> None:
-        """Log what nobody has logged yet."""
+    def _log(self, report: Report, entries: Sequence[PlannedPatch]) -> None:
+        """Log what nobody has logged yet about ``entries``."""
         for note in report.notes:
             logger.warning("%s", note)
+        tried = {entry.patch.name for entry in entries}
         for record in report.with_status(FAILED):
-            if record.name not in self._applications:
+            if record.name in tried and record.name not in self._applications:
                 logger.log(
                     _LEVELS[self.settings.on_failure], "patch %s [%s]: %s", record.name, record.origin, record.reason
                 )

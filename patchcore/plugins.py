@@ -6,10 +6,12 @@ traceback; the others go on.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import logging
 import re
+import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -22,6 +24,7 @@ from patchcore import hookspecs
 from patchcore.errors import UnknownName, describe_error, did_you_mean
 from patchcore.provenance import Provenance
 from patchcore.report import Problem
+from patchcore.settings import LocalModule
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -73,14 +76,14 @@ class Plugins:
     Args:
         allowed: names of the plugins to load, ``None`` for all.
         discover: load installed plugins at all.
-        modules: names of local modules that are plugins without being packaged.
+        modules: local modules that are plugins without being packaged.
 
     Raises:
         UnknownName: ``allowed`` names a plugin that is not installed.
     """
 
     def __init__(
-        self, *, allowed: Optional[Sequence[str]] = None, discover: bool = True, modules: Sequence[str] = ()
+        self, *, allowed: Optional[Sequence[str]] = None, discover: bool = True, modules: Sequence[LocalModule] = ()
     ) -> None:
         self.manager = pluggy.PluginManager("patchcore")
         self.manager.add_hookspecs(hookspecs)
@@ -91,8 +94,8 @@ class Plugins:
         self._wrappers.add_hookspecs(hookspecs)
         for provenance, load in _allow(installed_plugins() if discover else [], allowed, self.denied):
             self._load(provenance, load)
-        for name in modules:
-            self._load(Provenance(name, value=name), partial(importlib.import_module, name))
+        for module in modules:
+            self._load(Provenance(module.name, value=module.name), partial(_import_local, module))
 
     @property
     def complete(self) -> bool:
@@ -249,6 +252,23 @@ def _declares_plugins(distribution: Distribution) -> bool:
 
 def _raise(error: Exception) -> None:
     raise error
+
+
+def _import_local(module: LocalModule) -> Any:
+    with contextlib.nullcontext() if module.directory is None else _first_on_path(module.directory):
+        return importlib.import_module(module.name)
+
+
+@contextlib.contextmanager
+def _first_on_path(directory: str) -> Iterator[None]:
+    """Import from ``directory`` before all other places; afterwards still, for what patches import, but after them."""
+    sys.path.insert(0, directory)
+    try:
+        yield
+    finally:
+        sys.path.remove(directory)
+        if directory not in sys.path:
+            sys.path.append(directory)
 
 
 def _file_of(plugin: Any) -> Optional[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from typing import Any
 
@@ -22,7 +23,8 @@ def process_rank() -> int:
 
 
 def describe_process() -> dict[str, Any]:
-    """Return interpreter, process id, rank and working directory."""
+    """Return interpreter, host, process id, rank, program and working directory."""
+    multiprocessing = sys.modules.get("multiprocessing")
     try:
         directory = os.getcwd()
     except OSError:  # it was deleted
@@ -30,7 +32,11 @@ def describe_process() -> dict[str, Any]:
     return {
         "python": ".".join(map(str, sys.version_info[:3])),
         "executable": sys.executable,
+        "host": platform.node(),
         "pid": os.getpid(),
         "rank": process_rank(),
+        "parent": os.getppid(),
+        "program": " ".join(getattr(sys, "argv", [])),
+        "name": multiprocessing.process.current_process().name if multiprocessing is not None else "MainProcess",
         "directory": directory,
     }

@@ -11,14 +11,22 @@ from typing import Any, NamedTuple, Optional
 
 from patchcore.errors import SettingsError, did_you_mean
 
-__all__ = ["POLICIES", "Choice", "Settings"]
+__all__ = ["POLICIES", "Choice", "LocalModule", "Settings"]
 
 #: What to do about a patch that fails: log and go on, undo everything and raise, or go on without a word.
 POLICIES = ("warn", "raise", "ignore")
 
-_OPTIONS = {"plugins": "--plugin", "on_failure": "--strict", "report_dir": "--report-dir"}
-_KEYS = ("plugins", "enable", "disable", "on_failure", "report_dir", "log", "options")
+_OPTIONS = {
+    "plugins": "--plugin",
+    "modules": "--module",
+    "on_failure": "--strict",
+    "report_dir": "--report-dir",
+    "use_profile": "--use-profile",
+}
+_KEYS = ("plugins", "modules", "enable", "disable", "on_failure", "report_dir", "log", "options", "use_profile")
 _VARIABLES = {f"PATCHCORE_{key.upper()}": key for key in _KEYS if key != "options"}
+#: The table of named tables, each of which may have any key but ``use_profile``.
+_PROFILES = "profiles"
 
 
 class Choice(NamedTuple):
@@ -37,26 +45,42 @@ class Choice(NamedTuple):
     strength: int = 0
 
 
+class LocalModule(NamedTuple):
+    """A module that implements hooks without being packaged.
+
+    Args:
+        name: dotted name.
+        directory: where it is imported from before all other places, ``None`` for wherever ``sys.path`` has it.
+    """
+
+    name: str
+    directory: Optional[str] = None
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a user decided, from every source.
 
     Args:
         plugins: names of the plugins to load, ``None`` for all that are installed.
+        modules: local modules that are plugins, from every source, weakest first.
         choices: what was enabled and disabled, weakest source first.
         on_failure: ``warn``, ``raise`` or ``ignore``.
         report_dir: where each process writes its report, ``None`` for nowhere.
         log: level of the ``patchcore`` logger, ``None`` to leave it alone.
         options: per patch name, values that override the patch's own options.
+        use_profile: the table of ``[tool.patchcore.profiles]`` that lies over ``[tool.patchcore]``, ``None`` for none.
         origins: for each field that is not a default, which source decided it.
     """
 
     plugins: Optional[tuple[str, ...]] = None
+    modules: tuple[LocalModule, ...] = ()
     choices: tuple[Choice, ...] = ()
     on_failure: str = "warn"
     report_dir: Optional[str] = None
     log: Optional[str] = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    use_profile: Optional[str] = None
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -74,40 +98,90 @@ class Settings:
             arguments: the strongest source, by key; ``None`` values count as not given.
             origin: what to call that source, ``"command line"`` say.
             environ: environment variables, ``os.environ`` by default.
-            start: directory from which pyproject.toml is looked for upwards, the current one by default.
+            start: directory from which pyproject.toml is looked for upwards, before it is from the current one.
 
         Raises:
-            SettingsError: unreadable file, unknown key (with the nearest one) or impossible value, saying where.
+            SettingsError: unreadable file, unknown key or profile (with the nearest one) or impossible value, saying
+                where.
         """
         environ = os.environ if environ is None else environ
-        sources: list[_Source] = []
-        found = _find_table(start)
-        if found is not None:
-            path, table = found
-            sources.append(_Source(f"{path} [tool.patchcore]", table, _PYPROJECT))
-        for variable, key in _VARIABLES.items():
-            if variable in environ:
-                sources.append(_Source(variable, {key: environ[variable]}, _ENVIRONMENT))
+        here = _current_directory()
         given = {key: value for key, value in (arguments or {}).items() if value is not None}
-        sources.append(_Source(origin, given, _ARGUMENTS))
-        return _merge(sources)
+        sources = [_Source(v, {k: environ[v]}, _ENVIRONMENT, here) for v, k in _VARIABLES.items() if v in environ]
+        sources.append(_Source(origin, given, _ARGUMENTS, here))
+        profile = _last(sources, "use_profile")
+        found = next(filter(None, map(_find_table, (start, here))), None)
+        if found is None and profile:
+            raise SettingsError(
+                f"there is no profile {profile!r}: no pyproject.toml at or above {start or here} has [tool.patchcore]"
+            )
+        tables = [] if found is None else _with_profile(*found, profile)
+        return _merge([*tables, *sources])
+
+    @classmethod
+    def from_dict(cls, view: Mapping[str, Any]) -> Settings:
+        """Return the settings that ``dataclasses.asdict`` described, whatever JSON has made of its tuples.
+
+        Raises:
+            TypeError, KeyError, ValueError: these are no settings.
+        """
+        plugins = view["plugins"]
+        return cls(
+            **{
+                **view,
+                "plugins": None if plugins is None else tuple(plugins),
+                "modules": tuple(LocalModule(*module) for module in view["modules"]),
+                "choices": tuple(Choice(*choice) for choice in view["choices"]),
+            }
+        )
 
 
 class _Source(NamedTuple):
     origin: str
     given: Mapping[str, Any]
     strength: int
+    directory: Optional[Path]  # what relative paths in it are relative to
 
 
-_PYPROJECT, _ENVIRONMENT, _ARGUMENTS = range(3)
+_PYPROJECT, _PROFILE, _ENVIRONMENT, _ARGUMENTS = range(4)
+
+
+def _current_directory() -> Optional[Path]:
+    try:
+        return Path.cwd()
+    except OSError:  # it was deleted
+        return None
+
+
+def _last(sources: Sequence[_Source], key: str) -> Any:
+    return next((source.given[key] for source in reversed(sources) if key in source.given), None)
+
+
+def _with_profile(path: Path, table: Mapping[str, Any], chosen: Any) -> list[_Source]:
+    """Return the table of a pyproject.toml, and over it the profile that is chosen, there or by a stronger source."""
+    where = f"{path} [tool.patchcore]"
+    profiles = table.get(_PROFILES, {})
+    if not isinstance(profiles, Mapping) or not all(isinstance(profile, Mapping) for profile in profiles.values()):
+        raise SettingsError(f"{where}: profiles = {profiles!r}; expected tables, [tool.patchcore.profiles.NAME]")
+    base = {key: value for key, value in table.items() if key != _PROFILES}
+    sources = [_Source(where, base, _PYPROJECT, path.parent)]
+    name = _text(base.get("use_profile", "") if chosen is None else chosen, "use_profile", None)
+    if name is None:
+        return sources
+    if name not in profiles:
+        known = ", ".join(profiles) or "none"
+        raise SettingsError(f"{path} has no profile {name!r} (it has: {known}){did_you_mean(name, profiles)}")
+    origin = f"{path} [tool.patchcore.profiles.{name}]"
+    if "use_profile" in profiles[name]:
+        raise SettingsError(f"{origin}: use_profile cannot be set in a profile")
+    return [*sources, _Source(origin, profiles[name], _PROFILE, path.parent)]
 
 
 def _find_table(start: Optional[Path]) -> Optional[tuple[Path, Mapping[str, Any]]]:
     """Return the nearest pyproject.toml at or above ``start`` that has a ``[tool.patchcore]`` table, and the table."""
-    try:
-        nearest = (start or Path.cwd()).absolute()
-    except OSError:  # the working directory was deleted
+    if start is None:
         return None
+    nearest = start.absolute()
     for folder in (nearest, *nearest.parents):
         path = folder / "pyproject.toml"
         if os.path.isfile(path):  # Path.is_file raises where a parent may not be entered
@@ -139,24 +213,28 @@ def _merge(sources: Sequence[_Source]) -> Settings:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     choices: list[Choice] = []
+    modules: list[LocalModule] = []
     for source in sources:
         for key, value in source.given.items():
             if key not in _KEYS:
                 raise SettingsError(f"{source.origin}: unknown setting {key!r}{did_you_mean(key, _KEYS)}")
-            checked: Any = _CHECKS[key](value, f"{source.origin}: {key}")
+            checked: Any = _CHECKS[key](value, f"{source.origin}: {key}", source.directory)
             origin = _spelled(source.origin, key)
             if key in ("enable", "disable"):
                 choices += (Choice(key == "enable", name, origin, source.strength) for name in checked)
+            elif key == "modules":
+                modules += (module for module in checked if module not in modules)
+                origins[key] = origin
             else:
                 values[key], origins[key] = checked, origin
-    return Settings(choices=tuple(choices), origins=origins, **values)
+    return Settings(choices=tuple(choices), modules=tuple(modules), origins=origins, **values)
 
 
 def _spelled(origin: str, key: str) -> str:
     return _OPTIONS.get(key, f"--{key}") if origin == "command line" else origin
 
 
-def _names(value: Any, where: str) -> tuple[str, ...]:
+def _names(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
     if not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
@@ -164,7 +242,19 @@ def _names(value: Any, where: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _policy(value: Any, where: str) -> str:
+def _modules(value: Any, where: str, directory: Optional[Path]) -> tuple[LocalModule, ...]:
+    names = _names(value, where, directory)
+    for name in names:
+        if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
+            dotted = name[:-3] if name.endswith(".py") else name
+            raise SettingsError(
+                f"{where} = {value!r}; expected the dotted name of a module, such as "
+                f"{'.'.join(filter(None, dotted.replace(os.sep, '/').split('/')))!r}, found {name!r}"
+            )
+    return tuple(LocalModule(name, None if directory is None else str(directory)) for name in names)
+
+
+def _policy(value: Any, where: str, directory: Optional[Path]) -> str:
     if value not in POLICIES:
         raise SettingsError(
             f"{where} = {value!r}; expected one of {', '.join(POLICIES)}{did_you_mean(str(value), POLICIES)}"
@@ -172,13 +262,18 @@ def _policy(value: Any, where: str) -> str:
     return str(value)
 
 
-def _text(value: Any, where: str) -> Optional[str]:
+def _path(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
+    text = _text(value, where, directory)
+    return text if text is None or directory is None else os.path.join(directory, text)
+
+
+def _text(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
     if not isinstance(value, (str, os.PathLike)):
         raise SettingsError(f"{where} = {value!r}; expected text")
     return os.fsdecode(value) or None
 
 
-def _level(value: Any, where: str) -> Optional[str]:
+def _level(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
     levels = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
     if not isinstance(value, str) or value.upper() not in levels:
         raise SettingsError(
@@ -187,7 +282,7 @@ def _level(value: Any, where: str) -> Optional[str]:
     return value.upper()
 
 
-def _options(value: Any, where: str) -> Mapping[str, Mapping[str, Any]]:
+def _options(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, Mapping[str, Any]]:
     if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
         raise SettingsError(
             f'{where} = {value!r}; expected a table per patch, [tool.patchcore.options."library.patch"]'
@@ -197,10 +292,12 @@ def _options(value: Any, where: str) -> Mapping[str, Mapping[str, Any]]:
 
 _CHECKS = {
     "plugins": _names,
+    "modules": _modules,
     "enable": _names,
     "disable": _names,
     "on_failure": _policy,
-    "report_dir": _text,
+    "report_dir": _path,
     "log": _level,
     "options": _options,
+    "use_profile": _text,
 }

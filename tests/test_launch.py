@@ -243,7 +243,7 @@ class TestEnds:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=30)
-        assert process.returncode == 130
+        assert process.returncode == -signal.SIGINT
         assert errors.splitlines()[-2:] == ["KeyboardInterrupt", "patchcore: no patches"]
         assert "launch" not in errors
 
@@ -302,33 +302,29 @@ class TestUsage:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["nosuch.py"], "can't find the script 'nosuch.py' in "),
-            (["-m", "nosuch"], "no module named 'nosuch' in "),
-            (["-m", "nosuch.module"], "no module named 'nosuch.module' in "),
-            (["-m", "package"], "'package' is a package without a __main__ module and cannot be run"),
+            (["nosuch.py"], "can't find 'nosuch.py', neither a file in "),
             (["-m", "script.py"], "-m takes the name of a module, found 'script.py'; leave out -m, or write 'script'"),
-            (["-m", "_struct_or_sys"], "no module named '_struct_or_sys'"),
-            (["-m", "sys"], "'sys' (built-in) has no Python code and cannot be run"),
             (["package"], "can't find a __main__ module in 'package'; expected a script, or a folder with one"),
-            (["ls"], "ls is a command (/"),
+            (["train.sh"], "train.sh is neither Python code nor executable; write: patchcore run -- bash train.sh"),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, list) else "",
     )
     def test_no_such_program(self, programs: Programs, arguments: list[str], message: str) -> None:
-        programs.write({"package/__init__.py": "", "script.py": ""})
+        programs.write({"package/__init__.py": "", "script.py": "", "train.sh": "echo"})
         done = programs.run(programs.patchcore, *arguments, code=2)
         line = next(line for line in done.stderr.splitlines() if message in line)
         assert line.startswith("patchcore: ")
         assert "Traceback" not in done.stderr
 
-    def test_a_command_says_what_to_do(self, programs: Programs) -> None:
-        done = programs.run(programs.patchcore, "ls", "-l", code=2)
-        assert "call patchcore.apply() first in its script" in done.stderr
+    @pytest.mark.parametrize("name", ["nosuch", "nosuch.module", "package", "sys"])
+    def test_no_such_module_is_said_by_the_interpreter(self, programs: Programs, name: str) -> None:
+        programs.write({"package/__init__.py": ""})
+        programs.compare("-m", name, code=1)
 
     @pytest.mark.parametrize("arguments", [[], ["--strict"], ["-m"], ["--"]], ids=" ".join)
     def test_nothing_to_run(self, programs: Programs, arguments: list[str]) -> None:
         done = programs.run(programs.patchcore, *arguments, code=2)
-        assert "expected a script to run: patchcore run train.py" in done.stderr
+        assert "expected what to run: patchcore run train.py" in done.stderr
 
     def test_unknown_option(self, programs: Programs) -> None:
         programs.write({"script.py": ""})
@@ -385,7 +381,7 @@ class TestPatches:
     def test_local_patch_module_that_cannot_be_loaded(self, programs: Programs) -> None:
         programs.write({**SHOP, "broken.py": "1 / 0\n"})
         done = programs.run(programs.patchcore, "-p", "broken", "sell.py", code=1)
-        assert "the patch module broken given with -p cannot be loaded: ZeroDivisionError" in done.stderr
+        assert "the patch module broken (--module) cannot be loaded: ZeroDivisionError" in done.stderr
         assert done.stdout == ""
 
     def test_installed_plugin_and_selection(self, programs: Programs) -> None:
@@ -465,7 +461,7 @@ class TestReport:
         (report,) = self.reports(path.parent)
         assert report["schema_version"] == 1
         assert report["environment"]["rank"] == 3
-        assert path.name == f"report-3-{report['environment']['pid']}.json"
+        assert path.name.startswith(f"report-3-{report['environment']['pid']}-")
         assert [(patch["name"], patch["status"]) for patch in report["patches"]] == [("deals.double", "applied")]
         assert report["patches"][0]["changes"][0]["slots"] == ["shop.prices:price"]
 

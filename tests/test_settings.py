@@ -46,7 +46,8 @@ def test_every_key_of_pyproject_is_read_with_its_origin(tmp_path) -> None:
         Choice(False, "b", origin, 0),
         Choice(False, "c", origin, 0),
     )
-    assert (settings.on_failure, settings.report_dir, settings.log) == ("ignore", "reports", "DEBUG")
+    assert (settings.on_failure, settings.log) == ("ignore", "DEBUG")
+    assert settings.report_dir == str(tmp_path / "reports")
     assert settings.options == {"mmcv.conv": {"groups": 2}}
     assert settings.origins == dict.fromkeys(("plugins", "on_failure", "report_dir", "log", "options"), origin)
 
@@ -64,18 +65,19 @@ def test_every_variable_is_read_with_its_origin(tmp_path) -> None:
     settings = load(tmp_path, environ=environ)
     assert settings.plugins == ("mmcv", "torch_npu")
     assert settings.choices == (
-        Choice(True, "a", "PATCHCORE_ENABLE", 1),
-        Choice(False, "b", "PATCHCORE_DISABLE", 1),
-        Choice(False, "c", "PATCHCORE_DISABLE", 1),
+        Choice(True, "a", "PATCHCORE_ENABLE", 2),
+        Choice(False, "b", "PATCHCORE_DISABLE", 2),
+        Choice(False, "c", "PATCHCORE_DISABLE", 2),
     )
-    assert (settings.on_failure, settings.report_dir, settings.log) == ("raise", "reports", "INFO")
+    assert (settings.on_failure, settings.log) == ("raise", "INFO")
+    assert settings.report_dir == os.path.abspath("reports")
     assert settings.origins["on_failure"] == "PATCHCORE_ON_FAILURE"
 
 
 def test_arguments_are_spelled_as_options_on_the_command_line(tmp_path) -> None:
     arguments = {"disable": ["a"], "on_failure": "raise", "plugins": None}
     settings = load(tmp_path, arguments=arguments, origin="command line")
-    assert settings.choices == (Choice(False, "a", "--disable", 2),)
+    assert settings.choices == (Choice(False, "a", "--disable", 3),)
     assert settings.origins == {"on_failure": "--strict"}
     assert load(tmp_path, arguments={"on_failure": "raise"}).origins == {"on_failure": "argument"}
 
@@ -85,7 +87,7 @@ def test_the_stronger_source_wins_key_by_key(tmp_path) -> None:
     settings = load(tmp_path, TABLE, environ=environ, arguments={"plugins": ["vision"]})
     assert settings.plugins == ("vision",)
     assert settings.on_failure == "raise"
-    assert settings.report_dir == "reports"
+    assert settings.report_dir == str(tmp_path / "reports")
     assert settings.origins["plugins"] == "argument"
     assert settings.origins["on_failure"] == "PATCHCORE_ON_FAILURE"
 
@@ -96,7 +98,7 @@ def test_an_empty_allow_list_means_no_plugins(tmp_path) -> None:
 
 
 def test_a_star_disables_everything(tmp_path) -> None:
-    assert load(tmp_path, environ={"PATCHCORE_DISABLE": "*"}).choices == (Choice(False, "*", "PATCHCORE_DISABLE", 1),)
+    assert load(tmp_path, environ={"PATCHCORE_DISABLE": "*"}).choices == (Choice(False, "*", "PATCHCORE_DISABLE", 2),)
 
 
 def test_an_empty_report_dir_means_none(tmp_path) -> None:

@@ -27,6 +27,7 @@ _COMMANDS = {
     "check": "patchcore.cli.check",
     "doctor": "patchcore.cli.doctor",
     "run": "patchcore.cli.run",
+    "report": "patchcore.cli.report",
 }
 
 

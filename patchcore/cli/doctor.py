@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import os
 import platform
+import subprocess
 import sys
+import tempfile
 from typing import Any
 
 from patchcore import __version__
@@ -15,6 +18,8 @@ from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
 from patchcore.conditions import Environment
 from patchcore.errors import PatchError
+from patchcore.launch.probe import UNPATCHED
+from patchcore.launch.session import Session
 from patchcore.modules import find_module
 from patchcore.patcher import RANK_VARIABLES, Patcher, process_rank
 from patchcore.report import PENDING
@@ -37,6 +42,11 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--apply", action="store_true", help="also import every target, apply the patches and look for stale references"
     )
+    parser.add_argument(
+        "--workers",
+        action="store_true",
+        help="also start each kind of child process as under patchcore run, and show which are patched",
+    )
     parser.set_defaults(command=main)
 
 
@@ -45,18 +55,25 @@ def main(options: argparse.Namespace) -> int:
     patcher = shared.patcher_from(options)
     facts = [*_interpreter(), *_plugins(patcher), *_libraries(patcher), *_settings(patcher), *_imports()]
     found = check.findings(patcher, apply=options.apply)
+    workers = _workers(patcher) if options.workers else []
+    found += (("worker", w["kind"], w["detail"]) for w in workers if w["result"] == UNPATCHED)
     stale = _stale_references(patcher) if options.apply else []
     if options.format == "json":
         print_json(
             {
                 "facts": [dict(zip(("topic", "name", "value"), fact)) for fact in facts],
                 "findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in found],
+                "workers": workers,
                 "stale_references": [dict(zip(("patch", "target", "place"), reference)) for reference in stale],
             }
         )
     else:
         print_table("Environment", ("TOPIC", "NAME", "VALUE"), facts)
         print()
+        if workers:
+            rows = [(worker["kind"], worker["result"], worker["detail"]) for worker in workers]
+            print_table("Child processes", ("KIND", "RESULT", "DETAIL"), rows)
+            print()
         if stale:
             title = "Stale references: still the original while the patch is applied"
             print_table(title, ("PATCH", "TARGET", "PLACE"), stale)
@@ -134,6 +151,25 @@ def _imports() -> list[Fact]:
     hooks = [finder for finder in sys.meta_path if not isinstance(finder, type)]
     names = ", ".join(f"{type(finder).__module__}.{type(finder).__qualname__}" for finder in hooks)
     return [("imports", "hooks of others", names or "none")]
+
+
+def _workers(patcher: Patcher) -> list[dict[str, str]]:
+    """Start a program as ``patchcore run`` would, which starts each kind of child process and tells of them."""
+    environment = Session.of(patcher, patcher.plan()).environment(os.environ)
+    command = [sys.executable, "-m", "patchcore.launch.probe"]
+    workers = []
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            workers.append(json.loads(line))
+            print(f"patchcore: {workers[-1]['kind']}: {workers[-1]['result']}", file=sys.stderr)
+        if process.wait() or any(worker["result"] == UNPATCHED for worker in workers):
+            said.seek(0)
+            sys.stderr.write(said.read())
+    return workers
 
 
 def _stale_references(patcher: Patcher) -> list[tuple[str, str, str]]:

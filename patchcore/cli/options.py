@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Optional
 
 from patchcore.errors import PluginError
@@ -20,7 +18,8 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose plugins and patches."""
     group = parser.add_argument_group(
         "selection",
-        "Also PATCHCORE_PLUGINS, PATCHCORE_ENABLE, PATCHCORE_DISABLE, and [tool.patchcore] in pyproject.toml.",
+        "Also PATCHCORE_PLUGINS, PATCHCORE_MODULES, PATCHCORE_ENABLE, PATCHCORE_DISABLE, PATCHCORE_USE_PROFILE, "
+        "and [tool.patchcore] in pyproject.toml.",
     )
     group.add_argument(
         "--plugin", action="append", metavar="NAME", dest="plugins", help="load only this plugin; may be repeated"
@@ -34,6 +33,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-p", "--module", action="append", metavar="MODULE", dest="modules", help="a patch module of this directory"
     )
+    group.add_argument("--use-profile", metavar="NAME", help="lay [tool.patchcore.profiles.NAME] over [tool.patchcore]")
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +41,12 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
 
 
-def patcher_from(options: argparse.Namespace) -> Patcher:
+def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -> Patcher:
     """Return the Patcher that the parsed options, the environment and pyproject.toml describe.
+
+    Args:
+        options: parsed.
+        start: see :meth:`patchcore.settings.Settings.load`.
 
     Raises:
         UnknownName, SettingsError: an option or setting means nothing.
@@ -50,18 +54,19 @@ def patcher_from(options: argparse.Namespace) -> Patcher:
     """
     arguments: dict[str, Any] = {
         "plugins": _names(options.plugins),
+        "modules": _names(options.modules),
         "enable": _names(options.enable),
         "disable": _names(options.disable),
+        "use_profile": options.use_profile,
         "on_failure": "raise" if getattr(options, "strict", False) else None,
         "report_dir": getattr(options, "report_dir", None),
     }
-    settings = Settings.load(arguments=arguments, origin="command line")
-    modules = _names(options.modules) or []
-    with _current_directory_first() if modules else contextlib.nullcontext():
-        patcher = Patcher.discover(settings=settings, modules=modules)
+    patcher = Patcher.discover(settings=Settings.load(arguments=arguments, origin="command line", start=start))
+    modules = [module.name for module in patcher.settings.modules]
     for problem in patcher.plugins.problems:
         if problem.plugin in modules and problem.where == "load":
-            raise PluginError(f"the patch module {problem.plugin} given with -p cannot be loaded: {problem.message}")
+            origin = patcher.settings.origins["modules"]
+            raise PluginError(f"the patch module {problem.plugin} ({origin}) cannot be loaded: {problem.message}")
     return patcher
 
 
@@ -85,18 +90,6 @@ def print_problems(patcher: Patcher) -> None:
         print(f"patchcore: {problem}", file=sys.stderr)
         for line in problem.traceback.rstrip().splitlines()[-3:]:
             print(f"    {line}", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def _current_directory_first() -> Iterator[None]:
-    """Import from the current directory, as ``python -m`` does; afterwards still, but after all other places."""
-    directory = os.getcwd()
-    sys.path.insert(0, directory)
-    try:
-        yield
-    finally:
-        sys.path.remove(directory)
-        sys.path.append(directory)
 
 
 def _names(values: Optional[list[str]]) -> Optional[list[str]]:

@@ -1,17 +1,22 @@
-"""``patchcore run``: run a script or module with patches applied, in this process."""
+"""``patchcore run``: start a program whose every Python process is patched, in the place of this one."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Optional
 
 from patchcore.cli import options as shared
+from patchcore.errors import PatchError
 from patchcore.patcher import Patcher
+from patchcore.plugins import Plugins
+from patchcore.report import FAILED
 
-__all__ = ["add_parser", "main", "parse"]
+__all__ = ["add_parser", "main", "parse", "parse_options"]
 
-_HELP = "run a script or module with patches applied"
+_HELP = "run a script, a module or a command with patches applied in every Python process of it"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -28,11 +33,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     log_to_stderr()
     known, _ = _build_parser(add_help=False).parse_known_args(arguments)
-    patcher = shared.patcher_from(known)
+    patcher = shared.patcher_from(known, start=_project(arguments))
     log_to_stderr(patcher.settings.log)
-    parser = _build_parser()
-    for _ in patcher.plugins.each("register_run_options", parser=parser):
-        pass
+    parser = _build_parser(patcher.plugins)
     options = parser.parse_args(arguments)
     decisive = vars(known).keys() - {"program", "as_module"}  # what the Patcher was made from
     if any(vars(options)[name] != vars(known)[name] for name in decisive):
@@ -40,37 +43,72 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if options.program[:1] == ["--"]:
         del options.program[0]
     if not options.program:
-        parser.error("expected a script to run: patchcore run train.py, or patchcore run -m package.train")
+        parser.error(
+            "expected what to run: patchcore run train.py, patchcore run -m package.train, "
+            "or patchcore run -- torchrun ..."
+        )
     options.patcher = patcher
+    options.arguments = arguments
     options.command = main
     return options
 
 
-def main(options: argparse.Namespace) -> int:
-    """Apply the patches and run the program; return its exit code."""
-    from patchcore.launch import inprocess
-    from patchcore.launch.program import find_program
+def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namespace:
+    """Return the options of ``patchcore run`` as a process of the run needs them.
+
+    Args:
+        arguments: those that were given to ``run``.
+        plugins: may have added options.
+    """
+    return _build_parser(plugins).parse_args(arguments)
+
+
+def main(options: argparse.Namespace) -> None:
+    """Start the program in the place of this process.
+
+    Raises:
+        SettingsError: there is no such program, or it cannot be started.
+        PatchError: a patch cannot be applied, under the policy ``raise``.
+    """
+    from patchcore.launch.command import find_command
+    from patchcore.launch.session import Session
 
     patcher: Patcher = options.patcher
     name, *arguments = options.program
-    program = find_program(name, arguments, as_module=options.as_module)
-    for _ in patcher.plugins.each("configure_run", options=options, settings=patcher.settings):
-        pass
-    return inprocess.run(patcher, program)
+    command = find_command(name, arguments, as_module=options.as_module)
+    plan = patcher.plan()  # what is wrong with it is said now, not by each process
+    if patcher.settings.on_failure == "raise":
+        problems = [f"patch {e.patch.name} ({e.provenance}): {e.reason}" for e in plan if e.status == FAILED]
+        problems += map(str, patcher.plugins.problems)
+        if problems:
+            raise PatchError(f"nothing was started: {'; '.join(problems)}")
+    command.replace_process(Session.of(patcher, plan, options.arguments).environment(os.environ))
 
 
-def _build_parser(*, add_help: bool = True) -> argparse.ArgumentParser:
+def _project(arguments: Sequence[str]) -> Optional[Path]:
+    """Return the folder of the script among the arguments, the first of them that is a Python file."""
+    scripts = (Path(argument) for argument in arguments if argument.endswith(".py"))
+    return next((script.resolve().parent for script in scripts if script.is_file()), None)
+
+
+def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="patchcore run",
-        usage="patchcore run [options] [--] SCRIPT [arguments]\n       patchcore run [options] -m MODULE [arguments]",
-        description="Run a Python program with patches applied, in this process. Nothing in the program needs to know.",
+        usage="patchcore run [options] SCRIPT [arguments]\n"
+        "       patchcore run [options] -m MODULE [arguments]\n"
+        "       patchcore run [options] -- COMMAND [arguments]",
+        description="Run a program with patches applied in every Python process that takes part: the program, its "
+        "workers, the ranks that it or torchrun starts. Nothing in the program needs to know.",
         epilog="Options of the program come after its name and are not touched. The exit code is the program's.",
         add_help=add_help,
         allow_abbrev=False,  # an option that a plugin adds is not to be taken for one of ours
     )
     shared.add_selection(parser)
     parser.add_argument("--strict", action="store_true", help="a patch that fails ends the run and undoes the others")
-    parser.add_argument("--report-dir", metavar="DIR", help="write this process's report there, as JSON, at exit")
+    parser.add_argument("--report-dir", metavar="DIR", help="each process writes a report there, for patchcore report")
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT", help="what to run, and its arguments")
+    if plugins is not None:
+        for _ in plugins.each("register_run_options", parser=parser):
+            pass
     return parser

@@ -1,0 +1,86 @@
+"""``patchcore report``: merge the reports of a run's processes; exit 1 when something is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_json, print_table
+from patchcore.errors import SettingsError, did_you_mean
+from patchcore.launch.merge import Process, findings, read_reports
+
+__all__ = ["add_parser", "main"]
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "report",
+        help="merge the reports of a run's processes",
+        description="Show which processes took part in a run and what became of the patches in each; exit with 1 when "
+        "they differ, when a patch or plugin failed, or when a rank has not come to its end.",
+    )
+    parser.add_argument("directory", metavar="DIR", type=Path, help="what patchcore run --report-dir was given")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--run", metavar="ID", help="look at this run (default: the latest)")
+    choice.add_argument("--all", action="store_true", help="look at all runs as if they were one")
+    shared.add_format(parser)
+    parser.set_defaults(command=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the processes and the findings; 1 when there are any."""
+    every = read_reports(options.directory)
+    processes = every if options.all else _of_run(every, options.run)
+    found = findings(processes)
+    if options.format == "json":
+        print_json(
+            {
+                "runs": sorted({process.run for process in processes}),
+                "processes": [process.content for process in processes],
+                "findings": [finding._asdict() for finding in found],
+            }
+        )
+    else:
+        print_table(
+            f"Run {processes[0].run}", ("RANK", "ROLE", "PID", "HOST", "STATE", "PATCHES", "PROGRAM"), _rows(processes)
+        )
+        print()
+        if found:
+            print_table("Findings", ("KIND", "PROCESS", "SUBJECT", "MESSAGE"), found)
+        else:
+            print("no findings")
+    return 1 if found else 0
+
+
+def _of_run(processes: Sequence[Process], run: Any) -> list[Process]:
+    """Return the processes of one run, the latest by default, and say on stderr what is left out."""
+    times = {process.run: 0.0 for process in processes}
+    for process in processes:
+        times[process.run] = max(times[process.run], process.content["written"])
+    runs = sorted(times, key=lambda name: times[name])
+    if run is None:
+        run = runs[-1]
+        if runs[:-1]:
+            print(
+                f"patchcore: reports of earlier runs are left out: {', '.join(runs[:-1])} (--run ID, --all)",
+                file=sys.stderr,
+            )
+    elif run not in runs:
+        raise SettingsError(f"no report of run {run!r} (there are: {', '.join(runs)}){did_you_mean(run, runs)}")
+    return [process for process in processes if process.run == run]
+
+
+def _rows(processes: Sequence[Process]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for process in processes:
+        content, facts = process.content, process.content["environment"]
+        name = "" if facts["name"] == "MainProcess" else f"[{facts['name']}] "
+        state = "finished" if content["finished"] else "unfinished"
+        texts = (str(process.rank), content["role"], str(facts["pid"]), facts["host"], state, content["summary"])
+        rows.append((*texts, f"{name}{facts['program']}"))
+    return rows

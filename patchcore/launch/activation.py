@@ -1,0 +1,151 @@
+"""A process of a run: what wakes up in it, applies its patches and reports on them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Optional
+
+from patchcore.errors import PatchcoreError, PatchError, describe_error
+from patchcore.launch import ranks
+from patchcore.launch.logs import log_to_stderr
+from patchcore.launch.process_report import ProcessReport
+from patchcore.launch.roles import take_role
+from patchcore.launch.session import Session
+from patchcore.modules import find_module
+from patchcore.patcher import Patcher
+
+__all__ = ["Activation", "activate", "active", "look_again"]
+
+logger = logging.getLogger("patchcore")
+
+
+@dataclass(frozen=True)
+class Activation:
+    """What this process does for its run.
+
+    Args:
+        session: the run.
+        patcher: applied.
+        role: what this process is in the run, see :mod:`patchcore.launch.roles`.
+    """
+
+    session: Session
+    patcher: Patcher
+    role: str
+
+
+_active: Optional[Activation] = None
+
+
+def active() -> Optional[Activation]:
+    """Return what this process does for its run, ``None`` when it is part of none or sleeps still."""
+    return _active
+
+
+def activate(text: str) -> set[str]:
+    """Apply the patches of the run that ``text`` describes; they stay applied. Nothing else in the process changes.
+
+    What goes wrong is logged, and the process goes on as far as it got, unless the run's policy is to raise.
+
+    Args:
+        text: see :meth:`Session.parse`.
+
+    Returns:
+        Libraries that patches are for and that cannot be found; when they can be, :func:`look_again`.
+
+    Raises:
+        PatchError: a patch, a plugin or a setting failed, under the policy ``raise``.
+    """
+    global _active
+    log_to_stderr()
+    try:
+        session = Session.parse(text)
+    except PatchcoreError as error:
+        logger.error("this process (%s) is not patched: %s", sys.executable, error)
+        return set()
+    log_to_stderr(session.settings.log)
+    strict = session.settings.on_failure == "raise"
+    if strict:
+        _show_patch_errors_without_traceback()
+    try:
+        patcher = Patcher.discover(settings=session.settings)
+        _expect_plugins(session, patcher)
+        _configure(session, patcher)
+        patcher.apply()
+    except PatchcoreError as error:
+        message = f"this process ({sys.executable}) is not patched: {error}"
+        if strict:
+            raise PatchError(message) from error
+        logger.warning("%s", message)
+        return set()
+    _active = Activation(session, patcher, take_role(session.launcher))
+    report = ProcessReport(session, patcher, _active.role)
+    report.begin()
+    ranks.compare_when_grouped(patcher, report)
+    return _missing(patcher)
+
+
+def look_again() -> set[str]:
+    """Apply what could not be found before; return what cannot be found yet.
+
+    Raises:
+        PatchError: see :func:`activate`.
+    """
+    if _active is None:
+        return set()
+    _active.patcher.refresh()
+    return _missing(_active.patcher)
+
+
+def _missing(patcher: Patcher) -> set[str]:
+    """The libraries, targeted or needed, whose absence keeps patches from being applied."""
+    misfits = [entry for entry in patcher.applied_plan if not entry.go and not entry.unwanted]
+    names = {target.root for entry in misfits for target in entry.targets}
+    names |= {name.partition(".")[0] for entry in misfits for name in entry.patch.needs}
+    return {name for name in names if not find_module(name)}
+
+
+def _expect_plugins(session: Session, patcher: Patcher) -> None:
+    """Complain about plugins that the launcher has and this process has not, or in another version."""
+    here = {p.plugin: p for p in patcher.plugins.provenances.values()}
+    problems = {problem.plugin for problem in patcher.plugins.problems}  # these have been logged
+    for expected in session.plugins:
+        found = here.get(expected.name)
+        if expected.name in problems:
+            continue
+        if found is None:
+            message = f"plugin {expected} is not installed for {sys.executable}, but patchcore run has loaded it"
+        elif (found.distribution or "", found.version or "") != expected[1:]:
+            message = f"plugin {expected} of patchcore run is {found} for {sys.executable}"
+        else:
+            continue
+        message += "; install the same plugins for every Python of the run"
+        if patcher.settings.on_failure == "raise":
+            raise PatchError(message)
+        logger.warning("%s", message)
+
+
+def _configure(session: Session, patcher: Patcher) -> None:
+    """Let plugins act on the options they have added to ``patchcore run``."""
+    if patcher.plugins.implements("configure_run"):
+        from patchcore.cli.run import parse_options  # the command knows its options
+
+        options = parse_options(session.arguments, patcher.plugins)
+        for _ in patcher.plugins.each("configure_run", options=options, settings=patcher.settings):
+            pass
+
+
+def _show_patch_errors_without_traceback() -> None:
+    """Show a patch that ends the run as its message, which says all, not as the trace of an import gone wrong."""
+    previous = sys.excepthook
+
+    def show(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> Any:
+        if isinstance(error, PatchError):
+            print(f"patchcore: {describe_error(error)}", file=sys.stderr)
+        else:
+            previous(kind, error, trace)
+
+    sys.excepthook = show

@@ -1,0 +1,79 @@
+"""Do the ranks of a job patch the same? Rank 0 presents its manifest, the others compare theirs with it and answer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Optional, Protocol
+
+from patchcore.manifest import compare
+
+__all__ = ["PATIENCE", "Store", "compare_ranks"]
+
+#: How long a rank waits for the others, seconds; one that is not patched presents nothing.
+PATIENCE = 60.0
+
+_KEY = "patchcore/manifest"
+_LEAST = 0.1  # seconds; to look for what is there already
+
+
+class Store(Protocol):
+    """What is needed of ``torch.distributed.Store``."""
+
+    def set(self, key: str, value: str) -> None:
+        """Set ``key``."""
+
+    def get(self, key: str) -> bytes:
+        """Return the value of ``key``, once there is one."""
+
+    def wait(self, keys: Sequence[str], timeout: timedelta) -> None:
+        """Return when there are values for ``keys``; raise when that takes longer than ``timeout``."""
+
+
+def compare_ranks(
+    store: Store, rank: int, size: int, manifest: Mapping[str, Any], *, patience: float = PATIENCE
+) -> list[str]:
+    """Compare the manifests of all ranks; every rank has to call it. Return what is wrong, a line each.
+
+    Rank 0 hears of every rank, the others of their own differences.
+
+    Args:
+        store: shared by the ranks.
+        rank: of this process.
+        size: the number of ranks.
+        manifest: of this process.
+        patience: seconds to wait for the others, all together.
+    """
+    deadline = time.monotonic() + patience
+    if rank:
+        return _answer(store, rank, manifest, deadline)
+    store.set(f"{_KEY}/0", json.dumps(manifest))
+    return [line for other in range(1, size) for line in _hear(store, other, deadline)]
+
+
+def _answer(store: Store, rank: int, manifest: Mapping[str, Any], deadline: float) -> list[str]:
+    presented = _receive(store, 0, deadline)
+    if presented is None:
+        return ["rank 0 presents no patches to compare with; start every rank under patchcore run"]
+    differences = compare(manifest, presented)
+    lines = [f"rank {rank} differs from rank 0: {d.subject}: {d.one}; on rank 0: {d.other}" for d in differences]
+    store.set(f"{_KEY}/{rank}", json.dumps(lines))
+    return lines
+
+
+def _hear(store: Store, rank: int, deadline: float) -> list[str]:
+    lines: Optional[list[str]] = _receive(store, rank, deadline)
+    if lines is None:
+        return [f"rank {rank} presents no patches to compare; start every rank under patchcore run"]
+    return lines
+
+
+def _receive(store: Store, rank: int, deadline: float) -> Any:
+    key = f"{_KEY}/{rank}"
+    try:
+        store.wait([key], timedelta(seconds=max(deadline - time.monotonic(), _LEAST)))
+    except Exception:  # each store has its own for a timeout
+        return None
+    return json.loads(store.get(key))

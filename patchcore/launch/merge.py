@@ -1,0 +1,144 @@
+"""Merge the reports of a run's processes: who took part, and what they do not have in common."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from patchcore.errors import SettingsError
+from patchcore.launch.process_report import FILES
+from patchcore.launch.roles import WORKER
+from patchcore.manifest import compare
+from patchcore.report import FAILED, SCHEMA_VERSION
+
+__all__ = ["Finding", "Process", "findings", "read_reports"]
+
+
+class Finding(NamedTuple):
+    """What is wrong with a run.
+
+    Args:
+        kind: ``difference``, ``failed``, ``plugin`` or ``unfinished``.
+        processes: whose it is.
+        subject: a patch, library, plugin or file.
+        message: what is the matter.
+    """
+
+    kind: str
+    processes: str
+    subject: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of a run.
+
+    Args:
+        content: its report.
+    """
+
+    content: Mapping[str, Any]
+
+    @property
+    def run(self) -> str:
+        """The run that it took part in."""
+        return str(self.content["run"])
+
+    @property
+    def rank(self) -> int:
+        """Its rank, or that of the process that started it."""
+        return int(self.content["environment"]["rank"])
+
+    @property
+    def leads(self) -> bool:
+        """False for workers."""
+        return bool(self.content["role"] != WORKER)
+
+    @property
+    def order(self) -> tuple[int, bool, int]:
+        """Sorts processes: by rank, those that lead first."""
+        return self.rank, not self.leads, int(self.content["environment"]["pid"])
+
+    def __str__(self) -> str:
+        environment = self.content["environment"]
+        return f"rank {self.rank}, {self.content['role']} {environment['pid']} on {environment['host']}"
+
+
+def read_reports(directory: Path) -> list[Process]:
+    """Return the processes that have written a report to ``directory``, in order.
+
+    Raises:
+        SettingsError: there is no such directory, there are no reports in it, or one cannot be read.
+    """
+    if not directory.is_dir():
+        raise SettingsError(f"no directory {str(directory)!r}; patchcore run --report-dir {directory} ... makes one")
+    found = []
+    for path in sorted(directory.glob(FILES)):
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            version = content["schema_version"]
+            process = Process(content)
+            if version == SCHEMA_VERSION:
+                _ = process.run, process.order, content["manifest"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SettingsError(f"{path} is no report of a process ({type(error).__name__}: {error})") from error
+        if version != SCHEMA_VERSION:
+            raise SettingsError(f"{path} has schema_version {version}, this patchcore reads {SCHEMA_VERSION}")
+        found.append(process)
+    if not found:
+        raise SettingsError(f"no reports in {directory}: no process of the run had anything to patch, or none was run")
+    return sorted(found, key=lambda process: process.order)
+
+
+def findings(processes: Sequence[Process]) -> list[Finding]:
+    """Return what is wrong with the run that these processes took part in; the first is what the others are held to."""
+    return [*_differences(processes), *_failures(processes), *_unfinished(processes)]
+
+
+def _differences(processes: Sequence[Process]) -> list[Finding]:
+    groups: dict[str, list[Process]] = {}
+    for process in processes:
+        groups.setdefault(process.content["digest"], []).append(process)
+    reference, *others = groups.values()
+    return [
+        Finding("difference", _names(group), d.subject, f"{d.one}; on {reference[0]}: {d.other}")
+        for group in others
+        for d in compare(group[0].content["manifest"], reference[0].content["manifest"])
+    ]
+
+
+def _failures(processes: Sequence[Process]) -> list[Finding]:
+    groups: dict[tuple[str, str, str], list[Process]] = {}
+    for process in processes:
+        for patch in process.content["patches"]:
+            if patch["status"] == FAILED:
+                groups.setdefault(("failed", f"patch {patch['name']}", patch["reason"]), []).append(process)
+        for problem in process.content["problems"]:
+            message = f"{problem['where']}: {problem['message']}"
+            groups.setdefault(("plugin", f"plugin {problem['plugin']}", message), []).append(process)
+    return [
+        Finding(kind, "all processes" if len(group) == len(processes) else _names(group), subject, message)
+        for (kind, subject, message), group in groups.items()
+    ]
+
+
+def _unfinished(processes: Sequence[Process]) -> list[Finding]:
+    message = "has not come to its end: it was killed or is still running; it was last heard of at {}"
+    return [
+        Finding("unfinished", str(process), "", message.format(time.ctime(process.content["written"])))
+        for process in processes
+        if process.leads and not process.content["finished"]
+    ]
+
+
+def _names(processes: Iterable[Process]) -> str:
+    """Name the ranks, and one process of each."""
+    by_rank: dict[int, list[Process]] = {}
+    for process in processes:
+        by_rank.setdefault(process.rank, []).append(process)
+    return "; ".join(f"{group[0]}{f' and {len(group) - 1} more' if group[1:] else ''}" for group in by_rank.values())

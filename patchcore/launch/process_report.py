@@ -1,0 +1,140 @@
+"""The report of one process of a run: a file that is there from the start, complete or not at all."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Optional
+
+import patchcore as pc
+from patchcore.launch.roles import MAIN, RANK, WORKER, starts_ranks
+from patchcore.launch.session import Session
+from patchcore.patcher import Patcher
+from patchcore.plan import Plan
+from patchcore.process import process_rank
+
+__all__ = ["FILES", "ProcessReport"]
+
+#: What the files are called.
+FILES = "report-*.json"
+
+_INTERVAL = 0.5  # seconds between two writes while patches are being applied by imports
+
+
+class ProcessReport:
+    """Writes what has become of the patches of this process to the run's report directory, and says it at the end.
+
+    The file is written when the process wakes up, when imports complete patches, after a fork for the child, when the
+    ranks meet, and at the end; a process that is killed leaves the last one, marked as unfinished.
+
+    Args:
+        session: the run.
+        patcher: applied.
+        role: what this process is in the run.
+    """
+
+    def __init__(self, session: Session, patcher: Patcher, role: str) -> None:
+        self._session = session
+        self._patcher = patcher
+        self._role = role
+        self._directory = patcher.settings.report_dir
+        self._written = 0.0
+        self._complained = False
+        self._lock = threading.RLock()
+        self._manifest: Optional[tuple[Plan, dict[str, Any]]] = None
+        self._rename()
+
+    def begin(self) -> None:
+        """Write the first report, and from now on whenever there is news."""
+        atexit.register(self._end)
+        if self._directory is None:
+            return
+        self.write()
+        # multiprocessing's children end in os._exit, after threading's shutdown but without atexit's
+        threading._register_atexit(self.write, finished=True)  # type: ignore[attr-defined]  # CPython 3.9 to 3.14
+        os.register_at_fork(after_in_child=self._forked)
+        self._patcher.plugins.manager.register(_News(self), "patchcore.launch")
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest of this process."""
+        from patchcore.manifest import make_manifest  # for those who want reports
+
+        plan = self._patcher.applied_plan
+        if self._manifest is None or self._manifest[0] is not plan:
+            self._manifest = plan, make_manifest(plan)
+        return self._manifest[1]
+
+    def write(self, *, finished: bool = False) -> None:
+        """Write the file anew; a directory that cannot be written to is said on stderr, once, by those who lead."""
+        if self._directory is None:
+            return
+        with self._lock:
+            self._written = time.monotonic()
+            path = Path(self._directory, self._name)
+            partial = path.with_suffix(".part")
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    partial.write_text(self._to_json(finished), encoding="utf-8")
+                    os.replace(partial, path)
+                except OSError:
+                    partial.unlink(missing_ok=True)
+                    raise
+            except OSError as error:
+                if not self._complained and self._role != WORKER:
+                    print(
+                        f"patchcore: the report could not be written to {path}: {error.strerror or error}",
+                        file=sys.stderr,
+                    )
+                self._complained = True
+
+    def news(self) -> None:
+        """Write the file anew unless that was done a moment ago."""
+        if time.monotonic() - self._written > _INTERVAL:
+            self.write()
+
+    def _to_json(self, finished: bool) -> str:
+        import json
+
+        from patchcore.manifest import digest
+
+        view = {
+            "run": self._session.run,
+            "role": self._role,
+            "finished": finished,
+            "written": time.time(),
+            "digest": digest(self.manifest),
+            "manifest": self.manifest,
+        }
+        return json.dumps({**self._patcher.report().to_dict(), **view}, indent=1)
+
+    def _rename(self) -> None:
+        # process ids come again: after exec, in containers, on other hosts
+        self._name = f"report-{process_rank()}-{os.getpid()}-{os.urandom(3).hex()}.json"
+
+    def _forked(self) -> None:
+        self._lock = threading.RLock()
+        self._role = WORKER
+        self._rename()
+        self.write()
+
+    def _end(self) -> None:
+        self.write(finished=True)
+        if self._role in (MAIN, RANK) and not process_rank() and not starts_ranks() and sys.stderr is not None:
+            print(f"patchcore: {self._patcher.report().summary()}", file=sys.stderr)
+
+
+class _News:
+    """Hears, as a plugin, of patches that imports complete."""
+
+    def __init__(self, report: ProcessReport) -> None:
+        self._report = report
+
+    @pc.hookimpl
+    def after_apply(self) -> None:
+        self._report.news()

@@ -1,0 +1,63 @@
+"""Compare the ranks of a job: each has to patch the same, which shows when their process group is initialised.
+
+The manifests travel through the store by which the ranks have found each other (``torch.distributed.Store``), which
+every backend but MPI has: nothing is sent over the devices.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import patchcore as pc
+from patchcore.errors import PatchError, describe_error
+from patchcore.launch.process_report import ProcessReport
+from patchcore.patcher import Patcher
+
+__all__ = ["compare_when_grouped"]
+
+logger = logging.getLogger("patchcore")
+
+
+def compare_when_grouped(patcher: Patcher, report: ProcessReport) -> None:
+    """Compare the ranks right after the first ``torch.distributed.init_process_group`` of this process.
+
+    Args:
+        patcher: applied; its policy decides whether a difference is logged or raised.
+        report: of this process.
+    """
+    compared = False
+
+    @pc.wrap("torch.distributed.distributed_c10d:init_process_group", name="patchcore.ranks")
+    def compare_after(original: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal compared
+        result = original(*args, **kwargs)
+        if not compared:
+            compared = True
+            _compare(patcher, report)
+        return result
+
+    # apart from the run's own patches: nobody is to find it in reports or to conflict with it
+    pc.Patcher([compare_after]).apply()
+
+
+def _compare(patcher: Patcher, report: ProcessReport) -> None:
+    """Log, or raise, what the ranks do not have in common; rank 0 logs it for all."""
+    import torch.distributed as dist
+
+    from patchcore.launch.agreement import compare_ranks
+
+    report.write()
+    try:
+        rank, size = dist.get_rank(), dist.get_world_size()
+        if size == 1:
+            return
+        lines = compare_ranks(dist.distributed_c10d._get_default_store(), rank, size, report.manifest)
+    except Exception as error:  # no store (MPI), or one that only looks like it: training is not to suffer
+        logger.info("the ranks could not be compared: %s", describe_error(error))
+        return
+    if lines and patcher.settings.on_failure == "raise":
+        raise PatchError("; ".join(lines))
+    level = logging.WARNING if rank == 0 and patcher.settings.on_failure == "warn" else logging.INFO
+    for line in lines:
+        logger.log(level, "%s", line)

@@ -1,0 +1,254 @@
+"""What a Python process started under ``patchcore run`` does first: next to nothing.
+
+``patchcore run`` describes the run in an environment variable, which every child inherits. Two doors lead here, and the
+first that opens counts: ``patchcore_startup.pth`` in site-packages, which also works with ``python -E`` and ``-I``, and
+``site/sitecustomize.py`` on ``PYTHONPATH``, for where patchcore is on the path without being installed there.
+
+The program itself is patched at once. A child that imports only the standard library has nothing to patch, so there
+patchcore stays unimported until the first import of something else (or of a part of the standard library that a patch
+is for): :class:`Sleeper`. That is why this is a package of its own: ``import patchcore`` takes longer than such a
+process may. It uses nothing that the interpreter has not loaded by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import allocate_lock, get_ident
+
+TYPE_CHECKING = False  # typing takes longer to import than all else here
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any, Optional
+
+__all__ = ["SESSION", "SITE", "WAKES", "Sleeper", "sleeper", "start", "wake"]
+
+#: Environment variable that describes the run, as JSON; nothing happens in a process without it.
+SESSION = "PATCHCORE_SESSION"
+#: Environment variable with the process id of the program and the top-level modules that patches are for.
+WAKES = "PATCHCORE_WAKES"
+#: The folder that goes on PYTHONPATH.
+SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
+
+#: Environment variable with the folder of the program, for the processes it starts.
+_FOLDER = "PATCHCORE_FOLDER"
+
+#: Seconds that a thread which imports waits for another one that wakes patchcore; both may wait for each other.
+_PATIENCE = 5.0
+
+#: Looked up while the site is set up; only after the first of them sys.path is complete.
+_SITE_MODULES = ("sitecustomize", "usercustomize")
+
+#: The one of this process, once it was started.
+sleeper: Optional[Sleeper] = None
+
+
+def start(site_is_complete: bool = False) -> None:
+    """Let this process take part in the run that its environment describes; once, and only if there is one.
+
+    Args:
+        site_is_complete: whether ``sys.path`` has all that ``site`` adds, so that plugins can be found.
+    """
+    global sleeper
+    if sleeper is None and os.environ.get(SESSION):
+        sys.path[:] = [entry for entry in sys.path if entry != SITE]  # it has done its duty
+        sleeper = Sleeper(os.environ.get(WAKES, "").split(","))
+        sys.meta_path = [sleeper, *sys.meta_path]
+    if sleeper is not None and site_is_complete:
+        sleeper.complete_site()
+
+
+def wake() -> bool:
+    """Apply the patches of the run in this process now; return whether it is part of one.
+
+    Raises:
+        Exception: a patch failed, under the policy to raise.
+    """
+    start(site_is_complete=True)
+    if sleeper is not None:
+        sleeper.wake()
+    return sleeper is not None
+
+
+class Sleeper:
+    """A meta path finder that wakes patchcore at the first import that may concern a patch.
+
+    After that it stays only for libraries that patches are for and that could not be found yet: programs add to
+    ``sys.path``.
+
+    Args:
+        wakes: top-level modules that wake it, whatever is not of the standard library does anyway; and process ids of
+            programs that do not sleep.
+    """
+
+    def __init__(self, wakes: Iterable[str]) -> None:
+        self._wakes = frozenset(wakes)
+        names = getattr(sys, "stdlib_module_names", sys.builtin_module_names)  # the former since Python 3.10
+        # patchcore is not for patching itself
+        ours = ("patchcore", "patchcore_startup", "pluggy", "packaging", "__main__", "__mp_main__")
+        self._ignored = frozenset(names).union(ours, _SITE_MODULES) - self._wakes
+        self._ready = False
+        self._awake = False
+        self._error: Optional[Exception] = None
+        self._lock = allocate_lock()
+        self._waking: Optional[int] = None  # the thread that does
+
+    def complete_site(self) -> None:
+        """Note that ``sys.path`` is complete; wake up if this is the program, or what a patch is for is loaded."""
+        if self._ready:
+            return
+        self._ready = True
+        if str(os.getpid()) in self._wakes or any(name in sys.modules for name in self._wakes):
+            # but for the folder of the program, which comes last
+            folders = [folder for folder in _program_folders() if folder not in sys.path]
+            sys.path[:0] = folders
+            try:
+                self.wake()
+            except Exception as error:  # site would go on after it, and so would the program
+                sys.stderr.write(f"patchcore: {error}\n")
+                sys.stderr.flush()
+                os._exit(1)
+            finally:
+                for folder in folders:
+                    sys.path.remove(folder)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
+        """Wake up if ``name`` is found and may concern a patch, and let the finders that are there then find it."""
+        if name in _SITE_MODULES:
+            self.complete_site()
+        root = name.partition(".")[0]
+        if root not in self._wakes if self._awake else root in self._ignored:
+            return None
+        if not self._ready or self._waking == get_ident():
+            return None
+        spec = self._ask_others(name, path, target)
+        if spec is None or (not self._awake and self._is_of_the_library(root, spec)):
+            return None  # copy and pickle try to import Jython's classes, and so on
+        was_there = name in sys.modules
+        self.wake(again=True)
+        if name in sys.modules and not was_there:
+            return _taken_over(name)
+        return self._ask_others(name, path, target)
+
+    def wake(self, *, again: bool = False) -> None:
+        """Apply the patches of the run, once; raise again what that raised.
+
+        Args:
+            again: if this was done before, apply those whose libraries could not be found then.
+        """
+        if self._waking == get_ident() or (self._awake and not again):
+            return
+        if self._lock.acquire(timeout=_PATIENCE):
+            try:
+                if self._error is None and (again or not self._awake):
+                    self._wake()
+            finally:
+                self._lock.release()
+        if self._error is not None:
+            raise self._error
+
+    def _wake(self) -> None:
+        self._waking = get_ident()
+        try:
+            self._wakes = frozenset(_look_again() if self._awake else _activate())
+            self._awake = True
+        except Exception as error:
+            self._error = error  # under the policy to raise, nothing goes on unpatched
+        finally:
+            self._waking = None
+        if not self._wakes and self._error is None:
+            sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
+
+    def _ask_others(self, name: str, path: Any, target: Any) -> Optional[ModuleSpec]:
+        for finder in list(sys.meta_path):
+            if finder is not self and hasattr(finder, "find_spec"):
+                spec: Optional[ModuleSpec] = finder.find_spec(name, path, target)
+                if spec is not None:
+                    return spec
+        return None
+
+    def _is_of_the_library(self, root: str, spec: ModuleSpec) -> bool:
+        """Tell whether a module is of the standard library, on a Python that has no list of it."""
+        if hasattr(sys, "stdlib_module_names") or root in self._wakes:
+            return False
+        origin = spec.origin or ""
+        folders = os.path.dirname(origin).split(os.sep)
+        return origin in ("built-in", "frozen") or (
+            origin.startswith(os.path.dirname(os.__file__) + os.sep)
+            and "site-packages" not in folders
+            and "dist-packages" not in folders
+        )
+
+
+class _Loaded:
+    """The loader of a module that was imported while patchcore woke up for its import: there is nothing left to do."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self._spec = module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # importlib has put its own in
+
+
+def _taken_over(name: str) -> ModuleSpec:
+    """Return a spec that makes the import under way end with the module that is there, not execute it again."""
+    from importlib.machinery import ModuleSpec
+
+    # importlib takes the spec of a module that is there for the one that was found, and would execute the module anew
+    loader: Any = _Loaded(sys.modules.pop(name))
+    return ModuleSpec(name, loader)
+
+
+def _program_folders() -> list[str]:
+    """Return what will be put on ``sys.path`` for the program, and what was for the one that started it."""
+    name = sys.argv[0] if getattr(sys, "argv", None) else ""
+    if name in ("", "-", "-c", "-m"):
+        own = os.getcwd()
+    elif os.path.isfile(name):
+        own = os.path.dirname(os.path.realpath(name))
+    else:
+        own = os.path.abspath(name)
+    folders = [own, os.environ.get(_FOLDER, "")]
+    if name != "-c":  # a child of multiprocessing gets the path of the program that started it
+        os.environ[_FOLDER] = own
+    return [folder for folder in folders if folder]
+
+
+def _activate() -> Iterable[str]:
+    """Apply the patches of the run; return the libraries that cannot be found yet."""
+    try:
+        from patchcore.launch.activation import activate
+    except ImportError as error:
+        _give_up(error)
+        return ()
+    return activate(os.environ[SESSION])
+
+
+def _look_again() -> Iterable[str]:
+    from patchcore.launch.activation import look_again
+
+    return look_again()
+
+
+def _give_up(error: ImportError) -> None:
+    """Say that this Python has no patchcore, or raise, as the run's policy has it."""
+    import json
+
+    text = (
+        f"this process is not patched: {sys.executable} cannot import patchcore ({error}); install it, and the "
+        f"plugins, for that Python: {sys.executable} -m pip install patchcore"
+    )
+    try:
+        policy = json.loads(os.environ[SESSION])["settings"]["on_failure"]
+    except (KeyError, TypeError, ValueError):
+        policy = "warn"
+    if policy == "raise":
+        raise RuntimeError(text)
+    if policy == "warn" and sys.stderr is not None:
+        sys.stderr.write(f"patchcore: {text}\n")
