@@ -148,7 +148,8 @@ def test_the_report_of_a_real_apply(make_package, shop) -> None:
         ]
     )
     json.loads(report.to_json())
-    assert {"python", "executable", "pid", "rank", "directory"} == set(report.environment)
+    facts = {"python", "executable", "host", "pid", "parent", "rank", "program", "name", "directory"}
+    assert facts == set(report.environment)
     after = patcher.revert()
     assert after.summary() == "1 skipped, 1 failed, 2 reverted"
     json.loads(after.to_json())
