@@ -132,7 +132,8 @@ def install_distributions(session: nox.Session, *folders: Path, options: Sequenc
         options: further options of ``pip install``.
     """
     # A distribution may take its version from its package's __init__.py.
-    inputs = [path for folder in folders for path in (folder / "pyproject.toml", *sorted(folder.glob("*/__init__.py")))]
+    patterns = ("pyproject.toml", "*.pth", "*/__init__.py")
+    inputs = [path for folder in folders for pattern in patterns for path in sorted(folder.glob(pattern))]
     stamp = Stamp(session, "distributions", inputs)
     editable = (f"--editable={folder}" for folder in folders)
     if not stamp.matches() and pip_install(session, "--no-build-isolation", *options, *editable):

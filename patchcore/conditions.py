@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from patchcore.changes import Skip
+from patchcore.distributions import version_of, version_of_provider
 from patchcore.errors import DeclarationError, describe_error
 from patchcore.modules import find_module, namespace
 from patchcore.patch import Patch
@@ -47,7 +48,6 @@ class Environment:
         self._versions: dict[str, Optional[str]] = {}
         self._requirements: dict[str, Optional[str]] = {}
         self._found: dict[str, bool] = {}
-        self._provided: Optional[dict[str, str]] = None
 
     def is_module(self, name: str) -> bool:
         """Tell whether module ``name`` can be found, without importing it or its parents."""
@@ -61,7 +61,10 @@ class Environment:
         A package without metadata (a source checkout on the path) answers with its ``__version__`` if it is loaded.
         """
         if package not in self._versions:
-            self._versions[package] = self._distribution_version(package) or _loaded_version(package)
+            found = version_of(package)
+            if found is None and self.is_module(package):
+                found = version_of_provider(package) or _loaded_version(package)
+            self._versions[package] = found
         return self._versions[package]
 
     def unmet(self, requirement: str) -> Optional[str]:
@@ -124,18 +127,6 @@ class Environment:
             )
         return f"requires {text}, found {package} {version}"
 
-    def _distribution_version(self, package: str) -> Optional[str]:
-        import importlib.metadata as metadata
-
-        try:
-            return metadata.version(package)
-        except Exception:  # no distribution has that name, or the one that does is broken
-            if not self.is_module(package):
-                return None
-        if self._provided is None:
-            self._provided = _provided_packages()
-        return self._provided.get(package)
-
 
 def _parse_requirement(text: str) -> tuple[str, SpecifierSet, bool]:
     """Return the name, the specifiers, and whether the marker holds; the full parser only where there is a marker."""
@@ -148,27 +139,6 @@ def _parse_requirement(text: str) -> tuple[str, SpecifierSet, bool]:
 
     requirement = Requirement(text)
     return requirement.name, requirement.specifier, requirement.marker is None or requirement.marker.evaluate()
-
-
-def _provided_packages() -> dict[str, str]:
-    """For each import package, the version of the distribution that provides it, the first on the path."""
-    import importlib.metadata as metadata
-
-    found: dict[str, str] = {}
-    for distribution in metadata.distributions():
-        try:
-            if distribution.version is not None:
-                found.update(dict.fromkeys(_packages_of(distribution) - found.keys(), distribution.version))
-        except Exception:  # what is left of a broken installation provides nothing
-            continue
-    return found
-
-
-def _packages_of(distribution: Any) -> set[str]:
-    declared = (distribution.read_text("top_level.txt") or "").split()
-    if declared:
-        return set(declared)
-    return {file.parts[0].partition(".")[0] for file in distribution.files or ()}
 
 
 def _loaded_version(package: str) -> Optional[str]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import pluggy
 
 from patchcore import hookspecs
+from patchcore.distributions import headers
 from patchcore.errors import UnknownName, describe_error, did_you_mean
 from patchcore.provenance import Provenance
 from patchcore.report import Problem
@@ -53,14 +54,14 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
         if not _declares_plugins(distribution):
             continue
         try:
-            name = _headers(distribution)["Name"]
+            name = headers(distribution)["Name"]
             canonical = re.sub(r"[-_.]+", "-", name).lower()  # PEP 503
             if canonical in seen:
                 continue
             seen.add(canonical)
             first = metadata.distribution(name)  # the first on the path may declare none
-            headers = _headers(first)
-            name, version = headers["Name"], headers["Version"]
+            known = headers(first)
+            name, version = known["Name"], known["Version"]
             for entry in first.entry_points:
                 if entry.group == GROUP:
                     found[entry.name, name] = Provenance(entry.name, name, version, entry.value), entry.load
@@ -234,13 +235,6 @@ def _allow(
             raise UnknownName(f"no plugin {name!r} is installed (installed: {known}){did_you_mean(name, names)}")
     denied += (provenance for provenance, _ in installed if provenance.plugin not in allowed)
     return [item for item in installed if item[0].plugin in allowed]
-
-
-def _headers(distribution: Distribution) -> dict[str, str]:
-    """The headers of a distribution's metadata, without the email parser, which takes longer than all else here."""
-    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
-    lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
-    return {key: value.strip() for key, colon, value in lines if colon}
 
 
 def _declares_plugins(distribution: Distribution) -> bool:

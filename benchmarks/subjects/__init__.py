@@ -23,6 +23,7 @@ SUBJECTS = {
     "references": "reference_pass",
     "import-watch": "import_watch",
     "pending": "pending",
+    "child-process": "child_processes",
 }
 
 

@@ -145,20 +145,20 @@ def wheel_of(wheels: Path, name: str) -> Path:
 
 class TestWheels:
     @pytest.mark.parametrize(
-        ("name", "folder", "package"),
+        ("name", "folder", "packages"),
         [
-            ("patchcore", ROOT, "patchcore"),
-            ("mmcv-npu-patches", ROOT / "plugins" / "mmcv_npu", "mmcv_npu"),
-            ("torch-npu-patches", ROOT / "plugins" / "torch_npu_patches", "torch_npu_patches"),
-            ("npu-emulator", ROOT / "plugins" / "npu_emulator", "npu_emulator"),
+            ("patchcore", ROOT, ["patchcore", "patchcore_startup"]),
+            ("mmcv-npu-patches", ROOT / "plugins" / "mmcv_npu", ["mmcv_npu"]),
+            ("torch-npu-patches", ROOT / "plugins" / "torch_npu_patches", ["torch_npu_patches"]),
+            ("npu-emulator", ROOT / "plugins" / "npu_emulator", ["npu_emulator"]),
         ],
     )
-    def test_contents(self, wheels: Path, name: str, folder: Path, package: str) -> None:
+    def test_contents(self, wheels: Path, name: str, folder: Path, packages: list[str]) -> None:
         wheel = wheel_of(wheels, name)
         ours, metadata = set(), set()
         for file in files_of(wheel):
             (metadata if ".dist-info/" in file else ours).add(file)
-        assert ours == sources(folder, [package])
+        assert ours - {"patchcore_startup.pth"} == sources(folder, packages)
         assert any(file.endswith("/licenses/LICENSE") for file in metadata)
         assert text_of(wheel, "/licenses/LICENSE") == (ROOT / "LICENSE").read_text()
         headers = Parser().parsestr(text_of(wheel, "/METADATA"))
@@ -176,6 +176,12 @@ class TestWheels:
         wheel = wheel_of(wheels, "patchcore")
         assert "patchcore/py.typed" in files_of(wheel)
         assert "patchcore = patchcore.cli:main" in text_of(wheel, "/entry_points.txt")
+
+    def test_the_core_opens_the_door_to_child_processes(self, wheels: Path) -> None:
+        text = text_of(wheel_of(wheels, "patchcore"), "patchcore_startup.pth")
+        assert text == (ROOT / "patchcore_startup.pth").read_text()
+        assert text.startswith("import ")  # site runs such lines
+        assert text.count("\n") == 1
 
     @pytest.mark.parametrize(
         ("name", "entry", "extras"),
@@ -242,6 +248,31 @@ class TestInstalled:
         assert run(installed.patchcore, "run", "train.py", cwd=installed.folder) == '{"a": 2, "b": 1}\n'
         run(installed.python, "-c", "import npu_emulator; npu_emulator.install()", cwd=installed.folder)
 
+    @pytest.mark.parametrize("flags", [[], ["-E"], ["-I"]])
+    def test_run_reaches_isolated_interpreters(self, installed: Installation, flags: list[str]) -> None:
+        code = "import json; print(json.dumps({'b': 1, 'a': 2}))"
+        command = [
+            installed.patchcore,
+            "run",
+            "--",
+            "bash",
+            "-c",
+            'exec "$@"',
+            "-",
+            installed.python,
+            *flags,
+            "-c",
+            code,
+        ]
+        assert run(*command, cwd=installed.folder) == '{"a": 2, "b": 1}\n'
+
+    def test_workers_are_reached(self, installed: Installation) -> None:
+        content = json.loads(run(installed.patchcore, "doctor", "--workers", "--format", "json", cwd=installed.folder))
+        results = {worker["kind"]: worker["result"] for worker in content["workers"]}
+        unreachable = {"python -S", "python, empty environment"}
+        assert {kind for kind, result in results.items() if result != "patched"} == unreachable
+        assert {"multiprocessing, spawn", "python", "python -E", "python -I"} <= results.keys()
+
 
 class TestSourceDistribution:
     def test_builds_and_installs(self, tmp_path: Path, wheels: Path) -> None:
@@ -250,8 +281,8 @@ class TestSourceDistribution:
         sdist = build("sdist", ROOT, tmp_path)
         with tarfile.open(sdist) as archive:
             names = {name.partition("/")[2] for name in archive.getnames()}
-        assert sources(ROOT, ["patchcore"]) <= names
-        assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"} <= names
+        assert sources(ROOT, ["patchcore", "patchcore_startup"]) <= names
+        assert {"patchcore_startup.pth", "LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"} <= names
         assert not [name for name in names if name.startswith(("tests", "plugins", ".ci", "examples"))]
         environment = Installation(tmp_path / "venv")
         environment.install(sdist)
