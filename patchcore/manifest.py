@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
@@ -19,6 +21,9 @@ from patchcore.modules import module_file
 from patchcore.plan import Plan, PlannedPatch
 
 __all__ = ["Difference", "compare", "digest", "make_manifest"]
+
+
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
 class Difference(NamedTuple):
@@ -68,9 +73,9 @@ def _describe(entry: PlannedPatch) -> dict[str, Any]:
     who = entry.provenance
     return {
         "verdict": "to be applied" if entry.go else entry.status,
-        "reason": entry.reason,
+        "reason": _ADDRESS.sub("", entry.reason),
         "targets": [f"{c.kind} {t}" for c, t in zip(entry.patch.changes, entry.targets)],
-        "options": {key: repr(value) for key, value in sorted(entry.patch.options.items())},
+        "options": {key: _plain(value) for key, value in sorted(entry.patch.options.items())},
         "plugin": str(who),
         "file": _fingerprint(who.file),
     }
@@ -106,11 +111,20 @@ def _verdict(patch: Mapping[str, Any]) -> str:
     return f"{patch['verdict']}: {patch['reason']}" if patch["reason"] else str(patch["verdict"])
 
 
+def _plain(value: Any) -> str:
+    """Return a value as the same text in every process."""
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return _ADDRESS.sub("", repr(value))
+
+
 def _fingerprint(path: Optional[str]) -> Optional[str]:
-    """Return a hash of what is in a file, ``None`` when there is nothing to read."""
+    """Return a hash of a Python file, the size of any other, ``None`` when there is nothing to read."""
     if path is None:
         return None
     try:
+        if not path.endswith(".py"):
+            return f"{os.path.getsize(path)} bytes"
         with open(path, "rb") as file:
             return _hash(file.read())
     except OSError:

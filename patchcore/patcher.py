@@ -16,13 +16,13 @@ from patchcore.errors import DeclarationError, PatchError, UnknownName, describe
 from patchcore.patch import Patch
 from patchcore.plan import Candidate, Plan, PlannedPatch, make_plan
 from patchcore.plugins import Plugins
-from patchcore.process import RANK_VARIABLES, describe_process, process_rank
+from patchcore.process import describe_process, process_rank
 from patchcore.provenance import LOCAL, Provenance
 from patchcore.rebinding import Moves
 from patchcore.report import FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord, PatchRecord, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
-__all__ = ["RANK_VARIABLES", "Context", "Patcher", "apply", "process_rank"]
+__all__ = ["Context", "Patcher", "apply"]
 
 logger = logging.getLogger("patchcore")
 logger.addHandler(logging.NullHandler())
@@ -174,6 +174,11 @@ class Patcher(contextlib.ContextDecorator):
     def applied_plan(self) -> Plan:
         """The plan that was applied last; before that, the one that would be."""
         return self.plan() if self._plan is None else self._plan
+
+    @property
+    def failure(self) -> Optional[PatchError]:
+        """What a patch that failed has raised since the last :meth:`apply`, ``None`` when none has."""
+        return self._failure
 
     def apply(self) -> Report:
         """Apply the plan: loaded modules now, others right after they are imported. Applying twice changes nothing.

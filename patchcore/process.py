@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from typing import Any
+from typing import Any, Optional
 
-__all__ = ["RANK_VARIABLES", "describe_process", "process_rank"]
+__all__ = ["RANK_VARIABLES", "describe_process", "process_rank", "rank_variable"]
 
 #: Where launchers put the rank of a process (torchrun, Open MPI, MPICH, Slurm), the first that is set counts.
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
+def rank_variable() -> Optional[str]:
+    """Return the environment variable that says the rank of this process, ``None`` outside a job."""
+    return next((name for name in RANK_VARIABLES if os.environ.get(name, "").isdigit()), None)
+
+
 def process_rank() -> int:
     """Return the rank of this process in its job, 0 outside one."""
-    for variable in RANK_VARIABLES:
-        value = os.environ.get(variable, "")
-        if value.isdigit():
-            return int(value)
-    return 0
+    variable = rank_variable()
+    return 0 if variable is None else int(os.environ[variable])
 
 
 def describe_process() -> dict[str, Any]:

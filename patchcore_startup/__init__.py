@@ -124,7 +124,8 @@ class Sleeper:
         if not self._ready or self._waking == get_ident():
             return None
         spec = self._ask_others(name, path, target)
-        if spec is None or (not self._awake and self._is_of_the_library(root, spec)):
+        is_expected = not self._awake and root in self._wakes  # a plugin may make it when it is loaded
+        if not is_expected and (spec is None or self._is_of_the_library(spec)):
             return None  # copy and pickle try to import Jython's classes, and so on
         was_there = name in sys.modules
         self.wake(again=True)
@@ -169,9 +170,9 @@ class Sleeper:
                     return spec
         return None
 
-    def _is_of_the_library(self, root: str, spec: ModuleSpec) -> bool:
+    def _is_of_the_library(self, spec: ModuleSpec) -> bool:
         """Tell whether a module is of the standard library, on a Python that has no list of it."""
-        if hasattr(sys, "stdlib_module_names") or root in self._wakes:
+        if self._awake or hasattr(sys, "stdlib_module_names"):
             return False
         origin = spec.origin or ""
         folders = os.path.dirname(origin).split(os.sep)

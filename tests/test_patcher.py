@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.patcher import process_rank
+from patchcore.process import process_rank
 from patchcore.plugins import Plugins
 from patchcore.provenance import Provenance
 from patchcore.settings import Choice

@@ -21,7 +21,8 @@ from patchcore.errors import PatchError
 from patchcore.launch.probe import UNPATCHED
 from patchcore.launch.session import Session
 from patchcore.modules import find_module
-from patchcore.patcher import RANK_VARIABLES, Patcher, process_rank
+from patchcore.patcher import Patcher
+from patchcore.process import process_rank, rank_variable
 from patchcore.report import PENDING
 
 __all__ = ["add_parser", "main"]
@@ -86,12 +87,11 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _interpreter() -> list[Fact]:
-    rank = next((name for name in RANK_VARIABLES if os.environ.get(name, "").isdigit()), "default")
     return [
         ("interpreter", "python", f"{platform.python_version()} ({sys.executable})"),
         ("interpreter", "platform", platform.platform()),
         ("interpreter", "patchcore", __version__),
-        ("interpreter", "rank", f"{process_rank()} (from {rank})"),
+        ("interpreter", "rank", f"{process_rank()} (from {rank_variable() or 'default'})"),
     ]
 
 

@@ -59,28 +59,35 @@ def activate(text: str) -> set[str]:
     Raises:
         PatchError: a patch, a plugin or a setting failed, under the policy ``raise``.
     """
-    global _active
     log_to_stderr()
     try:
         session = Session.parse(text)
+        log_to_stderr(session.settings.log)
+        strict = session.settings.on_failure == "raise"
     except PatchcoreError as error:
         logger.error("this process (%s) is not patched: %s", sys.executable, error)
         return set()
-    log_to_stderr(session.settings.log)
-    strict = session.settings.on_failure == "raise"
     if strict:
-        _show_patch_errors_without_traceback()
+        _show_patch_errors_as_messages()
     try:
-        patcher = Patcher.discover(settings=session.settings)
-        _expect_plugins(session, patcher)
-        _configure(session, patcher)
-        patcher.apply()
-    except PatchcoreError as error:
-        message = f"this process ({sys.executable}) is not patched: {error}"
+        return _activate(session)
+    except PatchError:  # also without strict: a patch is required
+        _show_patch_errors_as_messages()
+        raise
+    except Exception as error:
+        message = f"this process ({sys.executable}) is not patched: {describe_error(error)}"
         if strict:
             raise PatchError(message) from error
-        logger.warning("%s", message)
+        logger.warning("%s", message, exc_info=not isinstance(error, PatchcoreError))
         return set()
+
+
+def _activate(session: Session) -> set[str]:
+    global _active
+    patcher = Patcher.discover(settings=session.settings)
+    _expect_plugins(session, patcher)
+    _configure(session, patcher)
+    patcher.apply()
     _active = Activation(session, patcher, take_role(session.launcher))
     report = ProcessReport(session, patcher, _active.role)
     report.begin()
@@ -138,12 +145,12 @@ def _configure(session: Session, patcher: Patcher) -> None:
             pass
 
 
-def _show_patch_errors_without_traceback() -> None:
+def _show_patch_errors_as_messages() -> None:
     """Show a patch that ends the run as its message, which says all, not as the trace of an import gone wrong."""
     previous = sys.excepthook
 
     def show(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> Any:
-        if isinstance(error, PatchError):
+        if isinstance(error, PatchError) and (_active is None or error is _active.patcher.failure):
             print(f"patchcore: {describe_error(error)}", file=sys.stderr)
         else:
             previous(kind, error, trace)

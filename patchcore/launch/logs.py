@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Optional
 
+from patchcore.process import process_rank, rank_variable
+
 __all__ = ["log_to_stderr"]
 
 
@@ -16,6 +18,14 @@ class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]  # a gene
             super().emit(record)
 
 
+class _Formatter(logging.Formatter):
+    """Says who speaks, and of the ranks of a job, which."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        rank = f" [rank {process_rank()}]" if rank_variable() is not None else ""
+        return f"patchcore{rank}: {super().format(record)}"
+
+
 def log_to_stderr(level: Optional[str] = None) -> None:
     """Show the ``patchcore`` log on stderr, from ``level`` on, warnings by default; calling it again sets the level."""
     logger = logging.getLogger("patchcore")
@@ -23,5 +33,5 @@ def log_to_stderr(level: Optional[str] = None) -> None:
         logger.setLevel(level)
     if not any(isinstance(handler, _StderrHandler) for handler in logger.handlers):
         handler = _StderrHandler()
-        handler.setFormatter(logging.Formatter("patchcore: %(message)s"))
+        handler.setFormatter(_Formatter())
         logger.addHandler(handler)

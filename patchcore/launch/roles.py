@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from patchcore.process import RANK_VARIABLES
+from patchcore.process import process_rank, rank_variable
 
 __all__ = ["MAIN", "RANK", "WORKER", "starts_ranks", "take_role"]
 
@@ -29,13 +29,12 @@ def take_role(launcher: int) -> str:
     Args:
         launcher: process id of ``patchcore run``, which has become the program's.
     """
-    rank = next((os.environ[name] for name in RANK_VARIABLES if os.environ.get(name, "").isdigit()), "")
-    led = os.environ.get(_LED)
-    mark = f"{launcher}:{rank}"
-    os.environ[_LED] = mark
+    ranked = rank_variable() is not None
+    mark = f"{launcher}:{process_rank() if ranked else ''}"
+    led, os.environ[_LED] = os.environ.get(_LED), mark
     if led == mark:
         return WORKER
-    return RANK if rank else MAIN
+    return RANK if ranked else MAIN
 
 
 def starts_ranks() -> bool:

@@ -49,7 +49,7 @@ class Session:
         settings: what applies in every process, wherever it runs.
         arguments: those of ``patchcore run``, for the options that plugins have added.
         plugins: what the launcher has loaded.
-        libraries: the top-level modules that patches are for.
+        libraries: the top-level modules that patches are for, and that they need.
     """
 
     run: str
@@ -72,8 +72,9 @@ class Session:
             LoadedPlugin(p.plugin, p.distribution or "", p.version or "") for p in patcher.plugins.provenances.values()
         )
         run = os.environ.get(RUN_ID) or os.urandom(4).hex()
-        libraries = sorted({target.root for entry in plan for target in entry.targets})
-        return cls(run, os.getpid(), patcher.settings, tuple(arguments), tuple(loaded), tuple(libraries))
+        libraries = {target.root for entry in plan for target in entry.targets}
+        libraries |= {name.partition(".")[0] for entry in plan for name in entry.patch.needs}
+        return cls(run, os.getpid(), patcher.settings, tuple(arguments), tuple(loaded), tuple(sorted(libraries)))
 
     @classmethod
     def parse(cls, text: str) -> Session:
