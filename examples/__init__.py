@@ -1,1 +1,1 @@
-"""Runnable examples; each sub-package is one, started with ``python -m examples.NAME``."""
+"""Runnable examples; a sub-package is started with ``python -m examples.NAME``, ``adoption`` has a page."""

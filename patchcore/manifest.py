@@ -73,7 +73,8 @@ def _describe(entry: PlannedPatch) -> dict[str, Any]:
     who = entry.provenance
     return {
         "verdict": "to be applied" if entry.go else entry.status,
-        "reason": _ADDRESS.sub("", entry.reason),
+        # the origin of a choice is a path at times
+        "reason": "by choice" if entry.unwanted else _ADDRESS.sub("", entry.reason),
         "targets": [f"{c.kind} {t}" for c, t in zip(entry.patch.changes, entry.targets)],
         "options": {key: _plain(value) for key, value in sorted(entry.patch.options.items())},
         "plugin": str(who),

@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from typing import Any
 
 from patchcore import __version__
@@ -135,6 +136,8 @@ def _settings(patcher: Patcher) -> list[Fact]:
     settings = patcher.settings
     values = {
         "plugins": "all" if settings.plugins is None else ", ".join(settings.plugins) or "none",
+        "modules": ", ".join(module.name for module in settings.modules) or "none",
+        "use_profile": settings.use_profile or "none",
         "on_failure": settings.on_failure,
         "report_dir": settings.report_dir or "none",
         "log": settings.log or "none",
@@ -155,7 +158,8 @@ def _imports() -> list[Fact]:
 
 def _workers(patcher: Patcher) -> list[dict[str, str]]:
     """Start a program as ``patchcore run`` would, which starts each kind of child process and tells of them."""
-    environment = Session.of(patcher, patcher.plan()).environment(os.environ)
+    quiet = replace(patcher.settings, report_dir=None)  # these are no processes of a run of the user's
+    environment = replace(Session.of(patcher, patcher.plan()), settings=quiet).environment(os.environ)
     command = [sys.executable, "-m", "patchcore.launch.probe"]
     workers = []
     with (

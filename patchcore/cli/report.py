@@ -82,5 +82,5 @@ def _rows(processes: Sequence[Process]) -> list[tuple[str, ...]]:
         name = "" if facts["name"] == "MainProcess" else f"[{facts['name']}] "
         state = "finished" if content["finished"] else "unfinished"
         texts = (str(process.rank), content["role"], str(facts["pid"]), facts["host"], state, content["summary"])
-        rows.append((*texts, f"{name}{facts['program']}"))
+        rows.append((*texts, name + " ".join(facts["program"].split())))
     return rows

@@ -33,7 +33,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     log_to_stderr()
     known, _ = _build_parser(add_help=False).parse_known_args(arguments)
-    patcher = shared.patcher_from(known, start=_project(arguments))
+    patcher = shared.patcher_from(known, start=None if known.as_module else _project(arguments))
     log_to_stderr(patcher.settings.log)
     parser = _build_parser(patcher.plugins)
     options = parser.parse_args(arguments)

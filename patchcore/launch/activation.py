@@ -67,8 +67,6 @@ def activate(text: str) -> set[str]:
     except PatchcoreError as error:
         logger.error("this process (%s) is not patched: %s", sys.executable, error)
         return set()
-    if strict:
-        _show_patch_errors_as_messages()
     try:
         return _activate(session)
     except PatchError:  # also without strict: a patch is required
@@ -91,6 +89,8 @@ def _activate(session: Session) -> set[str]:
     _active = Activation(session, patcher, take_role(session.launcher))
     report = ProcessReport(session, patcher, _active.role)
     report.begin()
+    if session.settings.on_failure == "raise" or any(entry.patch.required for entry in patcher.applied_plan):
+        _show_patch_errors_as_messages()
     ranks.compare_when_grouped(patcher, report)
     return _missing(patcher)
 
@@ -150,7 +150,8 @@ def _show_patch_errors_as_messages() -> None:
     previous = sys.excepthook
 
     def show(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> Any:
-        if isinstance(error, PatchError) and (_active is None or error is _active.patcher.failure):
+        ours = isinstance(error, PatchError) and (_active is None or error is _active.patcher.failure)
+        if ours or isinstance(error, ranks.Disagreement):
             print(f"patchcore: {describe_error(error)}", file=sys.stderr)
         else:
             previous(kind, error, trace)

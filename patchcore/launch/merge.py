@@ -11,11 +11,15 @@ from typing import Any, NamedTuple
 
 from patchcore.errors import SettingsError
 from patchcore.launch.process_report import FILES
-from patchcore.launch.roles import WORKER
+from patchcore.launch.roles import MAIN, RANK, WORKER
 from patchcore.manifest import compare
 from patchcore.report import FAILED, SCHEMA_VERSION
 
 __all__ = ["Finding", "Process", "findings", "read_reports"]
+
+
+#: What the processes of a run are held to is the first of them: rank 0 itself, not who started it, perhaps elsewhere.
+_ROLES = (RANK, MAIN, WORKER)
 
 
 class Finding(NamedTuple):
@@ -60,9 +64,9 @@ class Process:
         return bool(self.content["role"] != WORKER)
 
     @property
-    def order(self) -> tuple[int, bool, int]:
-        """Sorts processes: by rank, those that lead first."""
-        return self.rank, not self.leads, int(self.content["environment"]["pid"])
+    def order(self) -> tuple[int, int, int]:
+        """Sorts processes: by rank, and in each the one that has it first."""
+        return self.rank, _ROLES.index(self.content["role"]), int(self.content["environment"]["pid"])
 
     def __str__(self) -> str:
         environment = self.content["environment"]

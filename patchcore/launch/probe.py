@@ -44,7 +44,6 @@ else:
     print(json.dumps(look()))
 """
 
-_IN_SCRIPT = "call patchcore.apply() in its own code"
 _PYTHON = sys.executable
 
 
@@ -101,8 +100,9 @@ def _kinds() -> Iterator[tuple[str, str, Callable[[], Sight]]]:
     for flag in ("-E", "-I"):
         hint = f"{flag} ignores PYTHONPATH, and patchcore is not installed in site-packages; install it there"
         yield f"python {flag}", hint, partial(_in_python, flag)
-    yield "python -S", f"-S leaves out everything that is installed; {_IN_SCRIPT}", partial(_in_python, "-S")
-    yield "python, empty environment", f"pass os.environ on, or {_IN_SCRIPT}", partial(_in_python, environment={})
+    yield "python -S", "-S leaves out everything that is installed; leave out -S", partial(_in_python, "-S")
+    hint = "it does not get to know of the run; pass os.environ on, or call patchcore.apply() in its code"
+    yield "python, empty environment", hint, partial(_in_python, environment={})
     if find_module("torch"):
         for method in methods:
             yield f"torch DataLoader, {method}", "", partial(_in_data_loader, method)

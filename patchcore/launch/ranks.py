@@ -14,9 +14,13 @@ from patchcore.errors import PatchError, describe_error
 from patchcore.launch.process_report import ProcessReport
 from patchcore.patcher import Patcher
 
-__all__ = ["compare_when_grouped"]
+__all__ = ["Disagreement", "compare_when_grouped"]
 
 logger = logging.getLogger("patchcore")
+
+
+class Disagreement(PatchError):
+    """The ranks do not patch the same, under the policy ``raise``."""
 
 
 def compare_when_grouped(patcher: Patcher, report: ProcessReport) -> None:
@@ -57,7 +61,7 @@ def _compare(patcher: Patcher, report: ProcessReport) -> None:
         logger.info("the ranks could not be compared: %s", describe_error(error))
         return
     if lines and patcher.settings.on_failure == "raise":
-        raise PatchError("; ".join(lines))
+        raise Disagreement("; ".join(lines))
     level = logging.WARNING if rank == 0 and patcher.settings.on_failure == "warn" else logging.INFO
     for line in lines:
         logger.log(level, "%s", line)

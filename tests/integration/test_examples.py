@@ -1,0 +1,193 @@
+"""The examples of adopting patchcore, and the guide to launching, print what their pages show."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("mmengine")
+pytest.importorskip("mmcv._ext", reason="the examples use mmcv's compiled operators")
+
+ROOT = Path(__file__).resolve().parents[2]
+ADOPTION = ROOT / "examples" / "adoption"
+LAUNCHING = ROOT / "docs" / "launching.md"
+WAYS = ("zero_code", "two_lines", "patch_folder")
+
+MARK = "=== command"
+#: What is shown is somebody else's home, and what no two runs have in common.
+HOME = "/home/me"
+PORT = "29500"
+
+
+class Block(NamedTuple):
+    """A fenced block of a page: its language, the name of the file it is the content of, if any, and its text."""
+
+    language: str
+    file: str
+    text: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for match in re.finditer(r"(?:^`([\w./]+)`:\n\n)?^```(\w+)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE):
+        file, language, content = match.groups()
+        yield Block(language, file or "", content)
+
+
+def sessions(page: Path) -> list[str]:
+    return [block.text for block in blocks(page) if block.language == "console"]
+
+
+def split(session: str) -> list[tuple[str, str]]:
+    """Return the commands of a session and what is shown of each."""
+    parts = re.split(r"^\$ (.*)\n", session, flags=re.MULTILINE)[1:]
+    return list(zip(parts[::2], parts[1::2]))
+
+
+def masked(text: str) -> str:
+    """Return ``text`` without what differs from run to run; the width of columns depends on it."""
+    for pattern, instead in (
+        (r"^ *(\d+) +(main|rank|worker) +\d+ +\S+", r" \1 \2 PID HOST"),
+        (r"\b(main|rank|worker) \d+ on [\w.-]+", r"\1 PID on HOST"),
+        (r"\breport-(\d+)-\d+-[0-9a-f]{6}\b", r"report-\1-PID-NAME"),
+        (r"\b[0-9a-f]{8}\b", "ID"),
+        (r"\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \d{4}", "TIME"),
+        (r" +", " "),
+    ):
+        text = re.sub(pattern, instead, text, flags=re.MULTILINE)
+    return text
+
+
+class Shell:
+    """Runs the sessions of a page in a folder.
+
+    Args:
+        folder: the current directory at the start of every session.
+        home: what pages call ``/home/me``.
+    """
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder = folder
+        self.home = home
+        ours = ("PATCHCORE_", "PYTHON", "RANK", "WORLD_SIZE")
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(ours)},
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+            "PYTHONUNBUFFERED": "1",  # as on a terminal
+            "OMP_NUM_THREADS": "1",  # torchrun says something about it where it is not set
+        }
+
+    def run(self, commands: list[str]) -> list[str]:
+        """Return what each command printed."""
+        port = str(free_port())
+        script = "".join(f"echo '{MARK}'\n{command.replace(PORT, port)}\n" for command in commands)
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+        )
+        said = done.stdout.replace(str(self.home), HOME).replace(sys.prefix, f"{HOME}/venv").replace(port, PORT)
+        return said.split(f"{MARK}\n")[1:]
+
+    def check(self, session: str) -> None:
+        """Run the commands of a session; each prints what is shown, where ``...`` stands for anything."""
+        shown = split(session)
+        said = self.run([command for command, _ in shown])
+        assert len(said) == len(shown), said
+        for (command, expected), actual in zip(shown, said):
+            same = doctest.OutputChecker().check_output(masked(expected), masked(actual), doctest.ELLIPSIS)
+            assert same, f"$ {command}\nexpected:\n{expected}\nactual:\n{actual}"
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("localhost", 0))
+        return int(listening.getsockname()[1])
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """In a copy of the examples, so that reports do not end up in the checkout."""
+    folder = tmp_path / "adoption"
+    shutil.copytree(ADOPTION, folder, ignore=shutil.ignore_patterns("reports", "work_dirs", "__pycache__"))
+    return Shell(folder, tmp_path)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_readme_of_each_way_prints_what_it_shows(shell: Shell, way: str) -> None:
+    shell.folder /= way
+    for session in sessions(ADOPTION / way / "README.md"):
+        shell.check(session)
+
+
+@pytest.mark.parametrize("session", sessions(LAUNCHING), ids=lambda session: split(session)[-1][0])
+def test_guide_to_launching_prints_what_it_shows(shell: Shell, session: str) -> None:
+    for block in blocks(LAUNCHING):
+        if block.file:
+            (shell.folder / block.file).write_text(block.text)
+    shell.check(session)
+
+
+def test_patch_folder_needs_no_pyproject(shell: Shell) -> None:
+    (session,) = (text for text in sessions(ADOPTION / "patch_folder" / "README.md") if "-p migrate_to_ascend" in text)
+    shell.folder /= "patch_folder"
+    (shell.folder / "pyproject.toml").unlink()
+    shell.check("".join(f"$ PATCHCORE_PLUGINS=mmcv {command}\n{said}" for command, said in split(session)))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_readme_of_each_way_shows_the_files_that_are_there(way: str) -> None:
+    shown = [block for block in blocks(ADOPTION / way / "README.md") if block.file]
+    assert shown
+    for block in shown:
+        assert block.text in (ADOPTION / way / block.file).read_text(encoding="utf-8"), block.file
+
+
+#: Prints, for every kind of child, whether it is patched.
+CHILDREN = """
+import multiprocessing, subprocess, sys
+import numpy, patchcore
+LINE
+
+def look(_):
+    return hasattr(numpy, "float")
+
+if __name__ == "__main__":
+    for method in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(method, pool.map(look, [0])[0])
+    code = "import numpy; print('subprocess', hasattr(numpy, 'float'))"
+    subprocess.run([sys.executable, "-c", code])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "patched"),
+    [
+        ("patchcore.apply()", {"fork": True, "spawn": True, "forkserver": True, "subprocess": False}),
+        (
+            "if __name__ == '__main__': patchcore.apply()",
+            {"fork": True, "spawn": False, "forkserver": False, "subprocess": False},
+        ),
+    ],
+    ids=["at module level", "guarded"],
+)
+def test_two_lines_reach_what_imports_the_script_again(shell: Shell, line: str, patched: dict[str, bool]) -> None:
+    (shell.folder / "children.py").write_text(CHILDREN.replace("LINE", line))
+    (said,) = shell.run(["python children.py"])
+    assert dict(line.split() for line in said.splitlines()) == {kind: str(value) for kind, value in patched.items()}
