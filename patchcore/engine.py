@@ -7,6 +7,7 @@ journal's lock is held: a product is made first, then written if nothing moved m
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from types import ModuleType
@@ -41,6 +42,12 @@ class Engine:
         self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._snapshots: list[Snapshot] = []
+
+    def after_fork(self) -> None:
+        """Take locks back that other threads of the parent held when this process was forked."""
+        self.journal.after_fork()
+        self._lock = self.journal.lock
+        self._watch.after_fork()
 
     def acquire(self, patch: Patch, targets: Sequence[Target], provenance: Provenance, holder: Holder) -> Application:
         """Put ``patch`` in force for ``holder``; :meth:`advance` writes what can be written.
@@ -366,3 +373,5 @@ class Engine:
 
 #: The engine of this process.
 ENGINE = Engine()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=ENGINE.after_fork)

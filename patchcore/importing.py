@@ -43,6 +43,10 @@ class ImportWatch:
         self._lock = threading.Lock()
         self._asking = threading.local()
 
+    def after_fork(self) -> None:
+        """Make the lock anew: a thread of the parent may have held it."""
+        self._lock = threading.Lock()
+
     def watch(self, name: str) -> None:
         """Call back each time module ``name`` is executed, until :meth:`unwatch` was called as often."""
         self._count(self._watched, name, 1)

@@ -138,6 +138,10 @@ class Journal:
         self._makers: dict[int, dict[int, tuple[Record, Layer]]] = {}  # id(product) -> by id(layer), who put it where
         self._followed: dict[Identity, Record] = {}  # a follower's slot -> the record it follows
 
+    def after_fork(self) -> None:
+        """Make the lock anew: a thread of the parent may have held it."""
+        self.lock = threading.RLock()
+
     def __iter__(self) -> Iterator[Record]:
         return iter(list(self._records.values()))
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
 from patchcore import __version__
-from patchcore.conditions import Environment
+from patchcore.distributions import version_of, version_of_provider
 from patchcore.modules import module_file
 from patchcore.plan import Plan, PlannedPatch
+from patchcore.target import Target
 
 __all__ = ["Difference", "compare", "digest", "make_manifest"]
 
@@ -42,15 +43,14 @@ class Difference(NamedTuple):
 
 def make_manifest(plan: Plan) -> dict[str, Any]:
     """Return the manifest of ``plan`` as plain dictionaries and lists; imports nothing."""
-    environment = Environment()
     targets = {target for entry in plan for target in entry.targets}
     roots = sorted({target.root for target in targets})
     modules = sorted({target.module for target in targets if target.module is not None})
     return {
         "patchcore": __version__,
-        "python": platform.python_version(),
+        "python": ".".join(map(str, sys.version_info[:3])),
         "patches": {entry.patch.name: _describe(entry) for entry in plan},
-        "libraries": {root: environment.version(root) for root in roots},
+        "libraries": {root: version_of(root) or version_of_provider(root) for root in roots},
         "files": {name: _fingerprint(module_file(name)) for name in modules},
     }
 
@@ -75,9 +75,9 @@ def _describe(entry: PlannedPatch) -> dict[str, Any]:
         "verdict": "to be applied" if entry.go else entry.status,
         # the origin of a choice is a path at times
         "reason": "by choice" if entry.unwanted else _ADDRESS.sub("", entry.reason),
-        "targets": [f"{c.kind} {t}" for c, t in zip(entry.patch.changes, entry.targets)],
+        "changes": [f"{c.kind} {t} <- {_plain(c.source)}" for c, t in zip(entry.patch.changes, entry.targets)],
         "options": {key: _plain(value) for key, value in sorted(entry.patch.options.items())},
-        "plugin": str(who),
+        "contributed by": str(who),
         "file": _fingerprint(who.file),
     }
 
@@ -114,8 +114,16 @@ def _verdict(patch: Mapping[str, Any]) -> str:
 
 def _plain(value: Any) -> str:
     """Return a value as the same text in every process."""
+    if isinstance(value, Target):
+        return str(value)
     if hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
+        return f"{getattr(value, '__module__', None) or 'builtins'}.{value.__qualname__}"
+    if isinstance(value, (set, frozenset)):
+        return f"{{{', '.join(sorted(map(_plain, value)))}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_plain(key)}: {_plain(item)}' for key, item in value.items())}}}"
     return _ADDRESS.sub("", repr(value))
 
 

@@ -14,7 +14,7 @@ from patchcore.changes import Skip
 from patchcore.engine import ENGINE
 from patchcore.errors import DeclarationError, PatchError, UnknownName, describe_error, did_you_mean
 from patchcore.patch import Patch
-from patchcore.plan import Candidate, Plan, PlannedPatch, make_plan
+from patchcore.plan import Candidate, Plan, PlannedPatch, continue_plan, make_plan
 from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
 from patchcore.provenance import LOCAL, Provenance
@@ -209,12 +209,13 @@ class Patcher(contextlib.ContextDecorator):
                 return self.report()
             plan = self.plan()
             with self._lock:
-                tried = {*self._applications, *self._vetoes}
-                fresh = [e for e in plan if e.patch.name not in tried and e != self._entries.get(e.patch.name)]
-                self._entries = {e.patch.name: e if e in fresh else self._entries[e.patch.name] for e in plan}
-                self._plan = plan
+                step = continue_plan(plan, self._entries, {*self._applications, *self._vetoes})
+                self._plan = plan = step.plan
+                self._entries = {entry.patch.name: entry for entry in plan}
                 self._notes += (note for note in plan.notes if note not in self._notes)
-            return self._carry_out(plan, fresh) if fresh else self.report()
+                covered = [self._applications.pop(entry.patch.name) for entry in reversed(step.covered)]
+                ENGINE.release(covered, self)
+            return self._carry_out(plan, step.entries)
 
     def revert(self) -> Report:
         """Restore every slot that no other Patcher holds to the identical object that was there."""

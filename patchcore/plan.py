@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import graphlib
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.conditions import BY_CHOICE, BY_CONFLICT, BY_FIT, Environment, Verdict
@@ -16,7 +16,7 @@ from patchcore.report import FAILED, PENDING, SKIPPED
 from patchcore.settings import Choice
 from patchcore.target import Step, Target
 
-__all__ = ["Candidate", "Plan", "PlannedPatch", "make_plan", "select"]
+__all__ = ["Candidate", "Continuation", "Plan", "PlannedPatch", "continue_plan", "make_plan", "select"]
 
 
 class Candidate(NamedTuple):
@@ -119,6 +119,49 @@ class Plan:
                 lines += (f"           {c.kind} {t}" for c, t in zip(entry.patch.changes, entry.targets))
         lines += (f"note: {note}" for note in self.notes)
         return "\n".join(lines) or "no patches"
+
+
+class Continuation(NamedTuple):
+    """How to go on from one plan to a later one.
+
+    Args:
+        plan: the later one, with what was tried already as it was planned then.
+        entries: what is to be tried now, in order.
+        covered: those of them that are applied already, and have to be taken back first: what is new goes under them.
+    """
+
+    plan: Plan
+    entries: list[PlannedPatch]
+    covered: list[PlannedPatch]
+
+
+def continue_plan(plan: Plan, known: Mapping[str, PlannedPatch], tried: Container[str]) -> Continuation:
+    """Return how to go on to ``plan``, made when an earlier one was carried out.
+
+    Args:
+        plan: made as if nothing were applied.
+        known: the entries of the earlier plan by patch name.
+        tried: the names of those that were applied, failed or were vetoed.
+    """
+    beaten = {t: e for e in plan if e.cause == BY_CONFLICT and e.patch.name in tried for t in e.targets}
+    entries: list[PlannedPatch] = []
+    new: list[PlannedPatch] = []
+    covered: list[PlannedPatch] = []
+    targets: set[Target] = set()
+    for entry in plan:
+        before = known.get(entry.patch.name, entry)
+        if entry.patch.name not in tried and entry != known.get(entry.patch.name):
+            rival = next((beaten[target] for target in entry.targets if target in beaten), None)
+            if rival is not None and entry.go:  # who came first stays
+                entry = replace(entry, status=FAILED, reason=rival.reason, cause=BY_CONFLICT)
+            before = entry
+            new.append(entry)
+            targets.update(entry.targets if entry.go else ())
+        elif before.go and entry.go and entry.patch.name in tried and not targets.isdisjoint(entry.targets):
+            covered.append(before)
+            new.append(before)
+        entries.append(before)
+    return Continuation(replace(plan, patches=tuple(entries)), new, covered)
 
 
 def make_plan(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from typing import Any, Optional
 
@@ -34,11 +33,11 @@ def describe_process() -> dict[str, Any]:
     return {
         "python": ".".join(map(str, sys.version_info[:3])),
         "executable": sys.executable,
-        "host": platform.node(),
+        "host": os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", ""),
         "pid": os.getpid(),
         "rank": process_rank(),
         "parent": os.getppid(),
-        "program": " ".join(getattr(sys, "argv", [])),
+        "program": " ".join(map(str, getattr(sys, "argv", None) or [])),
         "name": multiprocessing.process.current_process().name if multiprocessing is not None else "MainProcess",
         "directory": directory,
     }

@@ -165,7 +165,7 @@ def _with_profile(path: Path, table: Mapping[str, Any], chosen: Any) -> list[_So
         raise SettingsError(f"{where}: profiles = {profiles!r}; expected tables, [tool.patchcore.profiles.NAME]")
     base = {key: value for key, value in table.items() if key != _PROFILES}
     sources = [_Source(where, base, _PYPROJECT, path.parent)]
-    name = _text(base.get("use_profile", "") if chosen is None else chosen, "use_profile", None)
+    name = _text(base.get("use_profile", "") if chosen is None else chosen, f"{where}: use_profile", None)
     if name is None:
         return sources
     if name not in profiles:
@@ -213,7 +213,7 @@ def _merge(sources: Sequence[_Source]) -> Settings:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     choices: list[Choice] = []
-    modules: list[LocalModule] = []
+    modules: dict[str, LocalModule] = {}
     for source in sources:
         for key, value in source.given.items():
             if key not in _KEYS:
@@ -223,11 +223,11 @@ def _merge(sources: Sequence[_Source]) -> Settings:
             if key in ("enable", "disable"):
                 choices += (Choice(key == "enable", name, origin, source.strength) for name in checked)
             elif key == "modules":
-                modules += (module for module in checked if module not in modules)
+                modules.update((module.name, module) for module in checked)
                 origins[key] = origin
             else:
                 values[key], origins[key] = checked, origin
-    return Settings(choices=tuple(choices), modules=tuple(modules), origins=origins, **values)
+    return Settings(choices=tuple(choices), modules=tuple(modules.values()), origins=origins, **values)
 
 
 def _spelled(origin: str, key: str) -> str:
@@ -246,11 +246,10 @@ def _modules(value: Any, where: str, directory: Optional[Path]) -> tuple[LocalMo
     names = _names(value, where, directory)
     for name in names:
         if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
-            dotted = name[:-3] if name.endswith(".py") else name
-            raise SettingsError(
-                f"{where} = {value!r}; expected the dotted name of a module, such as "
-                f"{'.'.join(filter(None, dotted.replace(os.sep, '/').split('/')))!r}, found {name!r}"
-            )
+            path = name[:-3] if name.endswith(".py") else name
+            dotted = ".".join(part for part in path.replace(os.sep, "/").split("/") if part not in ("", ".", ".."))
+            hint = f", such as {dotted!r}" if all(part.isidentifier() for part in dotted.split(".")) else ""
+            raise SettingsError(f"{where} = {value!r}; expected the dotted name of a module{hint}, found {name!r}")
     return tuple(LocalModule(name, None if directory is None else str(directory)) for name in names)
 
 

@@ -12,6 +12,7 @@ process may. It uses nothing that the interpreter has not loaded by itself.
 
 from __future__ import annotations
 
+import _imp
 import os
 import sys
 from _thread import allocate_lock, get_ident
@@ -89,11 +90,13 @@ class Sleeper:
         # patchcore is not for patching itself
         ours = ("patchcore", "patchcore_startup", "pluggy", "packaging", "__main__", "__mp_main__")
         self._ignored = frozenset(names).union(ours, _SITE_MODULES) - self._wakes
-        self._ready = False
+        self._ready = False  # sys.path is complete
         self._awake = False
-        self._error: Optional[Exception] = None
+        self._error: Optional[Exception] = None  # what came of waking up, under the policy to raise
         self._lock = allocate_lock()
         self._waking: Optional[int] = None  # the thread that does
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
 
     def complete_site(self) -> None:
         """Note that ``sys.path`` is complete; wake up if this is the program, or what a patch is for is loaded."""
@@ -101,18 +104,29 @@ class Sleeper:
             return
         self._ready = True
         if str(os.getpid()) in self._wakes or any(name in sys.modules for name in self._wakes):
-            # but for the folder of the program, which comes last
-            folders = [folder for folder in _program_folders() if folder not in sys.path]
-            sys.path[:0] = folders
             try:
-                self.wake()
-            except Exception as error:  # site would go on after it, and so would the program
-                sys.stderr.write(f"patchcore: {error}\n")
-                sys.stderr.flush()
+                self._wake_before_the_program()
+            except (Exception, SystemExit) as error:  # site would go on after the one, and complain about the other
+                _say(str(error))
                 os._exit(1)
-            finally:
-                for folder in folders:
-                    sys.path.remove(folder)
+            except KeyboardInterrupt:  # ends the process as it does a program
+                from signal import SIG_DFL, SIGINT, signal
+
+                signal(SIGINT, SIG_DFL)
+                os.kill(os.getpid(), SIGINT)
+
+    def _wake_before_the_program(self) -> None:
+        """Wake up with the program's folder on ``sys.path``, where it is going to be."""
+        try:
+            import patchcore.launch.activation  # noqa: F401  # it is not to find the program's modules for its own
+        except ImportError:
+            pass  # is said at the right time
+        folders = [folder for folder in _program_folders() if folder not in sys.path]
+        sys.path[:0] = folders
+        try:
+            self.wake()
+        finally:
+            sys.path[:] = [entry for entry in sys.path if entry not in folders]
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
         """Wake up if ``name`` is found and may concern a patch, and let the finders that are there then find it."""
@@ -130,7 +144,7 @@ class Sleeper:
         was_there = name in sys.modules
         self.wake(again=True)
         if name in sys.modules and not was_there:
-            return _taken_over(name)
+            return _already_loaded(sys.modules[name])
         return self._ask_others(name, path, target)
 
     def wake(self, *, again: bool = False) -> None:
@@ -148,19 +162,38 @@ class Sleeper:
             finally:
                 self._lock.release()
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
 
     def _wake(self) -> None:
         self._waking = get_ident()
+        # importlib asks finders while it holds the lock that every import of every thread needs, and fork
+        held = _release_import_lock()
         try:
             self._wakes = frozenset(_look_again() if self._awake else _activate())
             self._awake = True
         except Exception as error:
-            self._error = error  # under the policy to raise, nothing goes on unpatched
+            self._error = error  # and stay: nothing goes on unpatched
         finally:
+            for _ in range(held):
+                _imp.acquire_lock()
             self._waking = None
         if not self._wakes and self._error is None:
-            sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
+            self._go()
+
+    def _go(self) -> None:
+        sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
+
+    def _forked(self) -> None:
+        """In the child of a fork: what another thread of the parent had begun is never ended here."""
+        self._lock = allocate_lock()
+        if self._waking not in (None, get_ident()):
+            self._waking = None
+            error = RuntimeError("this process is not patched: it was forked while another thread applied the patches")
+            if _policy() == "raise":
+                self._error = error
+            else:
+                self._go()
+                _say(str(error))
 
     def _ask_others(self, name: str, path: Any, target: Any) -> Optional[ModuleSpec]:
         for finder in list(sys.meta_path):
@@ -184,33 +217,55 @@ class Sleeper:
 
 
 class _Loaded:
-    """The loader of a module that was imported while patchcore woke up for its import: there is nothing left to do."""
+    """Stands in for the loader of a module that was imported while patchcore woke up for it: nothing is left to do."""
 
-    def __init__(self, module: ModuleType) -> None:
+    def __init__(self, module: ModuleType, loader: Any) -> None:
         self._module = module
-        self._spec = module.__spec__
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # importlib has put its own in
+        spec = self._module.__spec__
+        if spec is not None:
+            spec.loader = self._loader
 
 
-def _taken_over(name: str) -> ModuleSpec:
+def _already_loaded(module: ModuleType) -> Optional[ModuleSpec]:
     """Return a spec that makes the import under way end with the module that is there, not execute it again."""
-    from importlib.machinery import ModuleSpec
+    spec = module.__spec__  # which importlib takes, whatever a finder returns, when the module is there
+    if spec is not None and not isinstance(spec.loader, _Loaded):
+        loader: Any = _Loaded(module, spec.loader)
+        spec.loader = loader
+    return spec
 
-    # importlib takes the spec of a module that is there for the one that was found, and would execute the module anew
-    loader: Any = _Loaded(sys.modules.pop(name))
-    return ModuleSpec(name, loader)
+
+def _release_import_lock() -> int:
+    """Release importlib's global lock if this thread holds it; return how often it has to be acquired again."""
+    held = 0
+    while _imp.lock_held():
+        try:
+            _imp.release_lock()
+        except RuntimeError:  # another thread holds it
+            break
+        held += 1
+    return held
 
 
 def _program_folders() -> list[str]:
     """Return what will be put on ``sys.path`` for the program, and what was for the one that started it."""
     name = sys.argv[0] if getattr(sys, "argv", None) else ""
-    if name in ("", "-", "-c", "-m"):
-        own = os.getcwd()
+    if sys.flags.isolated or getattr(sys.flags, "safe_path", False):
+        own = ""
+    elif name in ("", "-", "-c", "-m"):
+        try:
+            own = os.getcwd()
+        except OSError:  # it was deleted
+            own = ""
     elif os.path.isfile(name):
         own = os.path.dirname(os.path.realpath(name))
     else:
@@ -239,17 +294,31 @@ def _look_again() -> Iterable[str]:
 
 def _give_up(error: ImportError) -> None:
     """Say that this Python has no patchcore, or raise, as the run's policy has it."""
-    import json
-
     text = (
         f"this process is not patched: {sys.executable} cannot import patchcore ({error}); install it, and the "
         f"plugins, for that Python: {sys.executable} -m pip install patchcore"
     )
-    try:
-        policy = json.loads(os.environ[SESSION])["settings"]["on_failure"]
-    except (KeyError, TypeError, ValueError):
-        policy = "warn"
+    policy = _policy()
     if policy == "raise":
         raise RuntimeError(text)
-    if policy == "warn" and sys.stderr is not None:
+    if policy == "warn":
+        _say(text)
+
+
+def _policy() -> str:
+    """Return the run's policy about failures, for where patchcore itself cannot be asked."""
+    import json
+
+    try:
+        return str(json.loads(os.environ[SESSION])["settings"]["on_failure"])
+    except (KeyError, TypeError, ValueError):
+        return "warn"
+
+
+def _say(text: str) -> None:
+    """Write a line to stderr, if there is one; a process does not fail for what it has to say."""
+    try:
         sys.stderr.write(f"patchcore: {text}\n")
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):
+        pass

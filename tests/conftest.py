@@ -14,6 +14,7 @@ from typing import Callable, Union
 
 import hypothesis
 import pytest
+from programs import Programs
 
 # The same examples in every run of a version; HYPOTHESIS_PROFILE=default looks for new ones.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
@@ -73,6 +74,12 @@ def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ma
     for name in [name for name in sys.modules if name.partition(".")[0] in roots]:
         del sys.modules[name]
     sys.modules.update(hidden)
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    """Return a folder of programs with a Python that has patchcore installed."""
+    return Programs(tmp_path)
 
 
 @pytest.fixture

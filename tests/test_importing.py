@@ -7,6 +7,7 @@ import importlib.machinery
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -123,6 +124,31 @@ def test_an_import_that_fails_is_not_told_of_and_can_be_tried_again(make_package
     finally:
         del sys._repaired
     assert watch.names == ["broken"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["raise RuntimeError('half way')", "import nosuchmodule", "def f(:", "import broken.deeper"],
+    ids=["raised", "missing", "syntax", "nested"],
+)
+def test_the_traceback_of_an_import_that_fails_is_that_of_an_unwatched_one(
+    make_package, watch: Watch, source: str
+) -> None:
+    make_package({"user": "import broken", "broken": source, "broken.deeper": "1 / 0"})
+
+    def fail() -> list[str]:
+        try:
+            import user  # noqa: F401
+        except Exception as error:
+            return traceback.format_exception(type(error), error, error.__traceback__)
+        raise AssertionError("the import went well")
+
+    expected = fail()
+    watch("user", "broken", "broken.deeper")
+    watch.callback = replace
+    assert fail() == expected
+    assert not [line for line in expected if "patchcore" in line.replace(__file__, "")]
+    assert not [line for line in expected if "importlib" in line]
 
 
 def test_what_the_callback_raises_fails_the_import(make_package, watch: Watch) -> None:

@@ -3,81 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from distributions import write_distribution
-
-ROOT = Path(__file__).resolve().parents[1]
-PYTHON = [sys.executable]
-# The console script that an installer writes, and the other way to start it; both have a sys.path[0] of their own.
-CONSOLE_SCRIPT = "import sys\nfrom patchcore.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
-
-
-class Programs:
-    """A folder of programs, run by the interpreter or by patchcore.
-
-    Args:
-        folder: the current directory of every run.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.site = folder / "site-packages"
-        self.site.mkdir()
-        script = folder / "bin" / "patchcore"
-        script.parent.mkdir()
-        script.write_text(CONSOLE_SCRIPT)
-        self.patchcore = [*PYTHON, str(script), "run"]
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(self.site), str(ROOT), os.environ.get("PYTHONPATH", "")]),
-            "PATCHCORE_PLUGINS": "",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-
-    def write(self, files: Mapping[str, str]) -> None:
-        for name, source in files.items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(source)
-
-    def run(
-        self, command: Sequence[str], *arguments: str, code: int = 0, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*command, *arguments],
-            cwd=self.folder,
-            env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == code, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
-
-    def compare(self, *arguments: str, code: int = 0, options: Sequence[str] = ()) -> str:
-        """Run a program both ways and return what it printed, which must be the same, as must the exit code."""
-        expected = self.run(PYTHON, *arguments, code=code)
-        actual = self.run(self.patchcore, *options, *arguments, code=code)
-        assert actual.stdout == expected.stdout
-        *lines, summary = actual.stderr.splitlines(keepends=True)
-        assert summary == "patchcore: no patches\n"
-        assert "".join(lines) == expected.stderr
-        return expected.stdout
-
-
-@pytest.fixture
-def programs(tmp_path: Path) -> Programs:
-    return Programs(tmp_path)
-
+from programs import FAILING, PATCHES, SHOP, Programs
 
 # Prints everything that a program can know about how it was started.
 LOOK = """
@@ -110,18 +44,11 @@ class TestLooksLikeTheInterpreter:
     @pytest.mark.parametrize(
         "arguments",
         [
-            ["script.py"],
             ["script.py", "--lr", "0.1", "-p", "nothing", "--", "--strict"],
-            ["./script.py"],
-            ["elsewhere/script.py", "-m"],
-            ["elsewhere/../elsewhere/script.py"],
-            ["-m", "package"],
+            ["elsewhere/../elsewhere/script.py", "-m"],
             ["-m", "package", "--lr", "0.1", "--", "-m"],
             ["-m", "package.module", "--help"],
-            ["-m", "package.__main__"],
-            ["-m", "script"],
-            ["folder", "--lr", "0.1"],
-            ["./folder"],
+            ["./folder", "--lr", "0.1"],
         ],
         ids=" ".join,
     )
@@ -129,31 +56,27 @@ class TestLooksLikeTheInterpreter:
         programs.write(FILES)
         assert '"__name__": "__main__"' in programs.compare(*arguments)
 
-    def test_absolute_paths_and_links(self, programs: Programs) -> None:
+    def test_an_absolute_path_and_a_link(self, programs: Programs) -> None:
         programs.write(FILES)
         (programs.folder / "link.py").symlink_to(programs.folder / "elsewhere" / "script.py")
-        programs.compare("link.py")
-        programs.compare(str(programs.folder / "elsewhere" / "script.py"))
+        programs.compare(str(programs.folder / "link.py"))
 
-    @pytest.mark.parametrize("name", ["archive.zip", "archive.pyz", "archive"])
-    def test_archive(self, programs: Programs, name: str) -> None:
-        with zipfile.ZipFile(programs.folder / name, "w") as archive:
+    def test_archive(self, programs: Programs) -> None:
+        with zipfile.ZipFile(programs.folder / "archive", "w") as archive:
             archive.writestr("__main__.py", f"import sibling\n{LOOK}")
             archive.writestr("sibling.py", "")
-        programs.compare(name, "--lr", "0.1")
+        programs.compare("archive", "--lr", "0.1")
 
     def test_started_with_python_m(self, programs: Programs) -> None:
         programs.write(FILES)
-        programs.patchcore = [*PYTHON, "-m", "patchcore", "run"]
-        programs.compare("elsewhere/script.py")
+        programs.patchcore = [*programs.python, "-m", "patchcore", "run"]
         programs.compare("-m", "package")
 
     @pytest.mark.skipif(sys.version_info < (3, 11), reason="-P is new in Python 3.11")
     def test_without_an_unsafe_path(self, programs: Programs) -> None:
         programs.write(FILES)
-        for arguments in (["script.py"], ["folder"]):
-            expected = programs.run(PYTHON, *arguments, PYTHONSAFEPATH="1").stdout
-            assert programs.run(programs.patchcore, *arguments, PYTHONSAFEPATH="1").stdout == expected
+        programs.environment["PYTHONSAFEPATH"] = "1"
+        programs.compare("script.py")
 
     def test_future_statements_of_ours_are_not_the_programs(self, programs: Programs) -> None:
         programs.write({"script.py": "def f(x: int): pass\nprint(f.__annotations__)\n"})
@@ -169,11 +92,7 @@ class TestLooksLikeTheInterpreter:
 
     def test_the_program_reads_stdin(self, programs: Programs) -> None:
         programs.write({"script.py": "print(input())"})
-        command = [*programs.patchcore, "script.py"]
-        done = subprocess.run(
-            command, cwd=programs.folder, env=programs.environment, input="hello\n", capture_output=True, text=True
-        )
-        assert done.stdout == "hello\n"
+        assert programs.compare("script.py", stdin="hello\n") == "hello\n"
 
 
 class TestEnds:
@@ -181,18 +100,12 @@ class TestEnds:
         ("source", "code"),
         [
             ("import sys; sys.exit(3)", 3),
-            ("import sys; sys.exit(0)", 0),
-            ("import sys; sys.exit()", 0),
-            ("raise SystemExit(None)", 0),
-            ("import sys; sys.exit('text')", 1),
-            ("import sys; sys.exit(['list'])", 1),
-            ("raise SystemExit(True)", 1),
             ("import os, sys; print('out', flush=True); os._exit(5)", 5),
         ],
     )
     def test_exit_code(self, programs: Programs, source: str, code: int) -> None:
         programs.write({"script.py": source})
-        expected = programs.run(PYTHON, "script.py", code=code)
+        expected = programs.run(programs.python, "script.py", code=code)
         actual = programs.run(programs.patchcore, "script.py", code=code)
         assert actual.stdout == expected.stdout
         assert actual.stderr.replace("patchcore: no patches\n", "") == expected.stderr
@@ -202,31 +115,47 @@ class TestEnds:
         [
             "def f():\n    raise ValueError('wrong')\nf()\n",
             "import sibling\n",
-            "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise ValueError('wrong') from error\n",
-            "try:\n    1 / 0\nexcept ZeroDivisionError:\n    {}['missing']\n",
-            "class Stop(BaseException): pass\nraise Stop('now')\n",
             "import nosuchmodule\n",
             "def f(:\n",
-            "\traise\n  y\n",
             "import sys\nsys.excepthook = lambda kind, error, trace: print('mine', kind, trace.tb_lineno)\n1 / 0\n",
         ],
-        ids=["raised", "in an import", "cause", "context", "BaseException", "missing", "syntax", "tabs", "hook"],
+        ids=["raised", "in an import", "missing", "syntax", "hook"],
     )
     def test_traceback_is_the_interpreters(self, programs: Programs, source: str) -> None:
         programs.write({"script.py": source, "sibling.py": "1 / 0\n"})
         programs.compare("script.py", code=1)
 
-    @pytest.mark.parametrize("arguments", [["-m", "package"], ["-m", "package.broken"], ["folder"]], ids=" ".join)
-    def test_traceback_of_other_programs(self, programs: Programs, arguments: list[str]) -> None:
+    @pytest.mark.parametrize("arguments", [["-m", "package"], ["folder"]], ids=" ".join)
+    def test_traceback_of_other_programs_is_the_interpreters(self, programs: Programs, arguments: list[str]) -> None:
         source = "def f():\n    raise ValueError('wrong')\nf()\n"
-        files = {"package/__init__.py": "", "package/__main__.py": source, "package/broken.py": source}
-        programs.write({**files, "folder/__main__.py": source})
-        expected = programs.run(PYTHON, *arguments, code=1).stderr.splitlines()
-        actual = programs.run(programs.patchcore, *arguments, code=1).stderr.splitlines()
-        # the interpreter shows its own "<frozen runpy>" frames first
-        assert actual[1:-1] == expected[-len(actual[1:-1]) :]
-        assert "ValueError: wrong" in expected
-        assert not [line for line in actual if "launch" in line]
+        programs.write({"package/__init__.py": "", "package/__main__.py": source, "folder/__main__.py": source})
+        programs.compare(*arguments, code=1)
+
+    @pytest.mark.parametrize(
+        ("body", "statement"),
+        [
+            ("def f():\n    1 / 0\nf()\n", "import shop.prices"),
+            ("import nosuchmodule\n", "from shop.prices import price"),
+            ("def f(:\n", "import shop.prices"),
+            ("", "from shop.prices import prize"),
+        ],
+        ids=["raised", "missing module", "syntax", "in the program"],
+    )
+    def test_traceback_through_a_module_that_a_patch_waits_for(
+        self, programs: Programs, body: str, statement: str
+    ) -> None:
+        script = f"def main():\n    {statement}\nmain()\n"
+        programs.write({**SHOP, "shop/prices.py": body, "deals.py": PATCHES, "script.py": script})
+        expected = programs.run(programs.python, "script.py", code=1).stderr
+        awake = programs.run(programs.patchcore, "-p", "deals", "script.py", code=1)
+        asleep = programs.run(programs.python, "script.py", code=1, **programs.in_run("deals"))
+        for done in (awake, asleep):
+            lines = done.stderr.splitlines(keepends=True)
+            assert "".join(line for line in lines if not line.startswith("patchcore: ")) == expected
+
+    def test_traceback_of_a_module_that_is_run_and_a_patch_waits_for(self, programs: Programs) -> None:
+        programs.write({"shop/__init__.py": "", "shop/prices.py": "import nosuchmodule\n", "deals.py": PATCHES})
+        programs.compare("-m", "shop.prices", code=1, options=["-p", "deals"], summary="1 pending")
 
     def test_keyboard_interrupt(self, programs: Programs) -> None:
         programs.write({"script.py": "print('ready', flush=True)\nimport time\ntime.sleep(30)\n"})
@@ -260,7 +189,7 @@ def last(where):
     print(where, pickle.loads(pickle.dumps(Record())).__class__ is Record, sys.modules["__main__"].Record is Record)
 
 def later():
-    time.sleep(0.2)
+    time.sleep(0.05)
     last("thread")
 
 atexit.register(last, "atexit")
@@ -269,33 +198,22 @@ print("end")
 """
             }
         )
-        script = programs.compare("script.py")
-        assert script == "end\nthread True True\natexit True True\n"
-        assert programs.compare("-m", "script") == script
+        assert programs.compare("-m", "script") == "end\nthread True True\natexit True True\n"
 
-    def test_multiprocessing(self, programs: Programs) -> None:
-        programs.write(
-            {
-                "pool.py": """
-import multiprocessing, os, sys
+    def test_spawned_children_of_a_module_have_its_classes(self, programs: Programs) -> None:
+        source = """
+import multiprocessing
 
 class Square:
     def __init__(self, x):
         self.value = x * x
 
-def square(x):
-    return Square(x)
-
 if __name__ == "__main__":
-    for method in ("fork", "spawn"):
-        with multiprocessing.get_context(method).Pool(1) as pool:
-            print(method, [result.value for result in pool.map(square, [1, 2, 3])])
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print([result.value for result in pool.map(Square, [1, 2, 3])])
 """
-            }
-        )
-        expected = "fork [1, 4, 9]\nspawn [1, 4, 9]\n"
-        assert programs.run(programs.patchcore, "pool.py").stdout == expected
-        assert programs.run(programs.patchcore, "-m", "pool").stdout == expected
+        programs.write({"pool.py": source})
+        assert programs.compare("-m", "pool") == "[1, 4, 9]\n"
 
 
 class TestUsage:
@@ -304,24 +222,22 @@ class TestUsage:
         [
             (["nosuch.py"], "can't find 'nosuch.py', neither a file in "),
             (["-m", "script.py"], "-m takes the name of a module, found 'script.py'; leave out -m, or write 'script'"),
-            (["package"], "can't find a __main__ module in 'package'; expected a script, or a folder with one"),
-            (["train.sh"], "train.sh is neither Python code nor executable; write: patchcore run -- bash train.sh"),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, list) else "",
     )
     def test_no_such_program(self, programs: Programs, arguments: list[str], message: str) -> None:
-        programs.write({"package/__init__.py": "", "script.py": "", "train.sh": "echo"})
+        programs.write({"script.py": ""})
         done = programs.run(programs.patchcore, *arguments, code=2)
         line = next(line for line in done.stderr.splitlines() if message in line)
         assert line.startswith("patchcore: ")
         assert "Traceback" not in done.stderr
 
-    @pytest.mark.parametrize("name", ["nosuch", "nosuch.module", "package", "sys"])
+    @pytest.mark.parametrize("name", ["nosuch.module", "package"])
     def test_no_such_module_is_said_by_the_interpreter(self, programs: Programs, name: str) -> None:
         programs.write({"package/__init__.py": ""})
         programs.compare("-m", name, code=1)
 
-    @pytest.mark.parametrize("arguments", [[], ["--strict"], ["-m"], ["--"]], ids=" ".join)
+    @pytest.mark.parametrize("arguments", [["--strict"], ["-m"], ["--"]], ids=" ".join)
     def test_nothing_to_run(self, programs: Programs, arguments: list[str]) -> None:
         done = programs.run(programs.patchcore, *arguments, code=2)
         assert "expected what to run: patchcore run train.py" in done.stderr
@@ -336,25 +252,6 @@ class TestUsage:
         done = programs.run(programs.patchcore, "-m", "package.module", code=1)
         assert "ModuleNotFoundError: No module named 'nosuchmodule'" in done.stderr
         assert "launch" not in done.stderr
-
-
-SHOP = {
-    "shop/__init__.py": "",
-    "shop/prices.py": "def price(item):\n    return 10\n",
-    "sell.py": "from shop.prices import price as p\nprint(p('apple'))\n",
-}
-PATCHES = """
-import patchcore as pc
-
-@pc.patch("shop.prices:price")
-def double(item):
-    return 20
-
-@pc.hookimpl
-def register_patches():
-    return [double]
-"""
-FAILING = PATCHES.replace("shop.prices:price", "shop.prices:prize")
 
 
 class TestPatches:
@@ -375,23 +272,22 @@ class TestPatches:
         assert done.stdout == f"30 {programs.folder.resolve() / 'other'}\n"
 
     def test_local_patch_module_goes_before_an_installed_one(self, programs: Programs) -> None:
-        programs.write({**SHOP, "deals.py": PATCHES, "site-packages/deals.py": "1 / 0\n"})
+        programs.write({**SHOP, "deals.py": PATCHES})
+        programs.write({"deals.py": "1 / 0\n"}, programs.site)
         assert programs.run(programs.patchcore, "-p", "deals", "sell.py").stdout == "20\n"
 
     def test_local_patch_module_that_cannot_be_loaded(self, programs: Programs) -> None:
         programs.write({**SHOP, "broken.py": "1 / 0\n"})
         done = programs.run(programs.patchcore, "-p", "broken", "sell.py", code=1)
-        assert "the patch module broken (--module) cannot be loaded: ZeroDivisionError" in done.stderr
+        assert f"the patch module broken (of {programs.folder}) cannot be loaded: ZeroDivisionError" in done.stderr
         assert done.stdout == ""
 
     def test_installed_plugin_and_selection(self, programs: Programs) -> None:
-        programs.write({**SHOP, "site-packages/deals.py": PATCHES})
-        write_distribution(programs.site, "shop-deals", "2.1", plugins={"deals": "deals"})
-        environment = {"PATCHCORE_PLUGINS": "deals"}
-        assert programs.run(programs.patchcore, "sell.py", **environment).stdout == "20\n"
-        assert programs.run(programs.patchcore, "--disable", "deals.double", "sell.py", **environment).stdout == "10\n"
+        programs.write(SHOP)
+        programs.install({"deals.py": PATCHES}, "shop-deals", "2.1", deals="deals")
+        assert programs.run(programs.patchcore, "sell.py").stdout == "20\n"
+        assert programs.run(programs.patchcore, "--disable", "deals.double", "sell.py").stdout == "10\n"
         assert programs.run(programs.patchcore, "sell.py", PATCHCORE_PLUGINS="").stdout == "10\n"
-        del programs.environment["PATCHCORE_PLUGINS"]
         done = programs.run(programs.patchcore, "--disable", "deals.duble", "sell.py", code=2)
         assert "did you mean 'deals.double'?" in done.stderr
 
@@ -443,12 +339,6 @@ class TestPatches:
         done = programs.run(programs.patchcore, "-p", "deals", "sell.py", PATCHCORE_LOG="debug")
         assert "patchcore: deals.double applied on import" in done.stderr
 
-    def test_summary_from_rank_0_only(self, programs: Programs) -> None:
-        programs.write({**SHOP, "deals.py": FAILING})
-        done = programs.run(programs.patchcore, "-p", "deals", "sell.py", RANK="1")
-        assert "failed: replace" in done.stderr
-        assert "1 failed" not in done.stderr
-
 
 class TestReport:
     def reports(self, folder: Path) -> list[dict[str, Any]]:
@@ -465,10 +355,10 @@ class TestReport:
         assert [(patch["name"], patch["status"]) for patch in report["patches"]] == [("deals.double", "applied")]
         assert report["patches"][0]["changes"][0]["slots"] == ["shop.prices:price"]
 
-    @pytest.mark.parametrize("end", ["import sys; sys.exit(4)", "1 / 0", "import os; os.chdir('shop')"])
+    @pytest.mark.parametrize("end", ["1 / 0", "import os; os.chdir('shop')"])
     def test_is_written_however_the_program_ends(self, programs: Programs, end: str) -> None:
         programs.write({**SHOP, "deals.py": PATCHES, "end.py": f"import sell\n{end}\n"})
-        code = 4 if "exit" in end else 1 if "/" in end else 0
+        code = 1 if "/" in end else 0
         programs.run(programs.patchcore, "-p", "deals", "end.py", code=code, PATCHCORE_REPORT_DIR="out")
         (report,) = self.reports(programs.folder / "out")
         assert report["patches"][0]["status"] == "applied"
@@ -498,9 +388,8 @@ def configure_run(options, settings):
 class TestPluginOptions:
     @pytest.fixture
     def braked(self, programs: Programs) -> Programs:
-        programs.write({**SHOP, "site-packages/brakes.py": PLUGIN, "deals.py": PATCHES})
-        write_distribution(programs.site, "shop-brakes", plugins={"brakes": "brakes"})
-        programs.environment["PATCHCORE_PLUGINS"] = "brakes"
+        programs.write({**SHOP, "deals.py": PATCHES})
+        programs.install({"brakes.py": PLUGIN}, "shop-brakes", brakes="brakes")
         return programs
 
     def test_options_and_configuration(self, braked: Programs) -> None:
@@ -520,7 +409,7 @@ class TestPluginOptions:
         assert done.stdout == "brake 3 False False warn\n20\n"
 
     def test_a_plugin_that_fails_to_add_its_options(self, braked: Programs) -> None:
-        braked.write({"site-packages/brakes.py": PLUGIN.replace("--brake", "--strict")})
+        braked.write({"brakes.py": PLUGIN.replace("--brake", "--strict")}, braked.site)
         done = braked.run(braked.patchcore, "sell.py")
         assert "plugin brakes (shop-brakes 1.0): register_run_options failed: ArgumentError" in done.stderr
         assert "10\n" in done.stdout

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.process import process_rank
 from patchcore.plugins import Plugins
+from patchcore.process import process_rank
 from patchcore.provenance import Provenance
-from patchcore.settings import Choice
+from patchcore.settings import Choice, LocalModule
 
 RANKS = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
@@ -460,3 +460,237 @@ def test_applying_imports_nothing(make_package) -> None:
     before = set(sys.modules)
     with pc.Patcher([pc.Patch("target.f", [pc.Replace("target:f", "kernels:f")])]):
         assert set(sys.modules) == before
+
+
+# --- what comes to fit later ---------------------------------------------------------------------------------------
+
+
+TAX = pc.Patch("tax.rate", [pc.Replace("tax:rate", new)])
+KERNEL = pc.Patch("shop.kernel", [pc.Replace("shop:stock", "kernels:stock")], needs=["kernels"])
+LATER = {"tax": "def rate(): return 'rate'", "kernels": "def stock(): return 'kernel'"}
+
+
+def statuses(report: pc.Report) -> dict[str, str]:
+    return {record.name: record.status for record in report.patches}
+
+
+def test_a_refresh_applies_what_has_come_to_fit(make_package, shop) -> None:
+    original = shop.price
+    with pc.Patcher([PRICE, TAX, KERNEL], strict=True) as patcher:
+        assert statuses(patcher.report()) == {"shop.price": "applied", "tax.rate": "skipped", "shop.kernel": "skipped"}
+        make_package({"kernels": LATER["kernels"]})
+        assert statuses(patcher.refresh()) == {
+            "shop.price": "applied",
+            "shop.kernel": "applied",
+            "tax.rate": "skipped",
+        }
+        assert (shop.price, shop.stock()) == (new, "kernel")
+        make_package({"tax": LATER["tax"]})
+        assert patcher.refresh()["tax.rate"].status == "pending"
+        assert importlib.import_module("tax").rate is new
+        assert [entry.patch.name for entry in patcher.applied_plan if not entry.go] == []
+    assert (shop.price, shop.stock()) == (original, "stock")
+    assert importlib.import_module("tax").rate() == "rate"
+
+
+def test_a_refresh_without_news_changes_nothing(make_package, shop) -> None:
+    told = []
+    loaded = plugins(after_apply=lambda patch: told.append(patch.name))
+    stacked = pc.Patch("shop.wrap", [pc.Wrap("shop:price", lambda original: f"A({original()})")])
+    with pc.Patcher([stacked, TAX, LABEL], plugins=loaded, disable="shop.label") as patcher:
+        before = patcher.report()
+        told.clear()
+        for _ in range(3):
+            assert patcher.refresh() == before
+        assert told == []
+        assert shop.price() == "A(price)"
+        make_package({"kernels": ""})  # nobody needs it
+        assert patcher.refresh() == before
+
+
+def test_a_refresh_before_apply_or_after_revert_applies_nothing(shop) -> None:
+    patcher = pc.Patcher([PRICE])
+    assert patcher.refresh().patches == ()
+    assert shop.price() == "price"
+    patcher.apply()
+    reverted = patcher.revert()
+    assert patcher.refresh() == reverted
+    assert shop.price() == "price"
+    assert not patcher.applied
+
+
+def test_a_refresh_looks_at_conditions_again(shop) -> None:
+    ready = []
+    patch = PRICE.evolve(when=lambda: bool(ready) or pc.Skip("not yet"))
+    with pc.Patcher([patch]) as patcher:
+        assert patcher.report()["shop.price"].reason == "not yet"
+        ready.append(True)
+        record = patcher.refresh()["shop.price"]
+        assert (record.status, record.reason) == ("applied", "")
+        ready.clear()
+        assert patcher.refresh()["shop.price"].status == "applied"
+        assert shop.price is new
+
+
+def test_a_refresh_says_a_new_reason(make_package, shop) -> None:
+    patch = pc.Patch("p", [pc.Replace("tax:rate", new)], needs=["kernels"])
+    with pc.Patcher([patch]) as patcher:
+        assert "needs module kernels" in patcher.report()["p"].reason
+        make_package({"kernels": ""})
+        assert patcher.refresh()["p"].reason == "tax is not installed"
+
+
+def test_after_apply_is_told_once_of_a_patch_that_came_to_fit(make_package, shop) -> None:
+    told = []
+    loaded = plugins(after_apply=lambda patch, outcome: told.append((patch.name, outcome.status)))
+    with pc.Patcher([PRICE, TAX, KERNEL], plugins=loaded) as patcher:
+        told.clear()
+        make_package(LATER)
+        patcher.refresh()
+        assert sorted(told) == [("shop.kernel", "applied"), ("tax.rate", "pending")]
+        told.clear()
+        importlib.import_module("tax")
+        patcher.refresh()
+        assert told == [("tax.rate", "applied")]
+
+
+def test_a_patch_that_was_vetoed_stays_so_and_one_that_comes_to_fit_can_be(make_package, shop) -> None:
+    asked = []
+
+    def before_apply(patch: Any) -> Any:
+        asked.append(patch.name)
+        return pc.Skip("no") if patch.name != "shop.kernel" else None
+
+    with pc.Patcher([PRICE, TAX, KERNEL], plugins=plugins(before_apply=before_apply)) as patcher:
+        assert asked == ["shop.price"]
+        make_package(LATER)
+        report = patcher.refresh()
+        assert sorted(asked) == ["shop.kernel", "shop.price", "tax.rate"]
+        assert patcher.refresh() == report
+        assert len(asked) == 3
+        assert statuses(report) == {"shop.price": "skipped", "shop.kernel": "applied", "tax.rate": "skipped"}
+        assert report["tax.rate"].reason == "vetoed by a plugin: no"
+
+
+def test_a_patch_that_failed_is_not_tried_again(shop, caplog) -> None:
+    with pc.Patcher([PRICE, BAD]) as patcher:
+        shop.missing = len
+        caplog.clear()
+        assert patcher.refresh()["shop.bad"].status == "failed"
+        assert caplog.records == []
+        assert shop.missing is len
+
+
+BAD_KERNEL = pc.Patch("shop.kernel", [pc.Replace("shop:stock", "kernels:nosuch")], needs=["kernels"])
+
+
+def test_a_patch_that_comes_to_fit_and_fails_takes_no_other_with_it(make_package, shop, caplog) -> None:
+    with pc.Patcher([PRICE, BAD_KERNEL, TAX]) as patcher:
+        make_package(LATER)
+        report = patcher.refresh()
+        assert statuses(report) == {"shop.price": "applied", "shop.kernel": "failed", "tax.rate": "pending"}
+        assert len([r for r in caplog.records if "shop.kernel (local code) failed" in r.getMessage()]) == 1
+        assert shop.price is new
+
+
+def test_under_the_policy_to_raise_a_refresh_that_fails_reverts_everything(make_package, shop) -> None:
+    patcher = pc.Patcher([PRICE, BAD_KERNEL], strict=True)
+    patcher.apply()
+    assert shop.price is new
+    make_package({"kernels": LATER["kernels"]})
+    with pytest.raises(
+        pc.PatchError, match=r"shop\.kernel \(local code\) failed: .*kernels:nosuch does not exist"
+    ) as e:
+        patcher.refresh()
+    assert statuses(e.value.report)["shop.kernel"] == "failed"
+    assert shop.price() == "price"
+    assert not patcher.applied
+
+
+def test_a_plan_that_fails_under_the_policy_to_raise_reverts_everything(shop) -> None:
+    broken = []
+    patch = LABEL.evolve(when=lambda: 1 / 0 if broken else pc.Skip("not yet"))
+    patcher = pc.Patcher([PRICE, patch], strict=True)
+    patcher.apply()
+    broken.append(True)
+    with pytest.raises(pc.PatchError, match=r"shop\.label \(local code\) cannot be applied: .*ZeroDivisionError"):
+        patcher.refresh()
+    assert shop.price() == "price"
+
+
+def test_a_patch_that_comes_to_fit_stacks_on_those_before_it(make_package, shop) -> None:
+    inner = pc.Patch("shop.inner", [pc.Wrap("shop:price", lambda original: f"inner({original()})")])
+    outer = pc.Patch(
+        "shop.outer", [pc.Wrap("shop:price", lambda original: f"outer({original()})")], after=[inner], needs=["kernels"]
+    )
+    with pc.Patcher([outer, inner]) as patcher:
+        assert shop.price() == "inner(price)"
+        make_package({"kernels": ""})
+        patcher.refresh()
+        assert shop.price() == "outer(inner(price))"
+    assert shop.price() == "price"
+
+
+def test_a_patch_that_comes_to_fit_goes_under_those_after_it(make_package, shop) -> None:
+    inner = pc.Patch("shop.inner", [pc.Wrap("shop:price", lambda original: f"inner({original()})")], needs=["kernels"])
+    outer = pc.Patch("shop.outer", [pc.Wrap("shop:price", lambda original: f"outer({original()})")], after=[inner])
+    with pc.Patcher([outer, inner]) as patcher:
+        assert shop.price() == "outer(price)"
+        make_package({"kernels": ""})
+        patcher.refresh()
+        assert shop.price() == "outer(inner(price))"
+
+
+def test_a_patch_that_comes_to_fit_does_not_put_another_out(make_package, shop) -> None:
+    rival = pc.Patch("shop.a", [pc.Replace("shop:price", len)], needs=["kernels"])
+    with pc.Patcher([rival, PRICE]) as patcher:
+        make_package({"kernels": ""})
+        assert statuses(patcher.refresh()) == {"shop.a": "failed", "shop.price": "applied"}
+        assert shop.price is new
+
+
+def test_the_applied_plan_says_what_was_applied(make_package, shop) -> None:
+    rival = pc.Patch("shop.a", [pc.Replace("shop:price", len)], needs=["kernels"])
+    with pc.Patcher([rival, PRICE]) as patcher:
+        make_package({"kernels": ""})
+        patcher.refresh()
+        plan = patcher.applied_plan
+        assert (plan["shop.a"].go, plan["shop.price"].go) == (False, True)
+
+
+def test_the_applied_plan_is_that_of_the_last_apply_or_refresh(make_package, shop) -> None:
+    patcher = pc.Patcher([PRICE, TAX])
+    assert not patcher.applied_plan["tax.rate"].go
+    make_package({"tax": LATER["tax"]})
+    assert patcher.applied_plan["tax.rate"].go  # the one that would be
+    with patcher:
+        applied = patcher.applied_plan
+        assert applied["tax.rate"].go
+        patcher.disable("shop.price")
+        assert patcher.applied_plan is applied
+        assert not patcher.plan()["shop.price"].go
+    assert patcher.applied_plan is applied
+
+
+# --- local modules -------------------------------------------------------------------------------------------------
+
+
+def test_local_modules_are_imported_from_their_directories_first_and_leave_them_last(
+    tmp_path, make_package, monkeypatch
+) -> None:
+    source = "import patchcore as pc\n@pc.hookimpl\ndef register_patches(): return [pc.Patch('{}.p', [])]\n"
+    names = ("deals_one", "deals_two")
+    make_package(dict.fromkeys(names, "raise ImportError('the wrong one')"))
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.py").write_text(source.format(name))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = list(sys.path)
+    modules = tuple(LocalModule(name, str(tmp_path / name)) for name in names)
+    patcher = pc.Patcher.discover(plugins=[], settings=pc.Settings(modules=modules))
+    assert {candidate.patch.name for candidate in patcher.collect()} == {"deals_one.p", "deals_two.p"}
+    assert not patcher.plugins.problems
+    assert sys.path == [*before, *(str(tmp_path / name) for name in names)]
+    assert [p.file for p in patcher.plugins.provenances.values()] == [
+        str(tmp_path / name / f"{name}.py") for name in names
+    ]

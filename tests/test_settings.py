@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.settings import Choice, Settings
+from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
 
 def load(folder: Path, toml: str = "", /, **sources: Any) -> Settings:
@@ -211,3 +215,300 @@ def test_a_working_directory_that_was_deleted_has_no_settings(tmp_path, monkeypa
 def test_the_environment_is_read_when_none_is_given(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PATCHCORE_LOG", "error")
     assert Settings.load(start=tmp_path).log == "ERROR"
+
+
+def test_the_folder_of_the_program_comes_before_the_working_directory(tmp_path, monkeypatch) -> None:
+    for name in ("project", "here"):
+        (tmp_path / name / "src").mkdir(parents=True)
+    (tmp_path / "here" / "pyproject.toml").write_text("[tool.patchcore]\nlog = 'error'\nreport_dir = 'r'\n")
+    monkeypatch.chdir(tmp_path / "here" / "src")
+    start = tmp_path / "project" / "src"
+    assert Settings.load(environ={}, start=start).log == "ERROR"
+    assert Settings.load(environ={}, start=start).report_dir == str(tmp_path / "here" / "r")
+    (tmp_path / "project" / "pyproject.toml").write_text("[tool.patchcore]\nlog = 'info'\n")
+    assert Settings.load(environ={}, start=start).log == "INFO"
+    assert Settings.load(environ={}, start=start).report_dir is None
+    assert Settings.load(environ={}).log == "ERROR"
+
+
+# --- paths are relative to where they are written ------------------------------------------------------------------
+
+
+def test_a_report_dir_is_relative_to_its_source(tmp_path, monkeypatch) -> None:
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    table = "[tool.patchcore]\nreport_dir = 'out'\nuse_profile = 'p'\n[tool.patchcore.profiles.p]\n"
+    assert load(tmp_path, table).report_dir == str(tmp_path / "out")
+    assert load(tmp_path, f"{table}report_dir = 'deep/er'\n").report_dir == str(tmp_path / "deep" / "er")
+    assert load(tmp_path, environ={"PATCHCORE_REPORT_DIR": "out"}).report_dir == str(tmp_path / "sub" / "out")
+    assert load(tmp_path, arguments={"report_dir": "../out"}).report_dir == str(tmp_path / "sub" / ".." / "out")
+    assert load(tmp_path, arguments={"report_dir": "/out"}).report_dir == "/out"
+
+
+def test_in_a_working_directory_that_was_deleted_paths_stay_as_they_are(tmp_path, monkeypatch) -> None:
+    def gone() -> Any:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "cwd", gone)
+    settings = load(tmp_path, environ={"PATCHCORE_REPORT_DIR": "out", "PATCHCORE_MODULES": "deals"})
+    assert (settings.report_dir, settings.modules) == ("out", (LocalModule("deals", None),))
+
+
+# --- local modules -------------------------------------------------------------------------------------------------
+
+
+def test_modules_come_from_every_source_each_from_the_directory_it_is_named_in(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path.parent)
+    table = "[tool.patchcore]\nmodules = ['base', 'pkg.sub']\nuse_profile = 'p'\n"
+    profile = "[tool.patchcore.profiles.p]\nmodules = 'profiled'\n"
+    settings = load(
+        tmp_path, table + profile, environ={"PATCHCORE_MODULES": " a , b,"}, arguments={"modules": ["z", "y.x"]}
+    )
+    here = os.getcwd()
+    assert settings.modules == (
+        LocalModule("base", str(tmp_path)),
+        LocalModule("pkg.sub", str(tmp_path)),
+        LocalModule("profiled", str(tmp_path)),
+        LocalModule("a", here),
+        LocalModule("b", here),
+        LocalModule("z", here),
+        LocalModule("y.x", here),
+    )
+    assert settings.origins["modules"] == "argument"
+    assert load(tmp_path, arguments={"modules": ["z"]}, origin="command line").origins["modules"] == "--module"
+
+
+def test_a_module_that_is_named_twice_counts_once_where_it_was_named_first(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = "[tool.patchcore]\nmodules = ['a', 'b', 'a']\n"
+    settings = load(tmp_path, table, environ={"PATCHCORE_MODULES": "c,a"}, arguments={"modules": ["b", "d"]})
+    assert [module.name for module in settings.modules] == ["a", "b", "c", "d"]
+
+
+def test_a_module_of_pyproject_can_be_named_again_in_another_folder(tmp_path, monkeypatch) -> None:
+    (tmp_path / "tools").mkdir()
+    monkeypatch.chdir(tmp_path / "tools")
+    settings = load(tmp_path, "[tool.patchcore]\nmodules = ['a']\n", arguments={"modules": ["a"]})
+    assert [module.name for module in settings.modules] == ["a"]
+
+
+def test_no_modules(tmp_path) -> None:
+    assert load(tmp_path, "[tool.patchcore]\nmodules = []\n", environ={"PATCHCORE_MODULES": ""}).modules == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("deals.py", "deals"),
+        ("a/b.py", "a.b"),
+        ("a/b", "a.b"),
+        ("a/", "a"),
+        ("a.b.py", "a.b"),
+        ("/a/b.py", "a.b"),
+        pytest.param("./deals.py", "deals"),
+    ],
+)
+@pytest.mark.parametrize("source", ["pyproject", "environment", "argument"])
+def test_a_path_in_the_place_of_a_module_is_told_its_name(tmp_path, source, name, advice) -> None:
+    sources: dict[str, Any] = {
+        "pyproject": {"toml": f"[tool.patchcore]\nmodules = ['{name}']\n"},
+        "environment": {"environ": {"PATCHCORE_MODULES": name}},
+        "argument": {"arguments": {"modules": [name]}},
+    }
+    toml = sources[source].pop("toml", "")
+    with pytest.raises(pc.SettingsError) as e:
+        load(tmp_path, toml, **sources[source])
+    where = {"pyproject": f"{tmp_path / 'pyproject.toml'} [tool.patchcore]", "environment": "PATCHCORE_MODULES"}
+    assert str(e.value).startswith(f"{where.get(source, 'argument')}: modules = ")
+    assert f"expected the dotted name of a module, such as {advice!r}, found {name!r}" in str(e.value)
+
+
+@pytest.mark.parametrize("value", ["1a", "a-b", "a..b", ".a", "a.", "a b", "a:b"])
+def test_what_is_no_name_of_a_module(tmp_path, value) -> None:
+    with pytest.raises(pc.SettingsError, match="expected the dotted name of a module"):
+        load(tmp_path, arguments={"modules": [value]})
+
+
+@pytest.mark.parametrize("value", [3, [3], {"a": 1}])
+def test_modules_are_names(tmp_path, value) -> None:
+    with pytest.raises(pc.SettingsError, match=r"argument: modules = .*; expected a list of names"):
+        load(tmp_path, arguments={"modules": value})
+
+
+# --- profiles ------------------------------------------------------------------------------------------------------
+
+
+PROFILES = """
+[tool.patchcore]
+log = "info"
+on_failure = "ignore"
+enable = ["a"]
+report_dir = "base"
+plugins = ["mmcv"]
+options.p.n = 1
+
+[tool.patchcore.profiles.debug]
+log = "debug"
+disable = ["a"]
+report_dir = ""
+options.p.n = 2
+
+[tool.patchcore.profiles.release]
+on_failure = "raise"
+"""
+
+
+def test_a_profile_lies_over_the_table_and_under_everything_else(tmp_path) -> None:
+    environ = {"PATCHCORE_USE_PROFILE": "debug"}
+    settings = load(tmp_path, PROFILES, environ=environ)
+    base = f"{tmp_path / 'pyproject.toml'} [tool.patchcore]"
+    profile = f"{tmp_path / 'pyproject.toml'} [tool.patchcore.profiles.debug]"
+    assert settings.use_profile == "debug"
+    assert (settings.log, settings.on_failure, settings.report_dir) == ("DEBUG", "ignore", None)
+    assert settings.plugins == ("mmcv",)
+    assert settings.options == {"p": {"n": 2}}
+    assert settings.choices == (Choice(True, "a", base, 0), Choice(False, "a", profile, 1))
+    assert settings.origins == {
+        "plugins": base,
+        "on_failure": base,
+        **dict.fromkeys(("log", "report_dir", "options"), profile),
+        "use_profile": "PATCHCORE_USE_PROFILE",
+    }
+    stronger = load(tmp_path, environ={**environ, "PATCHCORE_LOG": "error"}, arguments={"report_dir": "/r"})
+    assert (stronger.log, stronger.report_dir) == ("ERROR", "/r")
+    assert stronger.choices == settings.choices
+
+
+def test_without_a_choice_no_profile_applies(tmp_path) -> None:
+    settings = load(tmp_path, PROFILES)
+    assert (settings.log, settings.on_failure, settings.use_profile) == ("INFO", "ignore", None)
+    assert "use_profile" not in settings.origins
+
+
+def test_the_strongest_source_chooses_the_profile(tmp_path) -> None:
+    table = PROFILES.replace('log = "info"', 'use_profile = "debug"')
+    assert load(tmp_path, table).log == "DEBUG"
+    release = load(tmp_path, environ={"PATCHCORE_USE_PROFILE": "release"})
+    assert (release.log, release.on_failure, release.use_profile) == (None, "raise", "release")
+    arguments = {"use_profile": "debug"}
+    debug = load(tmp_path, environ={"PATCHCORE_USE_PROFILE": "release"}, arguments=arguments, origin="command line")
+    assert (debug.log, debug.on_failure, debug.origins["use_profile"]) == ("DEBUG", "ignore", "--use-profile")
+
+
+def test_an_empty_name_chooses_no_profile(tmp_path) -> None:
+    table = PROFILES.replace('log = "info"', 'use_profile = "debug"')
+    settings = load(tmp_path, table, environ={"PATCHCORE_USE_PROFILE": ""})
+    assert (settings.log, settings.use_profile) == (None, None)
+    assert load(tmp_path, "", environ={"PATCHCORE_USE_PROFILE": "release"}, arguments={"use_profile": ""}).log is None
+
+
+def test_an_unknown_profile_is_an_error_with_the_nearest(tmp_path) -> None:
+    with pytest.raises(pc.SettingsError) as e:
+        load(tmp_path, PROFILES, arguments={"use_profile": "debig"})
+    path = tmp_path / "pyproject.toml"
+    assert str(e.value) == f"{path} has no profile 'debig' (it has: debug, release); did you mean 'debug'?"
+    with pytest.raises(pc.SettingsError, match=r"has no profile 'x' \(it has: none\)$"):
+        load(tmp_path, "[tool.patchcore]\nuse_profile = 'x'\n")
+
+
+def test_a_profile_without_a_pyproject_is_an_error(tmp_path) -> None:
+    for sources in ({"environ": {"PATCHCORE_USE_PROFILE": "debug"}}, {"arguments": {"use_profile": "debug"}}):
+        with pytest.raises(pc.SettingsError) as e:
+            load(tmp_path, **sources)
+        expected = f"there is no profile 'debug': no pyproject.toml at or above {tmp_path} has [tool.patchcore]"
+        assert str(e.value) == expected
+    assert load(tmp_path, environ={"PATCHCORE_USE_PROFILE": ""}) == Settings(
+        origins={"use_profile": "PATCHCORE_USE_PROFILE"}
+    )
+
+
+def test_a_profile_cannot_choose_another(tmp_path) -> None:
+    table = "[tool.patchcore.profiles.a]\nuse_profile = 'b'\n[tool.patchcore.profiles.b]\n"
+    with pytest.raises(pc.SettingsError) as e:
+        load(tmp_path, table, arguments={"use_profile": "a"})
+    origin = f"{tmp_path / 'pyproject.toml'} [tool.patchcore.profiles.a]"
+    assert str(e.value) == f"{origin}: use_profile cannot be set in a profile"
+    assert load(tmp_path, arguments={"use_profile": "b"}).use_profile == "b"
+
+
+@pytest.mark.parametrize("profiles", ["3", "['debug']", "{debug = 3}", "'debug'"])
+def test_profiles_are_tables(tmp_path, profiles) -> None:
+    with pytest.raises(pc.SettingsError) as e:
+        load(tmp_path, f"[tool.patchcore]\nprofiles = {profiles}\n")
+    assert str(e.value).startswith(f"{tmp_path / 'pyproject.toml'} [tool.patchcore]: profiles = ")
+    assert str(e.value).endswith("; expected tables, [tool.patchcore.profiles.NAME]")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("lug = 'info'", "unknown setting 'lug'; did you mean 'log'?"),
+        ("log = 'loud'", "log = 'loud'; expected one of"),
+        ("profiles = {}", "unknown setting 'profiles'"),
+    ],
+)
+def test_an_impossible_value_in_a_profile_says_in_which(tmp_path, line, message) -> None:
+    table = f"[tool.patchcore.profiles.a]\n{line}\n"
+    with pytest.raises(pc.SettingsError) as e:
+        load(tmp_path, table, arguments={"use_profile": "a"})
+    assert str(e.value).startswith(f"{tmp_path / 'pyproject.toml'} [tool.patchcore.profiles.a]: {message}")
+    assert load(tmp_path, table) == Settings()
+
+
+@pytest.mark.parametrize("given", [{"toml": "[tool.patchcore]\nuse_profile = 3\n"}, {"arguments": {"use_profile": 3}}])
+def test_a_profile_that_is_no_text_says_where(tmp_path, given) -> None:
+    with pytest.raises(pc.SettingsError, match=r"(\[tool.patchcore\]|argument): use_profile = 3; expected text"):
+        load(tmp_path, given.get("toml", "[tool.patchcore]\n"), arguments=given.get("arguments"))
+
+
+# --- to other processes --------------------------------------------------------------------------------------------
+
+
+TEXTS = st.text(max_size=5)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=4,
+)
+SETTINGS = st.builds(
+    Settings,
+    plugins=st.none() | st.lists(TEXTS, max_size=2).map(tuple),
+    modules=st.lists(st.builds(LocalModule, TEXTS, st.none() | TEXTS), max_size=2).map(tuple),
+    choices=st.lists(st.builds(Choice, st.booleans(), TEXTS, TEXTS, st.integers(0, 3)), max_size=2).map(tuple),
+    on_failure=st.sampled_from(POLICIES),
+    report_dir=st.none() | TEXTS,
+    log=st.none() | TEXTS,
+    options=st.dictionaries(TEXTS, st.dictionaries(TEXTS, VALUES, max_size=2), max_size=2),
+    use_profile=st.none() | TEXTS,
+    origins=st.dictionaries(TEXTS, TEXTS, max_size=2),
+)
+
+
+@given(SETTINGS)
+def test_settings_are_the_same_after_json(settings: Settings) -> None:
+    again = Settings.from_dict(json.loads(json.dumps(asdict(settings))))
+    assert again == settings
+    assert [type(module) for module in again.modules] == [LocalModule] * len(settings.modules)
+    assert [type(choice) for choice in again.choices] == [Choice] * len(settings.choices)
+
+
+def test_settings_of_every_source_are_the_same_after_json(tmp_path) -> None:
+    settings = load(
+        tmp_path,
+        PROFILES,
+        environ={"PATCHCORE_USE_PROFILE": "debug", "PATCHCORE_MODULES": "a"},
+        arguments={"disable": "b"},
+    )
+    assert Settings.from_dict(json.loads(json.dumps(asdict(settings)))) == settings
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"plugins": 3}, {"modules": [["a", "b", "c"]]}, {"choices": [["a"]]}, {"unknown": 1}, {"modules": None}],
+    ids=str,
+)
+def test_what_are_no_settings(change) -> None:
+    with pytest.raises((TypeError, KeyError, ValueError)):
+        Settings.from_dict({**asdict(Settings()), **change})
+    with pytest.raises(KeyError):
+        Settings.from_dict({})

@@ -62,11 +62,11 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
         "report_dir": getattr(options, "report_dir", None),
     }
     patcher = Patcher.discover(settings=Settings.load(arguments=arguments, origin="command line", start=start))
-    modules = [module.name for module in patcher.settings.modules]
+    directories = dict(patcher.settings.modules)
     for problem in patcher.plugins.problems:
-        if problem.plugin in modules and problem.where == "load":
-            origin = patcher.settings.origins["modules"]
-            raise PluginError(f"the patch module {problem.plugin} ({origin}) cannot be loaded: {problem.message}")
+        if problem.plugin in directories and problem.where == "load":
+            where = directories[problem.plugin]
+            raise PluginError(f"the patch module {problem.plugin} (of {where}) cannot be loaded: {problem.message}")
     return patcher
 
 

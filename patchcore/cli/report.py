@@ -47,7 +47,9 @@ def main(options: argparse.Namespace) -> int:
         )
     else:
         print_table(
-            f"Run {processes[0].run}", ("RANK", "ROLE", "PID", "HOST", "STATE", "PATCHES", "PROGRAM"), _rows(processes)
+            f"Run {', '.join(sorted({process.run for process in processes}))}",
+            ("RANK", "ROLE", "PID", "HOST", "STATE", "PATCHES", "PROGRAM"),
+            _rows(processes),
         )
         print()
         if found:

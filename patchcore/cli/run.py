@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from patchcore.cli import options as shared
-from patchcore.errors import PatchError
+from patchcore.errors import PatchError, SettingsError
 from patchcore.patcher import Patcher
 from patchcore.plugins import Plugins
 from patchcore.report import FAILED
@@ -48,7 +48,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             "or patchcore run -- torchrun ..."
         )
     options.patcher = patcher
-    options.arguments = arguments
+    # the program's own are nobody else's business, and there may be many
+    options.arguments = arguments[: len(arguments) - len(options.program)]
     options.command = main
     return options
 
@@ -57,10 +58,16 @@ def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namesp
     """Return the options of ``patchcore run`` as a process of the run needs them.
 
     Args:
-        arguments: those that were given to ``run``.
-        plugins: may have added options.
+        arguments: those that were given to ``run``, without the program.
+        plugins: may have added options; of plugins that are missing here they are passed over.
+
+    Raises:
+        SettingsError: the arguments mean something else to the plugins of this process.
     """
-    return _build_parser(plugins).parse_args(arguments)
+    try:
+        return _build_parser(plugins).parse_known_args(arguments)[0]
+    except SystemExit as error:  # argparse has said why
+        raise SettingsError(f"the options of patchcore run cannot be parsed here: {' '.join(arguments)}") from error
 
 
 def main(options: argparse.Namespace) -> None:
@@ -104,7 +111,7 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
         allow_abbrev=False,  # an option that a plugin adds is not to be taken for one of ours
     )
     shared.add_selection(parser)
-    parser.add_argument("--strict", action="store_true", help="a patch that fails ends the run and undoes the others")
+    parser.add_argument("--strict", action="store_true", help="a patch that fails raises, and undoes the others")
     parser.add_argument("--report-dir", metavar="DIR", help="each process writes a report there, for patchcore report")
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT", help="what to run, and its arguments")

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from patchcore.errors import PatchcoreError, PatchError, describe_error
 from patchcore.launch import ranks
-from patchcore.launch.logs import log_to_stderr
+from patchcore.launch.logs import log_to_stderr, say
 from patchcore.launch.process_report import ProcessReport
 from patchcore.launch.roles import take_role
 from patchcore.launch.session import Session
@@ -152,7 +152,7 @@ def _show_patch_errors_as_messages() -> None:
     def show(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> Any:
         ours = isinstance(error, PatchError) and (_active is None or error is _active.patcher.failure)
         if ours or isinstance(error, ranks.Disagreement):
-            print(f"patchcore: {describe_error(error)}", file=sys.stderr)
+            say(describe_error(error))
         else:
             previous(kind, error, trace)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pkgutil
 import shutil
@@ -35,8 +36,9 @@ class Command:
         Raises:
             SettingsError: it cannot be started.
         """
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # there may be none
+                stream.flush()
         try:
             if os.name == "nt":  # exec starts another process there, and the shell does not wait for it
                 raise SystemExit(subprocess.call(list(self.arguments), executable=self.executable, env=dict(environ)))
@@ -65,7 +67,7 @@ def find_command(name: str, arguments: Sequence[str], *, as_module: bool) -> Com
             raise SettingsError(f"-m takes the name of a module, found {name!r}; leave out -m, or write {name[:-3]!r}")
         return _python("-m", name, *arguments)
     path = Path(name)
-    if path.exists() and _is_python(path):
+    if name == "-" or (path.exists() and _is_python(path)):
         return _python(name, *arguments)
     executable = shutil.which(name)
     if executable is not None:
@@ -90,16 +92,23 @@ def _python(*arguments: str) -> Command:
 
 
 def _is_python(path: Path) -> bool:
-    """Tell whether ``path`` is for the interpreter: by its ending, as a folder or archive with a main module, or else
-    as text that no other interpreter claims (``#!``) and that is no program."""
+    """Tell whether ``path`` is for the interpreter.
+
+    By its ending; as a folder or archive with a main module; as a pipe; or as text without an ending that no other
+    interpreter claims (``#!``) and that cannot be executed itself.
+    """
     if path.suffix in (".py", ".pyw", ".pyc"):
         return True
     if path.is_dir():
         return (path / "__main__.py").exists()
+    if not path.is_file():
+        return True
+    if os.access(path, os.X_OK):
+        return False
     if pkgutil.get_importer(str(path)) is not None:
         return True
     with path.open("rb") as file:
         start = file.readline(200)
     if start.startswith(b"#!"):
         return b"python" in start
-    return not os.access(path, os.X_OK) and path.suffix == "" and b"\0" not in start
+    return path.suffix == "" and b"\0" not in start

@@ -13,13 +13,14 @@ from patchcore.errors import SettingsError
 from patchcore.launch.process_report import FILES
 from patchcore.launch.roles import MAIN, RANK, WORKER
 from patchcore.manifest import compare
-from patchcore.report import FAILED, SCHEMA_VERSION
+from patchcore.report import FAILED, SCHEMA_VERSION, SKIPPED
 
 __all__ = ["Finding", "Process", "findings", "read_reports"]
 
 
 #: What the processes of a run are held to is the first of them: rank 0 itself, not who started it, perhaps elsewhere.
 _ROLES = (RANK, MAIN, WORKER)
+_KEYS = ("digest", "manifest", "finished", "patches", "problems", "summary", "written")
 
 
 class Finding(NamedTuple):
@@ -54,6 +55,11 @@ class Process:
         return str(self.content["run"])
 
     @property
+    def identity(self) -> tuple[str, str, int]:
+        """What tells it from others, unless process ids have come round."""
+        return self.run, self.content["environment"]["host"], int(self.content["environment"]["pid"])
+
+    @property
     def rank(self) -> int:
         """Its rank, or that of the process that started it."""
         return int(self.content["environment"]["rank"])
@@ -76,6 +82,8 @@ class Process:
 def read_reports(directory: Path) -> list[Process]:
     """Return the processes that have written a report to ``directory``, in order.
 
+    A process that has become another program (``exec``) has written several; the last one counts.
+
     Raises:
         SettingsError: there is no such directory, there are no reports in it, or one cannot be read.
     """
@@ -88,7 +96,7 @@ def read_reports(directory: Path) -> list[Process]:
             version = content["schema_version"]
             process = Process(content)
             if version == SCHEMA_VERSION:
-                _ = process.run, process.order, content["manifest"]
+                _ = process.identity, process.order, [content[key] for key in _KEYS], content["environment"]["program"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SettingsError(f"{path} is no report of a process ({type(error).__name__}: {error})") from error
         if version != SCHEMA_VERSION:
@@ -96,7 +104,10 @@ def read_reports(directory: Path) -> list[Process]:
         found.append(process)
     if not found:
         raise SettingsError(f"no reports in {directory}: no process of the run had anything to patch, or none was run")
-    return sorted(found, key=lambda process: process.order)
+    found.sort(key=lambda process: float(process.content["written"]))
+    last = {process.identity: process for process in found}
+    kept = [process for process in found if process.content["finished"] or last[process.identity] is process]
+    return sorted(kept, key=lambda process: process.order)
 
 
 def findings(processes: Sequence[Process]) -> list[Finding]:
@@ -109,11 +120,33 @@ def _differences(processes: Sequence[Process]) -> list[Finding]:
     for process in processes:
         groups.setdefault(process.content["digest"], []).append(process)
     reference, *others = groups.values()
-    return [
-        Finding("difference", _names(group), d.subject, f"{d.one}; on {reference[0]}: {d.other}")
-        for group in others
-        for d in compare(group[0].content["manifest"], reference[0].content["manifest"])
-    ]
+    found: list[Finding] = []
+    for group in others:
+        one, other = group[0].content["manifest"], reference[0].content["manifest"]
+        if not any(process.leads for process in group):
+            one, other = _reduced(one, other), _reduced(other, one)
+        differences = compare(one, other)
+        found += (
+            Finding("difference", _names(group), d.subject, f"{d.one}; on {reference[0]}: {d.other}")
+            for d in differences
+        )
+    return found
+
+
+def _reduced(manifest: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is skipped or cannot be found in one of two processes: a worker need not see all libraries."""
+
+    def is_skipped(name: str) -> bool:
+        return any(SKIPPED in (m["patches"].get(name) or {}).values() for m in (manifest, other))
+
+    def is_missing(table: str, name: str) -> bool:
+        return any(m[table].get(name, "") is None for m in (manifest, other))
+
+    reduced = dict(manifest)
+    reduced["patches"] = {name: patch for name, patch in manifest["patches"].items() if not is_skipped(name)}
+    for table in ("libraries", "files"):
+        reduced[table] = {name: text for name, text in manifest[table].items() if not is_missing(table, name)}
+    return reduced
 
 
 def _failures(processes: Sequence[Process]) -> list[Finding]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 import patchcore as pc
-from patchcore.launch.roles import MAIN, RANK, WORKER, starts_ranks
+from patchcore.launch.logs import say
+from patchcore.launch.roles import WORKER, starts_ranks
 from patchcore.launch.session import Session
 from patchcore.patcher import Patcher
 from patchcore.plan import Plan
@@ -22,7 +23,9 @@ __all__ = ["FILES", "ProcessReport"]
 #: What the files are called.
 FILES = "report-*.json"
 
-_INTERVAL = 0.5  # seconds between two writes while patches are being applied by imports
+#: Seconds that writing may take while imports complete patches; after that it is done at intervals.
+_AT_ONCE = 1.0
+_INTERVAL = 0.5  # seconds
 
 
 class ProcessReport:
@@ -42,7 +45,8 @@ class ProcessReport:
         self._patcher = patcher
         self._role = role
         self._directory = patcher.settings.report_dir
-        self._written = 0.0
+        self._written = 0.0  # when news were, and how long writing them took, seconds
+        self._spent = 0.0
         self._complained = False
         self._lock = threading.RLock()
         self._manifest: Optional[tuple[Plan, dict[str, Any]]] = None
@@ -51,13 +55,15 @@ class ProcessReport:
     def begin(self) -> None:
         """Write the first report, and from now on whenever there is news."""
         atexit.register(self._end)
+        os.register_at_fork(after_in_child=self._forked)
         if self._directory is None:
             return
         self.write()
-        # multiprocessing's children end in os._exit, after threading's shutdown but without atexit's
-        threading._register_atexit(self.write, finished=True)  # type: ignore[attr-defined]  # CPython 3.9 to 3.14
-        os.register_at_fork(after_in_child=self._forked)
         self._patcher.plugins.manager.register(_News(self), "patchcore.launch")
+        try:
+            threading._register_atexit(self._end_of_child)  # type: ignore[attr-defined]  # CPython 3.9 to 3.14
+        except RuntimeError:  # the interpreter is on its way out
+            pass
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -74,7 +80,6 @@ class ProcessReport:
         if self._directory is None:
             return
         with self._lock:
-            self._written = time.monotonic()
             path = Path(self._directory, self._name)
             partial = path.with_suffix(".part")
             try:
@@ -87,16 +92,16 @@ class ProcessReport:
                     raise
             except OSError as error:
                 if not self._complained and self._role != WORKER:
-                    print(
-                        f"patchcore: the report could not be written to {path}: {error.strerror or error}",
-                        file=sys.stderr,
-                    )
+                    say(f"the report could not be written to {path}: {error.strerror or error}")
                 self._complained = True
 
     def news(self) -> None:
-        """Write the file anew unless that was done a moment ago."""
-        if time.monotonic() - self._written > _INTERVAL:
+        """Write the file anew, unless that has taken its share of time: a killed process is to leave what it can."""
+        start = time.monotonic()
+        if self._spent < _AT_ONCE or start - self._written > _INTERVAL:
             self.write()
+            self._written = time.monotonic()
+            self._spent += self._written - start
 
     def _to_json(self, finished: bool) -> str:
         import json
@@ -123,10 +128,16 @@ class ProcessReport:
         self._rename()
         self.write()
 
+    def _end_of_child(self) -> None:
+        """Write the last report of a child of multiprocessing, which ends in ``os._exit``, without atexit functions."""
+        multiprocessing = sys.modules.get("multiprocessing.process")
+        if multiprocessing is not None and multiprocessing.parent_process() is not None:
+            self.write(finished=True)
+
     def _end(self) -> None:
         self.write(finished=True)
-        if self._role in (MAIN, RANK) and not process_rank() and not starts_ranks() and sys.stderr is not None:
-            print(f"patchcore: {self._patcher.report().summary()}", file=sys.stderr)
+        if self._role != WORKER and not process_rank() and not starts_ranks():
+            say(self._patcher.report().summary())
 
 
 class _News:

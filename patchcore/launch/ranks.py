@@ -51,8 +51,8 @@ def _compare(patcher: Patcher, report: ProcessReport) -> None:
 
     from patchcore.launch.agreement import compare_ranks
 
-    report.write()
     try:
+        report.write()
         rank, size = dist.get_rank(), dist.get_world_size()
         if size == 1:
             return

@@ -16,7 +16,7 @@ RANK = "rank"
 #: Any other: pool and DataLoader workers, programs that the others start.
 WORKER = "worker"
 
-#: Set by the first process that wakes up, to its rank, for its children to see.
+#: Set by the first process of a rank that wakes up, for its children to see.
 _LED = "PATCHCORE_LED"
 
 #: Programs that start the ranks of a job and do none of its work: their own summary would say nothing about it.
@@ -29,16 +29,18 @@ def take_role(launcher: int) -> str:
     Args:
         launcher: process id of ``patchcore run``, which has become the program's.
     """
-    ranked = rank_variable() is not None
-    mark = f"{launcher}:{process_rank() if ranked else ''}"
-    led, os.environ[_LED] = os.environ.get(_LED), mark
-    if led == mark:
+    variable = rank_variable()
+    job = f"{launcher}:{variable}={process_rank()}"
+    led_job, _, leader = os.environ.get(_LED, "").rpartition("@")
+    if led_job == job and leader != str(os.getpid()):  # a process may have become another program
         return WORKER
-    return RANK if ranked else MAIN
+    os.environ[_LED] = f"{job}@{os.getpid()}"
+    return MAIN if variable is None else RANK
 
 
 def starts_ranks() -> bool:
     """Tell whether this program is known to start the ranks of a job, as far as it has come: like torchrun."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    program = os.path.basename(sys.argv[0]) if spec is None else spec.name  # of a script, or after python -m
+    name, *_ = getattr(sys, "argv", None) or [""]
+    program = os.path.basename(str(name)) if spec is None else spec.name  # of a script, or after python -m
     return program in _RANK_LAUNCHERS

@@ -1,0 +1,192 @@
+"""``patchcore report``: who took part in a run, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from reports import LABEL, PRICE, SHOP, Reports, patcher
+
+from patchcore.cli import main
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    def rows(self) -> list[list[str]]:
+        return [re.split(r"  +", line.strip()) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def reports(tmp_path: Path, make_package: Any, monkeypatch: pytest.MonkeyPatch) -> Reports:
+    make_package(SHOP)
+    for name in [name for name in os.environ if name.startswith("PATCHCORE_")]:
+        monkeypatch.delenv(name)
+    return Reports(tmp_path / "reports")
+
+
+@pytest.fixture
+def report(reports: Reports, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    def run(*arguments: str) -> Result:
+        capsys.readouterr()
+        try:
+            code = main(["report", str(reports.folder), *arguments])
+        except SystemExit as exit:
+            code = int(exit.code or 0)
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+def test_a_run_without_findings(reports: Reports, report: Callable[..., Result]) -> None:
+    reports.write(patcher(PRICE))
+    reports.write(patcher(PRICE), 1, role="rank")
+    result = report()
+    assert (result.code, result.err) == (0, "")
+    assert result.rows() == [
+        ["Run r1"],
+        ["RANK", "ROLE", "PID", "HOST", "STATE", "PATCHES", "PROGRAM"],
+        ["0", "main", "101", "box", "finished", "1 pending", "train.py"],
+        ["1", "rank", "102", "box", "finished", "1 pending", "train.py"],
+        [""],
+        ["no findings"],
+    ]
+
+
+def test_a_run_with_findings(reports: Reports, report: Callable[..., Result]) -> None:
+    reports.write(patcher(PRICE))
+    reports.write(patcher(PRICE, LABEL), 1, role="rank", finished=False)
+    result = report()
+    assert result.code == 1
+    rows = result.rows()
+    assert ["1", "rank", "102", "box", "unfinished", "2 pending", "train.py"] in rows
+    assert rows[-4:-2] == [["Findings"], ["KIND", "PROCESS", "SUBJECT", "MESSAGE"]]
+    assert rows[-2][:3] == ["difference", "rank 1, rank 102 on box", "patch shop.label"]
+    assert rows[-1][:2] == ["unfinished", "rank 1, rank 102 on box"]
+
+
+def test_json(reports: Reports, report: Callable[..., Result]) -> None:
+    reports.write(patcher(PRICE))
+    assert json.loads(report("--format", "json").out)["findings"] == []
+    reports.write(patcher(PRICE.evolve(options={"n": 1})), 1, role="rank")
+    result = report("--format", "json")
+    assert result.code == 1
+    content = json.loads(result.out)
+    assert content["schema_version"] == 1
+    assert content["runs"] == ["r1"]
+    assert [process["environment"]["pid"] for process in content["processes"]] == [101, 102]
+    assert content["processes"][0]["manifest"]["patches"].keys() == {"shop.price"}
+    (finding,) = content["findings"]
+    assert finding.keys() == {"kind", "processes", "subject", "message"}
+    assert (finding["kind"], finding["subject"]) == ("difference", "patch shop.price")
+
+
+def test_a_worker_is_shown_with_its_name(reports: Reports, report: Callable[..., Result]) -> None:
+    environment = {"rank": 0, "pid": 7, "host": "box", "program": "train.py", "name": "SpawnPoolWorker-1"}
+    reports.write(patcher(PRICE))
+    reports.write(patcher(PRICE), role="worker", environment=environment)
+    assert report().rows()[3][-1] == "[SpawnPoolWorker-1] train.py"
+
+
+# --- several runs in one directory ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three_runs(reports: Reports) -> Reports:
+    """The names of the runs, the times and the patches are in another order each."""
+    for run, written, patches in (("b2b2", 100.0, [PRICE]), ("c3c3", 300.0, [LABEL]), ("a1a1", 200.0, [PRICE])):
+        reports.write(patcher(*patches), run=run, written=written)
+        reports.write(patcher(*patches), 1, role="rank", run=run, written=written - 50, finished=run != "a1a1")
+    return reports
+
+
+def test_the_latest_run_is_shown(three_runs: Reports, report: Callable[..., Result]) -> None:
+    result = report()
+    assert result.code == 0
+    assert result.rows()[0] == ["Run c3c3"]
+    assert [row[2] for row in result.rows()[2:4]] == ["103", "104"]
+    assert result.err == "patchcore: reports of earlier runs are left out: b2b2, a1a1 (--run ID, --all)\n"
+
+
+def test_a_run_by_name(three_runs: Reports, report: Callable[..., Result]) -> None:
+    result = report("--run", "a1a1")
+    assert (result.code, result.err) == (1, "")
+    assert result.rows()[0] == ["Run a1a1"]
+    assert [row[2] for row in result.rows()[2:4]] == ["105", "106"]
+    assert report("--run", "b2b2").code == 0
+
+
+def test_all_runs_as_one(three_runs: Reports, report: Callable[..., Result]) -> None:
+    result = report("--all", "--format", "json")
+    assert (result.code, result.err) == (1, "")
+    content = json.loads(result.out)
+    assert content["runs"] == ["a1a1", "b2b2", "c3c3"]
+    assert len(content["processes"]) == 6
+    assert {finding["kind"] for finding in content["findings"]} == {"difference", "unfinished"}
+
+
+def test_the_heading_of_all_runs_names_them_all(three_runs: Reports, report: Callable[..., Result]) -> None:
+    heading = report("--all").out.splitlines()[0]
+    assert all(run in heading for run in ("a1a1", "b2b2", "c3c3"))
+
+
+def test_an_unknown_run_is_a_usage_error_with_the_nearest(three_runs: Reports, report: Callable[..., Result]) -> None:
+    result = report("--run", "a1a2")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "patchcore: no report of run 'a1a2' (there are: b2b2, a1a1, c3c3); did you mean 'a1a1'?\n"
+    assert "did you mean" not in report("--run", "zzzzzz").err
+
+
+def test_a_run_or_all_of_them(three_runs: Reports, report: Callable[..., Result]) -> None:
+    result = report("--run", "a1a1", "--all")
+    assert result.code == 2
+    assert "not allowed with argument" in result.err
+
+
+# --- what cannot be read -------------------------------------------------------------------------------------------
+
+
+def test_no_directory(reports: Reports, report: Callable[..., Result]) -> None:
+    result = report()
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        f"patchcore: no directory '{reports.folder}'; patchcore run --report-dir {reports.folder} ... makes one\n"
+    )
+
+
+def test_a_broken_report(reports: Reports, report: Callable[..., Result]) -> None:
+    path = reports.write(patcher(PRICE))
+    path.write_bytes(path.read_bytes()[:-20])
+    for arguments in ((), ("--all",), ("--format", "json")):
+        result = report(*arguments)
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith(f"patchcore: {path} is no report of a process (JSONDecodeError")
+
+
+def test_a_report_that_lacks_something(reports: Reports, report: Callable[..., Result]) -> None:
+    path = reports.write(patcher(PRICE))
+    content = json.loads(path.read_text())
+    del content["written"]
+    path.write_text(json.dumps(content))
+    assert report().code == 2
+
+
+def test_another_version(reports: Reports, report: Callable[..., Result]) -> None:
+    reports.write(patcher(PRICE), schema_version=2)
+    result = report()
+    assert result.code == 2
+    assert result.err.endswith("has schema_version 2, this patchcore reads 1\n")
+
+
+def test_the_directory_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as e:
+        main(["report"])
+    assert e.value.code == 2
+    assert "the following arguments are required: DIR" in capsys.readouterr().err

@@ -1,0 +1,333 @@
+"""merge.py: the reports of a run's processes, read and compared."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reports import LABEL, PRICE, SHOP, Reports, new, patcher
+
+import patchcore as pc
+from patchcore.launch.merge import Finding, findings, read_reports
+from patchcore.report import SCHEMA_VERSION
+
+
+@pytest.fixture
+def reports(tmp_path: Path, make_package: Any) -> Reports:
+    make_package(SHOP)
+    return Reports(tmp_path / "reports")
+
+
+def found(reports: Reports) -> list[Finding]:
+    return findings(read_reports(reports.folder))
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def test_processes_are_in_the_order_of_ranks_with_those_that_lead_first(reports: Reports) -> None:
+    everybody = [(1, "worker"), (10, "rank"), (0, "worker"), (1, "rank"), (2, "rank"), (0, "main"), (0, "rank")]
+    for rank, role in everybody:
+        reports.write(patcher(PRICE), rank, role=role)
+    processes = read_reports(reports.folder)
+    assert [(p.rank, p.content["role"]) for p in processes] == [
+        (0, "rank"),
+        (0, "main"),
+        (0, "worker"),
+        (1, "rank"),
+        (1, "worker"),
+        (2, "rank"),
+        (10, "rank"),
+    ]
+    assert [p.leads for p in processes] == [True, True, False, True, False, True, True]
+    assert str(processes[2]) == "rank 0, worker 103 on box"
+    assert {p.run for p in processes} == {"r1"}
+
+
+def test_other_files_of_the_directory_are_left_alone(reports: Reports) -> None:
+    reports.write(patcher(PRICE))
+    for name in ("notes.json", "report-0-7-abcdef.part", "report.txt", "old-report-1.json"):
+        (reports.folder / name).write_text("no JSON")
+    assert len(read_reports(reports.folder)) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "JSONDecodeError"),
+        (b"not JSON", "JSONDecodeError"),
+        (b"\xff\xfe", "UnicodeDecodeError"),
+        (b"[]", "TypeError"),
+        (b"null", "TypeError"),
+        (b'"text"', "TypeError"),
+        (b"{}", "KeyError: 'schema_version'"),
+        (b'{"schema_version": %d}' % SCHEMA_VERSION, "KeyError: 'run'"),
+        (b'{"schema_version": %d, "run": "r", "environment": []}' % SCHEMA_VERSION, "TypeError"),
+        (
+            b'{"schema_version": %d, "run": "r", "role": "main", "environment": {"host": "h", "pid": "x"}}' % SCHEMA_VERSION,
+            "ValueError",
+        ),
+    ],
+    ids=lambda value: value.decode("latin-1")[:40] if isinstance(value, bytes) else "",
+)
+def test_a_file_that_is_no_report_is_named_with_what_is_wrong_with_it(
+    reports: Reports, content: bytes, message: str
+) -> None:
+    reports.write(patcher(PRICE))
+    path = reports.folder / "report-9-9-ffffff.json"
+    path.write_bytes(content)
+    with pytest.raises(pc.SettingsError) as e:
+        read_reports(reports.folder)
+    assert str(e.value).startswith(f"{path} is no report of a process (")
+    assert message in str(e.value)
+
+
+def test_a_report_cut_off_anywhere_is_said_to_be_none(reports: Reports) -> None:
+    """Reports are written whole, but files are copied from hosts, and disks fill up."""
+    path = reports.write(patcher(PRICE))
+    whole = path.read_bytes()
+    for length in random.Random(0).sample(range(len(whole)), 20):
+        path.write_bytes(whole[:length])
+        with pytest.raises(pc.SettingsError, match="is no report of a process"):
+            read_reports(reports.folder)
+
+
+REQUIRED = ("digest", "environment", "finished", "manifest", "patches", "problems", "role", "run", "summary", "written")
+
+
+@pytest.mark.parametrize("key", REQUIRED)
+def test_a_report_that_lacks_something_is_said_to_be_none(reports: Reports, key: str) -> None:
+    path = reports.write(patcher(PRICE))
+    content = json.loads(path.read_text())
+    del content[key]
+    path.write_text(json.dumps(content))
+    with pytest.raises(pc.SettingsError, match=f"{path.name} is no report of a process .*'{key}'"):
+        read_reports(reports.folder)
+
+
+def test_a_report_of_another_version_says_which_is_expected(reports: Reports) -> None:
+    reports.write(patcher(PRICE))
+    path = reports.write(patcher(PRICE), 1, schema_version=SCHEMA_VERSION + 1)
+    with pytest.raises(pc.SettingsError) as e:
+        read_reports(reports.folder)
+    assert str(e.value) == f"{path} has schema_version {SCHEMA_VERSION + 1}, this patchcore reads {SCHEMA_VERSION}"
+
+
+def test_of_another_version_nothing_else_is_expected(reports: Reports) -> None:
+    reports.folder.mkdir()
+    (reports.folder / "report-1.json").write_text('{"schema_version": 99}')
+    with pytest.raises(pc.SettingsError, match="has schema_version 99"):
+        read_reports(reports.folder)
+
+
+def test_a_report_that_cannot_be_opened(reports: Reports) -> None:
+    reports.write(patcher(PRICE))
+    (reports.folder / "report-1-1-ffffff.json").mkdir()
+    with pytest.raises(pc.SettingsError, match=r"report-1-1-ffffff\.json is no report of a process .IsADirectoryError"):
+        read_reports(reports.folder)
+
+
+def test_a_directory_that_is_missing_or_empty_or_a_file(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(pc.SettingsError, match=f"no directory .*; patchcore run --report-dir {missing} ... makes one"):
+        read_reports(missing)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(pc.SettingsError, match="no directory"):
+        read_reports(tmp_path / "file")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(pc.SettingsError, match=r"no reports in .*empty: no process of the run had anything to patch"):
+        read_reports(tmp_path / "empty")
+
+
+# --- differences ---------------------------------------------------------------------------------------------------
+
+
+def test_processes_that_patch_the_same_have_no_findings(reports: Reports) -> None:
+    for rank in range(3):
+        reports.write(patcher(PRICE, LABEL), rank, role="rank")
+        reports.write(patcher(PRICE, LABEL), rank, role="worker")
+    assert found(reports) == []
+
+
+def test_a_patch_that_is_missing_on_one_rank(reports: Reports) -> None:
+    reports.write(patcher(PRICE, LABEL))
+    reports.write(patcher(PRICE), 1, role="rank")
+    assert found(reports) == [
+        Finding(
+            "difference",
+            "rank 1, rank 102 on box",
+            "patch shop.label",
+            "not contributed by any plugin; on rank 0, main 101 on box: to be applied",
+        )
+    ]
+
+
+def test_everybody_is_held_to_rank_0_not_to_who_started_it(reports: Reports) -> None:
+    reports.write(patcher(PRICE, LABEL))
+    for rank in (0, 1):
+        reports.write(patcher(PRICE), rank, role="rank")
+    (difference,) = found(reports)
+    assert difference.processes == "rank 0, main 101 on box"
+    assert difference.message == "to be applied; on rank 0, rank 102 on box: not contributed by any plugin"
+
+
+def test_a_patch_that_is_on_one_rank_only(reports: Reports) -> None:
+    reports.write(patcher(PRICE))
+    reports.write(patcher(PRICE, LABEL), 1, role="rank")
+    (difference,) = found(reports)
+    assert difference.message == "to be applied; on rank 0, main 101 on box: not contributed by any plugin"
+
+
+def other_version(make_package: Any) -> pc.Patcher:
+    return patcher(PRICE, version="1.1")
+
+
+def other_options(make_package: Any) -> pc.Patcher:
+    return patcher(PRICE.evolve(options={"groups": 4}))
+
+
+def other_target(make_package: Any) -> pc.Patcher:
+    return patcher(PRICE.evolve(changes=[pc.Replace("shop:label", new)]))
+
+
+def other_kind(make_package: Any) -> pc.Patcher:
+    return patcher(PRICE.evolve(changes=[pc.Wrap("shop:price", lambda original: "wrapped")]))
+
+
+def skipped(make_package: Any) -> pc.Patcher:
+    return patcher(PRICE.evolve(needs=["mx_driving"]))
+
+
+def disabled(make_package: Any) -> pc.Patcher:
+    return patcher(PRICE, disable="shop.price")
+
+
+def other_file(make_package: Any) -> pc.Patcher:
+    make_package({"shop": SHOP["shop"] + "# changed on this machine\n"})
+    return patcher(PRICE)
+
+
+DIFFERENCES = {
+    other_version: (
+        "patch shop.price",
+        "contributed by plugin shop, shop-npu 1.1",
+        "contributed by plugin shop, shop-npu 1.0",
+    ),
+    other_options: ("patch shop.price", "options groups=4", "options none"),
+    other_target: ("patch shop.price", "changes replace shop:label", "changes replace shop:price <- reports.new"),
+    other_kind: ("patch shop.price", "changes wrap shop:price", "changes replace shop:price <- reports.new"),
+    skipped: (
+        "patch shop.price",
+        "skipped: needs module mx_driving, which is neither installed nor emulated here",
+        "to be applied",
+    ),
+    disabled: ("patch shop.price", "skipped: ", "to be applied"),
+}
+
+
+@pytest.mark.parametrize("make", DIFFERENCES, ids=lambda make: make.__name__)
+def test_what_differs_is_named_with_rank_patch_and_reason(
+    reports: Reports, make_package: Any, make: Callable[..., pc.Patcher]
+) -> None:
+    subject, mine, theirs = DIFFERENCES[make]
+    reports.write(patcher(PRICE))
+    reports.write(make(make_package), 3, role="rank")
+    (difference,) = found(reports)
+    assert difference[:3] == ("difference", "rank 3, rank 102 on box", subject)
+    one, other = difference.message.split("; on rank 0, main 101 on box: ")
+    assert one.startswith(mine)
+    assert other == theirs
+
+
+def test_a_target_file_with_other_content(reports: Reports, make_package: Any) -> None:
+    reports.write(patcher(PRICE))
+    reports.write(other_file(make_package), 1, role="rank")
+    (difference,) = found(reports)
+    assert difference.subject == "file of shop"
+    one, other = difference.message.split("; on rank 0, main 101 on box: ")
+    assert len(one) == len(other) == 16
+    assert one != other
+
+
+def test_a_library_of_another_version(reports: Reports) -> None:
+    path = reports.write(patcher(PRICE))
+    content = json.loads(path.read_text())
+    manifest = {**content["manifest"], "libraries": {"shop": "2.1"}, "python": "3.8.0"}
+    reports.write(patcher(PRICE), 1, role="rank", manifest=manifest, digest="other")
+    assert [(d.subject, d.message.partition(";")[0]) for d in found(reports)] == [("shop", "2.1"), ("python", "3.8.0")]
+
+
+def test_a_patch_that_fails_on_one_rank_is_a_failure_there(reports: Reports) -> None:
+    importlib.import_module("shop")
+    broken = PRICE.evolve(changes=[pc.Replace("shop:price", "nosuch_kernels:price")])
+    reports.write(patcher(PRICE))
+    reports.write(patcher(broken), 1, role="rank")
+    difference, failure = found(reports)
+    assert difference.kind == "difference"
+    assert failure.kind == "failed"
+    assert failure.processes == "rank 1, rank 102 on box"
+    assert failure.subject == "patch shop.price"
+    assert "nosuch_kernels" in failure.message
+
+
+def test_a_failure_of_everybody_is_said_once(reports: Reports) -> None:
+    importlib.import_module("shop")
+    broken = patcher(PRICE.evolve(changes=[pc.Replace("shop:prize", new)]))
+    for rank in range(4):
+        reports.write(broken, rank, role="rank")
+    (failure,) = found(reports)
+    assert (failure.kind, failure.processes) == ("failed", "all processes")
+    assert "did you mean 'price'?" in failure.message
+
+
+def test_the_problem_of_a_plugin(reports: Reports) -> None:
+    broken = patcher(PRICE)
+    broken.plugins.note(broken.collect()[0].provenance, "after_apply", ValueError("no cash"))
+    reports.write(patcher(PRICE))
+    reports.write(broken, 1, role="rank")
+    assert found(reports) == [
+        Finding("plugin", "rank 1, rank 102 on box", "plugin shop", "after_apply: ValueError: no cash")
+    ]
+
+
+def test_processes_with_the_same_difference_are_named_together(reports: Reports) -> None:
+    for role in ("main", "worker"):
+        reports.write(patcher(PRICE), role=role)
+    for rank in (1, 2):
+        for role in ("rank", "worker", "worker"):
+            reports.write(patcher(PRICE, LABEL), rank, role=role)
+    reports.write(patcher(LABEL), 3, role="rank")
+    both, *third = found(reports)
+    assert both.processes == "rank 1, rank 103 on box and 2 more; rank 2, rank 106 on box and 2 more"
+    assert {d.processes for d in third} == {"rank 3, rank 109 on box"}
+    assert {d.subject for d in third} == {"patch shop.price", "patch shop.label"}
+
+
+# --- the end -------------------------------------------------------------------------------------------------------
+
+
+def test_a_process_that_leads_and_has_not_ended(reports: Reports) -> None:
+    reports.write(patcher(PRICE))
+    reports.write(patcher(PRICE), 1, role="rank", finished=False, written=0.0)
+    (finding,) = found(reports)
+    assert finding[:3] == ("unfinished", "rank 1, rank 102 on box", "")
+    assert finding.message.startswith(
+        "has not come to its end: it was killed or is still running; it was last heard of at "
+    )
+    assert finding.message.endswith(("1970", "1969"))
+
+
+def test_workers_are_killed_when_they_are_not_needed_any_more(reports: Reports) -> None:
+    reports.write(patcher(PRICE))
+    reports.write(patcher(PRICE), role="worker", finished=False)
+    assert found(reports) == []
+
+
+def test_a_single_process(reports: Reports) -> None:
+    reports.write(patcher())
+    assert found(reports) == []

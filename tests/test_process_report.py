@@ -1,0 +1,499 @@
+"""process_report.py: what a process of a run leaves behind, however it goes and ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from programs import PATCHES, SHOP, Programs
+from reports import PRICE, patcher
+from reports import SHOP as LIBRARY
+
+from patchcore.cli import main
+from patchcore.launch.merge import read_reports
+from patchcore.launch.process_report import ProcessReport
+from patchcore.launch.session import Session
+from patchcore.settings import Settings
+
+RUN = ("-p", "deals", "--report-dir", "out")
+
+
+@pytest.fixture
+def shop(programs: Programs) -> Programs:
+    programs.write({**SHOP, "deals.py": PATCHES})
+    return programs
+
+
+def contents(programs: Programs) -> list[dict[str, Any]]:
+    """Return the reports in the directory ``out``, which has nothing else in it."""
+    found = list((programs.folder / "out").iterdir())
+    assert [path.name for path in found if not path.match("report-*.json")] == []
+    return [json.loads(path.read_text()) for path in found]
+
+
+def by_role(programs: Programs) -> dict[str, dict[str, Any]]:
+    """Return the reports by the role of the process, of which each has one."""
+    found = {content["role"]: content for content in contents(programs)}
+    assert len(found) == len(contents(programs))
+    return found
+
+
+def statuses(content: dict[str, Any]) -> dict[str, str]:
+    return {patch["name"]: patch["status"] for patch in content["patches"]}
+
+
+def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return done.stderr.splitlines()
+
+
+# --- when it is written --------------------------------------------------------------------------------------------
+
+
+LOOK = """
+import glob, json, os
+def look():
+    own = [path for path in glob.glob("out/report-*.json") if f"-{os.getpid()}-" in path]
+    for path in own:
+        content = json.load(open(path))
+        print(content["role"], content["finished"], *(p["status"] for p in content["patches"]), flush=True)
+    if not own:
+        print("none", flush=True)
+"""
+
+
+def test_at_the_start_after_imports_and_at_the_end(shop: Programs) -> None:
+    shop.write(
+        {"look.py": LOOK, "script.py": "import time, look\nlook.look()\ntime.sleep(0.6)\nimport sell\nlook.look()\n"}
+    )
+    done = shop.run(shop.patchcore, *RUN, "script.py")
+    assert done.stdout.splitlines() == ["main False pending", "20", "main False applied"]
+    (content,) = contents(shop)
+    assert (content["finished"], content["summary"]) == (True, "1 applied")
+    assert errors(done) == ["patchcore: 1 applied"]
+
+
+def test_a_child_of_fork_has_one_of_its_own_from_its_start(shop: Programs) -> None:
+    source = """
+import os, look, shop.prices
+pid = os.fork()
+if pid:
+    os.waitpid(pid, 0)
+    look.look()
+else:
+    look.look()
+    os._exit(0)
+"""
+    shop.write({"look.py": LOOK, "script.py": source})
+    lines = shop.run(shop.patchcore, *RUN, "script.py").stdout.splitlines()
+    assert lines[0] == "worker False applied"
+    assert lines[1].startswith("main False ")
+    found = by_role(shop)
+    assert found["worker"]["environment"]["parent"] == found["main"]["environment"]["pid"]
+    assert found["worker"]["digest"] == found["main"]["digest"]
+    assert found["main"]["finished"]
+    assert not found["worker"]["finished"]  # os._exit leaves no time
+    assert main(["report", str(shop.folder / "out")]) == 0
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_processes_of_multiprocessing_end_theirs(shop: Programs, method: str) -> None:
+    source = f"""
+import multiprocessing
+def work():
+    import sell
+if __name__ == "__main__":
+    import shop
+    context = multiprocessing.get_context({method!r})
+    process = context.Process(target=work, name="packer")
+    process.start()
+    process.join()
+"""
+    shop.write({"script.py": source})
+    done = shop.run(shop.patchcore, *RUN, "script.py")
+    assert done.stdout == "20\n"
+    found = {content["environment"]["name"]: content for content in contents(shop)}
+    assert (found["packer"]["role"], found["packer"]["finished"]) == ("worker", True)
+    assert statuses(found["packer"]) == {"deals.double": "applied"}
+    assert (found["MainProcess"]["role"], found["MainProcess"]["finished"]) == ("main", True)
+    assert errors(done) == ["patchcore: 1 pending"]
+
+
+@pytest.mark.parametrize("directory", [("--report-dir", "out"), ()], ids=" ".join)
+def test_a_child_of_fork_that_ends_as_programs_do_says_nothing(shop: Programs, directory: Sequence[str]) -> None:
+    shop.write({"script.py": "import os, sell\npid = os.fork()\nif pid: os.waitpid(pid, 0)\n"})
+    done = shop.run(shop.patchcore, "-p", "deals", *directory, "script.py")
+    assert errors(done) == ["patchcore: 1 applied"]
+
+
+def test_a_process_that_is_killed_leaves_the_last_one(shop: Programs, capsys: pytest.CaptureFixture[str]) -> None:
+    source = "import os, time, shop.prices\ntime.sleep(0.6)\nimport shop.tills\nos.kill(os.getpid(), 9)\n"
+    patches = PATCHES.replace(
+        "return [double]", 'return [double, pc.Patch("deals.till", [pc.Replace("shop.tills:f", id)])]'
+    )
+    shop.write({"script.py": source, "shop/tills.py": "def f(): pass\n", "deals.py": patches})
+    done = shop.run(shop.patchcore, *RUN, "script.py", code=-signal.SIGKILL)
+    assert (done.stdout, done.stderr) == ("", "")
+    (content,) = contents(shop)
+    assert not content["finished"]
+    assert statuses(content) == {"deals.double": "applied", "deals.till": "applied"}
+    assert main(["report", str(shop.folder / "out")]) == 1
+    printed = capsys.readouterr().out
+    assert f"unfinished  rank 0, main {content['environment']['pid']} on " in printed
+    assert "has not come to its end: it was killed or is still running" in printed
+
+
+def test_what_is_applied_early_is_in_the_report_of_a_process_that_is_killed(shop: Programs) -> None:
+    shop.write({"script.py": "import os, signal, time, sell\ntime.sleep(0.8)\nos.kill(os.getpid(), signal.SIGKILL)\n"})
+    shop.run(shop.patchcore, *RUN, "script.py", code=-signal.SIGKILL)
+    (content,) = contents(shop)
+    assert statuses(content) == {"deals.double": "applied"}
+
+
+def test_a_rank_that_is_killed_is_named(shop: Programs, capsys: pytest.CaptureFixture[str]) -> None:
+    """As torchrun starts ranks: by an environment variable."""
+    source = """
+import os, signal, subprocess, sys
+ranks = [subprocess.Popen([sys.executable, "rank.py"], env={**os.environ, "RANK": str(rank)}) for rank in range(3)]
+codes = [rank.wait() for rank in ranks]
+print(codes)
+sys.exit(9)
+"""
+    rank = "import os, signal, sell\nif os.environ['RANK'] == '2': os.kill(os.getpid(), signal.SIGKILL)\n"
+    shop.write({"script.py": source, "rank.py": rank, "deals.py": PATCHES + "\nimport shop\n"})
+    done = shop.run(shop.patchcore, *RUN, "script.py", code=9)
+    assert done.stdout.splitlines()[-1] == "[0, 0, -9]"
+    assert main(["report", str(shop.folder / "out")]) == 1
+    (finding,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  unfinished")]
+    assert finding.startswith("  unfinished  rank 2, rank ")
+
+
+def test_a_program_that_becomes_another_by_exec(shop: Programs) -> None:
+    source = (
+        "import os, sys, sell\nif len(sys.argv) == 1:\n    os.execv(sys.executable, [sys.executable, *sys.argv, '2'])\n"
+    )
+    shop.write({"script.py": source})
+    done = shop.run(shop.patchcore, *RUN, "script.py")
+    assert errors(done) == ["patchcore: 1 applied"]
+    assert main(["report", str(shop.folder / "out")]) == 0
+
+
+def test_a_child_that_runs_something_before_exec(shop: Programs) -> None:
+    start = "subprocess.run([sys.executable, 'sell.py'], preexec_fn=os.getpid, check=True)"
+    shop.write({"script.py": f"import os, subprocess, sys, shop\n{start}\n"})
+    shop.run(shop.patchcore, *RUN, "script.py")
+    found = read_reports(shop.folder / "out")
+    assert len({process.identity for process in found}) == len(found) == 2
+    assert all(process.content["finished"] for process in found)
+
+
+LATE = {
+    "atexit": "import atexit\ndef work():\n    import sell\natexit.register(work)\n",
+    "thread": "import threading, time\ndef work():\n    time.sleep(0.1)\n    import sell\n"
+    "threading.Thread(target=work).start()\n",
+}
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        "atexit",
+        "thread",
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--strict",)], ids=" ".join)
+def test_a_process_that_imports_nothing_of_interest_before_its_end(
+    shop: Programs, late: str, options: Sequence[str]
+) -> None:
+    start = "subprocess.run([sys.executable, 'late.py'], check=True)"
+    shop.write({"script.py": f"import subprocess, sys, shop\n{start}\n", "late.py": LATE[late]})
+    done = shop.run(shop.patchcore, *RUN, *options, "script.py")
+    assert done.stdout == "20\n"
+    assert errors(done) == ["patchcore: 1 pending"]
+    assert by_role(shop)["worker"]["patches"]
+
+
+def test_a_program_goes_on_until_its_last_thread_ends(shop: Programs) -> None:
+    source = "import os, threading, time, shop\ndef work():\n    time.sleep(0.3)\n    os.kill(os.getpid(), 9)\n"
+    shop.write({"script.py": f"{source}threading.Thread(target=work).start()\n"})
+    shop.run(shop.patchcore, *RUN, "script.py", code=-signal.SIGKILL)
+    (content,) = contents(shop)
+    assert not content["finished"]
+
+
+def test_one_file_per_process_with_rank_and_process_id_in_its_name(shop: Programs) -> None:
+    shop.run(shop.patchcore, *RUN, "sell.py", RANK="7")
+    (path,) = (shop.folder / "out").iterdir()
+    (content,) = contents(shop)
+    assert path.name.startswith(f"report-7-{content['environment']['pid']}-")
+    assert content["role"] == "rank"
+
+
+def test_without_a_directory_there_are_no_files(shop: Programs) -> None:
+    before = set(shop.folder.iterdir())
+    shop.run(shop.patchcore, "-p", "deals", "sell.py")
+    assert set(shop.folder.iterdir()) == before
+
+
+# --- runs ----------------------------------------------------------------------------------------------------------
+
+
+def test_runs_in_one_directory(shop: Programs, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.run(shop.patchcore, *RUN, "sell.py")
+    shop.run(shop.patchcore, *RUN, "sell.py", PATCHCORE_RUN_ID="job-7")
+    shop.run(shop.patchcore, *RUN, "sell.py", PATCHCORE_RUN_ID="job-7", RANK="1")
+    runs = [content["run"] for content in contents(shop)]
+    assert (len(set(runs)), runs.count("job-7")) == (2, 2)
+    directory = str(shop.folder / "out")
+    assert main(["report", directory]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Run job-7\n")
+    (other,) = set(runs) - {"job-7"}
+    assert printed.err == f"patchcore: reports of earlier runs are left out: {other} (--run ID, --all)\n"
+    assert main(["report", directory, "--run", other, "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["processes"]) == 1
+    assert main(["report", directory, "--all", "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["processes"]) == 3
+
+
+def test_a_run_inside_a_run_is_another_one(shop: Programs) -> None:
+    patchcore = [*shop.patchcore, *RUN, "sell.py"]
+    shop.write({"script.py": f"import subprocess, sell\nsubprocess.run({patchcore!r}, check=True)\n"})
+    done = shop.run(shop.patchcore, *RUN, "script.py")
+    assert done.stdout == "20\n20\n"
+    runs: dict[str, list[tuple[str, str]]] = {}
+    for content in contents(shop):
+        facts = (content["role"], content["environment"]["program"].rpartition(" ")[2])
+        runs.setdefault(content["run"], []).append(facts)
+    outer, inner = sorted(runs.values(), key=len, reverse=True)
+    assert sorted(outer) == [("main", "script.py"), ("worker", "sell.py")]  # the latter is patchcore run itself
+    assert inner == [("main", "sell.py")]
+
+
+# --- what cannot be written ----------------------------------------------------------------------------------------
+
+
+FAMILY = """
+import multiprocessing, subprocess, sys
+import sell
+def work(): pass
+if __name__ == "__main__":
+    for method in ("fork", "spawn"):
+        process = multiprocessing.get_context(method).Process(target=work)
+        process.start()
+        process.join()
+    subprocess.run([sys.executable, "sell.py"], check=True)
+    sys.exit(5)
+"""
+
+
+def test_a_file_in_the_way_is_said_once_and_by_the_leader_only(shop: Programs) -> None:
+    shop.write({"file": "", "script.py": FAMILY})
+    done = shop.run(shop.patchcore, "-p", "deals", "--report-dir", "file/reports", "script.py", code=5)
+    assert done.stdout.splitlines() == ["20"] * 3  # spawn imports the script again, fork does not
+    first, last = errors(done)
+    path = shop.folder / "file" / "reports" / "report-0-"
+    assert first.startswith(f"patchcore: the report could not be written to {path}")
+    assert first.endswith(": Not a directory")
+    assert last == "patchcore: 1 applied"
+    assert (shop.folder / "file").read_text() == ""
+
+
+LIMITED = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_a_full_disk(shop: Programs) -> None:
+    """Not even what fits is left behind."""
+    shop.write({"script.py": FAMILY})
+    limited = [sys.executable, "-c", LIMITED, *shop.patchcore]
+    done = shop.run(limited, *RUN, "script.py", code=5)
+    assert done.stdout.splitlines() == ["20"] * 3
+    first, last = errors(done)
+    assert first.startswith("patchcore: the report could not be written to ")
+    assert first.endswith(": File too large")
+    assert last == "patchcore: 1 applied"
+    assert contents(shop) == []
+
+
+def test_a_disk_that_is_full_for_a_while(shop: Programs) -> None:
+    source = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+import time, sell
+time.sleep(0.6)
+import shop.tills
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+"""
+    patches = PATCHES.replace(
+        "return [double]", 'return [double, pc.Patch("deals.till", [pc.Replace("shop.tills:f", id)])]'
+    )
+    shop.write({"script.py": source, "shop/tills.py": "def f(): pass\n", "deals.py": patches})
+    done = shop.run(shop.patchcore, *RUN, "script.py")
+    assert [line.partition(" to ")[0] for line in errors(done)] == [
+        "patchcore: the report could not be written",
+        "patchcore: 2 applied",
+    ]
+    (content,) = contents(shop)
+    assert (content["finished"], content["summary"]) == (True, "2 applied")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("directory", [(), ("--report-dir", "file/out")], ids=" ".join)
+def test_the_log_of_the_program_is_on_the_disk_that_is_full(shop: Programs, directory: Sequence[str]) -> None:
+    shop.write({"file": "", "script.py": "import sys, sell\nsys.exit(6)\n"})
+    command = [*shop.patchcore, "-p", "deals", *directory, "script.py"]
+    done = shop.run(["bash", "-c", 'exec "$@" 2>/dev/full', "-", *command], code=6)
+    assert done.stdout == "20\n"
+
+
+@pytest.mark.parametrize("directory", [(), ("--report-dir", "out")], ids=" ".join)
+def test_stderr_is_closed(shop: Programs, directory: Sequence[str]) -> None:
+    shop.write({"file": "", "script.py": "import sys, sell\nsys.exit(6)\n"})
+    command = [*shop.patchcore, "-p", "deals", *directory, "script.py"]
+    done = shop.run(["bash", "-c", 'exec "$@" 2>&-', "-", *command], code=6)
+    assert done.stdout == "20\n"
+
+
+def test_a_message_about_the_report_does_not_go_to_stdout(shop: Programs) -> None:
+    """When stderr is None, which print() takes for stdout."""
+    shop.write({"file": ""})
+    source = "import sys\nsys.stderr = None\nimport patchcore_startup\npatchcore_startup.wake()\nimport sell\n"
+    run = shop.in_run("deals", report_dir=str(shop.folder / "file" / "out"))
+    assert shop.child(source, run=run).stdout == "20\n"
+
+
+def test_a_directory_that_is_removed_is_made_again(shop: Programs) -> None:
+    shop.write({"script.py": "import shutil, sell\nshutil.rmtree('out')\n"})
+    done = shop.run(shop.patchcore, *RUN, "script.py")
+    (content,) = contents(shop)
+    assert content["finished"]
+    assert errors(done) == ["patchcore: 1 applied"]
+
+
+def test_a_process_whose_working_directory_was_deleted(shop: Programs) -> None:
+    source = "import os, sell\nos.mkdir('gone')\nos.chdir('gone')\nos.rmdir('../gone')\n"
+    shop.write({"script.py": source})
+    done = shop.run(shop.patchcore, *RUN, "script.py")
+    (content,) = contents(shop)
+    assert (content["finished"], content["environment"]["directory"]) == (True, "")
+    assert errors(done) == ["patchcore: 1 applied"]
+
+
+@pytest.mark.parametrize("argv", ["['train.py', 3]", "None"])
+def test_a_program_that_makes_free_with_argv(shop: Programs, argv: str) -> None:
+    shop.write({"script.py": f"import sys, sell\nsys.argv = {argv}\n"})
+    done = shop.run(shop.patchcore, *RUN, "script.py")
+    (content,) = contents(shop)
+    assert content["finished"]
+    assert errors(done) == ["patchcore: 1 applied"]
+
+
+# --- one file, many writers and readers ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def report(tmp_path: Path, make_package: Any) -> Iterator[ProcessReport]:
+    make_package(LIBRARY)
+    settings = Settings(report_dir=str(tmp_path / "reports"))
+    with patcher(PRICE) as applied:
+        applied.settings = settings
+        yield ProcessReport(Session("r1", 1, settings), applied, "main")
+
+
+def test_what_is_read_while_it_is_written_is_whole(report: ProcessReport, tmp_path: Path) -> None:
+    report.write()
+    (path,) = (tmp_path / "reports").iterdir()
+    end = time.monotonic() + 0.3
+    failures = []
+
+    def write() -> None:
+        try:
+            while time.monotonic() < end:
+                report.write()
+        except Exception as error:
+            failures.append(error)
+
+    writers = [threading.Thread(target=write) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    read = 0
+    while time.monotonic() < end:
+        assert json.loads(path.read_text())["summary"] == "1 pending"
+        read += 1
+    for writer in writers:
+        writer.join()
+    assert failures == []
+    assert read > 10
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_processes_that_write_into_one_directory(shop: Programs) -> None:
+    source = """
+import os, sys
+import shop
+children = []
+for i in range(30):
+    pid = os.fork()
+    if not pid:
+        import sell
+        sys.stdout.flush()
+        sys.exit()
+    children.append(pid)
+for pid in children:
+    os.waitpid(pid, 0)
+"""
+    shop.write({"script.py": source})
+    command = [*shop.patchcore, *RUN, "script.py"]
+    out = shop.folder / "out"
+    with subprocess.Popen(
+        command, cwd=shop.folder, env=shop.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        while process.poll() is None:
+            for path in out.glob("report-*.json"):
+                assert json.loads(path.read_text())["run"]
+            time.sleep(0.005)
+    assert process.returncode == 0
+    processes = read_reports(out)
+    assert [p.content["role"] for p in processes].count("worker") == 30
+    assert all(p.content["finished"] for p in processes)
+    assert len({p.content["environment"]["pid"] for p in processes}) == 31
+    assert list(out.glob("*.part")) == []
+
+
+def test_a_child_forked_while_another_thread_applies_patches(run_python: Any, make_package: Any) -> None:
+    make_package(LIBRARY)
+    run_python("""
+        import os, signal, threading
+        import patchcore as pc
+        from patchcore.engine import ENGINE
+        pc.Patcher([pc.Patch("p", [pc.Replace("shop:price", lambda: "new")])]).apply()
+        held, done = threading.Event(), threading.Event()
+        def hold():
+            with ENGINE.journal.lock:
+                held.set()
+                done.wait()
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        pid = os.fork()
+        if not pid:
+            signal.alarm(1)
+            import shop
+            os._exit(shop.price() != "new")
+        code = os.waitpid(pid, 0)[1]
+        done.set()
+        thread.join()
+        assert code == 0, code
+    """)

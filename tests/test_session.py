@@ -1,0 +1,171 @@
+"""A session: what ``patchcore run`` was told reaches every process, through environment variables."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from programs import PATCHES
+
+import patchcore as pc
+import patchcore_startup
+from patchcore.errors import SettingsError
+from patchcore.launch.roles import take_role
+from patchcore.launch.session import RUN_ID, LoadedPlugin, Session
+from patchcore.settings import Choice, LocalModule, Settings
+
+SETTINGS = Settings(
+    plugins=("mmcv", "mine"),
+    modules=(LocalModule("migrate_to_ascend.patch", "/project"), LocalModule("anywhere")),
+    choices=(Choice(True, "mmcv.spconv3d", "--enable", 3), Choice(False, "*", "pyproject.toml")),
+    on_failure="raise",
+    report_dir="/reports",
+    log="DEBUG",
+    options={"mine.clip": {"norm": 0.1, "names": ["a", "b"]}},
+    use_profile="debug",
+    origins={"on_failure": "--strict"},
+)
+SESSION = Session(
+    "cafe",
+    4711,
+    SETTINGS,
+    ("--brake", "3", "träin.py", "\udcff"),
+    (LoadedPlugin("mmcv", "mmcv-npu", "1.0"),),
+    ("mmcv",),
+)
+
+
+def written(session: Session = SESSION, **environ: str) -> dict[str, str]:
+    return session.environment(environ)
+
+
+class TestReaches:
+    @pytest.mark.parametrize("session", [SESSION, Session("cafe", 1, Settings())], ids=["full", "bare"])
+    def test_another_process_whole(self, session: Session) -> None:
+        assert Session.parse(written(session)[patchcore_startup.SESSION]) == session
+
+    def test_an_environment_as_text_that_it_can_hold(self) -> None:
+        text = written()[patchcore_startup.SESSION]
+        assert text.isascii()
+        assert "\0" not in text
+
+    def test_a_date_in_the_options_as_text(self) -> None:
+        """TOML has dates, JSON has not."""
+        import datetime
+
+        session = Session("cafe", 1, Settings(options={"p": {"since": datetime.date(2026, 1, 2)}}))
+        parsed = Session.parse(written(session)[patchcore_startup.SESSION])
+        assert parsed.settings.options == {"p": {"since": "2026-01-02"}}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "{",
+            "null",
+            "[]",
+            '"text"',
+            "{}",
+            '{"protocol": 1}',
+            json.dumps({**json.loads(written()[patchcore_startup.SESSION]), "settings": {"plugins": None}}),
+            json.dumps({**json.loads(written()[patchcore_startup.SESSION]), "plugins": [["mmcv"]]}),
+        ],
+    )
+    def test_as_something_else_is_refused(self, text: str) -> None:
+        with pytest.raises(SettingsError, match=r"PATCHCORE_SESSION is not what patchcore run wrote .*; unset it"):
+            Session.parse(text)
+
+    def test_from_another_version_is_refused(self) -> None:
+        with pytest.raises(SettingsError, match=r"another version .*\(protocol 2, here 1\); install the same"):
+            Session.parse('{"protocol": 2, "anything": "else"}')
+
+
+class TestEnvironment:
+    def test_adds_to_what_is_there(self) -> None:
+        environ = {"HOME": "/root", "PYTHONPATH": "mine"}
+        added = SESSION.environment(environ)
+        assert environ == {"HOME": "/root", "PYTHONPATH": "mine"}
+        assert added["HOME"] == "/root"
+        assert added.keys() - environ.keys() == {patchcore_startup.SESSION, patchcore_startup.WAKES}
+
+    def test_says_what_wakes_a_process(self) -> None:
+        session = Session("cafe", 4711, Settings(), libraries=("json", "mmcv"))
+        assert written(session)[patchcore_startup.WAKES] == "4711,json,mmcv"
+
+    @pytest.mark.parametrize(
+        ("path", "entries"),
+        [
+            (None, []),
+            ("", []),
+            ("b:a:b", ["b", "a", "b"]),
+            (":a", ["", "a"]),  # the current directory
+            (f"a:{patchcore_startup.SITE}:b", ["a", "b"]),
+        ],
+    )
+    def test_goes_before_the_users_path_and_keeps_its_order(self, path: Any, entries: list[str]) -> None:
+        environ = {} if path is None else {"PYTHONPATH": path.replace(":", os.pathsep)}
+        assert written(**environ)["PYTHONPATH"].split(os.pathsep) == [patchcore_startup.SITE, *entries]
+
+    def test_of_a_run_inside_a_run_is_the_inner_ones(self) -> None:
+        inner = Session("babe", 4712, Settings())
+        once = written(inner)
+        assert written(inner, **written()) == once
+        assert Session.parse(once[patchcore_startup.SESSION]) == inner
+
+    def test_of_a_run_that_another_one_becomes_has_a_leader_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("RANK", "LOCAL_RANK", "PATCHCORE_LED"):
+            monkeypatch.setenv(name, "")
+        assert take_role(4711) == "main"
+        monkeypatch.setattr(os, "environ", dict(written(**os.environ)))
+        assert take_role(4711) == "main"
+
+
+class TestOfAPatcher:
+    @pytest.fixture
+    def patcher(self) -> pc.Patcher:
+        patches = [
+            pc.Patch("a", [pc.Replace("shop.prices:price", print), pc.Replace("json:dumps", print)]),
+            pc.Patch("b", [pc.Replace("store.prices:price", print)], needs=["mx_driving.ops"], default=False),
+        ]
+        return pc.Patcher(patches, settings=SETTINGS)
+
+    def test_has_what_the_processes_need(self, patcher: pc.Patcher, monkeypatch: pytest.MonkeyPatch) -> None:
+        patcher.settings = Settings()
+        monkeypatch.delenv(RUN_ID, raising=False)
+        plan = patcher.plan()
+        session = Session.of(patcher, plan, ["--brake", "3"])
+        assert session.libraries == ("json", "mx_driving", "shop", "store")
+        assert (session.launcher, session.arguments) == (os.getpid(), ("--brake", "3"))
+        assert session.run != Session.of(patcher, plan).run
+
+    def test_is_the_same_run_in_several_places_when_told_so(
+        self, patcher: pc.Patcher, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        patcher.settings = Settings()
+        monkeypatch.setenv(RUN_ID, "job-7")
+        assert Session.of(patcher, patcher.plan()).run == "job-7"
+
+    def test_knows_the_plugins_that_were_loaded(self, make_package: Any) -> None:
+        folder = make_package({"deals": PATCHES, "broken": "1 / 0"})
+        modules = (LocalModule("deals", str(folder)), LocalModule("broken", str(folder)))
+        patcher = pc.Patcher.discover(settings=Settings(plugins=(), modules=modules))
+        (plugin,) = Session.of(patcher, patcher.plan()).plugins
+        assert plugin == LoadedPlugin("deals", "", "")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "text"),
+    [
+        (LoadedPlugin("mmcv", "mmcv-npu-patches", "1.0"), "mmcv (mmcv-npu-patches 1.0)"),
+        (LoadedPlugin("d", "", ""), "d"),
+    ],
+)
+def test_a_plugin_is_named_with_its_distribution(plugin: LoadedPlugin, text: str) -> None:
+    assert str(plugin) == text
+
+
+def test_the_folder_on_pythonpath_has_the_door() -> None:
+    assert Path(patchcore_startup.SITE, "sitecustomize.py").is_file()
