@@ -91,6 +91,7 @@ class Plugins:
         self.problems: list[Problem] = []
         self.provenances: dict[str, Provenance] = {}
         self.denied: list[Provenance] = []
+        self.absent: list[str] = []  # names of plugins that whoever started this process has, and that are not here
         self._wrappers = _Wrappers("patchcore")
         self._wrappers.add_hookspecs(hookspecs)
         for provenance, load in _allow(installed_plugins() if discover else [], allowed, self.denied):
@@ -101,7 +102,7 @@ class Plugins:
     @property
     def complete(self) -> bool:
         """False when some plugin was not loaded or has failed, so that patches may be missing."""
-        return not self.problems and not self.denied
+        return not self.problems and not self.denied and not self.absent
 
     def implements(self, hook: str) -> bool:
         """Tell whether any plugin implements ``hook``, so that nobody prepares arguments for nobody."""
@@ -120,7 +121,7 @@ class Plugins:
                 result = self._call(hook, implementation.function, arguments)
                 if hook == "register_patches":  # a list, as of several plugins, of what may be a generator
                     result = [patch for patches in result for patch in patches]
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # a plugin may end itself, not the program
                 self.note(provenance, hook, error)
             else:
                 yield provenance, result

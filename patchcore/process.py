@@ -12,6 +12,10 @@ __all__ = ["RANK_VARIABLES", "describe_process", "process_rank", "rank_variable"
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
+#: The same for the number of processes.
+SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+
+
 def rank_variable() -> Optional[str]:
     """Return the environment variable that says the rank of this process, ``None`` outside a job."""
     return next((name for name in RANK_VARIABLES if os.environ.get(name, "").isdigit()), None)
@@ -36,6 +40,7 @@ def describe_process() -> dict[str, Any]:
         "host": os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", ""),
         "pid": os.getpid(),
         "rank": process_rank(),
+        "ranks": next((int(os.environ[name]) for name in SIZE_VARIABLES if os.environ.get(name, "").isdigit()), 1),
         "parent": os.getppid(),
         "program": " ".join(map(str, getattr(sys, "argv", None) or [])),
         "name": multiprocessing.process.current_process().name if multiprocessing is not None else "MainProcess",

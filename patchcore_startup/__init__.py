@@ -117,10 +117,13 @@ class Sleeper:
 
     def _wake_before_the_program(self) -> None:
         """Wake up with the program's folder on ``sys.path``, where it is going to be."""
+        self._waking = get_ident()  # whatever is imported here
         try:
             import patchcore.launch.activation  # noqa: F401  # it is not to find the program's modules for its own
         except ImportError:
             pass  # is said at the right time
+        finally:
+            self._waking = None
         folders = [folder for folder in _program_folders() if folder not in sys.path]
         sys.path[:0] = folders
         try:
@@ -143,7 +146,7 @@ class Sleeper:
             return None  # copy and pickle try to import Jython's classes, and so on
         was_there = name in sys.modules
         self.wake(again=True)
-        if name in sys.modules and not was_there:
+        if name in sys.modules and not was_there and _is_imported():
             return _already_loaded(sys.modules[name])
         return self._ask_others(name, path, target)
 
@@ -155,27 +158,29 @@ class Sleeper:
         """
         if self._waking == get_ident() or (self._awake and not again):
             return
-        if self._lock.acquire(timeout=_PATIENCE):
-            try:
-                if self._error is None and (again or not self._awake):
-                    self._wake()
-            finally:
-                self._lock.release()
+        # importlib asks finders while it holds the lock that every import of every thread needs, and fork
+        held = _release_import_lock()
+        try:
+            if self._lock.acquire(timeout=_PATIENCE):
+                try:
+                    if self._error is None and (again or not self._awake):
+                        self._wake()
+                finally:
+                    self._lock.release()
+        finally:
+            for _ in range(held):
+                _imp.acquire_lock()
         if self._error is not None:
             raise self._error.with_traceback(None)
 
     def _wake(self) -> None:
         self._waking = get_ident()
-        # importlib asks finders while it holds the lock that every import of every thread needs, and fork
-        held = _release_import_lock()
         try:
             self._wakes = frozenset(_look_again() if self._awake else _activate())
             self._awake = True
         except Exception as error:
             self._error = error  # and stay: nothing goes on unpatched
         finally:
-            for _ in range(held):
-                _imp.acquire_lock()
             self._waking = None
         if not self._wakes and self._error is None:
             self._go()
@@ -230,14 +235,23 @@ class _Loaded:
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        spec = self._module.__spec__
+        spec = getattr(self._module, "__spec__", None)
         if spec is not None:
             spec.loader = self._loader
 
 
+def _is_imported() -> bool:
+    """Tell whether a finder is asked for an import; others want to know only, like ``importlib.util.find_spec``."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "_find_spec":  # of importlib._bootstrap
+        frame = frame.f_back
+    return frame is None or frame.f_back is None or frame.f_back.f_code.co_name == "_find_and_load_unlocked"
+
+
 def _already_loaded(module: ModuleType) -> Optional[ModuleSpec]:
     """Return a spec that makes the import under way end with the module that is there, not execute it again."""
-    spec = module.__spec__  # which importlib takes, whatever a finder returns, when the module is there
+    # importlib takes it, whatever a finder returns, when the module is there
+    spec: Optional[ModuleSpec] = getattr(module, "__spec__", None)
     if spec is not None and not isinstance(spec.loader, _Loaded):
         loader: Any = _Loaded(module, spec.loader)
         spec.loader = loader
@@ -266,7 +280,7 @@ def _program_folders() -> list[str]:
             own = os.getcwd()
         except OSError:  # it was deleted
             own = ""
-    elif os.path.isfile(name):
+    elif os.path.isfile(name) and not _is_archive(name):
         own = os.path.dirname(os.path.realpath(name))
     else:
         own = os.path.abspath(name)
@@ -274,6 +288,18 @@ def _program_folders() -> list[str]:
     if name != "-c":  # a child of multiprocessing gets the path of the program that started it
         os.environ[_FOLDER] = own
     return [folder for folder in folders if folder]
+
+
+def _is_archive(path: str) -> bool:
+    if path.endswith(".py"):
+        return False
+    from zipimport import ZipImportError, zipimporter
+
+    try:
+        zipimporter(path)
+    except ZipImportError:
+        return False
+    return True
 
 
 def _activate() -> Iterable[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Optional
 
@@ -21,28 +20,19 @@ Manifest = Mapping[str, Any]
 
 
 class MemoryStore:
-    """A store for ranks that are threads of one process; waits as torch's do, and says it with an error of its own."""
-
-    class Timeout(RuntimeError):
-        pass
+    """A store for ranks that are threads of one process."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
-        self._changed = threading.Condition()
 
     def set(self, key: str, value: str) -> None:
-        with self._changed:
-            self.values[key] = value.encode()
-            self._changed.notify_all()
+        self.values[key] = value.encode()
 
     def get(self, key: str) -> bytes:
         return self.values[key]
 
-    def wait(self, keys: Sequence[str], timeout: timedelta) -> None:
-        assert timeout > timedelta(0), "means for ever to some stores"
-        with self._changed:
-            if not self._changed.wait_for(lambda: all(key in self.values for key in keys), timeout.total_seconds()):
-                raise self.Timeout(f"{keys} after {timeout}")
+    def check(self, keys: Sequence[str]) -> bool:
+        return all(key in self.values for key in keys)
 
 
 def compare(*manifests: Optional[Manifest], patience: float = 20, late: Mapping[int, float] = {}) -> list[list[str]]:
@@ -120,23 +110,20 @@ def test_a_rank_that_is_not_patched_is_named(both: Manifest, price: Manifest) ->
 
 
 def test_if_rank_0_is_not_patched_the_others_say_so(both: Manifest) -> None:
-    line = "rank 0 presents no patches to compare with; start every rank under patchcore run"
+    line = "rank 0 presents no patches to compare; start every rank under patchcore run"
     assert compare(None, both, both, patience=0.2) == [[], [line], [line]]
 
 
 def test_all_the_ranks_that_are_missing_together_are_waited_for_once(both: Manifest, monkeypatch: Any) -> None:
-    now, waits = [100.0], []
+    now = [100.0]
 
-    class Empty(MemoryStore):
-        def wait(self, keys: Sequence[str], timeout: timedelta) -> None:
-            waits.append(timeout.total_seconds())
-            now[0] += timeout.total_seconds()
-            raise self.Timeout
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
 
-    monkeypatch.setattr("patchcore.launch.agreement.time", SimpleNamespace(monotonic=lambda: now[0]))
-    lines = compare_ranks(Empty(), 0, 4, both)
+    monkeypatch.setattr("patchcore.launch.agreement.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    lines = compare_ranks(MemoryStore(), 0, 4, both)
     assert [line.partition(" presents")[0] for line in lines] == ["rank 1", "rank 2", "rank 3"]
-    assert waits == [60.0, 0.1, 0.1]
+    assert 160 <= now[0] < 161
 
 
 @pytest.mark.parametrize("late", [0, 1, 2])

@@ -92,8 +92,6 @@ class TestWhatANameMeans:
         with pytest.raises(SettingsError, match=message):
             find_command(name, [], as_module=False)
 
-    # BUG: looked up in PATH only, and then told to be what it is not
-    @pytest.mark.xfail(raises=SettingsError, reason="chmod +x is asked for where it was done")
     def test_an_executable_in_the_current_directory_needs_no_dot(self, folder: Path) -> None:
         assert find_command("ready.sh", [], as_module=False).arguments[0] == "ready.sh"
 
@@ -156,8 +154,6 @@ class TestIsStartedAsWithoutPatchcore:
         expected = shop.run([*shop.python, *flags, "script.py"]).stdout
         assert shop.run([*shop.python, *flags, "-m", "patchcore", "run", "script.py"]).stdout == expected
 
-    # BUG: sys.flags has no word of -u, so that subprocess._args_from_interpreter_flags leaves it out
-    @pytest.mark.xfail(raises=AssertionError, reason="-u is lost")
     def test_unbuffered_output_is_kept(self, shop: Programs) -> None:
         shop.write({"script.py": "import os; print('written'); os._exit(0)"})
         assert shop.run([*shop.python, "-u", "-m", "patchcore", "run", "script.py"]).stdout == "written\n"
@@ -187,8 +183,6 @@ signal.pause()
             _, errors = process.communicate(timeout=30)
         assert (process.returncode, errors) == (9, "patchcore: no patches\n")
 
-    # BUG: Python ignores SIGPIPE for itself, and what is ignored stays so after exec
-    @pytest.mark.xfail(raises=AssertionError, reason="SIGPIPE and SIGXFSZ are ignored in what is started")
     def test_signals_that_python_ignores_are_not_ignored_in_it(self, shop: Programs) -> None:
         script = "grep SigIgn /proc/self/status; yes | head -n 1; echo ${PIPESTATUS[0]}"
         expected = shop.run(["bash", "-c", script])

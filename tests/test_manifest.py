@@ -232,14 +232,14 @@ def test_the_file_of_a_target(folder: Path) -> None:
     folder.joinpath("shop.py").write_text(SHOP["shop"] + "\n")
     other = manifest(PRICE)
     (difference,) = compare(one, other)
-    assert difference == Difference("file of shop", one["files"]["shop"], other["files"]["shop"])
+    assert difference == Difference("file of shop, of patch shop.price", one["files"]["shop"], other["files"]["shop"])
 
 
 def test_libraries_and_versions_of_python_and_patchcore(folder: Path) -> None:
     one = manifest(PRICE)
     other = {**copy.deepcopy(one), "python": "3.8.1", "patchcore": "0.0", "libraries": {"shop": "2.0"}}
     assert compare(one, other) == [
-        Difference("shop", "none", "2.0"),
+        Difference("shop, of patch shop.price", "none", "2.0"),
         Difference("python", one["python"], "3.8.1"),
         Difference("patchcore", __version__, "0.0"),
     ]
@@ -251,8 +251,8 @@ def test_a_patch_that_only_one_has(folder: Path) -> None:
         Difference("patch shop.label", "to be applied", "not contributed by any plugin"),
     ]
     assert compare(manifest(PRICE), manifest())[1:] == [
-        Difference("shop", "none", "not patched"),
-        Difference("file of shop", one["files"]["shop"], "not patched"),
+        Difference("shop, of patch shop.price", "none", "not patched"),
+        Difference("file of shop, of patch shop.price", one["files"]["shop"], "not patched"),
     ]
 
 

@@ -69,7 +69,8 @@ def test_other_files_of_the_directory_are_left_alone(reports: Reports) -> None:
         (b'{"schema_version": %d}' % SCHEMA_VERSION, "KeyError: 'run'"),
         (b'{"schema_version": %d, "run": "r", "environment": []}' % SCHEMA_VERSION, "TypeError"),
         (
-            b'{"schema_version": %d, "run": "r", "role": "main", "environment": {"host": "h", "pid": "x"}}' % SCHEMA_VERSION,
+            b'{"schema_version": %d, "run": "r", "role": "main", "environment": {"host": "h", "pid": "x"}}'
+            % SCHEMA_VERSION,
             "ValueError",
         ),
     ],
@@ -248,7 +249,7 @@ def test_a_target_file_with_other_content(reports: Reports, make_package: Any) -
     reports.write(patcher(PRICE))
     reports.write(other_file(make_package), 1, role="rank")
     (difference,) = found(reports)
-    assert difference.subject == "file of shop"
+    assert difference.subject == "file of shop, of patch shop.price"
     one, other = difference.message.split("; on rank 0, main 101 on box: ")
     assert len(one) == len(other) == 16
     assert one != other
@@ -259,7 +260,10 @@ def test_a_library_of_another_version(reports: Reports) -> None:
     content = json.loads(path.read_text())
     manifest = {**content["manifest"], "libraries": {"shop": "2.1"}, "python": "3.8.0"}
     reports.write(patcher(PRICE), 1, role="rank", manifest=manifest, digest="other")
-    assert [(d.subject, d.message.partition(";")[0]) for d in found(reports)] == [("shop", "2.1"), ("python", "3.8.0")]
+    assert [(d.subject, d.message.partition(";")[0]) for d in found(reports)] == [
+        ("shop, of patch shop.price", "2.1"),
+        ("python", "3.8.0"),
+    ]
 
 
 def test_a_patch_that_fails_on_one_rank_is_a_failure_there(reports: Reports) -> None:

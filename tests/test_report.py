@@ -148,7 +148,7 @@ def test_the_report_of_a_real_apply(make_package, shop) -> None:
         ]
     )
     json.loads(report.to_json())
-    facts = {"python", "executable", "host", "pid", "parent", "rank", "program", "name", "directory"}
+    facts = {"python", "executable", "host", "pid", "parent", "rank", "ranks", "program", "name", "directory"}
     assert facts == set(report.environment)
     after = patcher.revert()
     assert after.summary() == "1 skipped, 1 failed, 2 reverted"

@@ -76,8 +76,7 @@ class TestStartsRanks:
             ("/lib/torch/distributed/run.py", "torch.distributed.run", True),
             ("/lib/torch/distributed/launch.py", "torch.distributed.launch", True),
             ("torchrun", "package.train", False),
-            # BUG: of accelerate and deepspeed only the console scripts are known
-            pytest.param("launch.py", "accelerate.commands.launch", True, marks=pytest.mark.xfail(reason="unknown")),
+            ("launch.py", "accelerate.commands.launch", True),
         ],
     )
     def test_tells_launchers_from_programs(

@@ -226,16 +226,12 @@ class TestAnImportInsideTheOneThatWakes:
         expected = programs.run(programs.python, "-c", code).stdout
         assert programs.child(code, run=programs.in_run("tidy", libraries=["json"])).stdout == expected
 
-    # BUG: _already_loaded takes for granted that what is in sys.modules has a __spec__
-    @pytest.mark.xfail(raises=AssertionError, reason="the object is asked for its __spec__")
     def test_of_a_module_that_has_put_something_else_in_its_place(self, programs: Programs) -> None:
         own = "import sys\nclass Odd:\n    __slots__ = ()\n    price = 10\nsys.modules[__name__] = Odd()\n"
         programs.write({**SHOP, "odd.py": own, "deals.py": f"import odd\n{PATCHES}"})
         done = programs.child(f"import odd, sys; print(odd.price, odd is sys.modules['odd'])\n{SELL}")
         assert done.stdout == "10 True\n20\n"
 
-    # BUG: _already_loaded puts its stand-in into the spec of the module, where only an import that follows removes it
-    @pytest.mark.xfail(raises=AssertionError, reason="importlib.util.find_spec leaves _Loaded in the module's spec")
     def test_of_a_module_that_is_looked_for_only(self, programs: Programs) -> None:
         """As libraries do to know whether there is another one."""
         programs.write({**COUNTED, "deals.py": f"import shop.prices\n{PATCHES}"})
@@ -261,8 +257,6 @@ class TestAnImportInsideTheOneThatWakes:
 
 
 class TestThreads:
-    # BUG: importlib calls find_spec with its global lock held, and one that waits in Sleeper.wake does not release it
-    @pytest.mark.xfail(raises=AssertionError, reason="a thread that waits holds the global import lock")
     def test_that_import_at_the_same_moment_wait_for_the_patches(self, programs: Programs) -> None:
         programs.write({**SHOP, "other.py": "from shop.prices import price\n"})
         programs.write({"deals.py": f"import time; time.sleep(0.2)\n{PATCHES}"})

@@ -65,7 +65,7 @@ def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namesp
         SettingsError: the arguments mean something else to the plugins of this process.
     """
     try:
-        return _build_parser(plugins).parse_known_args(arguments)[0]
+        return _build_parser(plugins, program=False).parse_known_args(arguments)[0]
     except SystemExit as error:  # argparse has said why
         raise SettingsError(f"the options of patchcore run cannot be parsed here: {' '.join(arguments)}") from error
 
@@ -98,7 +98,9 @@ def _project(arguments: Sequence[str]) -> Optional[Path]:
     return next((script.resolve().parent for script in scripts if script.is_file()), None)
 
 
-def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> argparse.ArgumentParser:
+def _build_parser(
+    plugins: Optional[Plugins] = None, *, program: bool = True, add_help: bool = True
+) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="patchcore run",
         usage="patchcore run [options] SCRIPT [arguments]\n"
@@ -114,7 +116,9 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
     parser.add_argument("--strict", action="store_true", help="a patch that fails raises, and undoes the others")
     parser.add_argument("--report-dir", metavar="DIR", help="each process writes a report there, for patchcore report")
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT", help="what to run, and its arguments")
+    if program:
+        rest = argparse.REMAINDER
+        parser.add_argument("program", nargs=rest, metavar="SCRIPT", help="what to run, and its arguments")
     if plugins is not None:
         for _ in plugins.each("register_run_options", parser=parser):
             pass

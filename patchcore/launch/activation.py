@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Optional
 
-from patchcore.errors import PatchcoreError, PatchError, describe_error
+from patchcore.errors import PatchcoreError, PatchError, UnknownName, describe_error
 from patchcore.launch import ranks
 from patchcore.launch.logs import log_to_stderr, say
 from patchcore.launch.process_report import ProcessReport
@@ -16,6 +16,7 @@ from patchcore.launch.roles import take_role
 from patchcore.launch.session import Session
 from patchcore.modules import find_module
 from patchcore.patcher import Patcher
+from patchcore.plugins import installed_plugins
 
 __all__ = ["Activation", "activate", "active", "look_again"]
 
@@ -75,6 +76,7 @@ def activate(text: str) -> set[str]:
     except Exception as error:
         message = f"this process ({sys.executable}) is not patched: {describe_error(error)}"
         if strict:
+            _show_patch_errors_as_messages()
             raise PatchError(message) from error
         logger.warning("%s", message, exc_info=not isinstance(error, PatchcoreError))
         return set()
@@ -82,7 +84,7 @@ def activate(text: str) -> set[str]:
 
 def _activate(session: Session) -> set[str]:
     global _active
-    patcher = Patcher.discover(settings=session.settings)
+    patcher = _discover(session)
     _expect_plugins(session, patcher)
     _configure(session, patcher)
     patcher.apply()
@@ -93,6 +95,18 @@ def _activate(session: Session) -> set[str]:
         _show_patch_errors_as_messages()
     ranks.compare_when_grouped(patcher, report)
     return _missing(patcher)
+
+
+def _discover(session: Session) -> Patcher:
+    """Load the plugins; those that were chosen and are missing here only are complained about like any other."""
+    settings = session.settings
+    try:
+        return Patcher.discover(settings=settings)
+    except UnknownName:
+        loaded = {plugin.name for plugin in session.plugins}
+        here = {provenance.plugin for provenance, _ in installed_plugins()}
+        found = tuple(name for name in settings.plugins or () if name in here or name not in loaded)
+        return Patcher.discover(settings=replace(settings, plugins=found))
 
 
 def look_again() -> set[str]:
@@ -124,6 +138,7 @@ def _expect_plugins(session: Session, patcher: Patcher) -> None:
         if expected.name in problems:
             continue
         if found is None:
+            patcher.plugins.absent.append(expected.name)
             message = f"plugin {expected} is not installed for {sys.executable}, but patchcore run has loaded it"
         elif (found.distribution or "", found.version or "") != expected[1:]:
             message = f"plugin {expected} of patchcore run is {found} for {sys.executable}"

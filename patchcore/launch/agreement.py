@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Optional, Protocol
 
 from patchcore.manifest import compare
 
-__all__ = ["PATIENCE", "Store", "compare_ranks"]
+__all__ = ["NO_MANIFEST", "PATIENCE", "Store", "compare_ranks"]
 
 #: How long a rank waits for the others, seconds; one that is not patched presents nothing.
 PATIENCE = 60.0
 
+#: What is said about a rank that presents nothing in time.
+NO_MANIFEST = "rank {} presents no patches to compare; start every rank under patchcore run"
+
 _KEY = "patchcore/manifest"
-_LEAST = 0.1  # seconds; to look for what is there already
+_STEP = 0.02  # seconds
 
 
 class Store(Protocol):
@@ -28,8 +30,8 @@ class Store(Protocol):
     def get(self, key: str) -> bytes:
         """Return the value of ``key``, once there is one."""
 
-    def wait(self, keys: Sequence[str], timeout: timedelta) -> None:
-        """Return when there are values for ``keys``; raise when that takes longer than ``timeout``."""
+    def check(self, keys: Sequence[str]) -> bool:
+        """Tell whether there are values for ``keys``."""
 
 
 def compare_ranks(
@@ -56,7 +58,7 @@ def compare_ranks(
 def _answer(store: Store, rank: int, manifest: Mapping[str, Any], deadline: float) -> list[str]:
     presented = _receive(store, 0, deadline)
     if presented is None:
-        return ["rank 0 presents no patches to compare with; start every rank under patchcore run"]
+        return [NO_MANIFEST.format(0)]
     differences = compare(manifest, presented)
     lines = [f"rank {rank} differs from rank 0: {d.subject}: {d.one}; on rank 0: {d.other}" for d in differences]
     store.set(f"{_KEY}/{rank}", json.dumps(lines))
@@ -66,14 +68,14 @@ def _answer(store: Store, rank: int, manifest: Mapping[str, Any], deadline: floa
 def _hear(store: Store, rank: int, deadline: float) -> list[str]:
     lines: Optional[list[str]] = _receive(store, rank, deadline)
     if lines is None:
-        return [f"rank {rank} presents no patches to compare; start every rank under patchcore run"]
+        return [NO_MANIFEST.format(rank)]
     return lines
 
 
 def _receive(store: Store, rank: int, deadline: float) -> Any:
     key = f"{_KEY}/{rank}"
-    try:
-        store.wait([key], timedelta(seconds=max(deadline - time.monotonic(), _LEAST)))
-    except Exception:  # each store has its own for a timeout
-        return None
+    while not store.check([key]):  # to wait in the store would be loud, and deaf to signals
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(_STEP)
     return json.loads(store.get(key))

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pkgutil
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,9 @@ class Command:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):  # there may be none
                 stream.flush()
+        for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ"):  # this Python ignores them, and what it becomes would, too
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), signal.SIG_DFL)
         try:
             if os.name == "nt":  # exec starts another process there, and the shell does not wait for it
                 raise SystemExit(subprocess.call(list(self.arguments), executable=self.executable, env=dict(environ)))
@@ -72,6 +76,8 @@ def find_command(name: str, arguments: Sequence[str], *, as_module: bool) -> Com
     executable = shutil.which(name)
     if executable is not None:
         return Command(executable, (name, *arguments))
+    if path.is_file() and os.access(path, os.X_OK):
+        return Command(os.path.abspath(path), (name, *arguments))
     if path.is_dir():
         raise SettingsError(f"can't find a __main__ module in {name!r}; expected a script, or a folder with one")
     if path.exists():
@@ -88,6 +94,8 @@ def _python(*arguments: str) -> Command:
     if not sys.executable:
         raise SettingsError("the path of this Python is not known (sys.executable is empty); start it by its full path")
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
+    if getattr(sys.__stdout__, "write_through", False) and not os.environ.get("PYTHONUNBUFFERED"):
+        flags.append("-u")
     return Command(sys.executable, (sys.executable, *flags, *arguments))
 
 

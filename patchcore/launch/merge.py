@@ -27,7 +27,7 @@ class Finding(NamedTuple):
     """What is wrong with a run.
 
     Args:
-        kind: ``difference``, ``failed``, ``plugin`` or ``unfinished``.
+        kind: ``difference``, ``failed``, ``plugin``, ``unfinished`` or ``missing``.
         processes: whose it is.
         subject: a patch, library, plugin or file.
         message: what is the matter.
@@ -96,7 +96,8 @@ def read_reports(directory: Path) -> list[Process]:
             version = content["schema_version"]
             process = Process(content)
             if version == SCHEMA_VERSION:
-                _ = process.identity, process.order, [content[key] for key in _KEYS], content["environment"]["program"]
+                _ = process.identity, process.order, [content[key] for key in _KEYS]
+                _ = [content["environment"][key] for key in ("name", "program", "ranks")]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SettingsError(f"{path} is no report of a process ({type(error).__name__}: {error})") from error
         if version != SCHEMA_VERSION:
@@ -112,7 +113,7 @@ def read_reports(directory: Path) -> list[Process]:
 
 def findings(processes: Sequence[Process]) -> list[Finding]:
     """Return what is wrong with the run that these processes took part in; the first is what the others are held to."""
-    return [*_differences(processes), *_failures(processes), *_unfinished(processes)]
+    return [*_differences(processes), *_failures(processes), *_unfinished(processes), *_missing(processes)]
 
 
 def _differences(processes: Sequence[Process]) -> list[Finding]:
@@ -171,6 +172,15 @@ def _unfinished(processes: Sequence[Process]) -> list[Finding]:
         for process in processes
         if process.leads and not process.content["finished"]
     ]
+
+
+def _missing(processes: Sequence[Process]) -> list[Finding]:
+    ranks = {process.rank for process in processes if process.content["role"] == RANK}
+    size = max(process.content["environment"]["ranks"] for process in processes)
+    if not ranks or size == 1:
+        return []
+    message = "has left no report: it is not patched, could not write one, or wrote it elsewhere"
+    return [Finding("missing", f"rank {rank}", "", message) for rank in range(size) if rank not in ranks]
 
 
 def _names(processes: Iterable[Process]) -> str:

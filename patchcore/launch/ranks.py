@@ -49,7 +49,7 @@ def _compare(patcher: Patcher, report: ProcessReport) -> None:
     """Log, or raise, what the ranks do not have in common; rank 0 logs it for all."""
     import torch.distributed as dist
 
-    from patchcore.launch.agreement import compare_ranks
+    from patchcore.launch.agreement import NO_MANIFEST, compare_ranks
 
     try:
         report.write()
@@ -62,6 +62,7 @@ def _compare(patcher: Patcher, report: ProcessReport) -> None:
         return
     if lines and patcher.settings.on_failure == "raise":
         raise Disagreement("; ".join(lines))
-    level = logging.WARNING if rank == 0 and patcher.settings.on_failure == "warn" else logging.INFO
     for line in lines:
-        logger.log(level, "%s", line)
+        heard = rank != 0 and line != NO_MANIFEST.format(0)  # rank 0 says it
+        quiet = heard or patcher.settings.on_failure == "ignore"
+        logger.log(logging.INFO if quiet else logging.WARNING, "%s", line)

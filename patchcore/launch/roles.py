@@ -20,7 +20,15 @@ WORKER = "worker"
 _LED = "PATCHCORE_LED"
 
 #: Programs that start the ranks of a job and do none of its work: their own summary would say nothing about it.
-_RANK_LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed", "msrun")
+_RANK_LAUNCHERS = (
+    "torchrun",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate",
+    "accelerate.commands.launch",
+    "deepspeed",
+    "msrun",
+)
 
 
 def take_role(launcher: int) -> str:
