@@ -259,7 +259,7 @@ def core(session: nox.Session) -> None:
     """Run the tests that need no libraries, on each Python that is found; the plugins must install without them too."""
     install_requirements(session, TEST, BUILD)
     install_distributions(session, ROOT, *plugins())
-    run_pytest(session, "--ignore=tests/integration", "--ignore=tests/packaging")
+    run_pytest(session, "--numprocesses=auto", "--ignore=tests/integration", "--ignore=tests/packaging")
 
 
 @nox.session

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import re
 import types
 from typing import Any
 
@@ -111,7 +112,7 @@ DECLARATIONS = [
 ]
 
 
-@pytest.mark.parametrize("declaration", DECLARATIONS, ids=repr)
+@pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda d: re.sub(" at 0x[0-9a-f]+", "", repr(d)))
 def test_a_declaration_cannot_be_changed(declaration: Any) -> None:
     name = next(iter(vars(declaration)))
     with pytest.raises(AttributeError, match=r"is immutable; make another one instead of setting"):
@@ -122,7 +123,7 @@ def test_a_declaration_cannot_be_changed(declaration: Any) -> None:
         declaration.something = 1
 
 
-@pytest.mark.parametrize("declaration", DECLARATIONS, ids=repr)
+@pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda d: re.sub(" at 0x[0-9a-f]+", "", repr(d)))
 def test_a_declaration_equals_a_copy_of_itself_and_no_other(declaration: Any) -> None:
     twin = copy.copy(declaration)
     assert twin is not declaration
