@@ -228,18 +228,20 @@ class Patcher(contextlib.ContextDecorator):
                     logger.warning("%s", note)
             return self._report({})
 
-    def report(self, *, unreachable: bool = False) -> Report:
+    def report(self, *, unreachable: bool = False, sweep: bool = True) -> Report:
         """Return what has happened so far; patches that waited for an import may have been applied since.
 
         Args:
             unreachable: also look for originals in closures, default arguments and containers, which takes a walk over
                 all objects of the process.
+            sweep: first apply what waits for a module that is there by another way than an import that could be
+                watched.
 
         Raises:
             PatchError: a patch that waited turns out to fail, under the policy ``raise``.
         """
         applications = list(self._applications.values())
-        if self.applied:
+        if self.applied and sweep:
             ENGINE.sweep(applications)
         return self._report(ENGINE.unreachable(applications) if unreachable and self.applied else {})
 

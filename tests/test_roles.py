@@ -10,10 +10,10 @@ from types import ModuleType
 import pytest
 from programs import FAILING, PATCHES, SHOP, Programs
 
-from patchcore.launch.roles import MAIN, RANK, WORKER, starts_ranks, take_role
+from patchcore.launch.roles import LAUNCHER, MAIN, RANK, WORKER, present_role, take_role
 from patchcore.process import RANK_VARIABLES
 
-LAUNCHER = 4711
+PID_OF_RUN = 4711
 
 
 def roles(monkeypatch: pytest.MonkeyPatch, *launchers: int) -> list[str]:
@@ -37,32 +37,32 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 @pytest.mark.usefixtures("environ")
 class TestTakeRole:
     def test_the_first_leads_and_its_children_work(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert roles(monkeypatch, LAUNCHER, LAUNCHER, LAUNCHER) == [MAIN, WORKER, WORKER]
+        assert roles(monkeypatch, PID_OF_RUN, PID_OF_RUN, PID_OF_RUN) == [MAIN, WORKER, WORKER]
 
     @pytest.mark.parametrize("variable", RANK_VARIABLES)
     def test_the_first_of_a_rank_leads_it(
         self, environ: dict[str, str], variable: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        assert roles(monkeypatch, LAUNCHER) == [MAIN]  # torchrun, say
+        assert roles(monkeypatch, PID_OF_RUN) == [MAIN]  # torchrun, say
         for rank in ("0", "1"):
             environ[variable] = rank
-            assert roles(monkeypatch, LAUNCHER, LAUNCHER) == [RANK, WORKER]
+            assert roles(monkeypatch, PID_OF_RUN, PID_OF_RUN) == [RANK, WORKER]
 
     def test_the_first_may_have_a_rank(self, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
         """Slurm and mpirun start ``patchcore run`` once per rank."""
         environ["SLURM_PROCID"] = "3"
-        assert roles(monkeypatch, LAUNCHER, LAUNCHER) == [RANK, WORKER]
+        assert roles(monkeypatch, PID_OF_RUN, PID_OF_RUN) == [RANK, WORKER]
 
     @pytest.mark.parametrize("value", ["", "one", "-1"])
     def test_what_is_no_number_is_no_rank(self, environ: dict[str, str], value: str) -> None:
         environ["RANK"] = value
-        assert take_role(LAUNCHER) == MAIN
+        assert take_role(PID_OF_RUN) == MAIN
 
     def test_a_run_inside_a_run_has_a_leader_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert roles(monkeypatch, LAUNCHER, LAUNCHER + 1, LAUNCHER + 1) == [MAIN, MAIN, WORKER]
+        assert roles(monkeypatch, PID_OF_RUN, PID_OF_RUN + 1, PID_OF_RUN + 1) == [MAIN, MAIN, WORKER]
 
     def test_the_one_that_becomes_another_program_still_leads(self) -> None:
-        assert [take_role(LAUNCHER), take_role(LAUNCHER)] == [MAIN, MAIN]
+        assert [take_role(PID_OF_RUN), take_role(PID_OF_RUN)] == [MAIN, MAIN]
 
 
 class TestStartsRanks:
@@ -86,7 +86,8 @@ class TestStartsRanks:
         main.__spec__ = None if module is None else ModuleSpec(module, None)
         monkeypatch.setitem(sys.modules, "__main__", main)
         monkeypatch.setattr(sys, "argv", [program])
-        assert starts_ranks() is starts
+        assert present_role(MAIN) == (LAUNCHER if starts else MAIN)
+        assert [present_role(role) for role in (RANK, WORKER)] == [RANK, WORKER]
 
 
 class TestSummary:

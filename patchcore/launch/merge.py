@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from patchcore.errors import SettingsError
 from patchcore.launch.process_report import FILES
-from patchcore.launch.roles import MAIN, RANK, WORKER
+from patchcore.launch.roles import LAUNCHER, MAIN, RANK, WORKER
 from patchcore.manifest import compare
 from patchcore.report import FAILED, SCHEMA_VERSION, SKIPPED
 
@@ -19,7 +19,7 @@ __all__ = ["Finding", "Process", "findings", "read_reports"]
 
 
 #: What the processes of a run are held to is the first of them: rank 0 itself, not who started it, perhaps elsewhere.
-_ROLES = (RANK, MAIN, WORKER)
+_ROLES = (RANK, MAIN, LAUNCHER, WORKER)
 _KEYS = ("digest", "manifest", "finished", "patches", "problems", "summary", "written")
 
 
@@ -177,10 +177,11 @@ def _unfinished(processes: Sequence[Process]) -> list[Finding]:
 def _missing(processes: Sequence[Process]) -> list[Finding]:
     ranks = {process.rank for process in processes if process.content["role"] == RANK}
     size = max(process.content["environment"]["ranks"] for process in processes)
-    if not ranks or size == 1:
-        return []
+    absent = [f"rank {rank}" for rank in range(size) if rank not in ranks] if ranks and size > 1 else []
+    if not ranks and any(process.content["role"] == LAUNCHER for process in processes):
+        absent = ["every rank"]
     message = "has left no report: it is not patched, could not write one, or wrote it elsewhere"
-    return [Finding("missing", f"rank {rank}", "", message) for rank in range(size) if rank not in ranks]
+    return [Finding("missing", rank, "", message) for rank in absent]
 
 
 def _names(processes: Iterable[Process]) -> str:

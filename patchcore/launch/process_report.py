@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import patchcore as pc
 from patchcore.launch.logs import say
-from patchcore.launch.roles import WORKER, starts_ranks
+from patchcore.launch.roles import LAUNCHER, WORKER, present_role
 from patchcore.launch.session import Session
 from patchcore.patcher import Patcher
 from patchcore.plan import Plan
@@ -110,13 +110,13 @@ class ProcessReport:
 
         view = {
             "run": self._session.run,
-            "role": self._role,
+            "role": present_role(self._role),
             "finished": finished,
             "written": time.time(),
             "digest": digest(self.manifest),
             "manifest": self.manifest,
         }
-        return json.dumps({**self._patcher.report().to_dict(), **view}, indent=1)
+        return json.dumps({**self._patcher.report(sweep=False).to_dict(), **view}, indent=1)
 
     def _rename(self) -> None:
         # process ids come again: after exec, in containers, on other hosts
@@ -136,8 +136,8 @@ class ProcessReport:
 
     def _end(self) -> None:
         self.write(finished=True)
-        if self._role != WORKER and not process_rank() and not starts_ranks():
-            say(self._patcher.report().summary())
+        if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
+            say(self._patcher.report(sweep=False).summary())
 
 
 class _News:

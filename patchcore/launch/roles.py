@@ -7,10 +7,12 @@ import sys
 
 from patchcore.process import process_rank, rank_variable
 
-__all__ = ["MAIN", "RANK", "WORKER", "starts_ranks", "take_role"]
+__all__ = ["LAUNCHER", "MAIN", "RANK", "WORKER", "present_role", "take_role"]
 
 #: The first Python process of a run.
 MAIN = "main"
+#: The same, if it only starts the ranks of a job, like torchrun.
+LAUNCHER = "launcher"
 #: The first of a rank that a launcher such as torchrun has started.
 RANK = "rank"
 #: Any other: pool and DataLoader workers, programs that the others start.
@@ -46,8 +48,12 @@ def take_role(launcher: int) -> str:
     return MAIN if variable is None else RANK
 
 
-def starts_ranks() -> bool:
-    """Tell whether this program is known to start the ranks of a job, as far as it has come: like torchrun."""
+def present_role(role: str) -> str:
+    """Return the role of a process that took ``role``, now that it can be told which program it runs."""
+    return LAUNCHER if role == MAIN and _starts_ranks() else role
+
+
+def _starts_ranks() -> bool:
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     name, *_ = getattr(sys, "argv", None) or [""]
     program = os.path.basename(str(name)) if spec is None else spec.name  # of a script, or after python -m

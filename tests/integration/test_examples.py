@@ -58,8 +58,8 @@ def split(session: str) -> list[tuple[str, str]]:
 def masked(text: str) -> str:
     """Return ``text`` without what differs from run to run; the width of columns depends on it."""
     for pattern, instead in (
-        (r"^ *(\d+) +(main|rank|worker) +\d+ +\S+", r" \1 \2 PID HOST"),
-        (r"\b(main|rank|worker) \d+ on [\w.-]+", r"\1 PID on HOST"),
+        (r"^ *(\d+) +(main|launcher|rank|worker) +\d+ +\S+", r" \1 \2 PID HOST"),
+        (r"\b(main|launcher|rank|worker) \d+ on [\w.-]+", r"\1 PID on HOST"),
         (r"\breport-(\d+)-\d+-[0-9a-f]{6}\b", r"report-\1-PID-NAME"),
         (r"\b[0-9a-f]{8}\b", "ID"),
         (r"\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \d{4}", "TIME"),
