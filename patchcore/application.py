@@ -1,18 +1,20 @@
-"""An application: one patch in force, how far each of its changes has come, and who holds it."""
+"""An application: one patch in force, how far each of its changes has come, who holds it, and what is reported."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Optional, Protocol
 
 from patchcore.changes import Call, Change
+from patchcore.errors import describe_error
 from patchcore.patch import Patch
+from patchcore.plan import PlannedPatch
 from patchcore.provenance import Provenance
-from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord
+from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord, PatchRecord
 from patchcore.target import Target
 
-__all__ = ["Application", "ChangeState", "Holder"]
+__all__ = ["Application", "ChangeState", "Holder", "record_of"]
 
 
 class Holder(Protocol):
@@ -93,3 +95,43 @@ class Application:
 
     def __repr__(self) -> str:
         return f"<Application {self.patch.name} {self.status}>"
+
+
+def record_of(
+    entry: PlannedPatch,
+    application: Optional[Application],
+    *,
+    veto: Optional[str],
+    applied: bool,
+    places: Mapping[int, Sequence[str]],
+) -> PatchRecord:
+    """Return what became of one patch of a plan.
+
+    Args:
+        entry: what was planned.
+        application: what was done about it, ``None`` for nothing.
+        veto: why a plugin did not want it, ``None`` where none objected.
+        applied: whether the Patcher is applied.
+        places: by ``id`` of a change's state, where its original is left.
+    """
+    who = entry.provenance
+    if application is None:
+        status, reason = entry.status, entry.reason
+        if veto is not None:
+            status, reason = SKIPPED, veto
+        elif entry.go and not applied:
+            status, reason = SKIPPED, "not tried"
+        changes: tuple[ChangeRecord, ...] = tuple(
+            ChangeRecord(c.kind, str(t), status) for c, t in zip(entry.patch.changes, entry.targets)
+        )
+    else:
+        status, reason = application.status, ""
+        changes = tuple(state.record(tuple(places.get(id(state), ()))) for state in application.states)
+        if application.error is not None:
+            reason = describe_error(application.error)
+        elif not applied:
+            reason = "" if application.ended else "another Patcher keeps it in force"
+            status = REVERTED
+        elif status in (PENDING, SKIPPED):
+            reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
+    return PatchRecord(entry.patch.name, status, reason, who.plugin, who.distribution, who.version, changes)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
-from patchcore.application import Application
+from patchcore.application import Application, record_of
 from patchcore.changes import Skip
 from patchcore.engine import ENGINE
 from patchcore.errors import DeclarationError, PatchError, UnknownName, describe_error, did_you_mean
@@ -19,7 +19,7 @@ from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
 from patchcore.provenance import LOCAL, Provenance
 from patchcore.rebinding import Moves
-from patchcore.report import FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord, PatchRecord, Report
+from patchcore.report import FAILED, PatchRecord, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
 __all__ = ["Context", "Patcher", "apply"]
@@ -382,28 +382,10 @@ class Patcher(contextlib.ContextDecorator):
         return Report(records, tuple(self.plugins.problems), tuple(self._notes), describe_process())
 
     def _record(self, entry: PlannedPatch, places: Mapping[int, Sequence[str]]) -> PatchRecord:
-        name, who = entry.patch.name, entry.provenance
-        application = self._applications.get(name)
-        if application is None:
-            status, reason = entry.status, entry.reason
-            if name in self._vetoes:
-                status, reason = SKIPPED, self._vetoes[name]
-            elif entry.go and not self.applied:
-                status, reason = SKIPPED, "not tried"
-            changes: tuple[ChangeRecord, ...] = tuple(
-                ChangeRecord(c.kind, str(t), status) for c, t in zip(entry.patch.changes, entry.targets)
-            )
-        else:
-            status, reason = application.status, ""
-            changes = tuple(state.record(tuple(places.get(id(state), ()))) for state in application.states)
-            if application.error is not None:
-                reason = describe_error(application.error)
-            elif not self.applied:
-                reason = "" if application.ended else "another Patcher keeps it in force"
-                status = REVERTED
-            elif status in (PENDING, SKIPPED):
-                reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
-        return PatchRecord(name, status, reason, who.plugin, who.distribution, who.version, changes)
+        name = entry.patch.name
+        return record_of(
+            entry, self._applications.get(name), veto=self._vetoes.get(name), applied=self.applied, places=places
+        )
 
     def _log(self, report: Report, entries: Sequence[PlannedPatch]) -> None:
         """Log what nobody has logged yet about ``entries``."""

@@ -55,7 +55,8 @@ class ProcessReport:
     def begin(self) -> None:
         """Write the first report, and from now on whenever there is news."""
         atexit.register(self._end)
-        os.register_at_fork(after_in_child=self._forked)
+        if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+            os.register_at_fork(after_in_child=self._forked)
         if self._directory is None:
             return
         self.write()
