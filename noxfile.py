@@ -221,7 +221,7 @@ class LibrariesEnvironment:
     """
 
     def __init__(self, session: nox.Session) -> None:
-        location = session.cache_dir.parent / LIBRARIES
+        location = Path(session.cache_dir.parent, LIBRARIES).absolute()  # programs are started in other folders, too
         programs = location / "bin"
         self.python = str(programs / "python")
         self.env = {

@@ -92,7 +92,7 @@ class ImportWatch:
             asking.discard(name)
         if spec is not None and spec.loader is None:  # a namespace package has no body, and no loader yet
             _RunningSpec.join(spec, self)
-        elif spec is not None and hasattr(spec.loader, "exec_module"):
+        elif spec is not None:
             self._stand_in(spec)
         return spec
 
@@ -105,8 +105,12 @@ class ImportWatch:
         self._callback(name, sys.modules.get(name, module), loaded)
 
     def _stand_in(self, spec: Any) -> None:
-        if not (isinstance(spec.loader, _WatchingLoader) and spec.loader.watch is self):
+        if isinstance(spec.loader, _LoaderStandIn) and spec.loader.watch is self:
+            return
+        if hasattr(spec.loader, "exec_module"):
             spec.loader = _WatchingLoader(spec.loader, self)
+        elif hasattr(spec.loader, "load_module"):
+            spec.loader = _WatchingLegacyLoader(spec.loader, self, spec)
 
     def _ask_others(self, name: str, path: Any, target: Any) -> Optional[ModuleSpec]:
         for finder in list(sys.meta_path):
@@ -147,8 +151,8 @@ def _let_others_find(name: str) -> None:
         time.sleep(0.0002)
 
 
-class _WatchingLoader:
-    """Stands in for a module's loader until the module is executed; everything else goes to the real one."""
+class _LoaderStandIn:
+    """Stands in for a module's loader until the module is executed; all but that goes to the real one."""
 
     def __init__(self, loader: Any, watch: ImportWatch) -> None:
         self._loader = loader
@@ -157,6 +161,8 @@ class _WatchingLoader:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
+
+class _WatchingLoader(_LoaderStandIn):
     def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
         create = getattr(self._loader, "create_module", None)
         return create(spec) if create is not None else None
@@ -178,11 +184,25 @@ class _WatchingLoader:
             self.watch.executed(name, module, before)
 
 
+class _WatchingLegacyLoader(_LoaderStandIn):
+    """For a loader that creates and executes in one go, as zipimport's before Python 3.10."""
+
+    def __init__(self, loader: Any, watch: ImportWatch, spec: Any) -> None:
+        super().__init__(loader, watch)
+        self._spec = spec
+
+    def load_module(self, name: str) -> ModuleType:
+        self._spec.loader = self._loader
+        before = set(sys.modules)
+        module: ModuleType = self._loader.load_module(name)
+        self.watch.executed(name, module, before)
+        return module
+
+
 # importlib leaves its own frames out of tracebacks, by this file name (remove_importlib_frames in CPython's import.c),
 # with whatever is between them: the traceback of an import that fails is the same whether the module is watched or not.
-_WatchingLoader.exec_module.__code__ = _WatchingLoader.exec_module.__code__.replace(
-    co_filename="<frozen importlib._bootstrap_external>"
-)
+for _method in (_WatchingLoader.exec_module, _WatchingLegacyLoader.load_module):
+    _method.__code__ = _method.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
 
 
 class _RunningSpec(ModuleSpec):

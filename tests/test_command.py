@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -91,6 +92,13 @@ class TestWhatANameMeans:
     def test_or_nothing(self, folder: Path, name: str, message: str) -> None:
         with pytest.raises(SettingsError, match=message):
             find_command(name, [], as_module=False)
+
+    def test_the_scripts_of_this_interpreter_come_last(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """So that ``venv/bin/python -m patchcore run torchrun`` needs no activated environment."""
+        monkeypatch.setattr(sysconfig, "get_path", {"scripts": str(folder / "bin")}.__getitem__)
+        monkeypatch.setenv("PATH", str(folder))
+        assert find_command("torchrun", [], as_module=False).executable == str(folder / "bin" / "torchrun")
+        assert find_command("ready.sh", [], as_module=False).executable == str(folder / "ready.sh")
 
     def test_an_executable_in_the_current_directory_needs_no_dot(self, folder: Path) -> None:
         assert find_command("ready.sh", [], as_module=False).arguments[0] == "ready.sh"

@@ -6,9 +6,13 @@ import importlib
 import importlib.machinery
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
+import zipfile
+import zipimport
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -207,6 +211,39 @@ def test_builtin_and_extension_modules_are_told_of(watch: Watch, monkeypatch: py
     watch(name)
     importlib.import_module(name)
     assert watch.names == [name]
+
+
+def zip_package(folder: Path) -> str:
+    """Move a package of ``make_package`` into an archive; return its path."""
+    path = folder.parent / "packages.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(folder.rglob("*.py")):
+            archive.write(file, file.relative_to(folder))
+            file.unlink()
+    return str(path)
+
+
+def test_modules_in_an_archive_are_told_of(make_package, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(zip_package(make_package(SHOP)))
+    watch("shop", "shop.tools")
+    watch.callback = replace
+    assert importlib.import_module("user").price is new
+    assert watch.names == ["shop", "shop.tools"]
+    for name in watch.names:
+        module = sys.modules[name]
+        assert type(module.__spec__.loader) is type(module.__loader__) is zipimport.zipimporter
+
+
+def test_the_traceback_of_an_import_from_an_archive_that_fails_has_none_of_our_frames(
+    make_package, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(zip_package(make_package({"broken": "1 / 0"})))
+    watch("broken")
+    with pytest.raises(ZeroDivisionError) as caught:
+        import broken  # noqa: F401
+    frames = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert [name for name in frames if "patchcore" in name.replace(__file__, "")] == []
+    assert frames[-1].endswith(f"packages.zip{os.sep}broken.py")
 
 
 # --- nothing is left in the module ----------------------------------------------------------------------------------

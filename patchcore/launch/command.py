@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ def find_command(name: str, arguments: Sequence[str], *, as_module: bool) -> Com
     """Return the command that ``name`` means: a Python script, folder or archive, a module, or a program.
 
     A path of Python code goes to this interpreter, with the options it was started with; everything else is looked up
-    as a shell does.
+    as a shell does, and then among the scripts of this interpreter, whose environment need not be activated.
 
     Args:
         name: path or name.
@@ -73,7 +74,7 @@ def find_command(name: str, arguments: Sequence[str], *, as_module: bool) -> Com
     path = Path(name)
     if name == "-" or (path.exists() and _is_python(path)):
         return _python(name, *arguments)
-    executable = shutil.which(name)
+    executable = shutil.which(name) or shutil.which(name, path=sysconfig.get_path("scripts"))
     if executable is not None:
         return Command(executable, (name, *arguments))
     if path.is_file() and os.access(path, os.X_OK):

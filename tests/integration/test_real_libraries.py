@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -187,7 +188,7 @@ print([name for name in ("bool", "int", "float", "long") if name in vars(numpy)]
             "[]",
         ]
 
-    def test_a_script_that_knows_nothing_of_it(self, run: Run, tmp_path: Path) -> None:
+    def test_a_script_that_knows_nothing_of_it(self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "train.py").write_text("""\
 import torch
 from mmcv.ops import DeformConv2dPack
@@ -199,14 +200,26 @@ features = DeformConv2dPack(64, 64, 3, padding=1)(model(torch.randn(1, 3, 32, 32
 features.sum().backward()
 print(tuple(features.shape))
 """)
+        (tmp_path / "stand_ins.py").write_text("""\
+import atexit
+import npu_emulator
+import patchcore
+
+npu_emulator.install()
+atexit.register(lambda: print(dict(sorted(npu_emulator.mx_driving.calls.items()))))
+
+@patchcore.hookimpl
+def register_patches():
+    return []
+""")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "stand_in"), prepend=os.pathsep)
         out = run("""
 from patchcore.cli import main
-code = main(["run", "--strict", "train.py"])
-print(code, dict(sorted(npu_emulator.mx_driving.calls.items())))
+main(["run", "--strict", "-p", "stand_ins", "train.py"])
 """)
         assert out.splitlines() == [
             "(1, 64, 8, 8)",
-            "0 {'deform_conv2d': 1, 'deform_conv2d_backward': 1, 'npu_add_relu': 2, 'npu_add_relu_backward': 2, "
+            "{'deform_conv2d': 1, 'deform_conv2d_backward': 1, 'npu_add_relu': 2, 'npu_add_relu_backward': 2, "
             "'npu_max_pool2d': 1}",
         ]
 
