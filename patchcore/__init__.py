@@ -24,7 +24,7 @@ from patchcore.target import Target
 if TYPE_CHECKING:
     from patchcore.patcher import Context, Patcher, apply
     from patchcore.plan import Plan
-    from patchcore.report import Report
+    from patchcore.report import Report, Section
     from patchcore.settings import Settings
 
 __version__ = "0.1.0"
@@ -45,6 +45,7 @@ __all__ = [
     "Register",
     "Replace",
     "Report",
+    "Section",
     "Settings",
     "SettingsError",
     "Skip",
@@ -66,6 +67,7 @@ _LAZY = {
     "Patcher": "patchcore.patcher",
     "Plan": "patchcore.plan",
     "Report": "patchcore.report",
+    "Section": "patchcore.report",
     "Settings": "patchcore.settings",
     "apply": "patchcore.patcher",
 }

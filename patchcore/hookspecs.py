@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from patchcore.changes import Skip
     from patchcore.patch import Patch
     from patchcore.patcher import Context
-    from patchcore.report import PatchRecord
+    from patchcore.report import PatchRecord, Section
     from patchcore.settings import Settings
 
 __all__ = ["hookimpl", "hookspec"]
@@ -40,6 +40,11 @@ def after_apply(patch: Patch, outcome: PatchRecord) -> None:
 @hookspec(firstresult=True)
 def on_failure(patch: Patch, error: Exception, context: Context) -> Optional[str]:
     """Called when a patch failed and was undone; return ``"raise"``, ``"warn"`` or ``"ignore"`` to say what follows."""
+
+
+@hookspec
+def report_sections() -> Iterable[Section]:  # type: ignore[empty-body]
+    """Return what reports of this process tell besides patches; called each time one is made, so be quick about it."""
 
 
 @hookspec

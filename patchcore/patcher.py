@@ -379,7 +379,8 @@ class Patcher(contextlib.ContextDecorator):
 
     def _report(self, places: Mapping[int, Sequence[str]]) -> Report:
         records = tuple(self._record(entry, places) for entry in self._entries.values())
-        return Report(records, tuple(self.plugins.problems), tuple(self._notes), describe_process())
+        sections = self.plugins.sections()
+        return Report(records, tuple(self.plugins.problems), tuple(self._notes), describe_process(), sections)
 
     def _record(self, entry: PlannedPatch, places: Mapping[int, Sequence[str]]) -> PatchRecord:
         name = entry.patch.name

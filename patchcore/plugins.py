@@ -24,7 +24,7 @@ from patchcore import hookspecs
 from patchcore.distributions import headers
 from patchcore.errors import UnknownName, describe_error, did_you_mean
 from patchcore.provenance import Provenance
-from patchcore.report import Problem
+from patchcore.report import Problem, Section
 from patchcore.settings import LocalModule
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ __all__ = ["GROUP", "Plugins", "installed_plugins"]
 
 #: The entry-point group that plugins are declared in.
 GROUP = "npu_patches"
+
+#: Hooks that return what may come from a generator: it is taken inside the call, where a failure is the plugin's.
+_COLLECTING = ("register_patches", "report_sections")
 
 Loader = Callable[[], Any]
 
@@ -119,8 +122,8 @@ class Plugins:
             provenance = self._provenance_of(implementation.plugin)
             try:
                 result = self._call(hook, implementation.function, arguments)
-                if hook == "register_patches":  # a list, as of several plugins, of what may be a generator
-                    result = [patch for patches in result for patch in patches]
+                if hook in _COLLECTING:  # a list, as of several plugins, of what may be a generator
+                    result = [item for items in result for item in items]
             except (Exception, SystemExit) as error:  # a plugin may end itself, not the program
                 self.note(provenance, hook, error)
             else:
@@ -135,6 +138,18 @@ class Plugins:
                 return answer
             self.note(provenance, hook, TypeError(f"expected {expected}, got {answer!r}"))
         return None
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return what plugins tell of this process besides patches."""
+        found: list[Section] = []
+        for provenance, sections in self.each("report_sections"):
+            for section in sections:
+                if isinstance(section, Section):
+                    found.append(section)
+                else:
+                    error = TypeError(f"expected patchcore.Section objects, got {section!r}")
+                    self.note(provenance, "report_sections", error)
+        return tuple(found)
 
     def note(self, provenance: Provenance, where: str, error: BaseException) -> None:
         """Remember that a plugin failed, and log it."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
 
-__all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Report"]
+__all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Report", "Section"]
 
 #: Version of the JSON view; raised when a key changes its meaning or goes.
 SCHEMA_VERSION = 1
@@ -95,6 +95,23 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Section:
+    """What a plugin tells in the reports of a process besides its patches; see the hook ``report_sections``.
+
+    Args:
+        title: what it is about, a word or two.
+        lines: for people.
+        mark: what nobody who sees the outcome may overlook, in a word or two; it ends every summary.
+        data: for programs: dictionaries, lists, texts, numbers.
+    """
+
+    title: str
+    lines: tuple[str, ...] = ()
+    mark: str = ""
+    data: Any = None
+
+
+@dataclass(frozen=True)
 class Report:
     """The outcome of an apply or a revert.
 
@@ -103,12 +120,14 @@ class Report:
         problems: plugins that failed.
         notes: things to know that belong to no single change, such as values that somebody else put on top of a patch.
         environment: facts about this process: interpreter, process id, rank.
+        sections: what plugins tell besides patches.
     """
 
     patches: tuple[PatchRecord, ...]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     environment: Mapping[str, Any] = field(default_factory=dict)
+    sections: tuple[Section, ...] = ()
 
     def __getitem__(self, name: str) -> PatchRecord:
         """Return the record of patch ``name``; raise ``KeyError`` naming what there is."""
@@ -127,10 +146,13 @@ class Report:
         return not self.problems and not self.with_status(FAILED)
 
     def summary(self) -> str:
-        """Return one line: how many patches have which status."""
+        """Return one line: how many patches have which status, and the marks of the sections."""
         counts = [(status, len(self.with_status(status))) for status in (APPLIED, PENDING, SKIPPED, FAILED, REVERTED)]
         text = ", ".join(f"{count} {status}" for status, count in counts if count) or "no patches"
-        return f"{text}; {len(self.problems)} plugin problems" if self.problems else text
+        if self.problems:
+            text += f"; {len(self.problems)} plugin problems"
+        marks = ", ".join(section.mark for section in self.sections if section.mark)
+        return f"{text} ({marks})" if marks else text
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON view as plain dictionaries and lists, with ``schema_version``."""
@@ -154,6 +176,8 @@ class Report:
                 lines += _change_lines(change)
         lines += (f"  problem: {problem}" for problem in self.problems)
         lines += (f"  note: {note}" for note in self.notes)
+        for section in self.sections:
+            lines += (f"  {section.title}:", *(f"    {line}" for line in section.lines))
         return "\n".join(lines)
 
 

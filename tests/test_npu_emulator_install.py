@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import npu_emulator
 import pytest
+
+import npu_emulator
 
 PACKAGE_ROOT = Path(npu_emulator.__file__).parent.parent
 
@@ -57,7 +58,7 @@ def test_install_and_every_find_spec_answer_without_importing_torch(tmp_path: Pa
         import importlib.util, sys
         import npu_emulator
 
-        npu_emulator.install()
+        npu_emulator.install(device=False)
         assert "mx_driving" not in sys.modules
         assert importlib.util.find_spec("mx_driving") is not None
         assert "mx_driving" not in sys.modules
@@ -79,14 +80,14 @@ def test_install_and_every_find_spec_answer_without_importing_torch(tmp_path: Pa
 
 
 def test_names_resolve_to_the_stand_ins() -> None:
-    with npu_emulator.install():
+    with npu_emulator.install(device=False):
         assert importlib.import_module("mx_driving") is npu_emulator.mx_driving
         assert importlib.import_module("mx_driving.ops") is importlib.import_module("npu_emulator.mx_driving.ops")
         assert importlib.util.find_spec("mx_driving") is not None  # also once it is imported
 
 
 def test_spec_says_where_the_stand_in_is() -> None:
-    with npu_emulator.install():
+    with npu_emulator.install(device=False):
         spec = importlib.util.find_spec("mx_driving")
     assert spec is not None
     assert spec.name == "mx_driving"
@@ -95,7 +96,7 @@ def test_spec_says_where_the_stand_in_is() -> None:
 
 
 def test_what_has_no_stand_in_is_not_found() -> None:
-    with npu_emulator.install():
+    with npu_emulator.install(device=False):
         assert importlib.util.find_spec("mx_driving.patcher") is None
         assert importlib.util.find_spec("mx_driving_extras") is None
         with pytest.raises(ModuleNotFoundError, match=r"mx_driving\.patcher"):
@@ -105,7 +106,7 @@ def test_what_has_no_stand_in_is_not_found() -> None:
 
 
 def test_leaving_the_block_restores_also_after_an_error() -> None:
-    installation = npu_emulator.install()
+    installation = npu_emulator.install(device=False)
     importlib.import_module("mx_driving.ops")
     with pytest.raises(KeyError, match="from the block"), installation:
         raise KeyError("from the block")
@@ -114,17 +115,17 @@ def test_leaving_the_block_restores_also_after_an_error() -> None:
 
 
 def test_installing_again_gives_the_same_module() -> None:
-    with npu_emulator.install():
+    with npu_emulator.install(device=False):
         first = importlib.import_module("mx_driving")
-    with npu_emulator.install():
+    with npu_emulator.install(device=False):
         assert importlib.import_module("mx_driving") is first
 
 
 @pytest.mark.parametrize("inner_first", [True, False], ids=["nested", "overlapping"])
 def test_stand_ins_stay_until_the_last_installation_is_undone(inner_first: bool) -> None:
     before = list(sys.meta_path)
-    outer = npu_emulator.install()
-    inner = npu_emulator.install()
+    outer = npu_emulator.install(device=False)
+    inner = npu_emulator.install(device=False)
     assert len(sys.meta_path) == len(before) + 1
     first, last = (inner, outer) if inner_first else (outer, inner)
     first.uninstall()
@@ -141,7 +142,7 @@ def test_refuses_to_hide_an_importable_library(tmp_path: Path, monkeypatch: pyte
     monkeypatch.syspath_prepend(tmp_path)
     before = list(sys.meta_path)
     with pytest.raises(npu_emulator.RealLibraryError) as caught:
-        npu_emulator.install()
+        npu_emulator.install(device=False)
     assert str(library) in str(caught.value)
     assert "pip uninstall mx-driving" in str(caught.value)
     assert sys.meta_path == before
@@ -154,16 +155,16 @@ def test_refuses_to_hide_an_imported_library(has_spec: bool, monkeypatch: pytest
         library.__spec__ = importlib.util.spec_from_loader("mx_driving", loader=None, origin="somewhere else")
     monkeypatch.setitem(sys.modules, "mx_driving", library)
     with pytest.raises(npu_emulator.RealLibraryError, match="somewhere else" if has_spec else "sys.modules"):
-        npu_emulator.install()
+        npu_emulator.install(device=False)
     assert sys.modules["mx_driving"] is library
     monkeypatch.delitem(sys.modules, "mx_driving")
-    with npu_emulator.install():  # the refusal left no trace
+    with npu_emulator.install(device=False):  # the refusal left no trace
         assert importlib.import_module("mx_driving").__emulated__ is True
 
 
 def test_an_import_blocked_on_purpose_is_blocked_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mx_driving", None)
-    with npu_emulator.install():
+    with npu_emulator.install(device=False):
         assert importlib.import_module("mx_driving") is npu_emulator.mx_driving
     assert sys.modules["mx_driving"] is None
     with pytest.raises(ModuleNotFoundError):
@@ -179,7 +180,7 @@ def test_uninstall_leaves_what_others_added() -> None:
 
     others = {"mx_driving.patcher": ModuleType("mx_driving.patcher"), "mx_driving.ops": ModuleType("mx_driving.ops")}
     before = list(sys.meta_path)
-    with npu_emulator.install():
+    with npu_emulator.install(device=False):
         sys.meta_path.insert(0, OtherFinder)
         importlib.import_module("mx_driving.ops")
         sys.modules.update(others)
@@ -193,7 +194,7 @@ def test_uninstall_leaves_what_others_added() -> None:
 def test_a_library_of_similar_name_stays_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     similar = ModuleType("mx_driving_extras")
     monkeypatch.setitem(sys.modules, "mx_driving_extras", similar)
-    with npu_emulator.install():
+    with npu_emulator.install(device=False):
         assert sys.modules["mx_driving_extras"] is similar
 
 
@@ -205,7 +206,7 @@ def test_threads_that_install_and_uninstall_leave_nothing() -> None:
         try:
             start.wait()
             for _ in range(50):
-                with npu_emulator.install():
+                with npu_emulator.install(device=False):
                     assert importlib.util.find_spec("mx_driving") is not None
         except BaseException as error:
             errors.append(error)

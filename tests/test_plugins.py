@@ -566,3 +566,40 @@ def test_a_plugin_that_fails_inside_a_hook_wrapper_is_blamed_itself(install) -> 
     patcher = pc.Patcher.discover()
     assert names(patcher.collect()) == ["good.patch"]
     assert [problem.plugin for problem in patcher.plugins.problems] == ["bad"]
+
+
+# --- sections of reports -------------------------------------------------------------------------------------------
+
+TELLS = """
+import patchcore as pc
+@pc.hookimpl
+def report_sections():
+    yield pc.Section("device", ("8 devices",), mark="emulated")
+"""
+
+
+def test_what_plugins_tell_besides_patches_is_in_the_report(install) -> None:
+    install("tells", TELLS)
+    with pc.Patcher.discover() as patcher:
+        report = patcher.report()
+    assert report.sections == (pc.Section("device", ("8 devices",), "emulated"),)
+    assert report.summary().endswith(" (emulated)")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise RuntimeError('no idea')", "no idea"),
+        ("return 3", "not iterable"),
+        ("return ['text']", "expected patchcore.Section objects, got 'text'"),
+    ],
+    ids=["raises", "no list", "no section"],
+)
+def test_a_plugin_that_fails_to_tell_is_a_problem_and_the_others_tell(install, body: str, message: str) -> None:
+    install("tells", TELLS)
+    install("bad", f"import patchcore as pc\n@pc.hookimpl\ndef report_sections():\n    {body}\n")
+    report = pc.Patcher.discover().apply()
+    assert [section.title for section in report.sections] == ["device"]
+    (problem,) = report.problems
+    assert (problem.plugin, problem.where) == ("bad", "report_sections")
+    assert message in problem.message

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 import patchcore as pc
-from patchcore.report import SCHEMA_VERSION, ChangeRecord, PatchRecord, Problem, Report
+from patchcore.report import SCHEMA_VERSION, ChangeRecord, PatchRecord, Problem, Report, Section
 
 CONV = ChangeRecord(
     "replace",
@@ -50,10 +50,26 @@ def test_the_text_view() -> None:
     ]
 
 
+def test_sections_follow_and_their_marks_end_the_summary() -> None:
+    sections = (Section("npu", ("8 devices", "chip X"), mark="emulated"), Section("audit", ("a.py:1",), data=[1]))
+    report = Report((), sections=sections)
+    assert str(report).splitlines() == [
+        "patchcore: no patches (emulated)",
+        "  npu:",
+        "    8 devices",
+        "    chip X",
+        "  audit:",
+        "    a.py:1",
+    ]
+    view = json.loads(report.to_json())["sections"]
+    assert [section["title"] for section in view] == ["npu", "audit"]
+    assert (view[0]["mark"], view[1]["data"]) == ("emulated", [1])
+
+
 def test_the_json_view_has_everything_and_a_schema_version() -> None:
     view = json.loads(REPORT.to_json())
     assert view["schema_version"] == SCHEMA_VERSION == 1
-    assert sorted(view) == ["environment", "notes", "patches", "problems", "schema_version", "summary"]
+    assert sorted(view) == ["environment", "notes", "patches", "problems", "schema_version", "sections", "summary"]
     assert view["patches"][0] == {
         "name": "lib.conv",
         "status": "applied",

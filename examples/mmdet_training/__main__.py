@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Optional
 
 import npu_emulator
-
 import patchcore
 from examples.mmdet_training.dataset import make_dataset
 from examples.mmdet_training.detectors import DETECTORS
@@ -35,7 +34,7 @@ def main(argv: Optional[list[str]] = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of data and training, default: %(default)s")
     options = parser.parse_args(argv)
 
-    with npu_emulator.install(), tempfile.TemporaryDirectory() as folder:
+    with npu_emulator.install(device=False), tempfile.TemporaryDirectory() as folder:
         headline("Installed plugins and patches: patchcore list")
         cli.main(["list"])
         headline("What would happen here: patchcore plan")

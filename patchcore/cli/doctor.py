@@ -55,7 +55,14 @@ def add_parser(subparsers: Any) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print what was found; 1 when something needs attention."""
     patcher = shared.patcher_from(options)
-    facts = [*_interpreter(), *_plugins(patcher), *_libraries(patcher), *_settings(patcher), *_imports()]
+    facts = [
+        *_interpreter(),
+        *_plugins(patcher),
+        *_libraries(patcher),
+        *_settings(patcher),
+        *_imports(),
+        *_sections(patcher),
+    ]
     found = check.findings(patcher, apply=options.apply)
     workers = _workers(patcher) if options.workers else []
     found += (("worker", w["kind"], w["detail"]) for w in workers if w["result"] == UNPATCHED)
@@ -154,6 +161,10 @@ def _imports() -> list[Fact]:
     hooks = [finder for finder in sys.meta_path if not isinstance(finder, type)]
     names = ", ".join(f"{type(finder).__module__}.{type(finder).__qualname__}" for finder in hooks)
     return [("imports", "hooks of others", names or "none")]
+
+
+def _sections(patcher: Patcher) -> list[Fact]:
+    return [(section.title, section.mark, line) for section in patcher.plugins.sections() for line in section.lines]
 
 
 def _workers(patcher: Patcher) -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
 from patchcore.errors import SettingsError, did_you_mean
-from patchcore.launch.merge import Process, findings, read_reports
+from patchcore.launch.merge import Process, findings, read_reports, remarks
 
 __all__ = ["add_parser", "main"]
 
@@ -52,6 +53,9 @@ def main(options: argparse.Namespace) -> int:
             _rows(processes),
         )
         print()
+        for title, lines in itertools.groupby(remarks(processes), key=lambda remark: remark.title):
+            print_table(title, ("PROCESS", "WHAT"), [(remark.processes, remark.line) for remark in lines])
+            print()
         if found:
             print_table("Findings", ("KIND", "PROCESS", "SUBJECT", "MESSAGE"), found)
         else:

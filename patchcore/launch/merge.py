@@ -15,12 +15,12 @@ from patchcore.launch.roles import LAUNCHER, MAIN, RANK, WORKER
 from patchcore.manifest import compare
 from patchcore.report import FAILED, SCHEMA_VERSION, SKIPPED
 
-__all__ = ["Finding", "Process", "findings", "read_reports"]
+__all__ = ["Finding", "Process", "Remark", "findings", "read_reports", "remarks"]
 
 
 #: What the processes of a run are held to is the first of them: rank 0 itself, not who started it, perhaps elsewhere.
 _ROLES = (RANK, MAIN, LAUNCHER, WORKER)
-_KEYS = ("digest", "manifest", "finished", "patches", "problems", "summary", "written")
+_KEYS = ("digest", "manifest", "finished", "patches", "problems", "sections", "summary", "written")
 
 
 class Finding(NamedTuple):
@@ -37,6 +37,20 @@ class Finding(NamedTuple):
     processes: str
     subject: str
     message: str
+
+
+class Remark(NamedTuple):
+    """What plugins tell of processes besides patches.
+
+    Args:
+        title: of the section.
+        processes: whose it is.
+        line: one of the section.
+    """
+
+    title: str
+    processes: str
+    line: str
 
 
 @dataclass(frozen=True)
@@ -116,6 +130,20 @@ def findings(processes: Sequence[Process]) -> list[Finding]:
     return [*_differences(processes), *_failures(processes), *_unfinished(processes), *_missing(processes)]
 
 
+def remarks(processes: Sequence[Process]) -> list[Remark]:
+    """Return the lines of the sections of all processes, each once, section by section."""
+    groups: dict[tuple[str, str], list[Process]] = {}
+    for process in processes:
+        for section in process.content["sections"]:
+            for line in section["lines"]:
+                groups.setdefault((section["title"], line), []).append(process)
+    titles = list(dict.fromkeys(title for title, _ in groups))
+    return sorted(
+        (Remark(title, _some_of(processes, group), line) for (title, line), group in groups.items()),
+        key=lambda remark: titles.index(remark.title),
+    )
+
+
 def _differences(processes: Sequence[Process]) -> list[Finding]:
     groups: dict[str, list[Process]] = {}
     for process in processes:
@@ -160,7 +188,7 @@ def _failures(processes: Sequence[Process]) -> list[Finding]:
             message = f"{problem['where']}: {problem['message']}"
             groups.setdefault(("plugin", f"plugin {problem['plugin']}", message), []).append(process)
     return [
-        Finding(kind, "all processes" if len(group) == len(processes) else _names(group), subject, message)
+        Finding(kind, _some_of(processes, group), subject, message)
         for (kind, subject, message), group in groups.items()
     ]
 
@@ -182,6 +210,10 @@ def _missing(processes: Sequence[Process]) -> list[Finding]:
         absent = ["every rank"]
     message = "has left no report: it is not patched, could not write one, or wrote it elsewhere"
     return [Finding("missing", rank, "", message) for rank in absent]
+
+
+def _some_of(processes: Sequence[Process], group: Sequence[Process]) -> str:
+    return "all processes" if len(group) == len(processes) else _names(group)
 
 
 def _names(processes: Iterable[Process]) -> str:

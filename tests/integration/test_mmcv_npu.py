@@ -21,7 +21,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("mmcv._ext", reason="needs mmcv with its compiled operators")
 pytest.importorskip("mmdet")
 
-import npu_emulator  # noqa: E402
 from mmcv.ops import (  # noqa: E402
     DeformConv2d,
     DeformConv2dPack,
@@ -33,17 +32,18 @@ from mmcv.ops import (  # noqa: E402
 )
 from mmcv.ops import deform_conv2d as taken_by_value  # noqa: E402
 from mmcv.ops import modulated_deform_conv2d as modulated_taken_by_value  # noqa: E402
+from mmdet.models.backbones import HRNet, ResNet, ResNeXt, hourglass, hrnet, resnet  # noqa: E402
+from mmdet.models.backbones.resnet import BasicBlock, Bottleneck  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+
+import npu_emulator  # noqa: E402
+import patchcore as pc  # noqa: E402
 from mmcv_npu import deform_conv as plugin_deform_conv  # noqa: E402
 from mmcv_npu import multi_scale_deformable_attention as plugin_attention  # noqa: E402
 from mmcv_npu.deform_conv import DEFORM_CONV, MODULATED_DEFORM_CONV  # noqa: E402
 from mmcv_npu.multi_scale_deformable_attention import MULTI_SCALE_DEFORMABLE_ATTENTION  # noqa: E402
 from mmcv_npu.plugin import PATCHES  # noqa: E402
 from mmcv_npu.resnet import RESNET_ADD_RELU, RESNET_FP16, RESNET_MAXPOOL  # noqa: E402
-from mmdet.models.backbones import HRNet, ResNet, ResNeXt, hourglass, hrnet, resnet  # noqa: E402
-from mmdet.models.backbones.resnet import BasicBlock, Bottleneck  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
-
-import patchcore as pc  # noqa: E402
 
 TOLERANCE = 1e-5
 HALF = 5e-3  # where float16 with its 11 bits is part of it; the largest ratio found is 1.6e-3
@@ -61,7 +61,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def calls() -> Iterator[Counter[str]]:
     """How often each kernel ran in this test."""
-    with npu_emulator.install():
+    with npu_emulator.install(device=False):
         npu_emulator.mx_driving.calls.clear()
         yield npu_emulator.mx_driving.calls
     npu_emulator.mx_driving.calls.clear()

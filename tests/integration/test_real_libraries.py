@@ -22,7 +22,7 @@ import warnings
 import npu_emulator
 
 warnings.simplefilter("ignore")
-npu_emulator.install()
+npu_emulator.install(device=False)
 sys.path.append({torch_npu!r})
 LIBRARIES = ("torch", "mmcv", "mmengine", "mmdet", "numpy", "mx_driving", "torch_npu")
 ROOTS = ("mmcv", "mmengine", "mmdet", "numpy")
@@ -205,7 +205,7 @@ import atexit
 import npu_emulator
 import patchcore
 
-npu_emulator.install()
+npu_emulator.install(device=False)
 atexit.register(lambda: print(dict(sorted(npu_emulator.mx_driving.calls.items()))))
 
 @patchcore.hookimpl

@@ -14,11 +14,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import Tensor  # noqa: E402
+
+import patchcore as pc  # noqa: E402
 from torch_npu_patches.numpy_compat import NUMPY_COMPAT  # noqa: E402
 from torch_npu_patches.plugin import PATCHES  # noqa: E402
 from torch_npu_patches.tensor_index import TENSOR_INDEX, make_getitem  # noqa: E402
-
-import patchcore as pc  # noqa: E402
 
 
 class TestPlugin:

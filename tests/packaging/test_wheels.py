@@ -246,7 +246,7 @@ class TestInstalled:
         (installed.folder / "train.py").write_text("import json\nprint(json.dumps({'b': 1, 'a': 2}))\n")
         assert run(installed.python, "train.py", cwd=installed.folder) == '{"b": 1, "a": 2}\n'
         assert run(installed.patchcore, "run", "train.py", cwd=installed.folder) == '{"a": 2, "b": 1}\n'
-        run(installed.python, "-c", "import npu_emulator; npu_emulator.install()", cwd=installed.folder)
+        run(installed.python, "-c", "import npu_emulator; npu_emulator.install(device=False)", cwd=installed.folder)
 
     @pytest.mark.parametrize("flags", [[], ["-E"], ["-I"]])
     def test_run_reaches_isolated_interpreters(self, installed: Installation, flags: list[str]) -> None:

@@ -1,21 +1,33 @@
-"""Stand-ins for NPU libraries on a machine without an NPU.
+"""An emulated NPU, for machines without one: an ``npu`` device in torch, ``torch_npu`` and ``mx_driving``.
 
-Importing this package changes nothing. :func:`install` makes ``import mx_driving`` resolve to the kernels in
-:mod:`npu_emulator.mx_driving` until it is undone::
+Importing this package changes nothing. After :func:`install`, models train on ``npu:0`` as they do on the CPU, and the
+kernels that NPU patches call are there, as reference implementations in plain PyTorch::
 
     import npu_emulator
 
-    with npu_emulator.install():
-        import mx_driving                       # the stand-in: mx_driving.__emulated__ is True
+    npu_emulator.install()
+    import torch
 
+    torch.ones(2, device="npu:0").npu().cpu()
     npu_emulator.mx_driving.calls["deform_conv2d"]   # how often a kernel ran, and so whether a patch was taken
 
-Neither importing the package nor installing the stand-ins imports torch; using a kernel does.
+Neither importing the package nor installing imports torch. ``patchcore run --emulate-npu train.py`` does it for whole
+runs, and ``pytest --emulate-npu`` for tests.
 """
 
 from __future__ import annotations
 
 from npu_emulator import limits, mx_driving
-from npu_emulator.installation import Installation, RealLibraryError, install
+from npu_emulator.errors import EmulationError, NotEmulated, RealLibraryError
+from npu_emulator.installation import Installation, install, is_installed
 
-__all__ = ["Installation", "RealLibraryError", "install", "limits", "mx_driving"]
+__all__ = [
+    "EmulationError",
+    "Installation",
+    "NotEmulated",
+    "RealLibraryError",
+    "install",
+    "is_installed",
+    "limits",
+    "mx_driving",
+]

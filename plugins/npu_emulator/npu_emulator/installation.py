@@ -1,94 +1,29 @@
-"""Make ``import mx_driving`` resolve to the stand-ins, and undo it exactly."""
+"""Opt in: until somebody calls :func:`install`, nothing is emulated in a process."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
+import os
 import sys
 import threading
-from collections.abc import Sequence
-from types import ModuleType, TracebackType
-from typing import Any, Optional
+from types import TracebackType
+from typing import Optional
 
-EMULATED = "mx_driving"
-STAND_IN = "npu_emulator.mx_driving"
+from npu_emulator.errors import EmulationError
+from npu_emulator.settings import Settings, make_settings
+from npu_emulator.stand_ins import StandIn, StandInFinder
 
+__all__ = ["Installation", "check", "current_settings", "device_is_active", "install", "is_installed"]
 
-class RealLibraryError(RuntimeError):
-    """The library to emulate is really there, and a stand-in must never hide it."""
-
-
-class StandInLoader(importlib.abc.Loader):
-    """Loads a module name by binding it to the stand-in module, which keeps its own name, spec and file.
-
-    Args:
-        stand_in: full name of the module that answers, such as ``npu_emulator.mx_driving.ops``.
-        loaded: receives what was bound, name to module, so that it can be unbound.
-    """
-
-    def __init__(self, stand_in: str, loaded: dict[str, ModuleType]) -> None:
-        self._stand_in = stand_in
-        self._loaded = loaded
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """Let the import system make its placeholder, which :meth:`exec_module` exchanges."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Put the stand-in where the placeholder is: the import system takes what it finds in ``sys.modules``.
-
-        One module object under both names means one class per kernel and one call counter. (Replacing one's own
-        entry while being executed is documented behaviour: Python reference, "The import system", 5.4.3.)
-        """
-        name = module.__name__
-        self._loaded[name] = sys.modules[name] = importlib.import_module(self._stand_in)
-
-
-class StandInFinder(importlib.abc.MetaPathFinder):
-    """Finds ``mx_driving`` and its submodules among the stand-ins, importing none of them to answer."""
-
-    def __init__(self) -> None:
-        self._loaded: dict[str, ModuleType] = {}
-        # What was in the way in sys.modules: None, which makes an import fail on purpose, or submodules left over.
-        self._displaced: dict[str, Any] = {}
-
-    def find_spec(
-        self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
-    ) -> Optional[importlib.machinery.ModuleSpec]:
-        """Return the spec of a stand-in, or ``None`` for every name that is not emulated."""
-        if not _is_emulated_name(fullname):
-            return None
-        stand_in = STAND_IN + fullname[len(EMULATED) :]
-        found = importlib.util.find_spec(stand_in)
-        if found is None:
-            return None
-        return importlib.util.spec_from_loader(
-            fullname,
-            StandInLoader(stand_in, self._loaded),
-            origin=found.origin,
-            is_package=found.submodule_search_locations is not None,
-        )
-
-    def connect(self) -> None:
-        """Go in front of all finders: another would load submodules a second time from the stand-ins' path.
-
-        Raises:
-            RealLibraryError: there is a real library to hide.
-        """
-        _refuse_to_hide_real_library()
-        for name in filter(_is_emulated_name, list(sys.modules)):
-            self._displaced[name] = sys.modules.pop(name)
-        sys.meta_path.insert(0, self)
-
-    def disconnect(self) -> None:
-        """Undo :meth:`connect` and every import that this finder answered, and nothing else."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        for name, module in self._loaded.items():
-            if sys.modules.get(name) is module:
-                del sys.modules[name]
-        sys.modules.update(self._displaced)
+MX_DRIVING = StandIn("mx_driving", {"mx_driving": "npu_emulator.mx_driving"}, remedy="pip uninstall mx-driving")
+TORCH_NPU = StandIn(
+    "torch_npu",
+    {"torch_npu": "npu_emulator.torch_npu", "torch.npu": "npu_emulator.torch_npu.npu"},
+    remedy="pip uninstall torch-npu",
+    distribution="torch_npu",
+    # torch imports it at the end of its own import, as it does the real one (RFC pytorch/pytorch#122468)
+    entry_points={"torch.backends": "torch_npu = torch_npu:_autoload"},
+)
 
 
 class Installation:
@@ -98,20 +33,24 @@ class Installation:
     one is undone.
     """
 
-    def __init__(self, finder: StandInFinder) -> None:
-        self._finder = finder
+    def __init__(self, stand_ins: tuple[StandIn, ...]) -> None:
+        self._stand_ins = stand_ins
 
     def uninstall(self) -> None:
         """Give up this installation; the last one puts ``sys.meta_path`` and ``sys.modules`` back as they were.
 
-        Only what the stand-ins put there is taken away. Calling it again does nothing.
+        Only what the stand-ins put there is taken away, and not the device once torch has it: torch cannot forget a
+        device, so ``torch_npu`` stays importable to the end of the process. Calling it again does nothing.
         """
         with _lock:
             if self not in _open_installations:
                 return
             _open_installations.remove(self)
-            if not _open_installations:
-                self._finder.disconnect()
+            for stand_in in self._stand_ins:
+                if any(stand_in in other._stand_ins for other in _open_installations):
+                    continue
+                if stand_in is not TORCH_NPU or not device_is_active():
+                    _finders.pop(stand_in.name).disconnect()
 
     def __enter__(self) -> Installation:
         return self
@@ -125,48 +64,104 @@ class Installation:
         self.uninstall()
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _open_installations: list[Installation] = []
+_finders: dict[str, StandInFinder] = {}
+_settings: Optional[Settings] = None
 
 
-def install() -> Installation:
-    """Make ``import mx_driving`` resolve to :mod:`npu_emulator.mx_driving`.
+def install(*, device: bool = True, core: Optional[str] = None, devices: Optional[int] = None) -> Installation:
+    """Emulate NPU libraries, and an NPU, in this process.
 
-    Nothing heavy is imported. ``importlib.util.find_spec("mx_driving")``, which is how patches ask for the library,
-    answers from now on. Installing twice is allowed and connects the stand-ins once.
+    ``import mx_driving`` resolves to :mod:`npu_emulator.mx_driving` and ``import torch_npu`` to
+    :mod:`npu_emulator.torch_npu`; ``importlib.util.find_spec``, which is how patches ask for them, and
+    ``importlib.metadata`` answer from now on. Nothing heavy is imported: torch gets its device ``npu`` when it is
+    imported itself, or at once where it is already (unless ``TORCH_DEVICE_BACKEND_AUTOLOAD=0``: then when ``torch_npu``
+    is).
+
+    Installing again is allowed. The device cannot be undone: it stays to the end of the process.
+
+    Args:
+        device: emulate the device and ``torch_npu`` too; without, only ``mx_driving``, whose kernels take CPU tensors.
+        core: ``"python"``, ``"native"`` or ``"auto"``, which is the compiled one where it was built; the environment
+            variable ``NPU_EMULATOR_CORE`` by default.
+        devices: how many NPUs there are, 1 to 64; ``NPU_EMULATOR_DEVICES`` by default, else 8.
 
     Returns:
         The handle that undoes it, usable as a context manager.
 
     Raises:
-        RealLibraryError: a real ``mx_driving`` is importable or already imported here.
+        RealLibraryError: a real ``mx_driving`` or ``torch_npu`` is importable or already imported here.
+        EmulationError: settings that do not exist, that differ from those of a device that is there, or a torch that
+            the device cannot be added to.
     """
+    stand_ins = (MX_DRIVING, TORCH_NPU) if device else (MX_DRIVING,)
     with _lock:
-        if _open_installations:
-            finder = _open_installations[0]._finder
-        else:
-            finder = StandInFinder()
-            finder.connect()
-        installation = Installation(finder)
+        if device:
+            _settle(core, devices)
+        connected = []
+        try:
+            for stand_in in stand_ins:
+                if stand_in.name not in _finders:
+                    finder = StandInFinder(stand_in)
+                    finder.connect()
+                    _finders[stand_in.name] = finder
+                    connected.append(stand_in.name)
+            if device and "torch" in sys.modules and os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
+                importlib.import_module(TORCH_NPU.name)
+        except BaseException:
+            for name in connected:
+                _finders.pop(name).disconnect()
+            raise
+        installation = Installation(stand_ins)
         _open_installations.append(installation)
     return installation
 
 
-def _refuse_to_hide_real_library() -> None:
-    try:
-        spec = importlib.util.find_spec(EMULATED)
-    except ValueError:  # imported, and its __spec__ is None: made by hand, so not ours to hide
-        where = f"already in sys.modules: {sys.modules[EMULATED]!r}"
-    else:
-        if spec is None:
-            return
-        where = f"at {spec.origin or list(spec.submodule_search_locations or ())}"
-    raise RealLibraryError(
-        f"npu_emulator.install(): expected no importable '{EMULATED}', found a real one {where}. "
-        "The stand-ins never hide the real library: run without npu_emulator here, or in an environment "
-        "without it (pip uninstall mx-driving)."
-    )
+def is_installed() -> bool:
+    """Tell whether the device is emulated in this process, or is going to be once torch is imported."""
+    return TORCH_NPU.name in _finders
 
 
-def _is_emulated_name(name: str) -> bool:
-    return name == EMULATED or name.startswith(EMULATED + ".")
+def current_settings() -> Settings:
+    """Return the settings of the emulated device: those of the first :func:`install`, else of the environment."""
+    return _settings or make_settings()
+
+
+def _settle(core: Optional[str], devices: Optional[int]) -> None:
+    """Take the settings of this installation, unless others are in force."""
+    global _settings
+    wanted = make_settings(core, devices)
+    if is_installed() and _settings is not None:
+        differs = (core is not None and wanted.core != _settings.core) or (
+            devices is not None and wanted.devices != _settings.devices
+        )
+        if differs:
+            raise EmulationError(
+                f"npu_emulator.install(): expected the settings of the device that is there ({_settings}), found "
+                f"{wanted}: one process has one emulated machine; use another process"
+            )
+        return
+    _settings = wanted
+
+
+def check() -> None:
+    """Raise what :func:`install` would, but for what only torch can tell.
+
+    Raises:
+        RealLibraryError: a real library is there.
+        EmulationError: a setting that does not exist.
+    """
+    make_settings()
+    for stand_in in (MX_DRIVING, TORCH_NPU):
+        if stand_in.name not in _finders:
+            StandInFinder(stand_in).refuse_to_hide_real_library()
+
+
+def device_is_active() -> bool:
+    """Tell whether torch has the emulated device; from then on to the end of the process."""
+    if "npu_emulator.device" not in sys.modules:
+        return False
+    from npu_emulator.device import is_active
+
+    return is_active()

@@ -1,0 +1,17 @@
+"""The errors of the emulator."""
+
+from __future__ import annotations
+
+__all__ = ["EmulationError", "NotEmulated", "RealLibraryError"]
+
+
+class EmulationError(RuntimeError):
+    """The NPU cannot be emulated in this process, or not so; the message says why and what to do."""
+
+
+class RealLibraryError(EmulationError):
+    """The library or device to emulate is really there, and a stand-in must never hide it."""
+
+
+class NotEmulated(EmulationError, NotImplementedError):
+    """Something of the real device that the emulated one has not; never a silent no-op."""

@@ -1,0 +1,66 @@
+"""What the emulator adds to patchcore: ``patchcore run --emulate-npu``, and the word "emulated" in every report."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import patchcore as pc
+
+OPTION = "--emulate-npu"
+
+
+class _EmulateNpu(argparse.Action):
+    """Refuses a real NPU library at once, before anything is started."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Optional[str] = None
+    ) -> None:
+        from npu_emulator.errors import EmulationError
+        from npu_emulator.installation import check
+
+        try:
+            check()
+        except EmulationError as error:
+            parser.error(str(error))
+        setattr(namespace, self.dest, True)
+
+
+@pc.hookimpl
+def register_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--emulate-npu``."""
+    parser.add_argument(
+        OPTION,
+        action=_EmulateNpu,
+        nargs=0,
+        default=False,
+        help="emulate an NPU in every process: torch gets a device npu, torch_npu and mx_driving can be imported "
+        "(NPU_EMULATOR_DEVICES, NPU_EMULATOR_CORE)",
+    )
+
+
+@pc.hookimpl
+def configure_run(options: argparse.Namespace) -> None:
+    """Emulate in this process, if the run does."""
+    if options.emulate_npu:
+        from npu_emulator.installation import install
+
+        install()
+
+
+@pc.hookimpl
+def report_sections() -> Sequence[pc.Section]:
+    """Say that the NPU is emulated; nothing where it is not."""
+    from npu_emulator.installation import current_settings, device_is_active, is_installed
+
+    if not is_installed():
+        return ()
+    settings = current_settings()
+    core = f"core {settings.core}, to be started when torch is imported"
+    if device_is_active():
+        from npu_emulator.device import active
+
+        core = f"{active().name} core"
+    line = f"emulated: {settings.devices} devices ({settings.chip}) on the CPU, {core}"
+    return (pc.Section("npu", (line,), mark="emulated NPU", data={"core": settings.core, "devices": settings.devices}),)

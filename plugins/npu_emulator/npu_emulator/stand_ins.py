@@ -1,0 +1,168 @@
+"""Make a library's name resolve to its stand-in, for imports and for package metadata, and undo it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Optional
+
+from npu_emulator.errors import RealLibraryError
+
+__all__ = ["StandIn", "StandInFinder"]
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A library and what stands in for it.
+
+    Args:
+        name: the library's top-level module.
+        aliases: prefixes of module names and the package that answers each: every module is one object, whatever the
+            name it is imported by.
+        distribution: name and version that package metadata gives for it, ``None`` for none.
+        entry_points: its entry points, by group: lines of ``entry_points.txt``.
+        remedy: how to get an environment without the real library.
+    """
+
+    name: str
+    aliases: Mapping[str, str]
+    remedy: str
+    distribution: Optional[str] = None
+    entry_points: Mapping[str, str] = field(default_factory=dict)
+
+    def module_for(self, name: str) -> Optional[str]:
+        """Return the full name of the module that answers for ``name``, ``None`` if the library has no such name."""
+        for prefix, package in self.aliases.items():
+            if name == prefix or name.startswith(f"{prefix}."):
+                return package + name[len(prefix) :]
+        return None
+
+
+class _StandInLoader(importlib.abc.Loader):
+    """Loads a module name by binding it to the stand-in module, which keeps its own name, spec and file."""
+
+    def __init__(self, stand_in: str, loaded: dict[str, ModuleType]) -> None:
+        self._stand_in = stand_in
+        self._loaded = loaded
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """Let the import system make its placeholder, which :meth:`exec_module` exchanges."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the stand-in where the placeholder is: the import system takes what it finds in ``sys.modules``.
+
+        One module object under both names means one class per kernel and one call counter. (Replacing one's own
+        entry while being executed is documented behaviour: Python reference, "The import system", 5.4.3.)
+        """
+        name = module.__name__
+        self._loaded[name] = sys.modules[name] = importlib.import_module(self._stand_in)
+
+
+class _StandInDistribution(importlib.metadata.Distribution):
+    """What ``importlib.metadata`` finds of a library that is stood in for."""
+
+    def __init__(self, stand_in: StandIn, version: str) -> None:
+        entry_points = "".join(f"[{group}]\n{line}\n" for group, line in stand_in.entry_points.items())
+        self._files = {
+            "METADATA": f"Metadata-Version: 2.1\nName: {stand_in.distribution}\nVersion: {version}\n",
+            "entry_points.txt": entry_points,
+            "top_level.txt": f"{stand_in.name}\n",
+        }
+
+    def read_text(self, filename: Any) -> Optional[str]:
+        return self._files.get(str(filename))
+
+    def locate_file(self, path: Any) -> Any:
+        return Path(__file__).parent / path
+
+
+class StandInFinder(importlib.abc.MetaPathFinder):
+    """Finds a library and its submodules among the stand-ins, importing none of them to answer.
+
+    Args:
+        stand_in: the library.
+    """
+
+    def __init__(self, stand_in: StandIn) -> None:
+        self.stand_in = stand_in
+        self._loaded: dict[str, ModuleType] = {}
+        # What was in the way in sys.modules: None, which makes an import fail on purpose, or submodules left over.
+        self._displaced: dict[str, Any] = {}
+
+    def find_spec(
+        self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        """Return the spec of a stand-in, or ``None`` for every name that is not emulated."""
+        stand_in = self.stand_in.module_for(fullname)
+        found = importlib.util.find_spec(stand_in) if stand_in is not None else None
+        if stand_in is None or found is None:
+            return None
+        return importlib.util.spec_from_loader(
+            fullname,
+            _StandInLoader(stand_in, self._loaded),
+            origin=found.origin,
+            is_package=found.submodule_search_locations is not None,
+        )
+
+    def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
+        """Yield the distribution of the library; its version is that of the installed torch and says "emulated"."""
+        distribution = self.stand_in.distribution
+        wanted = getattr(context, "name", None)
+        if distribution is not None and wanted in (None, distribution, distribution.replace("_", "-")):
+            yield _StandInDistribution(self.stand_in, _version_beside_torch())
+
+    def connect(self) -> None:
+        """Go in front of all finders: another would load submodules a second time from the stand-ins' path.
+
+        Raises:
+            RealLibraryError: there is a real library to hide.
+        """
+        self.refuse_to_hide_real_library()
+        for name in self._names(sys.modules):
+            self._displaced[name] = sys.modules.pop(name)
+        sys.meta_path.insert(0, self)
+
+    def disconnect(self) -> None:
+        """Undo :meth:`connect` and every import that this finder answered, and nothing else."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        for name, module in self._loaded.items():
+            if sys.modules.get(name) is module:
+                del sys.modules[name]
+        sys.modules.update(self._displaced)
+
+    def _names(self, modules: Iterable[str]) -> list[str]:
+        return [name for name in modules if self.stand_in.module_for(name) is not None]
+
+    def refuse_to_hide_real_library(self) -> None:
+        """Raise :class:`RealLibraryError` if the library is importable or imported already."""
+        name = self.stand_in.name
+        try:
+            spec = importlib.util.find_spec(name)
+        except ValueError:  # imported, and its __spec__ is None: made by hand, so not ours to hide
+            where = f"already in sys.modules: {sys.modules[name]!r}"
+        else:
+            if spec is None:
+                return
+            where = f"at {spec.origin or list(spec.submodule_search_locations or ())}"
+        raise RealLibraryError(
+            f"npu_emulator.install(): expected no importable '{name}', found a real one {where}. "
+            f"The stand-ins never hide the real library: run without npu_emulator here, or in an environment "
+            f"without it ({self.stand_in.remedy})."
+        )
+
+
+def _version_beside_torch() -> str:
+    try:
+        torch = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        torch = "0"
+    return f"{torch.partition('+')[0]}+emulated"
