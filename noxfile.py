@@ -31,6 +31,7 @@ CORE_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 LIBRARIES_PYTHON = "3.11"
 LIBRARIES = "libraries"
 DEMO = "examples.mmdet_training"
+EMULATOR_CORES = ("python", "native")
 
 # nox loads this file and runs every session in the folder that holds it.
 ROOT = Path(".")
@@ -146,16 +147,16 @@ def plugins() -> list[Path]:
 
 
 def run_pytest(
-    session: nox.Session, *arguments: str, python: str = "python", env: dict[str, str] | None = None
+    session: nox.Session, *arguments: str, python: str = "python", env: dict[str, str] | None = None, name: str = ""
 ) -> None:
-    """Run pytest, with a JUnit file per session in ``$PATCHCORE_JUNIT_DIR`` where that is set.
+    """Run pytest, with a JUnit file in ``$PATCHCORE_JUNIT_DIR`` where that is set, named after the session or ``name``.
 
     Finding no tests passes, unless they were chosen by arguments after ``--``.
     """
     options = list(arguments)
     junit = os.environ.get("PATCHCORE_JUNIT_DIR")
     if junit:
-        options.append(f"--junit-xml={Path(junit, session.name)}.xml")
+        options.append(f"--junit-xml={Path(junit, name or session.name)}.xml")
     success = [0] if session.posargs else [0, PYTEST_NO_TESTS]
     session.run(python, "-m", "pytest", *options, *session.posargs, env=env, external=True, success_codes=success)
 
@@ -175,6 +176,8 @@ def libraries(session: nox.Session) -> None:
         )
     install_libraries(session)
     install_distributions(session, ROOT, *plugins(), options=[f"--constraint={CONSTRAINTS}"])
+    # Kept outside the checkout, like the wheel of mmcv; does nothing where it was built for this torch.
+    session.run("python", "-m", "npu_emulator", "build")
 
 
 def install_libraries(session: nox.Session) -> None:
@@ -235,6 +238,20 @@ def tests(session: nox.Session) -> None:
     """Run the suite with the real libraries (tests/packaging apart, which the packaging session runs)."""
     environment = LibrariesEnvironment(session)
     run_pytest(session, "--ignore=tests/packaging", python=environment.python, env=environment.env)
+    if not session.posargs:  # what is chosen by name is on this side or on that
+        for core in EMULATOR_CORES:
+            session.notify(f"emulated(core={core!r})")
+
+
+@nox.session(python=False, requires=[LIBRARIES])
+@nox.parametrize("core", EMULATOR_CORES)
+def emulated(session: nox.Session, core: str) -> None:
+    """Run tests/emulated on the emulated NPU, which stays to the end of a process; once with each of its cores."""
+    environment = LibrariesEnvironment(session)
+    env = {**environment.env, "NPU_EMULATOR_CORE": core}
+    run_pytest(
+        session, "tests/emulated", "--emulate-npu", python=environment.python, env=env, name=f"emulated-{core}"
+    )
 
 
 @nox.session(python=False, requires=[LIBRARIES])

@@ -16,10 +16,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 import npu_emulator
+from npu_emulator.settings import Settings, make_settings
 
 PACKAGE_ROOT = Path(npu_emulator.__file__).parent.parent
 
@@ -101,8 +103,8 @@ def test_what_has_no_stand_in_is_not_found() -> None:
         assert importlib.util.find_spec("mx_driving_extras") is None
         with pytest.raises(ModuleNotFoundError, match=r"mx_driving\.patcher"):
             importlib.import_module("mx_driving.patcher")
-        with pytest.raises(AttributeError, match=r"mx_driving\.bev_pool has no stand-in.*deform_conv2d"):
-            importlib.import_module("mx_driving").bev_pool
+        with pytest.raises(AttributeError, match=r"mx_driving\.no_such_kernel has no stand-in.*deform_conv2d"):
+            importlib.import_module("mx_driving").no_such_kernel
 
 
 def test_leaving_the_block_restores_also_after_an_error() -> None:
@@ -230,3 +232,121 @@ def test_limits_can_be_lifted_and_come_back() -> None:
     ):
         limits.require(False, "some_kernel", "a multiple of 64", 63)
     limits.require(True, "some_kernel", "a multiple of 64", 64)
+
+
+# --- the device, as far as it goes without torch ---------------------------------------------------------------------
+
+
+def test_torch_is_told_of_the_device_by_package_metadata(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise RuntimeError('torch was imported')")
+    _run_in_fresh_interpreter(
+        """
+        import importlib.metadata, importlib.util, sys
+        import npu_emulator
+
+        def entry_points():
+            groups = importlib.metadata.entry_points()
+            if hasattr(groups, "select"):  # since Python 3.10
+                return [entry.value for entry in groups.select(group="torch.backends")]
+            return [entry.value for entry in groups.get("torch.backends", [])]
+
+        before = entry_points()
+        with npu_emulator.install():
+            assert npu_emulator.is_installed()
+            assert importlib.metadata.version("torch_npu").endswith("+emulated")
+            assert importlib.metadata.version("torch-npu").endswith("+emulated")
+            assert entry_points() == [*before, "torch_npu:_autoload"]
+            assert importlib.util.find_spec("torch_npu") is not None
+        assert not npu_emulator.is_installed()
+        assert importlib.util.find_spec("torch_npu") is None
+        assert entry_points() == before
+        assert "torch_npu" not in sys.modules
+        """,
+        tmp_path,
+    )
+
+
+def test_a_real_torch_npu_is_never_hidden(tmp_path: Path) -> None:
+    (tmp_path / "torch_npu.py").touch()
+    _run_in_fresh_interpreter(
+        """
+        import sys
+        import npu_emulator
+
+        before = list(sys.meta_path)
+        try:
+            npu_emulator.install()
+        except npu_emulator.RealLibraryError as error:
+            assert "expected no importable 'torch_npu', found a real one at" in str(error)
+            assert "pip uninstall torch-npu" in str(error)
+        else:
+            raise AssertionError("it was hidden")
+        assert sys.meta_path == before
+        with npu_emulator.install(device=False):
+            import torch_npu
+            assert not hasattr(torch_npu, "__emulated__")
+        """,
+        tmp_path,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"core": "fast"}, "core is one of auto, native, python, found 'fast'"),
+        ({"devices": 0}, "devices is a number from 1 to 64, found 0"),
+        ({"devices": 65}, "devices is a number from 1 to 64, found 65"),
+    ],
+    ids=["core", "no devices", "too many"],
+)
+def test_settings_that_do_not_exist_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(npu_emulator.EmulationError, match=message):
+        npu_emulator.install(**arguments)
+    assert not npu_emulator.is_installed()
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, Settings("auto", 8)),
+        ({"NPU_EMULATOR_CORE": "python", "NPU_EMULATOR_DEVICES": "2"}, Settings("python", 2)),
+        ({"NPU_EMULATOR_DEVICES": ""}, Settings("auto", 8)),
+    ],
+    ids=["default", "chosen", "empty"],
+)
+def test_the_environment_chooses_where_nobody_else_does(environ: dict[str, str], expected: Settings) -> None:
+    assert make_settings(environ=environ) == expected
+    assert make_settings("native", 3, environ) == Settings("native", 3)
+
+
+def test_a_setting_of_the_environment_that_does_not_exist_is_named() -> None:
+    with pytest.raises(npu_emulator.EmulationError, match="NPU_EMULATOR_DEVICES is a number from 1 to 64, found 'two'"):
+        make_settings(environ={"NPU_EMULATOR_DEVICES": "two"})
+
+
+def test_a_process_has_one_emulated_machine() -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "torch", None)  # where it is imported, it gets the device at once
+        with npu_emulator.install(devices=2):
+            with npu_emulator.install(), npu_emulator.install(devices=2):
+                pass
+            with pytest.raises(npu_emulator.EmulationError, match="one process has one emulated machine"):
+                npu_emulator.install(devices=4)
+
+
+def test_where_a_submodule_is_can_be_asked_without_importing_the_packages_around_it(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise RuntimeError('torch was imported')")
+    _run_in_fresh_interpreter(
+        """
+        import sys
+        import npu_emulator
+
+        npu_emulator.install()
+        finder = sys.meta_path[0]
+        assert finder.find_spec("torch_npu.optim") is not None
+        assert finder.find_spec("torch_npu.nosuch") is None
+        assert finder.find_spec("torch_npu.optim.nosuch.deeper") is None
+        assert "npu_emulator.torch_npu" not in sys.modules
+        """,
+        tmp_path,
+    )

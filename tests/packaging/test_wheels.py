@@ -205,6 +205,7 @@ class TestInstalled:
         assert [(p["name"], p["distribution"], p["version"], p["origin"]) for p in content["plugins"]] == [
             ("acme", "acme-npu-patches", "3.1.4", "acme_npu:plugin"),
             ("mmcv", "mmcv-npu-patches", "0.1.0", "mmcv_npu.plugin"),
+            ("npu_emulator", "npu-emulator", "0.1.0", "npu_emulator.plugin"),
             ("torch_npu", "torch-npu-patches", "0.1.0", "torch_npu_patches.plugin"),
         ]
         assert all(Path(plugin["file"]).is_relative_to(installed.folder) for plugin in content["plugins"])

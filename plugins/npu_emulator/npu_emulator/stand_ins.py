@@ -102,7 +102,7 @@ class StandInFinder(importlib.abc.MetaPathFinder):
     ) -> Optional[importlib.machinery.ModuleSpec]:
         """Return the spec of a stand-in, or ``None`` for every name that is not emulated."""
         stand_in = self.stand_in.module_for(fullname)
-        found = importlib.util.find_spec(stand_in) if stand_in is not None else None
+        found = _locate(stand_in) if stand_in is not None else None
         if stand_in is None or found is None:
             return None
         return importlib.util.spec_from_loader(
@@ -158,6 +158,23 @@ class StandInFinder(importlib.abc.MetaPathFinder):
             f"The stand-ins never hide the real library: run without npu_emulator here, or in an environment "
             f"without it ({self.stand_in.remedy})."
         )
+
+
+def _locate(name: str) -> Optional[importlib.machinery.ModuleSpec]:
+    """Return the spec of a module without importing the packages around it, as ``importlib.util.find_spec`` does."""
+    spec: Optional[importlib.machinery.ModuleSpec] = None
+    path: Any = None
+    prefix = ""
+    for part in name.split("."):
+        prefix = f"{prefix}.{part}" if prefix else part
+        loaded = sys.modules.get(prefix)
+        spec = loaded.__spec__ if loaded is not None else importlib.machinery.PathFinder.find_spec(prefix, path)
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations
+        if path is None and prefix != name:
+            return None
+    return spec
 
 
 def _version_beside_torch() -> str:

@@ -1,0 +1,73 @@
+"""``python -m npu_emulator``: build the compiled core, or say which core a program would get."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Optional
+
+from npu_emulator.errors import EmulationError
+
+__all__ = ["main"]
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: of the command line, without the program's name.
+
+    Returns:
+        The exit code: 0, or 1 with a message on stderr.
+    """
+    parser = argparse.ArgumentParser(prog="python -m npu_emulator", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    build = commands.add_parser("build", help="compile the compiled core for the installed torch")
+    build.add_argument("--force", action="store_true", help="compile it even if it is built")
+    commands.add_parser("info", help="which core would be used, and why")
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "build":
+            _build(options.force)
+        else:
+            _info()
+    except (EmulationError, ModuleNotFoundError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _build(force: bool) -> None:
+    from npu_emulator.device.native.build import build
+
+    build(force, report=lambda line: print(line, flush=True))
+
+
+def _info() -> None:
+    import torch
+
+    from npu_emulator.device import native
+    from npu_emulator.device.native.build import library_path
+    from npu_emulator.settings import CORE, make_settings
+
+    settings = make_settings()
+    core, reason = "python", f"{CORE}=python"
+    if settings.core == "native" or (settings.core == "auto" and native.is_built()):
+        try:
+            native.load()
+            core, reason = "native", "built for this torch"
+        except EmulationError as error:
+            if settings.core == "native":
+                raise
+            reason = str(error)
+    elif settings.core == "auto":
+        reason = "the compiled core is not built for this torch; build it with `python -m npu_emulator build`"
+    print(f"core     {core} ({reason})")
+    print(f"devices  {settings.devices} x {settings.chip}")
+    print(f"torch    {torch.__version__}")
+    print(f"library  {library_path()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
