@@ -25,10 +25,16 @@ class TestPlugin:
     def test_default_set_and_legacy_names(self) -> None:
         plan = pc.Patcher.discover(plugins=["torch_npu"]).plan()
         assert {entry.patch.name: sorted(entry.patch.legacy_names) for entry in plan} == {
+            "collections.compat": ["Iterable", "collections_compat"],
             "numpy.compat": ["numpy_compat", "numpy_type"],
+            "torch.internal_format": ["allow_internal_format", "internal_format"],
             "torch.tensor_index": ["index", "tensor_index"],
+            "torch.batch_matmul": ["batch_matmul"],
+            "torch.npu_fused_adamw_step": ["npu_fused_adamw_step"],
+            "torch_scatter.scatter": ["scatter", "torch_scatter"],
         }
-        assert all(entry.patch.default for entry in plan)
+        by_request = {"collections.compat", "torch.npu_fused_adamw_step", "torch_scatter.scatter"}
+        assert {entry.patch.name for entry in plan if not entry.patch.default} == by_request
         assert plan["numpy_type"].go
         skipped = plan["index"]
         assert skipped.status == "skipped"
@@ -46,7 +52,7 @@ class TestPlugin:
             patcher.apply()
             patcher.revert()
         """)
-        assert out.splitlines() == ["numpy.compat skipped", "torch.tensor_index skipped"]
+        assert set(out.splitlines()) == {f"{patch.name} skipped" for patch in PATCHES}
 
     def test_readme_lists_every_patch(self) -> None:
         readme = Path(__file__).parents[2] / "plugins" / "torch_npu_patches" / "README.md"

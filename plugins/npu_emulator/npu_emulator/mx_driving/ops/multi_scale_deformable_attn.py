@@ -5,6 +5,7 @@ Paper: Zhu et al., "Deformable DETR" (arXiv:2010.04159).
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any, Optional
 
@@ -89,6 +90,18 @@ class MultiScaleDeformableAttnFunction(Function):
 
 # Bound as in mx_driving: positional arguments only.
 multi_scale_deformable_attn = MultiScaleDeformableAttnFunction.apply
+
+
+def npu_multi_scale_deformable_attn_function(
+    value: Tensor, shape: Tensor, offset: Tensor, locations: Tensor, weight: Tensor
+) -> Tensor:
+    """Do what multi_scale_deformable_attn does; deprecated in mx_driving."""
+    warnings.warn(
+        "mx_driving.npu_multi_scale_deformable_attn_function is deprecated, use mx_driving.multi_scale_deformable_attn",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return multi_scale_deformable_attn(value, shape, offset, locations, weight)
 
 
 def _attend(

@@ -1,0 +1,39 @@
+"""The stand-in for ``torch_npu``: importing it gives this process its emulated NPUs.
+
+``npu_emulator.install()`` makes ``import torch_npu`` resolve to this package. ``torch_npu.npu`` is ``torch.npu``, and
+``torch_npu.npu_*`` are the operators of ``torch.ops.npu``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from npu_emulator import device as _device
+from npu_emulator.torch_npu import _C, _settings, contrib, npu, ops, optim, profiler, utils
+from npu_emulator.torch_npu.npu._refusals import missing_name
+
+__all__ = ["_C", "contrib", "npu", "optim", "profiler", "utils"]
+
+#: Says to everybody who looks that this is not the real one.
+__emulated__ = True
+#: The real one has the number of the torch that it is made for; what follows the plus is as in the package metadata.
+__version__ = str(torch.__version__).partition("+")[0] + "+emulated"
+
+_device.start(_settings.visible(_settings.current_settings()))
+ops.register()
+
+
+def _autoload() -> None:
+    """Do nothing more: torch calls this at the end of its own import, and importing the package was enough."""
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith(("npu_", "_npu_")) or name in ops.names():
+        return ops.lookup(name)  # raises for operators that are not emulated
+    raise missing_name("torch_npu", name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *ops.names()]

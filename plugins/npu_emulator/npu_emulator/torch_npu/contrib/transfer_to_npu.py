@@ -1,0 +1,25 @@
+"""Importing this module lets code that asks for CUDA get the NPU, as importing torch_npu's own does.
+
+The work is done by the patches ``torch_npu_patches.transfer_to_npu.TRANSFER_TO_NPU`` of the distribution
+torch-npu-patches, which say what they change. Where they are applied already nothing happens twice: patchcore shares a
+change among all that ask for it.
+"""
+
+from __future__ import annotations
+
+from npu_emulator.errors import EmulationError
+
+__all__ = ["patcher"]
+
+try:
+    import patchcore
+    from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
+except ImportError as error:
+    raise EmulationError(
+        "torch_npu.contrib.transfer_to_npu: expected the distribution torch-npu-patches, whose patches redirect CUDA "
+        f"to the NPU; importing them failed ({error}). Install it: pip install torch-npu-patches"
+    ) from error
+
+#: What applied the patches: its ``report()`` lists them, its ``revert()`` takes them back.
+patcher = patchcore.Patcher(TRANSFER_TO_NPU)
+patcher.apply()

@@ -1,0 +1,132 @@
+"""The table of emulated operators, and how they get into torch's dispatcher.
+
+An operator is a plain function, its *reference*, declared once with its schema::
+
+    @operator("npu_swiglu(Tensor self, int dim=-1) -> Tensor")
+    def npu_swiglu(self, dim=-1): ...
+
+The decorator returns the function unchanged: called directly it computes on any device, which is how references are
+checked against other implementations. :func:`define` puts it into torch's library ``npu`` as a composite kernel, so
+that autograd, fake tensors, ``torch.compile`` and functorch see the ATen operators that it is made of.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import Any, Callable, NamedTuple, Union
+
+import torch
+from torch import Tensor
+from torch.library import Library
+
+__all__ = ["NAMESPACE", "Differentiable", "Operator", "define", "operator", "operators"]
+
+#: Of the library, and of the device as well.
+NAMESPACE = "npu"
+
+#: Through which outputs gradients flow: ``True`` for all, ``False`` for none, or their numbers.
+Differentiable = Union[bool, tuple[int, ...]]
+
+_operators: dict[str, Operator] = {}
+
+
+class Operator(NamedTuple):
+    """One overload of an operator.
+
+    Args:
+        schema: name, arguments and results, as in ``native_functions.yaml``.
+        reference: computes it with ordinary PyTorch operators, on any device.
+        differentiable: which outputs gradients flow through on hardware, from op-plugin's ``derivatives.yaml``.
+        tags: of :class:`torch.Tag`.
+    """
+
+    schema: str
+    reference: Callable[..., Any]
+    differentiable: Differentiable
+    tags: tuple[torch.Tag, ...]
+
+    @property
+    def qualified_name(self) -> str:
+        """Name and overload, ``npu_max.dim`` or ``npu_swiglu``."""
+        return self.schema.split("(", 1)[0].strip()
+
+    @property
+    def name(self) -> str:
+        """Name without the overload, ``npu_max``: what ``torch_npu`` has as an attribute."""
+        return self.qualified_name.split(".", 1)[0]
+
+
+def operator(
+    schema: str, *, differentiable: Differentiable = True, tags: Iterable[torch.Tag] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a function to be the reference of an operator.
+
+    Args:
+        schema: see :class:`Operator`; the function's parameters have the same names, order and defaults.
+        differentiable: likewise.
+        tags: likewise.
+
+    Raises:
+        ValueError: the overload is declared already.
+    """
+
+    def declare(reference: Callable[..., Any]) -> Callable[..., Any]:
+        declared = Operator(schema, reference, differentiable, tuple(tags))
+        if declared.qualified_name in _operators:
+            raise ValueError(f"{NAMESPACE}::{declared.qualified_name} is declared twice; an overload has one schema")
+        _operators[declared.qualified_name] = declared
+        return reference
+
+    return declare
+
+
+def operators() -> tuple[Operator, ...]:
+    """Return every declared overload, by name."""
+    return tuple(_operators[name] for name in sorted(_operators))
+
+
+def define(library: Library, declared: Operator) -> None:
+    """Add an operator to a library of torch.
+
+    Args:
+        library: of the namespace :data:`NAMESPACE`.
+        declared: what to add.
+    """
+    library.define(declared.schema, tags=declared.tags)
+    library.impl(declared.qualified_name, _kernel(declared), "CompositeImplicitAutograd")
+
+
+def _kernel(declared: Operator) -> Callable[..., Any]:
+    """Return what the dispatcher calls: the reference, for NPU tensors only and with the gradients of the device."""
+
+    @functools.wraps(declared.reference)
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        _require_npu_tensors(declared, args, kwargs)
+        # To autocast a fused kernel is one operator, which is on none of its lists: it must not see what is inside.
+        with torch.autocast(NAMESPACE, enabled=False) if torch.is_autocast_enabled(NAMESPACE) else nullcontext():
+            if declared.differentiable is False:
+                with torch.no_grad():
+                    return declared.reference(*args, **kwargs)
+            outputs = declared.reference(*args, **kwargs)
+        if declared.differentiable is True:
+            return outputs
+        return tuple(
+            output if number in declared.differentiable or not isinstance(output, Tensor) else output.detach()
+            for number, output in enumerate(outputs)
+        )
+
+    return kernel
+
+
+def _require_npu_tensors(declared: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise what torch raises when an operator has no kernel for a device, as these have none but for the NPU."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor) and value.device.type not in (NAMESPACE, "meta"):
+            backend = value.device.type.upper()
+            raise NotImplementedError(
+                f"Could not run '{NAMESPACE}::{declared.qualified_name}' with arguments from the '{backend}' backend: "
+                f"expected every tensor on npu, found one of shape {tuple(value.shape)} on {value.device}; "
+                f"move it with .npu()"
+            )

@@ -1,0 +1,7 @@
+"""``torch_npu.testing``: what tests of NPU libraries import."""
+
+from __future__ import annotations
+
+from npu_emulator.torch_npu.testing import testcase
+
+__all__ = ["testcase"]

@@ -1,0 +1,23 @@
+"""Fixtures for tests with real libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def mx_driving() -> Iterator[ModuleType]:
+    """The stand-in kernels under their own name (nothing is installed), call counter at zero, on one thread.
+
+    On tensors as small as those of the tests, a second thread costs more than it gives.
+    """
+    torch = pytest.importorskip("torch")
+    stand_in: ModuleType = pytest.importorskip("npu_emulator.mx_driving")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    stand_in.calls.clear()
+    yield stand_in
+    torch.set_num_threads(threads)
