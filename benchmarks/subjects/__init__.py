@@ -19,11 +19,14 @@ SUBJECTS = {
     "list": "listing",
     "calls": "calls",
     "tensor-index": "tensor_index",
+    "transfer-to-npu": "transfer_to_npu",
+    "batch-matmul": "batch_matmul",
     "apply": "applying",
     "references": "reference_pass",
     "import-watch": "import_watch",
     "pending": "pending",
     "child-process": "child_processes",
+    "emulated-device": "emulated_device",
 }
 
 

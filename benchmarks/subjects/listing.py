@@ -20,10 +20,10 @@ LIBRARY = "benchmarked_library"
 DEPENDENCIES = ("pluggy", "packaging", "rich", "importlib_metadata", "zipp", "tomli", "typing_extensions")
 IMPORTS = "import pluggy, importlib.metadata"
 BARE_PLUGGY = """\
-import pluggy
+import pluggy, types
 manager = pluggy.PluginManager("patchcore")
 manager.load_setuptools_entrypoints("npu_patches")
-for patches in manager.hook.register_patches():
+for patches in manager.hook.register_patches(settings=types.SimpleNamespace(options={})):
     for patch in patches:
         print(patch.name)
 """

@@ -25,9 +25,10 @@ _START = "start = time.perf_counter()\n"
 _APPLY = "patcher.apply()\n"
 _PRINT = "print(time.perf_counter() - start)\n"
 _PLUGGY = """\
+import types
 manager = pluggy.PluginManager("patchcore")
 manager.load_setuptools_entrypoints("npu_patches")
-manager.hook.register_patches()
+manager.hook.register_patches(settings=types.SimpleNamespace(options={}))
 """
 _CHECK = """\
 imported = [name for name in ("torch", "numpy", "mmcv", "mmengine", "mmdet") if name in sys.modules]

@@ -23,6 +23,7 @@ def rows(budget: Budget) -> list[Row]:
     if why is not None:
         return [skipped(SUBJECT, what, rival, why) for what in whats.values() for rival in (PLAIN, EMPTY)]
     import torch
+
     from torch_npu_patches.tensor_index import make_getitem
 
     torch.set_num_threads(1)

@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import patchcore as pc
-from torch_npu_patches import numpy_compat, tensor_index
+from torch_npu_patches import (
+    batch_matmul,
+    collections_compat,
+    fused_adamw,
+    internal_format,
+    numpy_compat,
+    tensor_index,
+    torch_scatter,
+    transfer_to_npu,
+)
 
-PATCHES = (numpy_compat.NUMPY_COMPAT, tensor_index.TENSOR_INDEX)
+PATCHES = (
+    collections_compat.COLLECTIONS_COMPAT,
+    numpy_compat.NUMPY_COMPAT,
+    internal_format.INTERNAL_FORMAT,
+    tensor_index.TENSOR_INDEX,
+    batch_matmul.BATCH_MATMUL,
+    fused_adamw.FUSED_ADAMW_STEP,
+    torch_scatter.TORCH_SCATTER,
+    *transfer_to_npu.TRANSFER_TO_NPU,
+)
 
 
 @pc.hookimpl
-def register_patches() -> tuple[pc.Patch, ...]:
+def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
-    return PATCHES
+    options = settings.options.get(internal_format.NAME)
+    if not options:
+        return PATCHES
+    chosen = internal_format.make_patch(options)
+    return tuple(chosen if patch is internal_format.INTERNAL_FORMAT else patch for patch in PATCHES)

@@ -1,0 +1,135 @@
+"""The emulated device: started once per process, for good."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Optional
+
+from npu_emulator.errors import EmulationError, RealLibraryError
+from npu_emulator.settings import Settings
+
+if TYPE_CHECKING:
+    from npu_emulator.device.interface import Core
+
+__all__ = ["ANY_TORCH", "SUPPORTED_TORCH", "active", "is_active", "start"]
+
+#: The releases of torch whose private functions the cores are written for and tested with.
+SUPPORTED_TORCH = ("2.13",)
+#: Set to 1 to try another release all the same.
+ANY_TORCH = "NPU_EMULATOR_ANY_TORCH"
+
+#: What torch calls the backend while it is nobody's.
+_UNCLAIMED = "privateuseone"
+_STAND_IN = "npu_emulator.torch_npu"
+
+_lock = threading.RLock()
+_core: Optional[Core] = None
+_settings: Optional[Settings] = None
+
+
+def start(settings: Settings, environ: Mapping[str, str] = os.environ) -> Core:
+    """Make this process one with NPUs, for the rest of its life: torch can neither rename nor forget a backend.
+
+    Starting again with the same settings returns the same core.
+
+    Args:
+        settings: which core, and how many devices.
+        environ: the environment; :data:`ANY_TORCH` in it admits other releases of torch.
+
+    Returns:
+        The core, which has registered everything with torch.
+
+    Raises:
+        RealLibraryError: a real ``torch_npu``, or another backend, has claimed the device in this process.
+        EmulationError: this release of torch is not supported, the compiled core was asked for and is not there, or
+            the device was started with other settings.
+    """
+    global _core, _settings
+    with _lock:
+        if _core is not None:
+            if settings != _settings:
+                raise EmulationError(
+                    f"npu_emulator: the emulated device cannot change in a process: it was started with {_settings}, "
+                    f"found {settings}. Start another process."
+                )
+            return _core
+        _refuse_other_torch(environ)
+        _refuse_other_backend()
+        core = _make_core(settings)
+        core.start(importlib.import_module(f"{_STAND_IN}.npu"), settings.devices)
+        _core, _settings = core, settings
+        for name in ("kernels", "hccl", "compiling", "backward"):
+            importlib.import_module(f"npu_emulator.device.{name}").register()
+        return core
+
+
+def active() -> Core:
+    """Return the core of this process.
+
+    Raises:
+        EmulationError: the device was not started.
+    """
+    if _core is None:
+        raise EmulationError(
+            "npu_emulator: no emulated NPU in this process. Call npu_emulator.install() and import torch_npu, or run "
+            "the program with `patchcore run --emulate-npu`."
+        )
+    return _core
+
+
+def is_active() -> bool:
+    """Return whether this process emulates NPUs."""
+    return _core is not None
+
+
+def _make_core(settings: Settings) -> Core:
+    from npu_emulator.device import native
+
+    compiled = native.find(settings.core)
+    if compiled is not None:
+        return compiled
+    from npu_emulator.device.dlpack import DlpackCore
+
+    return DlpackCore()
+
+
+def _refuse_other_torch(environ: Mapping[str, str]) -> None:
+    import torch
+
+    release = ".".join(str(torch.__version__).split(".")[:2])
+    if release in SUPPORTED_TORCH or environ.get(ANY_TORCH) == "1":
+        return
+    raise EmulationError(
+        f"npu_emulator: the emulated NPU uses private functions of torch and supports torch "
+        f"{', '.join(SUPPORTED_TORCH)}, found {torch.__version__}. Install a supported release, or set {ANY_TORCH}=1 "
+        "to try this one."
+    )
+
+
+def _refuse_other_backend() -> None:
+    import torch
+
+    real = sys.modules.get("torch_npu")
+    if real is not None and not _is_stand_in(real):
+        raise RealLibraryError(
+            f"npu_emulator: expected no real torch_npu, found {real!r}. An emulated NPU never hides a real one: run "
+            "without npu_emulator here, or in an environment without torch_npu."
+        )
+    name = torch._C._get_privateuse1_backend_name()
+    if name != _UNCLAIMED:
+        raise RealLibraryError(
+            f"npu_emulator: torch has room for one more backend, and {name!r} is there already. Only a process "
+            "without it can emulate NPUs."
+        )
+
+
+def _is_stand_in(module: ModuleType) -> bool:
+    """Return whether a module is the stand-in, or the import system's placeholder while that is being imported."""
+    origin = getattr(getattr(module, "__spec__", None), "origin", None)
+    return origin is not None and Path(origin) == Path(__file__).parents[1] / "torch_npu" / "__init__.py"

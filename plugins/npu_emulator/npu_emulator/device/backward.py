@@ -1,0 +1,36 @@
+"""Backward in the thread that asks for it.
+
+torch's autograd engine has a thread for every device of an accelerator. Here they would compute nothing in parallel, and
+at the interpreter's exit one that still holds objects of Python aborts the process now and then.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Let the engine use no threads of its own. Once per process.
+
+    ``torch.autograd.set_multithreading_enabled(False)`` would do so for the current thread only, so every entry of
+    Python into the engine switches it off for the time of the run.
+    """
+    run = torch.autograd.graph._engine_run_backward
+
+    @functools.wraps(run)
+    def run_in_this_thread(*args: Any, **kwargs: Any) -> Any:
+        before = torch._C._is_multithreading_enabled()
+        torch._C._set_multithreading_enabled(False)
+        try:
+            return run(*args, **kwargs)
+        finally:
+            torch._C._set_multithreading_enabled(before)
+
+    # torch.autograd has a reference of its own, which is the one that backward() and grad() use.
+    torch.autograd.graph._engine_run_backward = run_in_this_thread
+    torch.autograd._engine_run_backward = run_in_this_thread

@@ -1,0 +1,44 @@
+"""The device as ``torch._inductor`` sees it: one that code cannot be generated for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._inductor.codegen.common import (
+    DeviceOpOverrides,
+    register_backend_for_device,
+    register_device_op_overrides,
+)
+
+from npu_emulator.errors import NotEmulated
+
+__all__ = ["NoCodeGenerator", "register"]
+
+
+class NoCodeGenerator:
+    """Stands where the generators of kernels and of the code around them are.
+
+    Raises:
+        NotEmulated: always.
+    """
+
+    #: Asked before one is made.
+    supports_caching = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotEmulated(
+            "npu_emulator: torch.compile(backend='inductor') generates code for the device, and there is none for an "
+            "emulated NPU. Compile with backend='aot_eager', or with backend='eager', which run the operators themselves."
+        )
+
+    @classmethod
+    def create(cls, *args: Any, **kwargs: Any) -> NoCodeGenerator:
+        """Make one, as ``PythonWrapperCodegen`` (torch 2.13) is made."""
+        return cls(*args, **kwargs)
+
+
+def register() -> None:
+    """Register the refusal."""
+    register_backend_for_device("npu", NoCodeGenerator, NoCodeGenerator)
+    # Looked up before a generator is made; every method of it raises.
+    register_device_op_overrides("npu", DeviceOpOverrides())

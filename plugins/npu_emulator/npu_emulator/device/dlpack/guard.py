@@ -1,0 +1,97 @@
+"""What torch's C++ asks Python about the device.
+
+The guard is asked in the middle of a backward pass, also while C++ unwinds because a hook or a kernel in Python has
+raised. Then the exception is still pending in the interpreter, every call of a Python function fails, and the guard's
+failure ends the process. So the guard first takes the pending exception away, and the entry into the engine raises it
+again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from typing import Any, Callable, Optional
+
+import torch
+from torch._C import _acc
+
+__all__ = ["Guard", "Hooks", "install"]
+
+# The interpreter's pending exception as it is before Python 3.12: type, value and traceback. No array or reference may
+# be made while one is pending, so those that the call needs are made here. They are used under the interpreter's lock.
+_fetch = ctypes.pythonapi.PyErr_Fetch
+_fetch.restype = None  # and no argtypes: converting to them calls functions
+_restore = ctypes.pythonapi.PyErr_Restore
+_restore.argtypes = [ctypes.c_void_p] * 3
+_restore.restype = None
+_parts = (ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p())
+_TYPE, _VALUE, _TRACEBACK = (ctypes.c_void_p(ctypes.addressof(part)) for part in _parts)
+
+
+class _Thread(threading.local):
+    #: Type, value and traceback, as owned pointers.
+    pending: Optional[tuple[Optional[int], ...]] = None
+
+
+_thread = _Thread()
+_DEVICE_TYPE = torch._C._autograd.DeviceType.PrivateUse1
+
+
+class Hooks(_acc.PrivateUse1Hooks):
+    """Tells torch's C++ that the device exists."""
+
+    def is_available(self) -> bool:
+        """Return that it does."""
+        return True
+
+    def is_built(self) -> bool:
+        """Return that torch knows it."""
+        return True
+
+    def has_primary_context(self, dev_id: int) -> bool:
+        """Return that a device needs no preparation."""
+        return True
+
+
+class Guard(_acc.DeviceGuard):
+    """Tells torch's C++ which kind of device it guards; of the current device it can tell nothing."""
+
+    def type_(self) -> torch._C._autograd.DeviceType:
+        """Return the kind of device."""
+        _fetch(_TYPE, _VALUE, _TRACEBACK)  # first: nothing else works while an exception is pending
+        if _parts[0].value is not None:
+            _thread.pending = tuple(part.value for part in _parts)
+        return _DEVICE_TYPE
+
+
+def install() -> tuple[Hooks, Guard]:
+    """Register hooks and guard, and let backward passes raise what the guard has taken away.
+
+    Returns:
+        What torch keeps by raw pointer: the caller must keep it for good.
+    """
+    hooks, guard = Hooks(), Guard()
+    _acc.register_python_privateuseone_hook(hooks)
+    _acc.register_python_privateuseone_device_guard(guard)
+    # torch.autograd has a reference of its own, which is the one that backward() and grad() use.
+    torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = _raising_what_was_pending(
+        torch.autograd.graph._engine_run_backward
+    )
+    return hooks, guard
+
+
+def _raising_what_was_pending(run: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(run)
+    def run_and_raise(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(*args, **kwargs)
+        except SystemError:
+            # C++ reports a failure, and finds no exception where Python keeps it.
+            pending, _thread.pending = _thread.pending, None
+            if pending is None:
+                raise
+        _restore(*pending)  # raises it, for ctypes looks for pending exceptions after a call
+        raise AssertionError("unreachable: restoring an exception raises it")
+
+    return run_and_raise

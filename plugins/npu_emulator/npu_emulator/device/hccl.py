@@ -1,0 +1,147 @@
+"""Collectives between NPUs: the back ends ``hccl`` and ``lccl`` of ``torch.distributed``, which are gloo on aliases.
+
+Every operator of ``c10d`` gets a kernel for NPU tensors. It exchanges the tensors for their aliases on the CPU and calls
+the CPU's kernel, on a process group whose back end for the CPU is the one that the caller's has for NPUs. Results arrive
+in the memory that the two share.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+import weakref
+from typing import Any, Callable
+
+import torch
+import torch.distributed as dist
+import torch.distributed.distributed_c10d as c10d
+from torch import Tensor
+from torch._C import DispatchKey, DispatchKeySet
+
+from npu_emulator.device import active
+
+__all__ = ["BACKENDS", "is_available", "register"]
+
+#: Huawei's collective communication library, and its low-latency variant.
+BACKENDS = ("hccl", "lccl")
+
+_CPU = DispatchKeySet(DispatchKey.CPU)
+#: The form of their tensors is the caller's choice with HCCL as with NCCL; only the number of elements has to fit. gloo
+#: wants the output to consist of pieces of the input's form.
+_FORMLESS = (
+    "_allgather_base_",
+    "_reduce_scatter_base_",
+    "allgather_into_tensor_coalesced_",
+    "reduce_scatter_tensor_coalesced_",
+)
+
+# torch drops kernels with the library that registered them.
+_kept: list[torch.library.Library] = []
+
+
+def is_available() -> bool:
+    """Return whether processes can communicate over the emulated HCCL: ``torch.distributed.is_hccl_available``."""
+    return dist.is_available() and dist.is_gloo_available()
+
+
+def register() -> None:
+    """Register the back ends and their operators with ``torch.distributed``. Once per process."""
+    if not is_available():
+        return
+    for name in BACKENDS:
+        dist.Backend.register_backend(name, _make_gloo, extended_api=True, devices=["npu"])
+    dist.is_hccl_available = is_available
+    _never_split_gloo()
+    library = torch.library.Library("c10d", "IMPL")
+    _kept.append(library)
+    groups = _GroupsOnCpu()
+    with warnings.catch_warnings():
+        # torch's own kernels for devices of other vendors hand NPU tensors to the back end; replacing them is the aim.
+        warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
+        for operator in _collectives():
+            library.impl(operator, _kernel(operator, groups), "PrivateUse1", allow_override=True)
+
+
+def _collectives() -> list[torch._ops.OpOverload]:
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::")]
+    names = [name for name in names if has_kernel(name, "CPU") and has_kernel(name, "PrivateUse1")]
+    return [getattr(torch.ops.c10d, name.partition("::")[2]).default for name in sorted(names)]
+
+
+def _make_gloo(options: Any, process_group_options: Any) -> dist.ProcessGroupGloo:
+    """Make the back end of a process group; options of HCCL tune what is not there.
+
+    Args:
+        options: a ``torch._C._distributed_c10d._DistributedBackendOptions``.
+        process_group_options: a ``ProcessGroupHCCL.Options`` or ``None``.
+    """
+    return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, options.timeout)
+
+
+def _never_split_gloo() -> None:
+    """Let torch make subgroups of a group that is bound to a device (``init_process_group(device_id=...)``) anew.
+
+    It would split them off the group's communicator, as it asks gloo whether it can be split, and then call what only
+    NCCL has (torch 2.13).
+    """
+    split_source = c10d._get_split_source
+
+    @functools.wraps(split_source)
+    def split_source_but_gloo(pg: dist.ProcessGroup) -> Any:
+        bound = pg.bound_device_id
+        return None if bound is not None and bound.type == "npu" else split_source(pg)
+
+    c10d._get_split_source = split_source_but_gloo
+
+
+class _GroupsOnCpu:
+    """The process groups that kernels of the CPU are called with, one for each of the program's.
+
+    They are held as long as the program holds its own: gloo has threads, which must not outlive
+    ``destroy_process_group()``. One that lets go of a tensor while the interpreter exits aborts the process.
+    """
+
+    def __init__(self) -> None:
+        self._groups: weakref.WeakKeyDictionary[dist.ProcessGroup, dist.ProcessGroup] = weakref.WeakKeyDictionary()
+
+    def of(self, boxed: torch.ScriptObject) -> torch.ScriptObject:
+        """Return the group with the same back end, for tensors of the CPU."""
+        group = dist.ProcessGroup.unbox(boxed)
+        on_cpu = self._groups.get(group)
+        if on_cpu is None:
+            on_cpu = dist.ProcessGroup(dist.HashStore(), group.rank(), group.size())
+            backend = group._get_backend(torch.device("npu"))
+            on_cpu._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, backend)
+            self._groups[group] = on_cpu
+        return on_cpu.boxed()
+
+
+def _kernel(operator: torch._ops.OpOverload, groups: _GroupsOnCpu) -> Callable[..., Any]:
+    schema = operator._schema
+    group_position = [argument.name for argument in schema.arguments].index("process_group")
+    formless = schema.name.partition("::")[2] in _FORMLESS
+    returns_tensors = len(schema.returns) > 1
+
+    def kernel(*args: Any) -> Any:
+        on_cpu = [_exchange(argument, formless) for argument in args]
+        on_cpu[group_position] = groups.of(args[group_position])
+        result = operator.redispatch(_CPU, *on_cpu)
+        # Where tensors are returned they are the first argument, and the work comes last.
+        return (args[0], result[-1]) if returns_tensors else result
+
+    return kernel
+
+
+def _exchange(value: Any, formless: bool) -> Any:
+    """Return the aliases of NPU tensors, in lists too, and anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return [_exchange(element, formless) for element in value]
+    if not isinstance(value, Tensor):
+        return value
+    alias = active().alias_on_cpu(value) if value.device.type == "npu" else value
+    if not formless:
+        return alias
+    if not alias.is_contiguous():
+        raise ValueError("Tensors must be contiguous")
+    return alias.view(-1)

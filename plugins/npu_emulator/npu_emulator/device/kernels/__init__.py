@@ -1,0 +1,24 @@
+"""Kernels in Python that both cores need: what has no kernel on the CPU to borrow, or may not borrow it.
+
+torch sends convolutions, recurrent cells, attention and synchronised batch norm of a device that it does not know to
+operators of their own, most of which only CUDA has kernels for.
+"""
+
+from __future__ import annotations
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Register the kernels for the active core. Once per process.
+
+    Raises:
+        npu_emulator.errors.EmulationError: no core is active.
+    """
+    from npu_emulator.device import active
+    from npu_emulator.device.kernels import attention, convolution, metadata, recurrent, sync_batch_norm
+    from npu_emulator.device.kernels.library import KernelLibrary
+
+    library = KernelLibrary()
+    for module in (attention, convolution, metadata, recurrent, sync_batch_norm):
+        module.register(library, active())

@@ -1,0 +1,187 @@
+"""Compile the compiled core, once for every build of torch, into a cache folder.
+
+The compiler is called as ``torch.utils.cpp_extension`` (torch 2.13) calls it. That module itself is not used: it needs
+setuptools and ninja, and ``load()`` leaves the backend registered in the process that only meant to compile it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Callable
+
+import torch
+
+from npu_emulator.errors import EmulationError
+
+__all__ = ["CACHE", "MODULE", "build", "cache_folder", "library_path"]
+
+#: Environment variable: where libraries are kept.
+CACHE = "NPU_EMULATOR_CACHE"
+#: Name of the extension module, which the C++ code gets as ``TORCH_EXTENSION_NAME``.
+MODULE = "_npu_emulator_native"
+
+_SOURCES = Path(__file__).resolve().parent / "csrc"
+_COMPILE_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", f"-DTORCH_EXTENSION_NAME={MODULE}")
+_LIBRARIES = ("-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python")
+#: As many lines of what a compiler complains about as say what is wrong.
+_SHOWN_LINES = 40
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder where libraries are kept: ``NPU_EMULATOR_CACHE``, else one in the user's cache.
+
+    Args:
+        environ: the environment.
+    """
+    if environ.get(CACHE):
+        return Path(environ[CACHE]).expanduser().absolute()
+    user_cache = environ.get("XDG_CACHE_HOME")  # to be ignored unless absolute (XDG Base Directory Specification)
+    if user_cache and os.path.isabs(user_cache):
+        return Path(user_cache, "npu-emulator")
+    return Path("~/.cache/npu-emulator").expanduser()
+
+
+def library_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where the library for this torch, this Python and these sources is or would be.
+
+    Args:
+        environ: the environment.
+    """
+    return cache_folder(environ) / _key() / f"{MODULE}.so"
+
+
+def build(force: bool = False, report: Callable[[str], None] = print, environ: Mapping[str, str] = os.environ) -> Path:
+    """Compile the library, unless it is there.
+
+    It appears in its place only when it is complete, so several processes may build it at once.
+
+    Args:
+        force: compile it even if it is there.
+        report: called with a line of text for each step.
+        environ: the environment: ``CXX`` is the compiler's command, ``MAX_JOBS`` how many may run at once.
+
+    Returns:
+        The library.
+
+    Raises:
+        EmulationError: this platform is not supported, there is no compiler, or it fails.
+    """
+    library = library_path(environ)
+    if library.is_file() and not force:
+        report(f"npu_emulator: the compiled core is built: {library}")
+        return library
+    _refuse_other_platforms()
+    compiler = _find_compiler(environ)
+    with _new_folder(cache_folder(environ)) as folder:
+        objects = _compile(compiler, folder, report, int(environ.get("MAX_JOBS") or os.cpu_count() or 1))
+        report("npu_emulator: linking")
+        linked = folder / library.name
+        torch_libraries = Path(torch.__file__).parent / "lib"
+        _run([*compiler, "-shared", *map(str, objects), f"-L{torch_libraries}", *_LIBRARIES, "-o", str(linked)])
+        library.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(linked, library)
+    report(f"npu_emulator: built {library}")
+    return library
+
+
+def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], jobs: int) -> list[Path]:
+    sources = sorted(_SOURCES.glob("*.cpp"))
+    report(
+        f"npu_emulator: compiling {len(sources)} files for torch {torch.__version__} with {shlex.join(compiler)}; "
+        "this takes about a minute"
+    )
+    objects = [folder / f"{source.stem}.o" for source in sources]
+    includes = [f"-isystem{path}" for path in _include_folders()]
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        running = {
+            pool.submit(_run, [*compiler, *_COMPILE_FLAGS, *includes, "-c", str(source), "-o", str(made)]): source
+            for source, made in zip(sources, objects)
+        }
+        try:
+            for number, done in enumerate(as_completed(running), start=1):
+                done.result()
+                report(f"npu_emulator: [{number}/{len(sources)}] {running[done].name}")
+        except EmulationError:
+            for waiting in running:
+                waiting.cancel()
+            raise
+    return objects
+
+
+def _include_folders() -> list[Path]:
+    headers = Path(torch.__file__).parent / "include"
+    python = Path(sysconfig.get_path("include"))
+    if not (python / "Python.h").is_file():
+        raise EmulationError(
+            f"npu_emulator: expected Python's headers in {python}, found none. Install them (Debian: python3-dev), or "
+            "use the core in Python, which needs no compiler."
+        )
+    return [headers, headers / "torch" / "csrc" / "api" / "include", python]
+
+
+def _find_compiler(environ: Mapping[str, str]) -> list[str]:
+    asked = shlex.split(environ.get("CXX") or "")
+    for command in [asked] if asked else [["c++"], ["g++"], ["clang++"]]:
+        if shutil.which(command[0], path=environ.get("PATH")):
+            return command
+    raise EmulationError(
+        f"npu_emulator: expected a C++ compiler, found no {shlex.join(asked) if asked else 'c++, g++ or clang++'}. "
+        "Install one or name it in CXX, or use the core in Python, which needs no compiler."
+    )
+
+
+def _refuse_other_platforms() -> None:
+    if not sys.platform.startswith("linux"):
+        raise EmulationError(
+            f"npu_emulator: the compiled core is for Linux, found {sys.platform}. Use the core in Python."
+        )
+
+
+@contextmanager
+def _new_folder(parent: Path) -> Iterator[Path]:
+    """Give a folder on the file system of the cache, whose files can therefore be moved there in one step."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="building-", dir=parent))
+    except OSError as error:
+        raise EmulationError(
+            f"npu_emulator: expected to write to {parent}, found: {error}. Name another folder in {CACHE}."
+        ) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode:
+        shown = "\n".join(done.stdout.splitlines()[:_SHOWN_LINES])
+        raise EmulationError(
+            f"npu_emulator: compiling the compiled core failed with code {done.returncode}:\n{shlex.join(command)}\n"
+            f"{shown}\nThe core in Python needs no compiler (NPU_EMULATOR_CORE=python)."
+        )
+
+
+@functools.lru_cache(maxsize=None)
+def _key() -> str:
+    """Name what the library depends on: torch's build, Python's binary interface, our sources and how they are compiled."""
+    digest = hashlib.sha256(repr((_COMPILE_FLAGS, _LIBRARIES, torch.version.git_version)).encode())
+    for source in sorted(_SOURCES.iterdir()):
+        digest.update(source.name.encode())
+        digest.update(source.read_bytes())
+    return f"torch-{torch.__version__}-{sysconfig.get_config_var('SOABI')}-{digest.hexdigest()[:16]}"

@@ -1,0 +1,92 @@
+"""The two changes this layer is made of. Both wait for torch_npu, and leave out what this version does not have."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Callable, Union
+
+import patchcore as pc
+from patchcore import binding
+from patchcore.changes import SlotChange
+from patchcore.target import ABSENT, ClassSlot, Slot, find_slot
+
+__all__ = ["Adapt", "Counterpart"]
+
+
+class _NpuChange(SlotChange):
+    """A change of torch that makes sense with torch_npu there only.
+
+    Targets start at the module ``torch``, ``torch:cuda.set_device``: torch's modules are executed in the middle of its
+    own import, and what is put there may need all of torch. :attr:`source` names something of torch_npu, so that the
+    engine waits while that is being imported, as it is when torch_npu imports torch.
+    """
+
+    npu: pc.Target
+
+    @property
+    def kind(self) -> str:
+        return "replace"
+
+    @property
+    def source(self) -> pc.Target:
+        return self.npu
+
+    def find_slot(self, target: pc.Target, module: Any) -> Slot:
+        return find_slot(target, module, may_be_absent=True)
+
+
+class Adapt(_NpuChange):
+    """Put ``make(original)`` in the place of the target, where there is one.
+
+    Args:
+        target: what is adapted.
+        make: called with what is there now; returns what to put there, or a :class:`patchcore.Skip`.
+        create: call ``make(None)`` where there is nothing, instead of leaving the target out.
+    """
+
+    make: Callable[[Any], Any]
+    create: bool
+
+    def __init__(self, target: str, make: Callable[[Any], Any], *, create: bool = False) -> None:
+        super().__init__(target=pc.Target.parse(target), npu=pc.Target.parse("torch_npu:npu"), make=make, create=create)
+
+    @property
+    def makes_product(self) -> bool:
+        return True
+
+    def build(self, below: Any, slot: Slot) -> Any:
+        if below is ABSENT and not self.create:
+            return pc.Skip(f"this version of torch has no {slot.name}")
+        importlib.import_module("torch_npu")
+        made = self.make(None if below is ABSENT else binding.reference(slot.as_own(below)))
+        if isinstance(made, pc.Skip):
+            return made
+        return binding.bind_like(below, made, in_class=isinstance(slot, ClassSlot))
+
+
+class Counterpart(_NpuChange):
+    """Put a function or class of torch.npu itself in the place of that of torch.cuda.
+
+    Args:
+        target: the name in torch.cuda.
+        npu: the name in torch_npu, ``torch_npu:npu.device_count``.
+    """
+
+    def __init__(self, target: str, npu: Union[str, pc.Target]) -> None:
+        npu = npu if isinstance(npu, pc.Target) else pc.Target.parse(npu)
+        super().__init__(target=pc.Target.parse(target), npu=npu)
+
+    def build(self, below: Any, slot: Slot) -> Any:
+        if below is ABSENT:
+            return pc.Skip(f"this version of torch has no {slot.name}")
+        return counterpart(self.npu)
+
+
+def counterpart(npu: pc.Target) -> Any:
+    """Return what ``npu`` names, or a :class:`patchcore.Skip` where torch_npu has nothing of that name."""
+    found: Any = importlib.import_module(npu.module)
+    for step in npu.path:
+        found = getattr(found, str(step), ABSENT)
+        if found is ABSENT:
+            return pc.Skip(f"{npu} does not exist: what torch has stays")
+    return found

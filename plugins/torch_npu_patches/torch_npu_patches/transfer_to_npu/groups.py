@@ -1,0 +1,192 @@
+"""The patches, a group of changes each. All of them answer to the name ``transfer_to_npu`` as well."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterable
+from typing import Any, Callable, Optional
+
+import patchcore as pc
+from patchcore.changes import Change
+from torch_npu_patches.transfer_to_npu import distributed, namespace, scripting, tables, tensors
+from torch_npu_patches.transfer_to_npu.changes import Adapt
+from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable
+from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class
+
+__all__ = ["PREFIX", "SWITCH", "TRANSFER_TO_NPU"]
+
+#: What the names of all patches of the layer start with.
+PREFIX = "torch.transfer_to_npu"
+
+#: The environment variable that switches the layer off with ``0``; torch_npu's own adapter reads it too.
+SWITCH = "TORCH_TRANSFER_TO_NPU"
+
+
+def switched_on() -> Any:
+    """Return ``True``, or why the layer is not to be applied."""
+    value = os.environ.get(SWITCH, "1").strip()
+    if value in ("", "1"):
+        return True
+    if value == "0":
+        return pc.Skip(f"{SWITCH}=0")
+    raise ValueError(f"{SWITCH} is 0 or 1, found {value!r}")
+
+
+def apex_is_missing() -> Any:
+    """Return ``True``, or why apex is not to be stood in for."""
+    spec = importlib.util.find_spec("apex")
+    if spec is not None and spec.name == "apex":
+        return pc.Skip(f"a real apex is installed: {spec.origin}")
+    return switched_on()
+
+
+def _patch(name: str, changes: Iterable[Change], summary: str, when: Callable[[], Any] = switched_on) -> pc.Patch:
+    return pc.Patch(
+        f"{PREFIX}.{name}",
+        list(changes),
+        summary=summary,
+        requires="torch>=2.4",
+        needs="torch_npu",
+        when=when,
+        legacy_names=["transfer_to_npu"],
+    )
+
+
+def _rewrite(group: str, target: str, arguments: tuple[Argument, ...]) -> Adapt:
+    """The change that rewrites arguments of one callable."""
+    parsed = pc.Target.parse(target)
+    return Adapt(target, lambda original: rewriting(original, arguments, f"{PREFIX}.{group}", parsed))
+
+
+def _rewrite_all(group: str, rows: tables.Rows) -> list[Change]:
+    return [_rewrite(group, f"torch:{path}", arguments) for path, arguments in rows.items()]
+
+
+def _rewrite_class(group: str, path: str, arguments: tuple[Argument, ...]) -> Adapt:
+    parsed = pc.Target.parse(f"torch:{path}")
+    return Adapt(str(parsed), lambda cls: rewriting_class(cls, arguments, f"{PREFIX}.{group}", parsed))
+
+
+def _adapt(group: Optional[str], path: str, make: Callable[..., Any]) -> Adapt:
+    """The change by a ``make`` that is told where it is used: the group, for the audit, and the target."""
+    parsed = pc.Target.parse(f"torch:{path}")
+    return Adapt(str(parsed), make(parsed) if group is None else make(f"{PREFIX}.{group}", parsed))
+
+
+FACTORY = _patch(
+    "factory",
+    [
+        # first: it fills tables of torch that have to hold the original functions
+        Adapt("torch:jit._builtins._find_builtin", scripting.make_find_builtin),
+        *_rewrite_all("factory", tables.FACTORIES),
+        *_rewrite_all("factory", tables.DEVICE_CONTEXT),
+    ],
+    "device= of the functions that make tensors",
+)
+
+TENSOR = _patch(
+    "tensor",
+    [
+        *_rewrite_all("tensor", tables.TENSOR),
+        _adapt("tensor", "Tensor.cuda", tensors.make_cuda),
+        _adapt("tensor", "nn.utils.rnn.PackedSequence.cuda", tensors.make_packed_cuda),
+        *(
+            Adapt(f"torch:{owner}.is_cuda", tensors.make_is_cuda)
+            for owner in ("Tensor", "UntypedStorage", "storage.TypedStorage")
+        ),
+        # last: it lists the methods as they are then
+        Adapt("torch:nn.parameter.UninitializedTensorMixin._allowed_methods", tensors.make_allowed_methods),
+    ],
+    "Tensor.to, .cuda, .is_cuda, .new_*, .type, .pin_memory, and storages",
+)
+
+MODULE = _patch("module", _rewrite_all("module", tables.MODULE), "Module.to and .to_empty; Module.cuda by Tensor.cuda")
+
+DATA = _patch("data", _rewrite_all("data", tables.DATA), "DataLoader(pin_memory_device=)")
+
+GENERIC = _patch(
+    "generic",
+    [_rewrite_class("generic", path, arguments) for path, arguments in tables.GENERIC_CLASSES.items()],
+    "torch.Event and torch.Stream on a CUDA device",
+)
+
+GENERATOR = _patch(
+    "generator",
+    [_adapt("generator", "_opaque_base.OpaqueBaseMeta.__call__", tensors.make_opaque_call)],
+    "torch.Generator on a CUDA device",
+)
+
+NAMESPACE = _patch("namespace", namespace.changes(f"{PREFIX}.namespace"), "torch.cuda.* as torch.npu.*")
+
+AMP = _patch(
+    "amp",
+    [*_rewrite_all("amp", tables.AMP), *namespace.autocast_state(f"{PREFIX}.amp")],
+    "autocast, GradScaler, custom_fwd and custom_bwd of torch.amp and torch.cuda.amp",
+)
+
+DISTRIBUTED = _patch(
+    "distributed",
+    [
+        _adapt("distributed", "distributed.init_process_group", distributed.make_init_process_group),
+        _adapt("distributed", "distributed.new_group", distributed.make_new_group),
+        _adapt(None, "distributed.get_backend", distributed.make_get_backend),
+        _adapt(None, "distributed.is_nccl_available", distributed.make_is_nccl_available),
+        namespace.process_group_nccl(),
+        *_rewrite_all("distributed", tables.DISTRIBUTED),
+    ],
+    "backend nccl as hccl, DistributedDataParallel, DeviceMesh, object collectives",
+)
+
+FSDP = _patch("fsdp", [_rewrite("fsdp", tables.FSDP[0], tables.FSDP[1:])], "FullyShardedDataParallel(device_id=)")
+
+PIPELINING = _patch(
+    "pipelining", [_rewrite("pipelining", tables.PIPELINING[0], tables.PIPELINING[1:])], "PipelineStage(device=)"
+)
+
+LOAD = _patch("load", _rewrite_all("load", tables.LOAD), "map_location of torch.load and torch.jit.load")
+
+PROFILER = _patch("profiler", namespace.profiler(f"{PREFIX}.profiler"), "torch.profiler as torch_npu.profiler")
+
+COMPILE = _patch(
+    "compile",
+    [
+        Adapt("torch._dynamo.trace_rules:load_object", scripting.make_load_object),
+        Adapt("torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda", scripting.make_is_cuda_of_traced),
+    ],
+    "torch.compile sees the wrapped functions as torch's own",
+)
+
+VISIBLE_DEVICES = _patch(
+    "visible_devices", [AsAscendVariable()], "CUDA_VISIBLE_DEVICES as ASCEND_RT_VISIBLE_DEVICES, when torch is imported"
+)
+
+APEX = _patch(
+    "apex",
+    [
+        pc.Replace('sys:modules["apex"]', "torch_npu_patches.transfer_to_npu.apex:MODULE", create=True),
+        pc.Replace('sys:modules["apex.amp"]', "torch_npu_patches.transfer_to_npu.apex:amp", create=True),
+    ],
+    "apex.amp on torch.amp, where apex is not installed",
+    when=apex_is_missing,
+)
+
+#: Every patch of the layer.
+TRANSFER_TO_NPU = (
+    VISIBLE_DEVICES,
+    FACTORY,
+    TENSOR,
+    MODULE,
+    DATA,
+    GENERIC,
+    GENERATOR,
+    NAMESPACE,
+    AMP,
+    DISTRIBUTED,
+    FSDP,
+    PIPELINING,
+    LOAD,
+    PROFILER,
+    COMPILE,
+    APEX,
+)

@@ -1,0 +1,170 @@
+"""Names of torch.cuda and torch.profiler that point at those of torch.npu."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import patchcore as pc
+from patchcore.changes import Change
+from torch_npu_patches.transfer_to_npu import tables
+from torch_npu_patches.transfer_to_npu.changes import Adapt, Counterpart, counterpart
+from torch_npu_patches.transfer_to_npu.devices import NPU, npu_activities
+from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class, under_the_name
+
+__all__ = ["autocast_state", "changes", "process_group_nccl", "profiler", "without_counterpart"]
+
+#: What ``get_device_capability`` answers where torch_npu has none: no feature of a GPU can be read from it.
+NO_CAPABILITY = (0, 0)
+
+
+def changes(group: str) -> list[Change]:
+    """Return the changes of the names of torch.cuda.
+
+    A name whose call takes no device is the object of torch.npu itself; one that takes a device is that object with the
+    device rewritten; one that torch.npu does not have stays what it is, and the record of the change says so.
+    """
+    found: list[Change] = []
+    for name, arguments in tables.CUDA.items():
+        target, npu = f"torch:cuda.{name}", pc.Target.parse(f"torch_npu:npu.{name}")
+        found.append(_rewritten(group, target, npu, arguments) if arguments else Counterpart(target, npu))
+    found += (Counterpart(f"torch:cuda.{cuda}", f"torch_npu:npu.{npu}") for cuda, npu in tables.CUDA_RENAMED.items())
+    found.append(_adapted("torch:cuda.get_device_capability", "npu.get_device_capability", _never_none(group)))
+    found.append(_adapted("torch:cuda.is_bf16_supported", "npu.is_bf16_supported", _without_arguments))
+    found.append(Adapt("torch:get_device_module", _rewriting_at(group, "torch:get_device_module", "device")))
+    return found
+
+
+def without_counterpart() -> list[str]:
+    """Return the names of ``torch.cuda.__all__`` that stay as they are, because torch.npu has nothing for them.
+
+    Calling them fails as it does in any torch that was built without CUDA. Submodules are not listed: what they define
+    goes with the name of torch.cuda that it is exported under. Imports torch and torch_npu.
+    """
+    import torch
+    import torch_npu
+
+    handled = {*tables.CUDA, *tables.CUDA_RENAMED, "get_device_capability", "is_bf16_supported"}
+    names = [name for name in torch.cuda.__all__ if not inspect.ismodule(getattr(torch.cuda, name, None))]
+    return sorted(
+        name for name in names if name not in handled or not hasattr(torch_npu.npu, tables.CUDA_RENAMED.get(name, name))
+    )
+
+
+def autocast_state(group: str) -> list[Change]:
+    """Return the changes of the functions whose default, or only, device is CUDA: ``torch.is_autocast_enabled()``."""
+    return [
+        _for_npu(group, "torch:is_autocast_enabled", 0),
+        _for_npu(group, "torch:set_autocast_enabled", 1),
+        _gpu_dtype("torch:get_autocast_gpu_dtype", "get_autocast_dtype"),
+        _gpu_dtype("torch:set_autocast_gpu_dtype", "set_autocast_dtype"),
+    ]
+
+
+def process_group_nccl() -> Change:
+    """Return the change that gives ``torch.distributed.ProcessGroupNCCL``, for its options, where torch has none."""
+    npu = pc.Target.parse("torch_npu:_C._distributed_c10d.ProcessGroupHCCL")
+    return Adapt("torch:distributed.ProcessGroupNCCL", lambda original: counterpart(npu), create=True)
+
+
+def profiler(group: str) -> list[Change]:
+    """Return the changes of torch.profiler. ``ProfilerActivity`` stays: its members are told by name, CUDA as NPU."""
+    found: list[Change] = [
+        Counterpart(f"torch:profiler.{name}", f"torch_npu:profiler.{name}") for name in tables.PROFILER
+    ]
+    return [*found, Adapt("torch:profiler.profile", _profile(group))]
+
+
+def _rewritten(group: str, target: str, npu: pc.Target, arguments: tuple[Argument, ...]) -> Adapt:
+    parsed = pc.Target.parse(target)
+
+    def make(original: Any) -> Any:
+        found = counterpart(npu)
+        if isinstance(found, pc.Skip):
+            return found
+        if isinstance(found, type):
+            return rewriting_class(found, arguments, group, parsed)
+        return rewriting(found, arguments, group, parsed)
+
+    return Adapt(target, make)
+
+
+def _adapted(target: str, npu: str, adapt: Callable[[Any, pc.Target], Any]) -> Adapt:
+    def make(original: Any) -> Any:
+        found = counterpart(pc.Target.parse(f"torch_npu:{npu}"))
+        return found if isinstance(found, pc.Skip) else adapt(found, pc.Target.parse(target))
+
+    return Adapt(target, make)
+
+
+def _rewriting_at(group: str, target: str, name: str) -> Callable[[Any], Any]:
+    return lambda original: rewriting(original, (Argument(name),), group, pc.Target.parse(target))
+
+
+def _never_none(group: str) -> Callable[[Any, pc.Target], Any]:
+    def adapt(found: Any, target: pc.Target) -> Any:
+        ask = rewriting(found, (Argument("device", position=0),), group, target)
+
+        def get_device_capability(device: Any = None) -> tuple[int, int]:
+            return ask(device) or NO_CAPABILITY
+
+        return under_the_name(get_device_capability, found, target)
+
+    return adapt
+
+
+def _without_arguments(found: Any, target: pc.Target) -> Any:
+    def is_bf16_supported(including_emulation: bool = True) -> bool:
+        return bool(found())
+
+    return under_the_name(is_bf16_supported, found, target)
+
+
+def _for_npu(group: str, target: str, values: int) -> Adapt:
+    """A function of ``(device_type, *values)``, or of ``values`` alone, which means CUDA."""
+    parsed = pc.Target.parse(target)
+
+    def make(original: Any) -> Any:
+        rewritten = rewriting(original, (Argument("device_type", position=0),), group, parsed)
+
+        def autocast_state(*args: Any, **kwargs: Any) -> Any:
+            if len(args) + len(kwargs) == values:
+                return original(NPU, *args, **kwargs)
+            return rewritten(*args, **kwargs)
+
+        return under_the_name(autocast_state, original, parsed)
+
+    return Adapt(target, make)
+
+
+def _gpu_dtype(target: str, generic: str) -> Adapt:
+    """A function about the GPU's autocast type, by the ``generic`` function of torch that takes any device."""
+
+    def make(original: Any) -> Any:
+        import torch
+
+        function = getattr(torch, generic)
+
+        def gpu_dtype(*dtype: Any) -> Any:
+            return function(NPU, *dtype)
+
+        return under_the_name(gpu_dtype, original, pc.Target.parse(target))
+
+    return Adapt(target, make)
+
+
+def _profile(group: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        npu = counterpart(pc.Target.parse("torch_npu:profiler"))
+        if isinstance(npu, pc.Skip):
+            return npu
+
+        def translate(value: Any) -> Any:
+            names = npu_activities(value)
+            return None if names is None else [getattr(npu.ProfilerActivity, name) for name in names]
+
+        target = pc.Target.parse("torch:profiler.profile")
+        return rewriting_class(npu.profile, (Argument("activities", translate, 0),), group, target)
+
+    return make

@@ -1,0 +1,174 @@
+"""How a callable is wrapped so that one argument of it is rewritten on the way in.
+
+A wrapper is one plain Python function around the original, which ``torch.compile`` can inline and ``pickle`` finds
+under the name it has in torch. A call with several such arguments goes through as many wrappers.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Optional
+
+import patchcore as pc
+from torch_npu_patches.transfer_to_npu import audit
+from torch_npu_patches.transfer_to_npu.audit import Place
+from torch_npu_patches.transfer_to_npu.devices import Translator, npu_device
+
+__all__ = ["Argument", "innermost", "rewriting", "rewriting_class", "under_the_name"]
+
+#: Set on every wrapper made here: what it calls.
+_ORIGINAL = "_transfer_to_npu_original"
+
+
+class Argument(NamedTuple):
+    """An argument that is rewritten.
+
+    Args:
+        name: its keyword.
+        translate: returns what it is on an NPU, ``None`` where it stays.
+        position: its place among the positional arguments, ``self`` counted, for callables that do not tell their
+            parameters: those written in C, and classes. ``None`` where it is passed by keyword only.
+    """
+
+    name: str
+    translate: Translator = npu_device
+    position: Optional[int] = None
+
+
+def rewriting(
+    original: Callable[..., Any], arguments: Iterable[Argument], group: str, target: pc.Target
+) -> Callable[..., Any]:
+    """Return ``original`` with some arguments rewritten; a default that names CUDA is, too.
+
+    Args:
+        original: what is called in the end.
+        arguments: which arguments.
+        group: name of the patch, for the audit.
+        target: where the wrapper is put; it is pickled, and shown, under that name.
+    """
+    made = original
+    for argument in arguments:
+        position, default = _parameter(original, argument)
+        place = Place(group, str(target), argument.name)
+        if position is None and default is None:
+            wrapper = _rewriting_keyword(made, argument, place)
+        else:
+            wrapper = _rewriting_argument(made, argument, place, position, default)
+        setattr(wrapper, _ORIGINAL, made)
+        made = under_the_name(wrapper, original, target)
+    return made
+
+
+def rewriting_class(original: type, arguments: Iterable[Argument], group: str, target: pc.Target) -> type:
+    """Return a class that makes instances of ``original``, with some arguments of the call rewritten.
+
+    For classes in which nothing can be put, those written in C. ``isinstance`` and ``issubclass`` answer as they do
+    for ``original``; a class derived from the one returned is a class of its own, derived from ``original``.
+    """
+    kind = type(original)
+
+    class Rewriting(kind):  # type: ignore[misc, valid-type]
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            return construct(cls, *args, **kwargs)
+
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, original) if cls is made else kind.__instancecheck__(cls, instance)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, original) if cls is made else kind.__subclasscheck__(cls, subclass)
+
+    def plain(cls: type, *args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs) if cls is made else kind.__call__(cls, *args, **kwargs)
+
+    shifted = [a._replace(position=None if a.position is None else a.position + 1) for a in arguments]
+    construct = rewriting(plain, shifted, group, target)
+    namespace = {
+        "__module__": original.__module__,
+        "__qualname__": original.__qualname__,
+        "__doc__": original.__doc__,
+        "__slots__": (),
+    }
+    made: type = Rewriting(original.__name__, (original,), namespace)
+    return made
+
+
+def under_the_name(function: Any, original: Any, target: pc.Target) -> Any:
+    """Give ``function`` the documentation of ``original`` and the name it is found under in torch; return it.
+
+    Attributes of the original stay behind: frameworks keep per-function state there that is wrong for any other.
+    """
+    functools.update_wrapper(function, original, updated=())
+    function.__module__ = target.module
+    function.__qualname__ = ".".join(map(str, target.path))
+    return function
+
+
+def innermost(value: Any) -> Any:
+    """Return what the wrappers made here, if ``value`` is one, call in the end; ``value`` itself otherwise."""
+    while _ORIGINAL in getattr(value, "__dict__", ()):
+        value = vars(value)[_ORIGINAL]
+    return value
+
+
+def _rewriting_keyword(original: Callable[..., Any], argument: Argument, place: Place) -> Callable[..., Any]:
+    from torch.compiler import is_compiling
+
+    name, translate, note = argument.name, argument.translate, audit.counter_of(place).note
+
+    def rewritten(*args: Any, **kwargs: Any) -> Any:
+        if name in kwargs:
+            before = kwargs[name]
+            after = translate(before)
+            if after is not None:
+                if not is_compiling():
+                    note(before, after)
+                kwargs[name] = after
+        return original(*args, **kwargs)
+
+    return rewritten
+
+
+def _rewriting_argument(
+    original: Callable[..., Any], argument: Argument, place: Place, position: Optional[int], default: Any
+) -> Callable[..., Any]:
+    from torch.compiler import is_compiling
+
+    name, translate, note = argument.name, argument.translate, audit.counter_of(place).note
+    first = 1 << 30 if position is None else position  # more than any call has
+
+    def rewritten(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > first:
+            after = translate(args[first])
+            if after is not None:
+                if not is_compiling():
+                    note(args[first], after)
+                args = (*args[:first], after, *args[first + 1 :])
+        else:
+            before = kwargs.get(name, default)
+            after = translate(before)
+            if after is not None:
+                if not is_compiling():
+                    note(before, after)
+                kwargs[name] = after
+        return original(*args, **kwargs)
+
+    return rewritten
+
+
+def _parameter(original: Any, argument: Argument) -> tuple[Optional[int], Any]:
+    """Return the position of ``argument`` in calls of ``original``, and its default where that is to be rewritten.
+
+    What is written in Python is asked, so that the answer is right in every version of torch.
+    """
+    try:
+        parameters = inspect.signature(original).parameters
+    except (TypeError, ValueError):  # it is written in C
+        return argument.position, None
+    found = parameters.get(argument.name)
+    if found is None:  # (*args, **kwargs)
+        return argument.position, None
+    position = list(parameters).index(argument.name) if found.kind is found.POSITIONAL_OR_KEYWORD else None
+    default = None if found.default is found.empty else found.default
+    return position, default if argument.translate(default) is not None else None

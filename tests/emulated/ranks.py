@@ -1,0 +1,172 @@
+"""What every process of the distributed tests does, one emulated NPU each."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+FOLDER = Path(__file__).parent
+STEPS = 3
+SAMPLES = torch.linspace(-1, 1, 32).reshape(8, 4)
+
+
+def run_ranks(number: int, rendezvous: Path) -> list[dict[str, Any]]:
+    """Run :func:`main` in processes of their own.
+
+    Args:
+        number: how many.
+        rendezvous: a file that there is not yet, for the processes to find each other.
+
+    Returns:
+        What each found, in the order of ranks.
+    """
+    code = "import npu_emulator; npu_emulator.install(); import ranks; ranks.main()"
+    path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={
+                **os.environ,
+                "PYTHONPATH": path,
+                "RENDEZVOUS": str(rendezvous),
+                "RANK": str(rank),
+                "WORLD_SIZE": str(number),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(number)
+    ]
+    try:
+        outputs = [process.communicate(timeout=150) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for rank, process in enumerate(processes):
+        assert process.returncode == 0, f"rank {rank}:\n{outputs[rank][1]}"
+    return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+
+
+def main() -> None:
+    """Join the group, run every scenario, print what was found as JSON."""
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.npu.set_device(rank)
+    dist.init_process_group("hccl", init_method=f"file://{os.environ['RENDEZVOUS']}", rank=rank, world_size=size)
+    found = {scenario.__name__: scenario(rank, size) for scenario in (collectives, devices, data_parallel, batch_norm)}
+    dist.destroy_process_group()
+    print(json.dumps(found))
+
+
+def collectives(rank: int, size: int) -> dict[str, Any]:
+    """Return the results of the usual collectives."""
+    mine = torch.full((2,), float(rank + 1), device="npu")
+    summed, sent = mine.clone(), mine.clone()
+    dist.all_reduce(summed)
+    dist.broadcast(sent, src=size - 1)
+    gathered = [torch.empty_like(mine) for _ in range(size)]
+    dist.all_gather(gathered, mine)
+    joined = torch.empty(2 * size, device="npu")
+    dist.all_gather_into_tensor(joined, mine)
+    share = torch.empty(1, device="npu")
+    dist.reduce_scatter_tensor(share, torch.arange(float(size), device="npu"))
+    exchanged = torch.empty(size, device="npu")
+    dist.all_to_all_single(exchanged, torch.arange(float(size), device="npu") + 10 * rank)
+    objects: list[Any] = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    work = dist.all_reduce(mine, async_op=True)
+    work.wait()
+    dist.barrier()
+    return {
+        "backend": dist.get_backend(),
+        "all_reduce": summed.tolist(),
+        "broadcast": sent.tolist(),
+        "all_gather": [one.tolist() for one in gathered],
+        "all_gather_into_tensor": joined.tolist(),
+        "reduce_scatter": share.tolist(),
+        "all_to_all": exchanged.tolist(),
+        "objects": objects,
+        "asynchronous": mine.tolist(),
+    }
+
+
+def devices(rank: int, size: int) -> dict[str, Any]:
+    """Return on which devices results are."""
+    tensor = torch.ones(1, device="npu")
+    dist.all_reduce(tensor)
+    return {
+        "current": torch.npu.current_device(),
+        "result": str(tensor.device),
+        "model": str(network().npu()[0].weight.device),
+    }
+
+
+def network() -> nn.Sequential:
+    """Return the same small network in every process."""
+    torch.manual_seed(4)
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
+
+
+def train(model: nn.Module, samples: torch.Tensor) -> list[float]:
+    """Return the losses of a few steps."""
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = (model(samples) - samples[:, :2]).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+def data_parallel(rank: int, size: int) -> dict[str, Any]:
+    """Train on this rank's share of the samples."""
+    model = DistributedDataParallel(network().npu(), device_ids=[rank])
+    samples = SAMPLES.chunk(size)[rank].npu()
+    losses = train(model, samples)
+    with model.no_sync():
+        model.zero_grad()
+        model(samples).sum().backward()
+        own = model.module[0].weight.grad.flatten().tolist()
+    return {
+        "losses": losses,
+        "weights": [parameter.flatten().tolist() for parameter in model.parameters()],
+        "device": str(next(model.parameters()).device),
+        "own gradient": own,
+    }
+
+
+def batch_norm(rank: int, size: int) -> dict[str, Any]:
+    """Normalise this rank's share of the samples with everybody's statistics."""
+    norm = nn.SyncBatchNorm.convert_sync_batchnorm(normalising())
+    model = DistributedDataParallel(norm.npu(), device_ids=[rank])
+    samples = SAMPLES.chunk(size)[rank].npu().requires_grad_()
+    result = model(samples)
+    (result * result.detach().exp()).mean().backward()
+    return {
+        "class": type(norm[0]).__name__,
+        "result": result.tolist(),
+        "running": [norm[0].running_mean.tolist(), norm[0].running_var.tolist()],
+        "input gradient": samples.grad.tolist(),
+        "gradients": [parameter.grad.tolist() for parameter in model.parameters()],
+    }
+
+
+def normalising() -> nn.Sequential:
+    """Return a batch norm whose scale and shift do something."""
+    norm = nn.BatchNorm1d(4)
+    with torch.no_grad():
+        norm.weight.copy_(torch.tensor([1.0, 2.0, 0.5, 1.5]))
+        norm.bias.copy_(torch.tensor([0.0, 1.0, -1.0, 0.5]))
+    return nn.Sequential(copy.deepcopy(norm))

@@ -1,0 +1,81 @@
+"""Every collective over the emulated HCCL, however the process group was made."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+PROGRAM = Path(__file__).with_name("collectives.py")
+
+BOTH = {
+    "largest": [1, 1],
+    "gather_in_another_form": [[[0, 0, 0], [1, 1, 1]], [0, 0, 0, 1, 1, 1]],
+    "functional_collectives": [[2, 2], [0, 0, 1, 1]],
+    "objects": [{"from": 1}],
+    "gaps": "Tensors must be contiguous",
+    "gradients_in_buckets": [[1.5, 1.5]],
+}
+EACH = [
+    {
+        "reduce_to_one": [3, 3],
+        "reduce_scatter": [[0, 2], [2, 2]],
+        "all_to_all": [[0, 2], [[0], [2]]],
+        "gather_and_scatter": [[[0], [1]], [5]],
+        "point_to_point": [[0, 0], [1, 1]],
+        "subgroups": [[2, 2], [1, 1]],
+    },
+    {
+        "reduce_to_one": None,
+        "reduce_scatter": [[4, 6], [4, 4]],
+        "all_to_all": [[1, 3], [[1], [3]]],
+        "gather_and_scatter": [[], [6]],
+        "point_to_point": [[7, 7], [0, 0]],
+        "subgroups": [[2, 2], [1, 1]],
+    },
+]
+NO_CPU = "No backend type associated with device type cpu"
+
+
+@pytest.mark.parametrize(
+    ("options", "of_the_cpu"),
+    [
+        pytest.param({"backend": "hccl"}, NO_CPU, id="hccl"),
+        pytest.param({"backend": "lccl"}, NO_CPU, id="lccl"),
+        pytest.param({"backend": "hccl", "bound": True}, NO_CPU, id="bound to a device"),
+        pytest.param({"backend": "cpu:gloo,npu:hccl"}, [2], id="with gloo for the CPU"),
+    ],
+)
+def test_every_collective(options: dict[str, Any], of_the_cpu: Any, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", str(PROGRAM)]
+    ranks = [
+        subprocess.Popen(
+            [*command, str(rank), str(tmp_path / "rendezvous"), json.dumps(options)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        outputs = [rank.communicate(timeout=120) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    for rank, (output, errors) in enumerate(outputs):
+        assert ranks[rank].returncode == 0, errors  # also: nothing aborts at exit
+        expected = {**BOTH, **EACH[rank], "tensors_of_the_cpu": of_the_cpu}
+        assert json.loads(output.splitlines()[-1]) == expected
+
+
+def test_the_backends_are_known_to_torch() -> None:
+    assert dist.is_hccl_available()
+    assert dist.is_backend_available("lccl")
+    assert dist.get_default_backend_for_device("npu") == "hccl"
+    assert dist.get_default_backend_for_device(torch.device("npu", 1)) == "hccl"

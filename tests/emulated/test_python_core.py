@@ -1,0 +1,451 @@
+"""What is particular to the core in Python: memory under two devices, operators run on aliases, and its limits."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from npu_emulator import device
+from npu_emulator.errors import EmulationError, NotEmulated
+from npu_emulator.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def core():
+    """The core, if it is the one in Python."""
+    active = device.active()
+    if active.name != "python":
+        pytest.skip("about the core in Python; NPU_EMULATOR_CORE=python picks it")
+    return active
+
+
+class TestAliases:
+    def test_a_write_to_the_cpu_alias_is_seen_on_the_npu(self, core):
+        tensor = torch.zeros(3, device="npu")
+        core.alias_on_cpu(tensor)[1] = 5
+        assert tensor.tolist() == [0, 5, 0]
+
+    def test_a_write_to_the_npu_alias_is_seen_on_the_cpu(self, core):
+        tensor = torch.zeros(3)
+        core.alias_on_npu(tensor, 1)[1] = 5
+        assert tensor.tolist() == [0, 5, 0]
+
+    @pytest.mark.parametrize(
+        "view",
+        [
+            pytest.param(lambda tensor: tensor, id="contiguous"),
+            pytest.param(lambda tensor: tensor.transpose(1, 3), id="transposed"),
+            pytest.param(lambda tensor: tensor[1:, ::2], id="sliced"),
+            pytest.param(lambda tensor: tensor.contiguous(memory_format=torch.channels_last), id="channels_last"),
+            pytest.param(lambda tensor: tensor[:0], id="empty"),
+            pytest.param(lambda tensor: tensor[0, 0, 0, 0], id="scalar"),
+            pytest.param(lambda tensor: tensor[:, :1].as_strided((2, 1, 4, 5), (60, 7, 5, 1)), id="odd_stride_of_one"),
+        ],
+    )
+    def test_the_alias_has_shape_strides_and_address(self, core, view):
+        tensor = view(torch.arange(120.0).view(2, 3, 4, 5))
+        alias = core.alias_on_npu(tensor, 0)
+        back = core.alias_on_cpu(alias)
+        for other in (alias, back):
+            assert (other.shape, other.stride(), other.data_ptr()) == (tensor.shape, tensor.stride(), tensor.data_ptr())
+        assert torch.equal(back, tensor)
+
+    @pytest.mark.parametrize(
+        "dtype", [torch.bool, torch.bfloat16, torch.complex64, torch.uint16, torch.float8_e5m2], ids=str
+    )
+    def test_the_alias_has_the_dtype(self, core, dtype):
+        assert core.alias_on_npu(torch.empty(2, dtype=dtype), 0).dtype is dtype
+
+    def test_the_alias_of_a_conjugate_is_one(self, core):
+        tensor = torch.tensor([1 + 2j, 3 - 4j])
+        alias = core.alias_on_npu(tensor.conj(), 0)
+        assert alias.is_conj()
+        assert alias.data_ptr() == tensor.data_ptr()
+        assert alias.tolist() == [1 - 2j, 3 + 4j]
+
+    def test_the_alias_of_a_negative_is_one(self, core):
+        imaginary = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+        assert imaginary.is_neg()
+        alias = core.alias_on_npu(imaginary, 0)
+        assert alias.is_neg()
+        assert alias.tolist() == [-2, 4]
+
+    def test_the_parts_of_a_sparse_tensor_are_aliases(self, core):
+        tensor = torch.eye(3).to_sparse()
+        alias = core.alias_on_npu(tensor, 0)
+        assert alias.is_coalesced()
+        assert alias.values().data_ptr() == tensor.values().data_ptr()
+        assert torch.equal(alias.to_dense().cpu(), torch.eye(3))
+
+    def test_the_alias_keeps_the_memory(self, core):
+        alias = core.alias_on_npu(torch.full((1000,), 7.0), 0)
+        gc.collect()
+        others = [torch.zeros(1000) for _ in range(8)]
+        assert torch.all(alias == 7)
+        assert len(others) == 8
+
+    def test_a_device_that_is_not_there_is_refused(self, core):
+        with pytest.raises(RuntimeError, match=r"found npu:99.*NPU_EMULATOR_DEVICES"):
+            core.alias_on_npu(torch.zeros(1), 99)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        "operation",
+        [
+            pytest.param(lambda x: x + 1.5, id="add"),
+            pytest.param(lambda x: torch.where(x > 1, x, 0.5), id="where"),
+            pytest.param(lambda x: torch.where(x > 1, x, 2), id="where_int"),
+            pytest.param(lambda x: torch.add(x, 2, out=torch.empty_like(x)), id="out"),
+            pytest.param(lambda x: x.clone().masked_fill_(x > 1, 9), id="masked_fill"),
+            pytest.param(lambda x: torch.bitwise_and(x.long(), 3), id="bitwise"),
+        ],
+    )
+    @pytest.mark.parametrize("dtype", [torch.int16, torch.float16, torch.float64], ids=str)
+    @pytest.mark.parametrize("shape", [(), (3,)], ids=["scalar", "vector"])
+    def test_a_number_promotes_as_on_the_cpu(self, operation, dtype, shape):
+        tensor = torch.full(shape, 2, dtype=dtype)
+        expected = operation(tensor)
+        found = operation(tensor.npu())
+        assert found.device.type == "npu"
+        assert found.dtype is expected.dtype
+        assert torch.equal(found.cpu(), expected)
+
+
+class TestOutputs:
+    @pytest.fixture
+    def matrix(self):
+        return torch.arange(9.0).view(3, 3).npu()
+
+    @pytest.mark.parametrize(
+        "out",
+        [
+            pytest.param(lambda: torch.empty(3, 3, device="npu"), id="right_size"),
+            pytest.param(lambda: torch.empty(0, device="npu"), id="no_memory"),
+            pytest.param(lambda: torch.empty(6, 6, device="npu")[::2, ::2], id="strided"),
+        ],
+    )
+    def test_out_is_filled_and_returned(self, matrix, out):
+        target = out()
+        assert torch.mm(matrix, matrix, out=target) is target
+        assert torch.equal(target, matrix @ matrix)
+
+    @pytest.mark.parametrize("size", [2, 20], ids=["too_small", "too_large"])
+    @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+    def test_out_of_another_size_is_resized(self, matrix, size):
+        target = torch.empty(size, device="npu")
+        torch.mm(matrix, matrix, out=target)
+        assert torch.equal(target, matrix @ matrix)
+
+    def test_several_outputs_are_filled(self, matrix):
+        values = torch.empty(0, device="npu")
+        indices = torch.empty(3, dtype=torch.long, device="npu")
+        torch.max(matrix, 1, out=(values, indices))
+        assert values.tolist() == [2, 5, 8]
+        assert indices.tolist() == [2, 2, 2]
+
+    def test_an_output_of_a_view_is_written_to_the_base(self, matrix):
+        base = torch.zeros(4, 3, 3, device="npu")
+        torch.mm(matrix, matrix, out=base[2])
+        assert torch.equal(base[2], matrix @ matrix)
+        assert base[[0, 1, 3]].abs().sum() == 0
+
+    def test_an_empty_view_with_memory_behind_it_fills_that(self, matrix):
+        base = torch.zeros(16, device="npu")
+        torch.mm(matrix, matrix, out=base[:0])
+        assert torch.equal(base[:9].view(3, 3), matrix @ matrix)
+
+
+class TestForeach:
+    def test_tensors_of_several_devices_stay_where_they_are(self):
+        tensors = [torch.ones(2, device=f"npu:{index}") for index in (0, 1, 0)]
+        doubled = torch._foreach_mul(tensors, 2)
+        assert [tensor.device.index for tensor in doubled] == [0, 1, 0]
+        torch._foreach_add_(tensors, doubled)
+        assert [tensor.tolist() for tensor in tensors] == [[3, 3]] * 3
+
+    def test_pairs_on_different_devices_are_refused(self):
+        with pytest.raises(RuntimeError, match="npu:0 and npu:1"):
+            torch._foreach_add(
+                [torch.ones(2, device="npu:0"), torch.ones(2, device="npu:0")],
+                [torch.ones(2, device="npu:0"), torch.ones(2, device="npu:1")],
+            )
+
+
+class TestMoves:
+    @pytest.mark.parametrize(
+        "move",
+        [
+            pytest.param(lambda: torch.ones(2).to("npu"), id="to"),
+            pytest.param(lambda: torch.ones(2).to(device="npu", dtype=torch.float16), id="to_dtype"),
+            pytest.param(lambda: torch.ones(2, device="npu:0").to("npu"), id="from_another"),
+            pytest.param(lambda: torch.tensor([1.0], device="npu"), id="tensor"),
+            pytest.param(lambda: torch.as_tensor([1.0], device="npu"), id="as_tensor"),
+            pytest.param(lambda: torch.empty(2, device="npu"), id="empty"),
+            pytest.param(lambda: torch.nn.Linear(1, 1).to("npu").weight, id="module"),
+            pytest.param(lambda: torch.eye(2).to_sparse().to("npu"), id="sparse"),
+        ],
+    )
+    def test_npu_without_a_number_is_the_current_device(self, core, move):
+        core.set_device(1)
+        assert move().device == torch.device("npu:1")
+
+    def test_npu_without_a_number_in_inference_mode(self, core):
+        core.set_device(1)
+        with torch.inference_mode():
+            assert torch.ones(2).to("npu").device.index == 1
+
+    def test_a_copy_to_the_cpu_that_need_not_block_is_complete_and_not_pinned(self):
+        moved = torch.arange(4.0, device="npu").to("cpu", non_blocking=True)
+        assert moved.tolist() == [0, 1, 2, 3]
+        assert not moved.is_pinned()
+
+    def test_a_move_is_differentiable(self):
+        tensor = torch.ones(2, requires_grad=True)
+        (tensor.to("npu") * 3).sum().backward()
+        assert tensor.grad.device.type == "cpu"
+        assert tensor.grad.tolist() == [3, 3]
+
+
+class TestDispatch:
+    def test_a_function_mode_sees_what_the_program_calls_and_nothing_beneath(self):
+        seen = []
+
+        class Recorder(TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                seen.append(function)
+                return function(*args, **(kwargs or {}))
+
+        tensor = torch.ones(3, device="npu")
+        with Recorder():
+            torch.mul(tensor, tensor)
+        assert seen == [torch.mul]
+
+    def test_indices_may_be_on_the_cpu_but_the_indexed_may_not(self):
+        tensor = torch.arange(3.0, device="npu")
+        assert tensor[torch.tensor([2, 0])].tolist() == [2, 0]
+        with pytest.raises(RuntimeError, match="indices should be either on cpu"):
+            torch.arange(3.0)[torch.tensor([2], device="npu")]
+
+    def test_an_operator_with_a_cpu_kernel_only_runs(self):
+        library = torch.library.Library("python_core_test", "DEF")
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CPU")
+        result = torch.ops.python_core_test.twice(torch.ones(2, device="npu:1"))
+        assert result.device == torch.device("npu:1")
+        assert result.tolist() == [2, 2]
+
+
+class TestLimits:
+    def test_a_storage_is_not_resized(self):
+        storage = torch.ones(4, device="npu").untyped_storage()
+        with pytest.raises(NotEmulated, match=r"cannot resize a storage on npu:0 \(from 16 to 0 bytes\)"):
+            storage.resize_(0)
+        assert storage.nbytes() == 16
+
+    def test_a_cpu_storage_is_resized_as_ever(self):
+        storage = torch.ones(4).untyped_storage()
+        storage.resize_(8)
+        assert storage.nbytes() == 8
+
+    @pytest.mark.filterwarnings("ignore:.*quantize")
+    def test_quantized_tensors_are_refused(self):
+        with pytest.raises(NotEmulated, match=r"no torch\.qint8 on the NPU"):
+            torch.quantize_per_tensor(torch.ones(2, device="npu"), 0.1, 0, torch.qint8)
+
+    @pytest.mark.filterwarnings("ignore:Sparse CSR")
+    def test_compressed_sparse_tensors_are_refused(self):
+        with pytest.raises(NotEmulated, match=r"to_sparse_coo\(\)"):
+            torch.eye(2, device="npu").to_sparse_csr()
+
+    def test_an_operator_without_a_cpu_kernel_is_named(self):
+        library = torch.library.Library("python_core_test_2", "DEF")
+        library.define("nowhere(Tensor x) -> Tensor")
+        with pytest.raises(NotEmulated, match=r"python_core_test_2\.nowhere\.default runs with the kernel of the CPU"):
+            torch.ops.python_core_test_2.nowhere(torch.ones(2, device="npu"))
+
+    def test_a_generator_of_the_cpu_is_refused(self):
+        with pytest.raises(RuntimeError, match="Expected a 'npu' device type for generator but found 'cpu'"):
+            torch.rand(2, device="npu", generator=torch.Generator())
+
+
+class TestGenerators:
+    @pytest.mark.parametrize(
+        "duplicate",
+        [
+            pytest.param(lambda generator: pickle.loads(pickle.dumps(generator)), id="pickle"),
+            pytest.param(copy.deepcopy, id="deepcopy"),
+            pytest.param(lambda generator: generator.clone_state(), id="clone_state"),
+        ],
+    )
+    def test_a_duplicate_draws_the_same(self, duplicate):
+        generator = torch.Generator("npu:1").manual_seed(3)
+        torch.rand(5, device="npu:1", generator=generator)
+        same = duplicate(generator)
+        assert same.device == torch.device("npu:1")
+        expected = torch.rand(4, device="npu:1", generator=generator)
+        assert torch.equal(torch.rand(4, device="npu:1", generator=same), expected)
+
+    def test_both_kinds_are_generators(self):
+        assert isinstance(torch.Generator("npu"), torch.Generator)
+        assert isinstance(torch.Generator(), torch.Generator)
+        assert torch.Generator().device.type == "cpu"
+
+    def test_operators_without_a_generator_leave_the_cpu_s_alone(self):
+        state = torch.get_rng_state()
+        torch.nn.functional.dropout(torch.ones(100, device="npu"))
+        assert torch.equal(torch.get_rng_state(), state)
+
+    def test_operators_without_a_generator_draw_new_numbers_each_time(self):
+        ones = torch.ones(1000, device="npu")
+        assert not torch.equal(torch.nn.functional.dropout(ones), torch.nn.functional.dropout(ones))
+
+
+class TestMemory:
+    def test_views_hold_memory_and_its_end_is_counted(self, core):
+        gc.collect()
+        before = core.memory(0).allocated
+        tensor = torch.empty(1024, device="npu")
+        view = tensor[1:]
+        del tensor
+        assert core.memory(0).allocated - before == 4096
+        del view
+        assert core.memory(0).allocated == before
+
+    def test_the_peak_is_kept_until_reset(self, core):
+        gc.collect()
+        core.reset_peak_memory(0)
+        before = core.memory(0)
+        assert before.peak == before.allocated
+        del_me = torch.empty(1 << 16, dtype=torch.uint8, device="npu")
+        del del_me
+        assert core.memory(0).peak == before.allocated + (1 << 16)
+        core.reset_peak_memory(0)
+        assert core.memory(0).peak == before.allocated
+
+    def test_threads_lose_no_count(self, core):
+        gc.collect()
+        before = core.memory(1)
+
+        def allocate() -> None:
+            for _ in range(500):
+                torch.empty(16, device="npu:1")
+
+        threads = [threading.Thread(target=allocate) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        after = core.memory(1)
+        assert after.allocations - before.allocations == 2000
+        assert after.allocated == before.allocated
+
+
+class TestPinnedMemory:
+    def test_a_pinned_copy_and_its_views_are_pinned_and_nothing_else_is(self):
+        tensor = torch.arange(4.0)
+        pinned = tensor.pin_memory()
+        assert pinned.is_pinned()
+        assert pinned[1:].is_pinned()
+        assert pinned.tolist() == tensor.tolist()
+        assert not tensor.is_pinned()
+        assert not torch.ones(4, device="npu").is_pinned()
+
+    def test_pinning_what_is_pinned_copies_nothing(self):
+        pinned = torch.ones(4).pin_memory()
+        assert pinned.pin_memory().data_ptr() == pinned.data_ptr()
+
+
+class TestAccelerator:
+    def test_the_device_is_selected_for_a_block(self, core):
+        torch.accelerator.set_device_index(1)
+        assert core.current_device() == 1
+        with torch.accelerator.device_index(0):
+            assert core.current_device() == 0
+        assert torch.accelerator.current_device_index() == 1
+
+    def test_memory_is_that_of_the_core(self, core):
+        tensor = torch.empty(100, device="npu")
+        assert torch.accelerator.memory_allocated(0) == core.memory(0).allocated >= tensor.nbytes
+
+
+class TestStart:
+    def test_starting_again_returns_the_same_core(self, core):
+        assert device.start(device._settings) is core
+
+    def test_other_settings_are_refused(self, core):
+        other = Settings(core="python", devices=core.device_count() + 1)
+        with pytest.raises(EmulationError, match="cannot change in a process"):
+            device.start(other)
+
+    @pytest.mark.parametrize(
+        ("preparation", "message"),
+        [
+            pytest.param("torch.__version__ = '2.99.0'", "supports torch 2.13, found 2.99.0", id="other_torch"),
+            pytest.param(
+                "torch.utils.rename_privateuse1_backend('mine')", "'mine' is there already", id="other_backend"
+            ),
+            pytest.param(
+                "import sys, types; sys.modules['torch_npu'] = types.ModuleType('torch_npu')",
+                "expected no real torch_npu",
+                id="real_library",
+            ),
+        ],
+    )
+    def test_a_process_that_cannot_have_the_device_is_refused(self, preparation, message):
+        program = (
+            "import torch\n"
+            f"{preparation}\n"
+            "from npu_emulator import device, settings\n"
+            "device.start(settings.make_settings(core='python'))\n"
+        )
+        ended = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=_environment()
+        )
+        assert ended.returncode == 1
+        assert message in ended.stderr.splitlines()[-1]
+
+
+class TestErrorsInBackward:
+    """torch asks the guard while such an error is pending in the interpreter; a guard that fails ends the process."""
+
+    def test_of_a_hook(self):
+        doubled = torch.ones(2, device="npu", requires_grad=True) * 2
+
+        def refuse(gradient):
+            raise LookupError("from the hook")
+
+        doubled.register_hook(refuse)
+        with pytest.raises(LookupError, match="from the hook") as raised:
+            doubled.sum().backward()
+        assert raised.traceback[-1].name == "refuse"
+
+    def test_of_an_unpacking_hook(self):
+        leaf = torch.ones(2, device="npu", requires_grad=True)
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: {}[tensor.shape]):
+            square = leaf * leaf
+        with pytest.raises(KeyError):
+            square.sum().backward()
+
+    def test_and_the_next_pass_is_not_disturbed(self):
+        leaf = torch.ones(2, device="npu", requires_grad=True)
+        doubled = leaf * 2
+        handle = doubled.register_hook(lambda gradient: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            doubled.sum().backward()
+        handle.remove()
+        (leaf * 3).sum().backward()
+        assert leaf.grad.tolist() == [3, 3]
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("NPU_EMULATOR")}

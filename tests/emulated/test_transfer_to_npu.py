@@ -1,0 +1,673 @@
+"""CUDA -> NPU on the emulated device: programs that say CUDA, what stays, and that everything is put back."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import io
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import types
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+import patchcore as pc
+from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU, audit, without_counterpart
+from torch_npu_patches.transfer_to_npu.groups import COMPILE, FACTORY, TENSOR
+
+#: Namespaces that are compared attribute by attribute, with all modules below them that are loaded.
+COMPARED = ("torch.cuda", "torch.distributed", "torch.amp", "torch.nn", "torch.jit", "torch.profiler", "torch.storage")
+
+
+@pytest.fixture
+def layer() -> Iterator[pc.Patcher]:
+    audit.clear()
+    with pc.Patcher(TRANSFER_TO_NPU, strict=True) as patcher:
+        yield patcher
+    audit.clear()
+
+
+def on_npu(value: Any, index: int | None = None) -> bool:
+    return value.device.type == "npu" and index in (None, value.device.index)
+
+
+def state() -> dict[tuple[str, str], Any]:
+    """Everything that torch's namespaces and the classes in them hold, by owner and name."""
+    modules = [
+        module
+        for name, module in list(sys.modules.items())
+        if isinstance(module, types.ModuleType) and (name in ("torch", "torch._C") or name.startswith(COMPARED))
+    ]
+    classes = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
+    owners = [*modules, *(cls for cls in classes if cls.__module__.partition(".")[0] in ("torch", "torch_npu"))]
+    ignored = ("__warningregistry__", "__slotnames__")
+    return {
+        (f"{getattr(owner, '__module__', '')}.{owner.__name__} {id(owner)}", key): value
+        for owner in owners
+        for key, value in list(vars(owner).items())
+        if key not in ignored
+    }
+
+
+class TestRevert:
+    def test_every_attribute_is_the_object_it_was(self) -> None:
+        before = state()
+        with pc.Patcher(TRANSFER_TO_NPU, strict=True) as patcher:
+            written = state()
+            changed = {place for place in written if written[place] is not before.get(place, patcher)}
+            assert len(changed) > 150
+        after = state()
+        assert after.keys() == before.keys()
+        assert [place for place in before if after[place] is not before[place]] == []
+        assert patcher.report().notes == ()
+
+    def test_twice_and_nested(self) -> None:
+        original = torch.zeros
+        with pc.Patcher(TRANSFER_TO_NPU, strict=True):
+            wrapped = torch.zeros
+            with pc.Patcher(TRANSFER_TO_NPU, strict=True):
+                assert torch.zeros is wrapped
+            assert torch.zeros is wrapped
+        assert torch.zeros is original
+        with pytest.raises((RuntimeError, AssertionError), match=r"CUDA|cuda"):
+            torch.zeros(2, device="cuda")
+
+    def test_names_taken_by_value_meanwhile(self, layer: pc.Patcher) -> None:
+        module = sys.modules["taken"] = types.ModuleType("taken")
+        try:
+            module.zeros, module.is_available = torch.zeros, torch.cuda.is_available
+            layer.revert()
+            assert module.zeros is torch.zeros
+            assert module.is_available is torch.cuda.is_available
+        finally:
+            del sys.modules["taken"]
+
+    def test_device_contexts_and_scripting_work_afterwards(self, make_script: Callable[[str], Any]) -> None:
+        with pc.Patcher(TRANSFER_TO_NPU, strict=True), torch.device("cuda"):
+            assert on_npu(torch.zeros(2))
+        with torch.device("meta"):
+            assert torch.zeros(2).device.type == "meta"
+        module = make_script("""
+            @torch.jit.script
+            def f(x):
+                return x + torch.zeros(2)
+        """)
+        assert module.f(torch.ones(2)).tolist() == [1, 1]
+
+    def test_groups_apply_alone(self) -> None:
+        for patch in TRANSFER_TO_NPU:
+            with pc.Patcher([patch], strict=True) as patcher:
+                assert patcher.report()[patch.name].status in ("applied", "pending", "skipped")
+
+    def test_a_group_that_is_switched_off_leaves_its_functions(self) -> None:
+        original = torch.load
+        with pc.Patcher(TRANSFER_TO_NPU, disable="torch.transfer_to_npu.load", strict=True):
+            assert torch.load is original
+            assert torch.cuda.is_available is torch.npu.is_available
+
+
+@pytest.fixture
+def make_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """A function that imports a module from source, which TorchScript has to be able to read."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(source: str) -> Any:
+        (tmp_path / "scripted_for_test.py").write_text(f"import torch\n{textwrap.dedent(source)}")
+        importlib.invalidate_caches()
+        return importlib.import_module("scripted_for_test")
+
+    yield make
+    sys.modules.pop("scripted_for_test", None)
+
+
+class TestDevices:
+    @pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda"), torch.device("cuda:0")], ids=repr)
+    def test_factories(self, device: Any, layer: pc.Patcher) -> None:
+        assert on_npu(torch.zeros(2, device=device), 0)
+        assert on_npu(torch.full_like(torch.zeros(2), 1, device=device), 0)
+        assert on_npu(torch.tensor([1.0], device=device), 0)
+        assert on_npu(torch.fft.rfftfreq(4, device=device), 0)
+        assert on_npu(torch.zeros(2).new_zeros(2, device=device), 0)
+        assert on_npu(torch.as_tensor([1.0], device=device), 0)
+
+    def test_other_devices_stay(self, layer: pc.Patcher) -> None:
+        assert torch.zeros(2).device.type == "cpu"
+        assert torch.zeros(2, device="cpu").device.type == "cpu"
+        assert torch.zeros(2, device="meta").device.type == "meta"
+        assert on_npu(torch.zeros(2, device=1), 1)
+        assert audit.sites() == []
+
+    def test_to(self, layer: pc.Patcher) -> None:
+        x = torch.ones(2)
+        assert on_npu(x.to("cuda:1"), 1)
+        assert on_npu(x.to(torch.device("cuda")), 0)
+        assert on_npu(x.to(device="cuda", dtype=torch.float16))
+        assert on_npu(x.to(1), 1)
+        assert x.to(torch.float64).dtype == torch.float64
+        assert on_npu(x.to(torch.ones(1, device="cuda")))
+
+    def test_cuda(self, layer: pc.Patcher) -> None:
+        x = torch.ones(2)
+        assert on_npu(x.cuda(), 0)
+        assert on_npu(x.cuda(1), 1)
+        assert on_npu(x.cuda("cuda:1", non_blocking=True), 1)
+        assert on_npu(x.cuda(torch.device("npu", 1)), 1)
+        assert (x.is_cuda, x.cuda().is_cuda) == (False, True)
+        with pytest.raises(ValueError, match=r"expected a CUDA device or an NPU, found 'cpu'; write .to\('cpu'\)"):
+            x.cuda("cpu")
+
+    def test_torch_device_itself_stays(self, layer: pc.Patcher) -> None:
+        device = torch.device("cuda")
+        assert (device.type, torch.ones(1).to(device).device.type) == ("cuda", "npu")
+
+    def test_modules(self, layer: pc.Patcher) -> None:
+        assert on_npu(nn.Linear(2, 2).cuda().weight)
+        assert on_npu(nn.Linear(2, 2).cuda(1).weight, 1)
+        assert on_npu(nn.Linear(2, 2).to("cuda").weight)
+        assert on_npu(nn.Linear(2, 2).to(torch.device("cuda"), torch.float16).weight)
+        assert on_npu(nn.Linear(2, 2, device="cuda").weight)
+        assert on_npu(nn.Linear(2, 2, device="meta").to_empty(device="cuda").weight)
+
+    def test_lazy_modules(self, layer: pc.Patcher) -> None:
+        x = torch.ones(1, 2, device="cuda")
+        assert on_npu(nn.LazyLinear(3).to("cuda")(x))
+        assert on_npu(nn.LazyLinear(3).cuda()(x))
+
+    def test_default_devices(self, layer: pc.Patcher) -> None:
+        with torch.device("cuda:1"):
+            assert on_npu(torch.zeros(2), 1)
+            assert on_npu(nn.Linear(2, 2).weight, 1)
+        torch.set_default_device("cuda")
+        try:
+            assert on_npu(torch.zeros(2))
+        finally:
+            torch.set_default_device(None)
+
+    def test_generator(self, layer: pc.Patcher) -> None:
+        assert on_npu(torch.Generator("cuda"))
+        assert on_npu(torch.Generator(device="cuda:1"), 1)
+        assert torch.Generator().device.type == "cpu"
+        assert isinstance(torch.Generator(), torch.Generator)
+        a = torch.rand(3, device="cuda", generator=torch.Generator("cuda").manual_seed(1))
+        b = torch.rand(3, device="cuda", generator=torch.Generator("cuda").manual_seed(1))
+        assert torch.equal(a, b)
+
+    def test_event_and_stream(self, layer: pc.Patcher) -> None:
+        assert isinstance(torch.Event("cuda"), torch.Event)
+        assert torch.Stream(device="cuda").device.type == "npu"
+        assert isinstance(torch.npu.current_stream(), torch.Stream)
+        assert isinstance(torch.npu.current_stream(), torch.cuda.Stream)
+
+    def test_storages(self, layer: pc.Patcher) -> None:
+        assert on_npu(torch.UntypedStorage(4, device="cuda"))
+        assert torch.UntypedStorage(4).cuda().is_cuda
+        assert not torch.UntypedStorage(4).is_cuda
+        assert torch.ones(2).cuda().untyped_storage().is_cuda
+
+    def test_packed_sequences(self, layer: pc.Patcher) -> None:
+        packed = nn.utils.rnn.pack_sequence([torch.ones(2, 1)])
+        assert on_npu(packed.cuda().data)
+        assert on_npu(packed.cuda(1).data, 1)
+        assert packed.to("cuda").is_cuda
+
+    def test_tensor_types(self, layer: pc.Patcher) -> None:
+        x = torch.ones(2).type("torch.cuda.FloatTensor")
+        assert on_npu(x)
+        assert isinstance(x, torch.cuda.FloatTensor)
+        assert torch.cuda.FloatTensor is torch.npu.FloatTensor
+        assert torch.ones(2).type(torch.float64).dtype == torch.float64
+
+    def test_data_loader(self, layer: pc.Patcher) -> None:
+        data = torch.utils.data.TensorDataset(torch.arange(4.0))
+        loader = torch.utils.data.DataLoader(data, batch_size=2, pin_memory_device="cuda")
+        assert [on_npu(batch.cuda(non_blocking=True)) for (batch,) in loader] == [True, True]
+
+
+class TestNamespace:
+    def test_points_at_torch_npu(self, layer: pc.Patcher) -> None:
+        assert torch.cuda.is_available is torch.npu.is_available
+        assert torch.cuda.is_available()
+        assert torch.cuda.device_count() == torch.npu.device_count()
+        assert torch.cuda.get_device_name("cuda:0") == torch.npu.get_device_name(0)
+        assert torch.get_device_module("cuda") is torch.npu
+
+    def test_submodules_that_define_the_names(self, layer: pc.Patcher) -> None:
+        assert torch.cuda.memory.memory_allocated is torch.cuda.memory_allocated
+        assert torch.cuda.random.manual_seed_all is torch.npu.manual_seed_all
+
+    def test_current_device(self, layer: pc.Patcher) -> None:
+        torch.cuda.set_device("cuda:1")
+        assert torch.npu.current_device() == 1
+        with torch.cuda.device("cuda:0"):
+            assert torch.npu.current_device() == 0
+        torch.cuda.set_device(torch.device("cuda", 0))
+        torch.cuda.synchronize("cuda")
+        assert torch.npu.current_device() == 0
+
+    def test_random_state(self, layer: pc.Patcher) -> None:
+        torch.cuda.manual_seed_all(3)
+        before = torch.cuda.get_rng_state("cuda")
+        drawn = torch.rand(3, device="cuda")
+        torch.cuda.set_rng_state(before, "cuda:0")
+        assert torch.equal(drawn, torch.rand(3, device="cuda"))
+        with torch.random.fork_rng():
+            torch.rand(3, device="cuda")
+
+    def test_memory(self, layer: pc.Patcher) -> None:
+        before = torch.cuda.memory_allocated("cuda:0")
+        kept = torch.ones(1 << 16, device="cuda")
+        assert torch.cuda.memory_allocated(torch.device("cuda:0")) > before
+        assert kept.is_cuda
+
+    def test_capability_is_never_none(self, layer: pc.Patcher) -> None:
+        major, minor = torch.cuda.get_device_capability("cuda:0")
+        assert (major, minor) == (torch.npu.get_device_capability() or (0, 0))
+        assert torch.cuda.is_bf16_supported(including_emulation=False) == torch.npu.is_bf16_supported()
+
+    def test_names_without_counterpart_stay_and_are_listed(self) -> None:
+        names = without_counterpart()
+        before = {name: getattr(torch.cuda, name) for name in names}
+        assert "cudart" in names
+        assert not {"is_available", "Stream", "get_device_capability", "amp"} & set(names)
+        with pc.Patcher(TRANSFER_TO_NPU, strict=True) as patcher:
+            assert all(getattr(torch.cuda, name) is before[name] for name in names)
+            changes = patcher.report()["torch.transfer_to_npu.namespace"].changes
+        left = [change for change in changes if change.status == "skipped"]
+        assert left
+        assert all("does not exist: what torch has stays" in change.reason for change in left)
+
+
+class TestMixedPrecision:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: torch.cuda.amp.autocast(),
+            lambda: torch.autocast("cuda"),
+            lambda: torch.amp.autocast(device_type="cuda", dtype=torch.float16),
+        ],
+        ids=["torch.cuda.amp", "torch", "torch.amp"],
+    )
+    @pytest.mark.filterwarnings("ignore:.*torch.cuda.amp.*:FutureWarning")
+    def test_autocast(self, make: Callable[[], Any], layer: pc.Patcher) -> None:
+        x = torch.ones(2, 2, device="cuda")
+        assert not torch.is_autocast_enabled()
+        with make():
+            assert torch.is_autocast_enabled()
+            assert torch.is_autocast_enabled("cuda")
+            assert torch.get_autocast_gpu_dtype() == torch.get_autocast_dtype("cuda") == torch.float16
+            assert torch.mm(x, x).dtype == torch.float16
+        assert torch.mm(x, x).dtype == torch.float32
+        assert not torch.is_autocast_enabled("cpu")
+
+    @pytest.mark.filterwarnings("ignore:.*torch.cuda.amp.*:FutureWarning")
+    def test_scaler_defaults_to_the_npu(self, layer: pc.Patcher) -> None:
+        for scaler in (torch.amp.GradScaler(), torch.amp.GradScaler("cuda"), torch.cuda.amp.GradScaler()):
+            assert scaler._device == "npu"
+            assert scaler.is_enabled()
+
+    @pytest.mark.filterwarnings("ignore:.*torch.cuda.amp.*:FutureWarning")
+    def test_custom_functions(self, layer: pc.Patcher) -> None:
+        class Double(torch.autograd.Function):
+            @staticmethod
+            @torch.cuda.amp.custom_fwd(cast_inputs=torch.float32)
+            def forward(ctx: Any, x: Tensor) -> Tensor:
+                return x * 2
+
+            @staticmethod
+            @torch.cuda.amp.custom_bwd
+            def backward(ctx: Any, gradient: Tensor) -> Tensor:
+                return gradient * 2
+
+        x = torch.ones(2, device="cuda", dtype=torch.float16, requires_grad=True)
+        with torch.autocast("cuda"):
+            y = Double.apply(x)
+        y.sum().backward()
+        assert y.dtype == torch.float32
+        assert x.grad.tolist() == [2, 2]
+
+    @pytest.mark.parametrize("level", ["O0", "O1", "O2", "O3"])
+    def test_apex(self, level: str, layer: pc.Patcher) -> None:
+        from apex import amp
+
+        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1)).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        model, optimizer = amp.initialize(model, optimizer, opt_level=level)
+        before = copy.deepcopy(model.state_dict())
+        x = torch.ones(2, 4, device="cuda")
+        losses = []
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = (model(x).float() - 1).pow(2).mean()
+            with amp.scale_loss(loss, optimizer) as scaled:
+                scaled.backward()
+            nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+            optimizer.step()
+            losses.append(loss.item())
+        assert losses[-1] < losses[0]
+        dtypes = {parameter.dtype for parameter in model.parameters()}
+        assert dtypes == {torch.float16 if level == "O3" else torch.float32}
+        assert any(not torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+    @pytest.mark.filterwarnings("ignore:.*torch.cuda.amp.*:FutureWarning")
+    def test_an_unmodified_training_loop(self, layer: pc.Patcher) -> None:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2))
+        model = model.to(device)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        scaler = torch.cuda.amp.GradScaler()
+        x, y = torch.randn(8, 1, 8, 8), torch.arange(8) % 2
+        losses = []
+        for _ in range(8):
+            optimizer.zero_grad()
+            with torch.cuda.amp.autocast():
+                loss = nn.functional.cross_entropy(model(x.cuda(non_blocking=True)), y.to(device))
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            losses.append(loss.item())
+        assert losses[-1] < losses[0] / 2
+        assert all(on_npu(parameter) for parameter in model.parameters())
+
+
+class TestLoad:
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "cuda:0_cuda_ckpts"
+        folder.mkdir()
+        path = folder / "cuda"
+        torch.save({"cuda": torch.ones(2), "weight": torch.ones(2, device="npu")}, path)
+        return path
+
+    def test_locations(self, file: Path, layer: pc.Patcher) -> None:
+        assert torch.load(str(file))["cuda"].device.type == "cpu"
+        assert on_npu(torch.load(str(file), "cuda")["cuda"])
+        assert on_npu(torch.load(file, map_location=torch.device("cuda:1"))["cuda"], 1)
+        assert on_npu(torch.load(file, map_location={"cuda:0": "cuda:1"})["weight"], 1)
+        assert on_npu(torch.load(file, map_location=lambda storage, _: storage.cuda(1))["cuda"], 1)
+        assert torch.load(file, map_location="cpu")["weight"].device.type == "cpu"
+
+    def test_file_written_on_a_gpu(self, layer: pc.Patcher) -> None:
+        file = written_on_a_gpu(torch.arange(3.0))
+        assert torch.load(file).tolist() == [0, 1, 2]
+        for location, index in ((None, 0), ("cuda:1", 1), ({"cuda:0": "cuda:1"}, 1)):
+            file.seek(0)
+            assert on_npu(torch.load(file, map_location=location), index)
+
+    def test_scripted_module(self, layer: pc.Patcher) -> None:
+        file = io.BytesIO()
+        torch.jit.save(torch.jit.script(nn.Linear(2, 2)), file)
+        file.seek(0)
+        assert on_npu(torch.jit.load(file, "cuda:1").weight, 1)
+
+
+def written_on_a_gpu(tensor: Tensor) -> io.BytesIO:
+    """What ``torch.save`` writes for ``tensor`` on ``cuda:0``."""
+    saved = io.BytesIO()
+    torch.save(tensor.npu(), saved)
+    made = io.BytesIO()
+    writer = torch._C.PyTorchFileWriter(made)
+    archive = zipfile.ZipFile(saved)
+    for name in archive.namelist():
+        content, record = archive.read(name), name.partition("/")[2]
+        if record == "data.pkl":
+            # pickled texts carry their length
+            content = content.replace(b"X\x05\x00\x00\x00npu:0", b"X\x06\x00\x00\x00cuda:0")
+        if record != "version" and not record.startswith(".data"):
+            writer.write_record(record, content, len(content))
+    writer.write_end_of_file()
+    assert b"cuda:0" in made.getvalue()
+    made.seek(0)
+    return made
+
+
+class TestDistributed:
+    @pytest.fixture(autouse=True)
+    def one_rank(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+        for name, value in (("RANK", "0"), ("WORLD_SIZE", "1")):
+            monkeypatch.setenv(name, value)
+        yield f"file://{tmp_path}/cuda:nccl"
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def test_nccl_is_hccl_and_answers_what_was_asked_for(self, one_rank: str, layer: pc.Patcher) -> None:
+        dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1)
+        assert dist.is_nccl_available()
+        assert dist.get_backend() == "nccl"
+        assert dist.get_backend(dist.new_group([0])) == "nccl"
+        assert dist.get_backend(dist.new_group([0], backend="gloo")) == "gloo"
+        told_to_torch: dict[str, Any] = {"__name__": "torch.distributed.some_module", "get_backend": dist.get_backend}
+        exec("def ask():\n    return get_backend()", told_to_torch)
+        assert told_to_torch["ask"]() == "hccl"
+        x = torch.ones(2, device="cuda")
+        dist.all_reduce(x)
+        assert x.tolist() == [1, 1]
+        gathered: list[Any] = [None]
+        dist.all_gather_object(gathered, {"cuda": "nccl"})
+        assert gathered == [{"cuda": "nccl"}]
+        listed = ["cuda"]
+        dist.broadcast_object_list(listed, src=0, device=torch.device("cuda"))
+        assert listed == ["cuda"]
+
+    def test_hccl_answers_hccl(self, one_rank: str, layer: pc.Patcher) -> None:
+        dist.init_process_group("hccl", init_method=one_rank, rank=0, world_size=1)
+        assert dist.get_backend() == "hccl"
+
+    def test_backends_by_device(self, one_rank: str, layer: pc.Patcher) -> None:
+        dist.init_process_group("cpu:gloo,cuda:nccl", init_method=one_rank, rank=0, world_size=1)
+        assert dist.get_backend() == "cpu:gloo,cuda:nccl"
+        for device in ("cpu", "cuda"):
+            x = torch.ones(2, device=device)
+            dist.all_reduce(x)
+            assert x.tolist() == [1, 1]
+
+    def test_truth_after_revert(self, one_rank: str, layer: pc.Patcher) -> None:
+        dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1)
+        layer.revert()
+        assert dist.get_backend() == "hccl"
+
+    @pytest.mark.parametrize("devices", [[0], ["cuda:0"], [torch.device("cuda:0")], None], ids=repr)
+    def test_data_parallel(self, devices: Any, one_rank: str, layer: pc.Patcher) -> None:
+        dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1)
+        output = None if devices is None else devices[0]
+        model = nn.parallel.DistributedDataParallel(nn.Linear(2, 2).cuda(), device_ids=devices, output_device=output)
+        model(torch.ones(1, 2, device="cuda")).sum().backward()
+        assert on_npu(model.module.weight.grad)
+
+    def test_device_mesh(self, one_rank: str, layer: pc.Patcher) -> None:
+        device = torch.device("cuda:0")
+        dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1, device_id=device)
+        assert dist.init_device_mesh("cuda", (1,)).device_type == "npu"
+
+    @pytest.mark.filterwarnings("ignore::FutureWarning")
+    def test_fully_sharded(self, one_rank: str, layer: pc.Patcher) -> None:
+        from torch.distributed.fsdp import FullyShardedDataParallel
+
+        dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1)
+        assert layer.report()["torch.transfer_to_npu.fsdp"].status == "applied"
+        model = FullyShardedDataParallel(nn.Linear(2, 2), device_id=torch.device("cuda:0"))
+        assert all(on_npu(parameter, 0) for parameter in model.parameters())
+        assert {site.before for site in audit.sites("torch.transfer_to_npu.fsdp")} == {"cuda:0"}
+
+
+class TestScripting:
+    def test_functions_and_modules_are_scripted(self, layer: pc.Patcher, make_script: Callable[[str], Any]) -> None:
+        module = make_script("""
+            @torch.jit.script
+            def add(x):
+                return x + torch.zeros(2) + torch.full([2], 1.0)
+
+            @torch.jit.script
+            def where(x):
+                return torch.zeros(2) if x.is_cuda else torch.ones(2, dtype=x.dtype)
+
+            class Model(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.linear = torch.nn.Linear(2, 2)
+
+                def forward(self, x):
+                    return self.linear(x) + torch.zeros_like(x)
+        """)
+        assert isinstance(module.add, torch.jit.ScriptFunction)
+        assert "aten::zeros" in str(module.add.graph)
+        assert module.add(torch.ones(2)).tolist() == [2, 2]
+        assert module.where(torch.ones(2)).tolist() == [1, 1]
+        model = torch.jit.script(module.Model().cuda())
+        assert isinstance(model, torch.jit.ScriptModule)
+        assert on_npu(model(torch.ones(1, 2, device="cuda")))
+
+    def test_trace(self, layer: pc.Patcher) -> None:
+        x = torch.ones(2, device="cuda")
+        traced = torch.jit.trace(lambda x: x + torch.ones(2, device="cuda"), x)
+        assert traced(x).tolist() == [2, 2]
+        assert on_npu(traced(x))
+
+
+def step(x: Tensor) -> Tensor:
+    y = torch.zeros(2, device="cuda") + x.to("cuda")
+    if x.is_cuda:
+        return y + 1
+    return y + torch.ones(2).cuda() + 5
+
+
+def under_autocast(x: Tensor) -> Tensor:
+    with torch.autocast("cuda", dtype=torch.float16):
+        return torch.mm(x, x)
+
+
+class TestCompile:
+    @pytest.fixture(autouse=True)
+    def afresh(self) -> Iterator[None]:
+        torch.compiler.reset()
+        yield
+        torch.compiler.reset()
+
+    @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+    @pytest.mark.parametrize("device", ["cpu", "npu"])
+    def test_no_graph_break(self, backend: str, device: str, layer: pc.Patcher) -> None:
+        x = torch.ones(2, device=device)
+        compiled = torch.compile(step, backend=backend, fullgraph=True)(x)
+        assert on_npu(compiled)
+        assert torch.equal(compiled, step(x))
+        assert layer.report()[COMPILE.name].status == "applied"
+
+    @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+    def test_autocast(self, backend: str, layer: pc.Patcher) -> None:
+        x = torch.ones(2, 2, device="cuda")
+        assert torch.compile(under_autocast, backend=backend, fullgraph=True)(x).dtype == torch.float16
+
+    def test_compiles_after_revert(self) -> None:
+        def plain(x: Tensor) -> Tensor:
+            return x + torch.zeros(2) + torch.arange(2, device=x.device)
+
+        x = torch.ones(2)
+        with pc.Patcher(TRANSFER_TO_NPU, strict=True):
+            torch.compile(plain, backend="eager", fullgraph=True)(x)
+        assert torch.compile(plain, backend="eager", fullgraph=True)(x).tolist() == [1, 2]
+
+
+class TestOthers:
+    @pytest.mark.parametrize("name", ["zeros", "load", "Tensor.to", "nn.Module.to", "Tensor.cuda"])
+    def test_pickle(self, name: str, layer: pc.Patcher) -> None:
+        value: Any = torch
+        for part in name.split("."):
+            value = getattr(value, part)
+        assert pickle.loads(pickle.dumps(value)) is value
+
+    def test_tensors_are_pickled_and_copied(self, layer: pc.Patcher) -> None:
+        x = torch.ones(2, device="cuda")
+        for copied in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+            assert on_npu(copied)
+            assert torch.equal(copied, x)
+
+    def test_profiler(self, layer: pc.Patcher) -> None:
+        activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
+            torch.ones(2).cuda()
+            profiler.step()
+        import torch_npu
+
+        assert isinstance(profiler, torch_npu.profiler.profile)
+        assert isinstance(profiler, torch.profiler.profile)
+
+    def test_function_modes_see_the_factories(self, layer: pc.Patcher) -> None:
+        from torch.overrides import TorchFunctionMode
+
+        seen = []
+
+        class Mode(TorchFunctionMode):
+            def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                seen.append(kwargs["device"])
+                return function(*args, **kwargs)
+
+        with Mode():
+            torch.zeros(2, device="cuda")
+        assert seen == ["npu"]
+
+    def test_fake_tensors_and_vmap(self, layer: pc.Patcher) -> None:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        with FakeTensorMode():
+            assert on_npu(torch.ones(2, device="cuda").to("cuda"))
+        doubled = torch.vmap(lambda row: row.cuda() + torch.ones(2, device="cuda"))(torch.ones(3, 2))
+        assert on_npu(doubled)
+
+
+class TestAudit:
+    def test_call_sites(self, layer: pc.Patcher) -> None:
+        line = sys._getframe().f_lineno
+        for _ in range(3):
+            nn.Linear(2, 2, device="cuda")
+        torch.ones(2).cuda()
+        found = [
+            (site.line - line, site.place.group, site.before, site.after, site.count)
+            for site in audit.sites()
+            if os.path.samefile(site.file, __file__)
+        ]
+        assert found == [(2, FACTORY.name, "cuda", "npu", 6), (3, TENSOR.name, "None", "npu", 1)]
+
+    def test_nothing_outside_the_program(self, layer: pc.Patcher) -> None:
+        model = nn.Linear(2, 2).cuda()
+        torch.optim.SGD(model.parameters(), lr=1.0)
+        assert {site.file for site in audit.sites()} == {__file__}
+
+
+class TestBeforeTorch:
+    @pytest.mark.parametrize(("first", "autoload"), [("torch", "0"), ("torch", "1"), ("torch_npu", "0")])
+    def test_applied_before_torch_is_imported(self, first: str, autoload: str, tmp_path: Path) -> None:
+        """In a process of its own, with and without torch importing torch_npu by itself."""
+        source = f"""
+            import sys
+            import npu_emulator
+            npu_emulator.install()
+            import patchcore as pc
+            from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
+            patcher = pc.Patcher(TRANSFER_TO_NPU, strict=True)
+            patcher.apply()
+            assert "torch" not in sys.modules and "torch_npu" not in sys.modules
+            import {first}
+            import torch
+            print(torch.zeros(2, device="cuda").device, torch.cuda.is_available())
+            patcher.revert()
+            print(torch.cuda.is_available())
+        """
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(source)],
+            env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": autoload},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == ["npu:0", "True", "False"]
