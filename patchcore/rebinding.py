@@ -176,7 +176,8 @@ class Rebinder:
             return True
         # where its own name leads elsewhere because that was patched, it is at home there still
         try:
-            patched = self._journal.find(find_slot(Target.parse(f"{module}:{name}"), sys.modules[module]))
+            slot = find_slot(Target.parse(f"{module}:{name}"), sys.modules[module], may_be_absent=True)
+            patched = self._journal.find(slot)
         except (LookupError, DeclarationError):
             return True
         return patched is None or patched is record or reference(patched.original) is not value

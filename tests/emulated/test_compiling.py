@@ -61,5 +61,5 @@ class TestInductor:
     @pytest.mark.parametrize("function", [torch.sin, torch.nn.Linear(2, 2).npu()], ids=["function", "module"])
     def test_it_refuses_and_names_the_backends_that_work(self, function: object) -> None:
         torch._dynamo.reset()
-        with pytest.raises(RuntimeError, match="NotEmulated.*backend='aot_eager'"):
+        with pytest.raises(RuntimeError, match=r"NotEmulated.*backend='aot_eager'"):
             torch.compile(function, backend="inductor")(torch.ones(2, 2, device="npu"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+
 from npu_emulator.device import active
 from npu_emulator.errors import NotEmulated
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -509,3 +510,26 @@ class TestApexAmp:
             pass
         with pytest.raises(ValueError, match="expected 1 loss scalers, found 2"):
             amp.load_state_dict({"loss_scaler0": {}, "loss_scaler1": {}})
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_worker_counts_for_itself() -> None:
+    counter = audit.counter_of(audit.Place("group", "torch:zeros", "device"))
+
+    def rewrite() -> None:
+        counter.note("cuda", "npu")
+
+    rewrite()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.write(writing, f"{len(audit.sites('group'))} ".encode())
+            rewrite()
+            os.write(writing, str(len(audit.sites("group"))).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 10) == b"0 1"
+    assert [site.count for site in audit.sites("group")] == [1]
+    audit.clear()

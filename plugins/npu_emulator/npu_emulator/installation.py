@@ -107,7 +107,11 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
                     finder.connect()
                     _finders[stand_in.name] = finder
                     connected.append(stand_in.name)
-            if device and sys.modules.get("torch") is not None and os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
+            if (
+                device
+                and sys.modules.get("torch") is not None
+                and os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1"
+            ):
                 importlib.import_module(TORCH_NPU.name)
         except BaseException:
             for name in connected:

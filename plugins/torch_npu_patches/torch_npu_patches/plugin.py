@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import patchcore as pc
 from torch_npu_patches import (
     batch_matmul,
@@ -34,3 +37,15 @@ def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
         return PATCHES
     chosen = internal_format.make_patch(options)
     return tuple(chosen if patch is internal_format.INTERNAL_FORMAT else patch for patch in PATCHES)
+
+
+@pc.hookimpl
+def report_sections() -> Iterator[pc.Section]:
+    """Tell which lines of the program said CUDA, what they got, and what of torch.cuda has no counterpart."""
+    sites = transfer_to_npu.audit.sites()
+    if not sites:
+        return
+    yield pc.Section("CUDA arguments rewritten", tuple(map(str, sites)), data=transfer_to_npu.audit.details())
+    if "torch_npu" in sys.modules:
+        names = transfer_to_npu.without_counterpart()
+        yield pc.Section("torch.cuda without an NPU counterpart", (", ".join(names),), data=names)

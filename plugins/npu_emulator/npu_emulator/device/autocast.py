@@ -138,6 +138,8 @@ _LOWER_TYPES = (torch.float16, torch.bfloat16)
 
 # torch drops kernels with the library that registered them.
 _kept: list[torch.library.Library] = []
+#: By identity of the parameter, which is kept with its cast so that no other takes its place.
+_casts_of_parameters: dict[int, tuple[Tensor, Tensor]] = {}
 
 
 def register() -> None:
@@ -155,6 +157,7 @@ def register() -> None:
     for name in FLOAT32_RESULT:
         aten.impl(name, _accumulating(operator_named(name)), _KEY)
     aten.impl("binary_cross_entropy", _refuse_binary_cross_entropy, _KEY)
+    _keep_casts_of_parameters()
 
 
 def _casting(operator: OpOverload, choose: Callable[[Iterator[Tensor]], torch.dtype]) -> Callable[..., Any]:
@@ -227,4 +230,32 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
 
 
 def _cast_tensor(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    return tensor.to(dtype) if tensor.dtype != dtype and _is_cast(tensor) else tensor
+    if tensor.dtype == dtype or not _is_cast(tensor):
+        return tensor
+    if not (
+        torch.is_autocast_cache_enabled()
+        and tensor.dtype == torch.float32
+        and dtype in _LOWER_TYPES
+        and tensor.requires_grad
+        and tensor.is_leaf
+        and not tensor._is_view()
+    ):
+        return tensor.to(dtype)
+    kept = _casts_of_parameters.get(id(tensor))
+    if kept is None:
+        kept = _casts_of_parameters[id(tensor)] = (tensor, tensor.to(dtype))
+    return kept[1]
+
+
+def _keep_casts_of_parameters() -> None:
+    """Cast a parameter once per outermost block: the conditions are those of ``cached_cast`` in torch's C++.
+
+    torch clears its own cache at the end of the block, by a function that this joins.
+    """
+    clear_torchs = torch.clear_autocast_cache
+
+    def clear() -> None:
+        _casts_of_parameters.clear()
+        clear_torchs()
+
+    torch.clear_autocast_cache = clear

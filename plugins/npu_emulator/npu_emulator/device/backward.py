@@ -1,7 +1,7 @@
 """Backward in the thread that asks for it.
 
-torch's autograd engine has a thread for every device of an accelerator. Here they would compute nothing in parallel, and
-at the interpreter's exit one that still holds objects of Python aborts the process now and then.
+torch's autograd engine has a thread for every device of an accelerator. Here they would compute nothing in parallel,
+and at the interpreter's exit one that still holds objects of Python aborts the process now and then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Collectives between NPUs: the back ends ``hccl`` and ``lccl`` of ``torch.distributed``, which are gloo on aliases.
 
-Every operator of ``c10d`` gets a kernel for NPU tensors. It exchanges the tensors for their aliases on the CPU and calls
-the CPU's kernel, on a process group whose back end for the CPU is the one that the caller's has for NPUs. Results arrive
-in the memory that the two share.
+Every operator of ``c10d`` gets a kernel for NPU tensors. It exchanges the tensors for their aliases on the CPU and
+calls the CPU's kernel, on a process group whose back end for the CPU is the one that the caller's has for NPUs. Results
+arrive in the memory that the two share.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ one in torch that makes the weight.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from types import CodeType, FrameType
@@ -110,6 +111,11 @@ class Counter:
         with self._lock:
             self._tallies.clear()
 
+    def forked(self) -> None:
+        """Start anew in the child of a fork; another thread may have held the lock when that was made."""
+        self._lock = threading.Lock()
+        self._tallies = {}
+
 
 _counters: dict[Place, Counter] = {}
 
@@ -141,6 +147,15 @@ def clear() -> None:
     """Forget everything counted so far."""
     for counter in list(_counters.values()):
         counter.clear()
+
+
+def _forked() -> None:
+    for counter in list(_counters.values()):
+        counter.forked()
+
+
+if hasattr(os, "register_at_fork"):  # a worker tells what it did itself
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _caller(frame: FrameType) -> FrameType:

@@ -28,7 +28,7 @@ class NoCodeGenerator:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotEmulated(
             "npu_emulator: torch.compile(backend='inductor') generates code for the device, and there is none for an "
-            "emulated NPU. Compile with backend='aot_eager', or with backend='eager', which run the operators themselves."
+            "emulated NPU. Compile with backend='aot_eager' or backend='eager', which run the operators themselves."
         )
 
     @classmethod

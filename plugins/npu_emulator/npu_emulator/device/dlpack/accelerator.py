@@ -6,9 +6,10 @@ They call functions of ``torch._C`` by name, so those are what is exchanged.
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import torch
+from torch._C._dynamo import eval_frame
 
 from npu_emulator.device.dlpack.accounting import Accounting
 from npu_emulator.device.dlpack.devices import Devices
@@ -66,4 +67,20 @@ def install(devices: Devices, accounting: Accounting, module: ModuleType) -> Non
         "resetAccumulatedStats": lambda index: module.reset_accumulated_memory_stats(resolve(index)),
     }
     for name, function in exchanged.items():
-        setattr(torch._C, f"_accelerator_{name}", function)
+        setattr(torch._C, f"_accelerator_{name}", _untraced(function))
+
+
+def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that torch.compile leaves alone, as it does the function in C++ that this replaces.
+
+    Compiled programs ask for the current stream; compiling the answer would ask again.
+    """
+
+    def call(*args: Any) -> Any:
+        before = eval_frame.set_eval_frame(None)
+        try:
+            return function(*args)
+        finally:
+            eval_frame.set_eval_frame(before)
+
+    return call

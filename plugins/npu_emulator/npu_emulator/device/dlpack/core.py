@@ -39,6 +39,8 @@ class DlpackCore:
         self._accounting = Accounting(devices)
         backend_registration.rename_privateuse1_backend("npu")
         backend_registration.generate_methods_for_privateuse1_backend(for_storage=True, unsupported_dtype=_UNSUPPORTED)
+        # As torch.Tensor.cuda: lazy modules may be moved before their parameters have shapes.
+        torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(torch.Tensor.npu)
         torch._register_device_module("npu", module)
         self._kept = guard.install()
         self._generators = Generators(self._devices)
@@ -111,7 +113,10 @@ def _outranked() -> list[str]:
         namespace, _, short = name.partition("::")
         if namespace != "aten":
             continue
-        foreach = short.startswith("_foreach_") and has_kernel(name, "CompositeExplicitAutograd")
-        if foreach or (has_kernel(name, "CPU") and any(has_kernel(name, key) for key in composites)):
+        # Not copies, which may come from another device.
+        foreach = short.startswith("_foreach_") and not short.startswith("_foreach_copy")
+        if (foreach and has_kernel(name, "CompositeExplicitAutograd")) or (
+            has_kernel(name, "CPU") and any(has_kernel(name, key) for key in composites)
+        ):
             names.append(short)
     return names
