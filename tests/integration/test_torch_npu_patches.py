@@ -19,12 +19,15 @@ import patchcore as pc  # noqa: E402
 from torch_npu_patches.numpy_compat import NUMPY_COMPAT  # noqa: E402
 from torch_npu_patches.plugin import PATCHES  # noqa: E402
 from torch_npu_patches.tensor_index import TENSOR_INDEX, make_getitem  # noqa: E402
+from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU  # noqa: E402
 
 
 class TestPlugin:
     def test_default_set_and_legacy_names(self) -> None:
         plan = pc.Patcher.discover(plugins=["torch_npu"]).plan()
+        layer = {patch.name: ["transfer_to_npu"] for patch in TRANSFER_TO_NPU}
         assert {entry.patch.name: sorted(entry.patch.legacy_names) for entry in plan} == {
+            **layer,
             "collections.compat": ["Iterable", "collections_compat"],
             "numpy.compat": ["numpy_compat", "numpy_type"],
             "torch.internal_format": ["allow_internal_format", "internal_format"],
@@ -61,7 +64,9 @@ class TestPlugin:
         ]
         table = {row[0].strip("`"): row[1:] for row in rows if row[0].startswith("`")}
         assert list(table) == [patch.name for patch in PATCHES]
-        for patch in PATCHES:
+        for patch in TRANSFER_TO_NPU:
+            assert table[patch.name] == [str(len(patch.changes)), patch.summary]
+        for patch in (patch for patch in PATCHES if patch not in TRANSFER_TO_NPU):
             names, targets, _, default = table[patch.name]
             assert names == ", ".join(f"`{name}`" for name in patch.legacy_names)
             assert default == ("yes" if patch.default else "no")

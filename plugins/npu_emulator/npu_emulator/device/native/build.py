@@ -179,7 +179,7 @@ def _run(command: list[str]) -> None:
 
 @functools.cache
 def _key() -> str:
-    """Name what the library depends on: torch's build, Python's binary interface, our sources, how they are compiled."""
+    """Name what the library depends on: torch's build, Python's binary interface, our sources and the flags."""
     digest = hashlib.sha256(repr((_COMPILE_FLAGS, _LIBRARIES, torch.version.git_version)).encode())
     for source in sorted(_SOURCES.iterdir()):
         digest.update(source.name.encode())

@@ -77,7 +77,9 @@ Tensor sparseFrom(const Tensor& tensor, const Tensor& indices, const Tensor& val
 void checkLayout(const Tensor& tensor) {
   if (tensor.layout() != c10::kStrided) {
     notEmulated(c10::str(
-        "npu_emulator: tensors of layout ", tensor.layout(), " are not emulated; torch.strided and torch.sparse_coo are"));
+        "npu_emulator: tensors of layout ",
+        tensor.layout(),
+        " are not emulated; torch.strided and torch.sparse_coo are"));
   }
 }
 

@@ -16,7 +16,8 @@ thread_local c10::DeviceIndex current_device = 0;
 } // namespace
 
 void setDeviceCount(int64_t count) {
-  TORCH_CHECK(count > 0 && count <= kMaxDevices, "npu_emulator: expected 1 to ", kMaxDevices, " devices, found ", count);
+  TORCH_CHECK(
+      count > 0 && count <= kMaxDevices, "npu_emulator: expected 1 to ", kMaxDevices, " devices, found ", count);
   device_count = static_cast<c10::DeviceIndex>(count);
 }
 

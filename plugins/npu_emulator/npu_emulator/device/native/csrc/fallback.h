@@ -9,8 +9,8 @@ namespace npu_emulator {
 void cpuFallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 // Registers the fallback by name for operators that have a kernel for every backend, which outranks a fallback, and a
-// better one for the CPU. Structured operators would find the result's shape on the meta device and then call their out=
-// form; foreach operators would run tensor by tensor.
+// better one for the CPU. Structured operators would find the result's shape on the meta device and then call their
+// out= form; foreach operators would run tensor by tensor.
 void registerOutrankedOperators();
 
 } // namespace npu_emulator

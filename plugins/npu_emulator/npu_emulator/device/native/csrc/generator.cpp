@@ -17,6 +17,11 @@ std::mutex& turns() {
   return *mutex;
 }
 
+[[noreturn]] void refuseOffset() {
+  notEmulated(
+      "npu_emulator: a generator of an emulated device has no offset; get_state() and set_state() are about all of it");
+}
+
 } // namespace
 
 NpuGenerator::NpuGenerator(DeviceIndex index)
@@ -41,11 +46,11 @@ uint64_t NpuGenerator::seed() {
 }
 
 void NpuGenerator::set_offset(uint64_t) {
-  notEmulated("npu_emulator: a generator of an emulated device has no offset; get_state() and set_state() hold all of it");
+  refuseOffset();
 }
 
 uint64_t NpuGenerator::get_offset() const {
-  notEmulated("npu_emulator: a generator of an emulated device has no offset; get_state() and set_state() hold all of it");
+  refuseOffset();
 }
 
 void NpuGenerator::set_state(const c10::TensorImpl& state) {

@@ -37,7 +37,8 @@ at::Generator newGenerator(c10::DeviceIndex index);
 at::Generator engineOf(const std::optional<at::Generator>& generator, c10::DeviceIndex index);
 
 // Lends a device's engine to the CPU's default generator until the end of the scope, for seeded operators that take no
-// generator. Devices take turns. A thread that draws from the CPU's default generator meanwhile draws from the device's.
+// generator. Devices take turns. A thread that draws from the CPU's default generator meanwhile gets the device's
+// numbers.
 class DefaultEngineScope {
  public:
   explicit DefaultEngineScope(c10::DeviceIndex index);
