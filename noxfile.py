@@ -43,6 +43,7 @@ OPENMMLAB_NODEPS = REQUIREMENTS / "openmmlab-2-nodeps.txt"
 OPENMMLAB_OPERATORS = REQUIREMENTS / "openmmlab-2-operators.txt"
 BUILD = REQUIREMENTS / "build.txt"
 TEST = REQUIREMENTS / "test.txt"
+TEST_TORCH = REQUIREMENTS / "test-torch.txt"
 PACKAGING = REQUIREMENTS / "packaging.txt"
 BENCH = REQUIREMENTS / "bench.txt"
 LINT = REQUIREMENTS / "lint.txt"
@@ -182,7 +183,7 @@ def libraries(session: nox.Session) -> None:
 
 def install_libraries(session: nox.Session) -> None:
     """Install everything that is not of this checkout."""
-    ours = (OPENMMLAB, BUILD, TEST, PACKAGING, BENCH)
+    ours = (OPENMMLAB, BUILD, TEST, TEST_TORCH, PACKAGING, BENCH)
     stamp = Stamp(session, "libraries", [CONSTRAINTS, TORCH, OPENMMLAB_NODEPS, OPENMMLAB_OPERATORS, *ours])
     if stamp.matches():
         return

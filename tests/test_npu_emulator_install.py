@@ -350,3 +350,63 @@ def test_where_a_submodule_is_can_be_asked_without_importing_the_packages_around
         """,
         tmp_path,
     )
+
+
+@pytest.mark.parametrize("first", ["mx_driving.ops.npu_add_relu", "npu_emulator.mx_driving.ops.npu_add_relu"])
+def test_watchers_of_imports_see_the_name_of_the_library(first: str) -> None:
+    name = "mx_driving.ops.npu_add_relu"
+    own = f"npu_emulator.{name}"
+    forgotten = sys.modules.pop(own, None)
+    asked: list[str] = []
+
+    class Watcher:
+        @staticmethod
+        def find_spec(fullname: str, path: object = None, target: object = None) -> None:
+            asked.append(fullname)
+
+    pytest.importorskip("torch")
+    try:
+        with npu_emulator.install(device=False):
+            sys.meta_path.insert(0, Watcher)
+            try:
+                importlib.import_module(first)
+            finally:
+                sys.meta_path.remove(Watcher)
+            assert {name, own} <= set(asked)
+            assert sys.modules[name] is sys.modules[own]
+            assert sys.modules[name].__name__ == own
+    finally:
+        if forgotten is not None:
+            sys.modules[own] = sys.modules["npu_emulator.mx_driving.ops"].npu_add_relu = forgotten
+
+
+def test_a_module_has_its_public_name_while_it_is_executed_and_loses_it_where_that_fails(tmp_path: Path) -> None:
+    package = tmp_path / "standing"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "part.py").write_text(
+        "import sys, failing\nassert sys.modules['library.part'] is sys.modules['standing.part']\nfailing.fail()"
+    )
+    _run_in_fresh_interpreter(
+        """
+        import importlib, sys, types
+        from npu_emulator.stand_ins import StandIn, StandInFinder
+
+        StandInFinder(StandIn("library", {"library": "standing"}, remedy="pip uninstall library")).connect()
+        failing = sys.modules["failing"] = types.ModuleType("failing")
+        failing.fail = lambda: 1 / 0
+        for name in ("library.part", "standing.part"):
+            try:
+                importlib.import_module(name)
+            except ZeroDivisionError:
+                pass
+            else:
+                raise AssertionError("it was to fail")
+            assert not {"library.part", "standing.part"} & set(sys.modules)
+        failing.fail = lambda: None
+        import standing.part
+        import library.part
+        assert library.part is standing.part and library is standing
+        """,
+        tmp_path,
+    )

@@ -72,8 +72,9 @@ class Session:
             LoadedPlugin(p.plugin, p.distribution or "", p.version or "") for p in patcher.plugins.provenances.values()
         )
         run = os.environ.get(RUN_ID) or os.urandom(4).hex()
-        libraries = {target.root for entry in plan for target in entry.targets}
-        libraries |= {name.partition(".")[0] for entry in plan for name in entry.patch.needs}
+        wanted = [entry for entry in plan if not entry.unwanted]
+        libraries = {target.root for entry in wanted for target in entry.targets}
+        libraries |= {name.partition(".")[0] for entry in wanted for name in entry.patch.needs}
         return cls(run, os.getpid(), patcher.settings, tuple(arguments), tuple(loaded), tuple(sorted(libraries)))
 
     @classmethod

@@ -378,6 +378,120 @@ class TestAccelerator:
         assert torch.accelerator.memory_allocated(0) == core.memory(0).allocated >= tensor.nbytes
 
 
+class TestStreams:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            pytest.param(lambda: torch.Stream("npu:1"), id="string"),
+            pytest.param(lambda: torch.Stream(device=torch.device("npu:1"), priority=-1), id="device"),
+            pytest.param(lambda: torch.Stream(1), id="number"),
+        ],
+    )
+    def test_a_stream_is_new_and_on_the_device_asked_for(self, make):
+        first, second = make(), make()
+        assert first.device == second.device == torch.device("npu:1")
+        assert first != second
+        assert torch.npu.default_stream(1) not in (first, second)
+        assert type(first) is torch.Stream
+
+    @pytest.mark.parametrize("device", ["npu", None])
+    def test_a_device_without_a_number_is_the_current_one(self, core, device):
+        core.set_device(1)
+        assert torch.Stream(device).device.index == 1
+        event = torch.Event(device)
+        event.record()
+        assert event.device.index == 1
+
+    def test_a_device_that_is_not_there_is_refused(self):
+        with pytest.raises(RuntimeError, match="found npu:99"):
+            torch.Stream("npu:99")
+
+    def test_a_stream_that_there_is_keeps_its_number(self):
+        stream = torch.npu.Stream("npu:1")
+        same = torch.Stream(stream.stream_id, stream.device_index, stream.device_type)
+        assert same == stream
+
+    def test_a_stream_is_selected_for_a_block(self, core):
+        stream = torch.Stream("npu:1")
+        with stream, stream:
+            assert core.current_device() == 1
+            assert torch.accelerator.current_stream() == stream
+            assert isinstance(torch.npu.current_stream(), torch.npu.Stream)
+        assert core.current_device() == 0
+        assert torch.accelerator.current_stream() == torch.npu.default_stream(0)
+
+    def test_selecting_a_generic_stream_is_seen_by_the_vendor_s_package(self):
+        stream = torch.Stream("npu:1")
+        torch.accelerator.set_stream(stream)
+        try:
+            assert torch.npu.current_stream().npu_stream == stream.stream_id
+        finally:
+            torch.npu.set_stream(torch.npu.default_stream(1))
+
+    def test_an_event_is_where_it_was_recorded(self):
+        event = torch.Stream("npu:1").record_event()
+        assert event.device == torch.device("npu:1")
+        event.synchronize()
+        event.wait()
+        assert event.query()
+        assert torch.Stream("npu:0").record_event(event) is event
+        assert event.device == torch.device("npu:0")
+
+    def test_an_event_of_another_kind_of_device_is_refused(self):
+        with pytest.raises(RuntimeError, match="does not match recording stream's device type"):
+            torch.Stream("npu").record_event(torch.Event("cpu"))
+
+    @pytest.mark.parametrize("kind", ["Stream", "Event"])
+    def test_those_of_other_devices_are_torch_s_own(self, kind):
+        mine = getattr(torch, kind)
+        original = mine.__base__
+        assert type(mine("cpu")) is original
+        assert isinstance(mine("cpu"), mine)
+        assert issubclass(original, mine)
+        assert not issubclass(mine, torch.npu.Stream)
+
+    @pytest.mark.parametrize("kind", ["Stream", "Event", "Generator"])
+    def test_classes_derived_from_them_are_classes_as_any_other(self, kind):
+        base = getattr(torch, kind)
+        derived = type("Derived", (base,), {})
+        assert isinstance(derived("cpu"), derived)
+        assert isinstance(derived("cpu"), base)
+        assert not isinstance(base("cpu"), derived)
+        assert not issubclass(base, derived)
+
+    def test_a_derived_stream_of_the_cpu_is_entered_as_ever(self, core):
+        class Derived(torch.Stream):
+            pass
+
+        before = torch.npu.current_stream()
+        with Derived("cpu"):
+            assert torch.npu.current_stream() == before
+
+    @pytest.mark.parametrize("kind", ["Stream", "Event", "Generator"])
+    def test_the_classes_are_pickled_by_name(self, kind):
+        assert pickle.loads(pickle.dumps(getattr(torch, kind))) is getattr(torch, kind)
+
+    def test_an_event_that_would_measure_time_says_what_does(self):
+        first, second = (torch.Event("npu", enable_timing=True) for _ in range(2))
+        first.record()
+        second.record()
+        with pytest.raises(NotEmulated, match=r"elapsed_time is not emulated. Use torch\.npu\.Event"):
+            first.elapsed_time(second)
+
+    def test_compiled_programs_make_and_use_them(self):
+        def program(tensor):
+            stream, event = torch.Stream("npu:1"), torch.Event("npu")
+            with stream:
+                doubled = tensor * 2
+                event.record(stream)
+            event.synchronize()
+            return doubled, stream
+
+        doubled, stream = torch.compile(program, backend="eager")(torch.ones(2, device="npu:1"))
+        assert doubled.tolist() == [2, 2]
+        assert stream.device == torch.device("npu:1")
+
+
 class TestStart:
     def test_starting_again_returns_the_same_core(self, core):
         assert device.start(device._settings) is core

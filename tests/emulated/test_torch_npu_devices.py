@@ -10,8 +10,17 @@ import threading
 import pytest
 import torch
 
-from npu_emulator.settings import Settings
-from npu_emulator.torch_npu._settings import visible
+from npu_emulator.device.visibility import visible_devices
+
+
+def run(program: str, **environ: str) -> str:
+    """Return what a program prints in a process of its own."""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environ}, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
 
 pytestmark = pytest.mark.skipif(torch.npu.device_count() < 3, reason="needs three devices")
 
@@ -81,6 +90,10 @@ class TestWhatTheDevicesAre:
         assert properties.name == torch.npu.get_device_name("npu:1") == "Ascend910B3"
         assert (properties.total_memory, properties.cube_core_num, properties.vector_core_num) == (64 << 30, 20, 40)
 
+    @pytest.mark.parametrize("name", ["major", "multi_processor_count", "warp_size", "gcnArchName"])
+    def test_what_only_gpus_have_is_none(self, name: str) -> None:
+        assert getattr(torch.npu.get_device_properties(), name) is None
+
     @pytest.mark.parametrize(
         "ask",
         [
@@ -140,16 +153,100 @@ class TestVisibleDevices:
         ],
     )
     def test_the_variable_limits_the_devices(self, value: str, count: int) -> None:
-        assert visible(Settings(devices=8), {"ASCEND_RT_VISIBLE_DEVICES": value}).devices == count
+        assert visible_devices(8, {"ASCEND_RT_VISIBLE_DEVICES": value}) == count
 
     def test_all_are_visible_without_it(self) -> None:
-        assert visible(Settings(devices=8), {}) == Settings(devices=8)
+        assert visible_devices(8, {}) == 8
 
-    def test_a_process_counts_those_that_it_sees(self) -> None:
-        program = "import npu_emulator; npu_emulator.install(); import torch; print(torch.npu.device_count())"
-        environ = {**os.environ, "ASCEND_RT_VISIBLE_DEVICES": "1,3"}
-        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environ, timeout=120)
-        assert ran.stdout.split() == ["2"], ran.stderr
+    def test_a_process_counts_those_that_it_sees_however_often_it_starts_the_device(self) -> None:
+        program = (
+            "import npu_emulator; npu_emulator.install()\n"
+            "import torch\n"
+            "from npu_emulator import device, installation\n"
+            "print(torch.npu.device_count(), device.start(installation.current_settings()) is device.active())\n"
+        )
+        assert run(program, ASCEND_RT_VISIBLE_DEVICES="1,3") == "2 True\n"
+
+
+class TestStart:
+    """``npu_emulator.device.start()`` in a process that has not imported ``torch_npu``."""
+
+    @pytest.mark.parametrize("installed", ["", "npu_emulator.install(); "], ids=["alone", "installed"])
+    def test_it_starts_with_the_settings_that_it_is_given(self, installed: str) -> None:
+        program = (
+            f"import npu_emulator; {installed}from npu_emulator import device\n"
+            "from npu_emulator.settings import Settings\n"
+            "core = device.start(Settings(devices=3, chip='Ascend910B1'))\n"
+            "import torch\n"
+            "print(core.device_count(), torch.npu.get_device_name(), torch.ones(1).npu().device)\n"
+        )
+        if installed:  # then the settings are those of the installation
+            program = program.replace("install()", "install(devices=3)").replace(", chip='Ascend910B1'", "")
+        expected = "3 Ascend910B3 npu:0\n" if installed else "3 Ascend910B1 npu:0\n"
+        assert run(program) == expected
+
+    def test_torch_npu_can_be_installed_afterwards(self) -> None:
+        program = (
+            "from npu_emulator import device, settings\n"
+            "device.start(settings.Settings(devices=2))\n"
+            "import npu_emulator; npu_emulator.install(devices=2)\n"
+            "import torch, torch_npu, torch_npu.testing, torch_npu.npu.amp\n"
+            "print(torch_npu.npu is torch.npu, torch_npu.npu.amp is torch.npu.amp, torch.npu.device_count())\n"
+        )
+        assert run(program) == "True True 2\n"
+
+    def test_a_start_that_failed_can_be_tried_again(self) -> None:
+        program = (
+            "import torch\n"
+            "from npu_emulator import device, settings\n"
+            "version, torch.__version__ = torch.__version__, '2.99.0'\n"
+            "try:\n"
+            "    device.start(settings.Settings(devices=2))\n"
+            "except Exception as error:\n"
+            "    print(type(error).__name__)\n"
+            "torch.__version__ = version\n"
+            "print(device.start(settings.Settings(devices=3)).device_count())\n"
+        )
+        assert run(program) == "EmulationError\n3\n"
+
+
+class TestNoDevice:
+    PROGRAM = """
+import npu_emulator; npu_emulator.install()
+import torch
+print(torch.npu.is_available(), torch.npu.device_count(), torch.accelerator.is_available())
+torch.manual_seed(1)
+torch.npu.manual_seed_all(1)
+def outcome(use):
+    try:
+        return use()
+    except (RuntimeError, AssertionError) as error:
+        return f"{type(error).__name__}: {error}"
+for use in (
+    lambda: torch.ones(1, device="npu"),
+    lambda: torch.ones(1, device="npu:0"),
+    lambda: torch.ones(1).npu(),
+    lambda: torch.ones(1).to("npu:0"),
+    lambda: torch.nn.Linear(1, 1).npu(),
+    torch.npu.init,
+    torch.npu.current_device,
+    torch.npu.synchronize,
+    lambda: torch.npu.set_device(0),
+    torch.npu.get_device_name,
+    torch.npu.memory_allocated,
+):
+    print(outcome(use))
+print(torch.ones(2).sum())
+"""
+
+    def test_torch_is_imported_and_every_use_says_that_there_is_none(self) -> None:
+        first, *uses, last = run(self.PROGRAM, ASCEND_RT_VISIBLE_DEVICES="").splitlines()
+        assert (first, last) == ("False 0 False", "tensor(2.)")
+        assert len(uses) == 11
+        for use in uses[:-2]:
+            assert use.startswith("RuntimeError: No NPU devices are available: ASCEND_RT_VISIBLE_DEVICES is ''"), use
+        for use in uses[-2:]:
+            assert "Invalid device id 0: expected none, as ASCEND_RT_VISIBLE_DEVICES hides all" in use
 
 
 class TestFork:

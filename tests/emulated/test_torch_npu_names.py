@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from datetime import timedelta
 
 import pytest
 import torch
@@ -124,3 +125,33 @@ class TestExtensionModule:
         assert torch_npu._C._npu_getDeviceName() == torch.npu.get_device_name() == "Ascend910B3"
         assert torch_npu._C._npu_get_soc_version() == 223
         assert torch_npu._C._npu_is_support_inf_nan()
+
+
+class TestDistributed:
+    @pytest.mark.parametrize("module", ["torch_npu.distributed", "torch_npu.distributed.distributed_c10d"])
+    def test_hccl_is_available_where_libraries_ask(self, module: str) -> None:
+        assert importlib.import_module(module).is_hccl_available() is torch.distributed.is_hccl_available() is True
+        with pytest.raises(AttributeError, match=rf"'{module}' has no attribute 'Reducer'.*npu_emulator"):
+            importlib.import_module(module).Reducer
+
+    def test_process_groups_take_the_options_of_hccl(self) -> None:
+        options = torch_npu._C._distributed_c10d.ProcessGroupHCCL.Options()
+        options.hccl_config = {"hccl_buffer_size": 400}
+        options.is_high_priority_stream = True
+        torch.distributed.init_process_group(
+            "hccl", store=torch.distributed.HashStore(), rank=0, world_size=1, pg_options=options
+        )
+        try:
+            tensor = torch.ones(2, device="npu")
+            torch.distributed.all_reduce(tensor)
+            assert tensor.tolist() == [1, 1]
+        finally:
+            torch.distributed.destroy_process_group()
+
+    def test_a_back_end_can_be_made_directly(self) -> None:
+        made = torch_npu._C._distributed_c10d.ProcessGroupHCCL
+        for timeout in ((), (timedelta(seconds=5),), (made.Options(),)):
+            backend = made(torch.distributed.HashStore(), 0, 1, *timeout)
+            assert (backend.rank(), backend.size()) == (0, 1)
+            with pytest.raises(NotEmulated, match=r"ProcessGroupHCCL\.get_hccl_comm_name cannot be emulated"):
+                backend.get_hccl_comm_name(0)

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_npu import optim
+from torch_npu import optim, utils
 
 from npu_emulator.errors import NotEmulated
 
@@ -136,7 +136,132 @@ class TestArithmetic:
         assert parameter.item() == -0.5
 
 
+class TestCombinedTensors:
+    def test_groups_are_parts_of_one_memory_for_each_dtype(self) -> None:
+        first, half, last = (
+            nn.Parameter(torch.full((size,), value, device="npu", dtype=dtype))
+            for size, value, dtype in ((2, 1.0, torch.float32), (4, 2.0, torch.float16), (3, 3.0, torch.float32))
+        )
+        optimizer = optim.NpuFusedAdamW([{"params": [first, half]}, {"params": [last]}])
+        assert optimizer.get_combined_params() == optimizer.get_combined_grads() == [None, None]
+        (first.sum() + half.sum() + 5 * last.sum()).backward()
+        optimizer.zero_grad()
+        single, double = optimizer.get_combined_params()
+        assert single.tolist() == [1, 1, 3, 3, 3]
+        assert double.tolist() == [2, 2, 2, 2]
+        assert single.data_ptr() == first.data_ptr()
+        assert utils.is_combined_tensor_valid(single, [first, last])
+        assert not utils.is_combined_tensor_valid(single, [first, half])
+        (first.sum() + half.sum() + 5 * last.sum()).backward()
+        assert optimizer.get_combined_grads()[0].tolist() == [1, 1, 5, 5, 5]
+        of_last = optimizer.combined_grads_indexed_by_group[1]
+        assert (of_last[0].tolist(), of_last[1]) == ([5, 5, 5], None)
+        optimizer.step()
+        state = optimizer.combined_param_states_indexed_by_group[1][0]
+        assert state["exp_avg"].data_ptr() == optimizer.state[last]["exp_avg"].data_ptr()
+        assert (state["step"], optimizer.state[last]["step"], state["max_exp_avg_sq"]) == (1, 1, None)
+
+    def test_tensors_keep_values_shape_and_strides(self) -> None:
+        tensors = [torch.arange(6.0, device="npu").view(2, 3).t(), torch.arange(4.0, device="npu")]
+        copies = [tensor.clone() for tensor in tensors]
+        combined = utils.npu_combine_tensors(tensors)
+        assert combined.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 2, 3]
+        assert tensors[0].stride() == (1, 3)
+        torch.testing.assert_close(tensors, copies, rtol=0, atol=0)
+        utils.get_part_combined_tensor(combined, 6, 4).zero_()
+        assert tensors[1].tolist() == [0, 0, 0, 0]
+        with pytest.raises(RuntimeError, match="a part of 10 elements, found 5 from element 6 on"):
+            utils.get_part_combined_tensor(combined, 6, 5)
+
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: [torch.ones(1)], "on NPU, got cpu"),
+            (lambda: [torch.ones(1, device="npu"), torch.ones(1, device="npu:1")], "one NPU, found npu:0 and npu:1"),
+            (lambda: [torch.ones(1, device="npu"), torch.ones(1, device="npu").half()], "same dtype"),
+            (lambda: [torch.ones(4, device="npu")[::2]], "dense in memory"),
+        ],
+        ids=["cpu", "two devices", "two dtypes", "gaps"],
+    )
+    def test_tensors_of_other_kinds_are_refused(self, make: Callable[[], list[Tensor]], message: str) -> None:
+        with pytest.raises(RuntimeError, match=message):
+            utils.npu_combine_tensors(make())
+
+    def test_gradients_that_somebody_took_away_are_an_error(self) -> None:
+        net = model("npu")
+        optimizer = optim.NpuFusedAdam(net.parameters())
+        loss(net, "npu", 0).backward()
+        optimizer.step()
+        net.zero_grad()
+        with pytest.raises(RuntimeError, match=r"expected the gradients of the first step.*zero_grad\(\) of the optim"):
+            optimizer.step()
+        loss(net, "npu", 1).backward()
+        with pytest.raises(RuntimeError, match="expected the gradients of the first step"):
+            optimizer.step()
+
+    def test_a_model_that_was_moved_is_an_error(self) -> None:
+        net = model("npu")
+        optimizer = optim.NpuFusedAdam(net.parameters())
+        loss(net, "npu", 0).backward()
+        optimizer.step()
+        net[0].weight.data = net[0].weight.data.clone()
+        with pytest.raises(RuntimeError, match="moved or converted since"):
+            optimizer.step()
+
+    def test_a_gradient_that_comes_late_is_an_error(self) -> None:
+        first, last = (nn.Parameter(torch.ones(1, device="npu")) for _ in range(2))
+        optimizer = optim.NpuFusedSGD([first, last], lr=1.0)
+        first.sum().backward()
+        optimizer.step()
+        last.sum().backward()
+        with pytest.raises(RuntimeError, match="found one more"):
+            optimizer.step()
+
+    def test_what_is_combined_takes_neither_groups_nor_states(self) -> None:
+        net = model("npu")
+        optimizer = optim.NpuFusedAdam(net.parameters())
+        before = copy.deepcopy(optimizer.state_dict())
+        loss(net, "npu", 0).backward()
+        optimizer.step()
+        with pytest.raises(RuntimeError, match="all parameter groups before the first step"):
+            optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1, device="npu"))]})
+        with pytest.raises(RuntimeError, match=r"load_state_dict\(\) before the first step"):
+            optimizer.load_state_dict(before)
+
+    def test_steps_without_gradients_do_nothing(self) -> None:
+        parameter = nn.Parameter(torch.ones(1, device="npu"))
+        empty = nn.Parameter(torch.ones(0, device="npu"))
+        optimizer = optim.NpuFusedSGD([parameter, empty], lr=1.0, momentum=0.9)
+        optimizer.zero_grad()
+        optimizer.step()
+        assert parameter.item() == 1
+        (parameter.sum() + empty.sum()).backward()
+        for _ in range(2):
+            optimizer.step()
+        assert parameter.item() == pytest.approx(1 - 1 - 1.9)
+
+
 class TestRules:
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda params: optim.NpuFusedSGD(params, lr=-1.0), "Invalid lr value: -1.0"),
+            (lambda params: optim.NpuFusedSGD(params, lr=1.0, nesterov=True), "Nesterov momentum requires"),
+            (lambda params: optim.NpuFusedAdamW(params, betas=(0.9, 1.0)), "Invalid beta parameter at index 1: 1.0"),
+            (lambda params: optim.NpuFusedAdadelta(params, rho=1.5), "Invalid rho value: 1.5"),
+        ],
+        ids=["negative", "nesterov", "beta", "rho"],
+    )
+    def test_numbers_that_make_no_sense_are_refused(self, make: Callable[[Any], Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            make([nn.Parameter(torch.ones(1, device="npu"))])
+
+    def test_gradients_lie_in_memory_as_their_parameters(self) -> None:
+        parameter = nn.Parameter(torch.ones(2, 3, device="npu"))
+        parameter.grad = torch.ones(3, 2, device="npu").t()
+        with pytest.raises(RuntimeError, match="expected gradients with the strides of their parameters"):
+            optim.NpuFusedSGD([parameter], lr=1.0).step()
+
     @pytest.mark.parametrize("fused", FUSED, ids=lambda fused: fused.__name__)
     def test_they_are_optimizers_of_torch_and_known_as_fused(self, fused: type) -> None:
         optimizer = fused([nn.Parameter(torch.ones(1, device="npu"))], lr=0.1)
@@ -178,13 +303,6 @@ class TestRules:
         table(torch.tensor([1], device="npu")).sum().backward()
         with pytest.raises(RuntimeError, match="NpuFusedSGD does not support sparse gradients"):
             optim.NpuFusedSGD(table.parameters(), lr=1.0).step()
-
-    def test_nothing_is_combined(self) -> None:
-        optimizer = optim.NpuFusedSGD([nn.Parameter(torch.ones(1, device="npu"))], lr=1.0)
-        with pytest.raises(NotEmulated, match=r"NpuFusedSGD\.get_combined_grads"):
-            optimizer.get_combined_grads()
-        with pytest.raises(NotEmulated, match=r"NpuFusedSGD\.get_combined_params"):
-            optimizer.get_combined_params()
 
     @pytest.mark.parametrize("name", WITHOUT_COUNTERPART)
     def test_those_without_counterpart_say_so(self, name: str) -> None:

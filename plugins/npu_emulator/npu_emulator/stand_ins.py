@@ -45,13 +45,21 @@ class StandIn:
                 return package + name[len(prefix) :]
         return None
 
+    def public_name(self, name: str) -> Optional[str]:
+        """Return the library's name of a module of the stand-in, ``None`` if ``name`` is something else."""
+        for prefix, package in self.aliases.items():
+            if name == package or name.startswith(f"{package}."):
+                return prefix + name[len(package) :]
+        return None
 
-class _StandInLoader(importlib.abc.Loader):
-    """Loads a module name by binding it to the stand-in module, which keeps its own name, spec and file."""
 
-    def __init__(self, stand_in: str, loaded: dict[str, ModuleType]) -> None:
+class _PublicNameLoader(importlib.abc.Loader):
+    """Loads a library's module by binding its name to the stand-in, which keeps its own name, spec and file."""
+
+    def __init__(self, stand_in: str, loaded: dict[str, ModuleType], waiting: _Waiting) -> None:
         self._stand_in = stand_in
         self._loaded = loaded
+        self._waiting = waiting
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
         """Let the import system make its placeholder, which :meth:`exec_module` exchanges."""
@@ -63,7 +71,51 @@ class _StandInLoader(importlib.abc.Loader):
         entry while being executed is documented behaviour: Python reference, "The import system", 5.4.3.)
         """
         name = module.__name__
-        self._loaded[name] = sys.modules[name] = importlib.import_module(self._stand_in)
+        if name in self._waiting:
+            loader, stand_in = self._waiting.pop(name)
+            loader.execute(stand_in)
+        else:
+            stand_in = importlib.import_module(self._stand_in)
+        self._loaded[name] = sys.modules[name] = stand_in
+
+
+class _StandInLoader(importlib.machinery.SourceFileLoader):
+    """Loads a stand-in under its own name, always as part of the import of the library's module.
+
+    Whoever waits for that import, such as a patch, is told of it at once, although the stand-ins import each other by
+    their own names.
+
+    Args:
+        name: the stand-in's own name.
+        path: its file.
+        public: the library's module.
+        waiting: what stand-ins wait for their public name to be imported, by that name.
+    """
+
+    def __init__(self, name: str, path: str, public: str, waiting: _Waiting) -> None:
+        super().__init__(name, path)
+        self._public = public
+        self._waiting = waiting
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module, or have it executed by an import of its public name."""
+        if self._public in sys.modules:  # its import has come here
+            self.execute(module)
+            return
+        self._waiting[self._public] = self, module
+        try:
+            importlib.import_module(self._public)
+        finally:
+            self._waiting.pop(self._public, None)
+
+    def execute(self, module: ModuleType) -> None:
+        """Execute the module, which has its public name from before the first line on, as any module has."""
+        sys.modules[self._public] = module
+        super().exec_module(module)
+
+
+#: Stand-ins whose execution is left to the import of their public name, by that name.
+_Waiting = dict[str, tuple[_StandInLoader, ModuleType]]
 
 
 class _StandInDistribution(importlib.metadata.Distribution):
@@ -94,20 +146,29 @@ class StandInFinder(importlib.abc.MetaPathFinder):
     def __init__(self, stand_in: StandIn) -> None:
         self.stand_in = stand_in
         self._loaded: dict[str, ModuleType] = {}
+        self._waiting: _Waiting = {}
         # What was in the way in sys.modules: None, which makes an import fail on purpose, or submodules left over.
         self._displaced: dict[str, Any] = {}
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        """Return the spec of a stand-in, or ``None`` for every name that is not emulated."""
-        stand_in = self.stand_in.module_for(fullname)
+        """Return the spec of a stand-in, by the library's name or its own; ``None`` for what is not emulated."""
+        public = self.stand_in.public_name(fullname)
+        stand_in = fullname if public is not None else self.stand_in.module_for(fullname)
         found = _locate(stand_in) if stand_in is not None else None
-        if stand_in is None or found is None:
+        if stand_in is None or found is None or found.origin is None:
             return None
+        if public is not None:
+            return importlib.util.spec_from_file_location(
+                fullname,
+                found.origin,
+                loader=_StandInLoader(fullname, found.origin, public, self._waiting),
+                submodule_search_locations=found.submodule_search_locations,
+            )
         return importlib.util.spec_from_loader(
             fullname,
-            _StandInLoader(stand_in, self._loaded),
+            _PublicNameLoader(stand_in, self._loaded, self._waiting),
             origin=found.origin,
             is_package=found.submodule_search_locations is not None,
         )

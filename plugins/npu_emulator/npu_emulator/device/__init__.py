@@ -11,13 +11,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Optional
 
+from npu_emulator.device.visibility import visible_devices
 from npu_emulator.errors import EmulationError, RealLibraryError
 from npu_emulator.settings import Settings
 
 if TYPE_CHECKING:
     from npu_emulator.device.interface import Core
 
-__all__ = ["ANY_TORCH", "SUPPORTED_TORCH", "active", "is_active", "start"]
+__all__ = ["ANY_TORCH", "SUPPORTED_TORCH", "active", "is_active", "requested_settings", "start"]
 
 #: The releases of torch whose private functions the cores are written for and tested with.
 SUPPORTED_TORCH = ("2.13",)
@@ -39,8 +40,9 @@ def start(settings: Settings, environ: Mapping[str, str] = os.environ) -> Core:
     Starting again with the same settings returns the same core.
 
     Args:
-        settings: which core, and how many devices.
-        environ: the environment; :data:`ANY_TORCH` in it admits other releases of torch.
+        settings: which core, and how many devices the machine has.
+        environ: the environment; :data:`ANY_TORCH` in it admits other releases of torch, and
+            ``ASCEND_RT_VISIBLE_DEVICES`` says which of the machine's devices this process sees.
 
     Returns:
         The core, which has registered everything with torch.
@@ -50,23 +52,37 @@ def start(settings: Settings, environ: Mapping[str, str] = os.environ) -> Core:
         EmulationError: this release of torch is not supported, the compiled core was asked for and is not there, or
             the device was started with other settings.
     """
-    global _core, _settings
+    global _settings
     with _lock:
+        if _settings is not None and settings != _settings:
+            raise EmulationError(
+                f"npu_emulator: the emulated device cannot change in a process: it was started with {_settings}, "
+                f"found {settings}. Start another process."
+            )
         if _core is not None:
-            if settings != _settings:
-                raise EmulationError(
-                    f"npu_emulator: the emulated device cannot change in a process: it was started with {_settings}, "
-                    f"found {settings}. Start another process."
-                )
             return _core
         _refuse_other_torch(environ)
         _refuse_other_backend()
+        _settings = settings
+        try:
+            return _start(settings, environ)
+        except BaseException:
+            if _core is None:
+                _settings = None
+            raise
+
+
+def _start(settings: Settings, environ: Mapping[str, str]) -> Core:
+    global _core
+    # Whoever imports the stand-in first has it start the device: then this function is called once more, from there.
+    module = importlib.import_module(f"{_STAND_IN}.npu")
+    if _core is None:
         core = _make_core(settings)
-        core.start(importlib.import_module(f"{_STAND_IN}.npu"), settings.devices)
-        _core, _settings = core, settings
+        core.start(module, visible_devices(settings.devices, environ))
+        _core = core
         for name in ("kernels", "hccl", "compiling", "backward"):
             importlib.import_module(f"npu_emulator.device.{name}").register()
-        return core
+    return _core
 
 
 def active() -> Core:
@@ -81,6 +97,11 @@ def active() -> Core:
             "the program with `patchcore run --emulate-npu`."
         )
     return _core
+
+
+def requested_settings() -> Optional[Settings]:
+    """Return the settings that the device was, or is being, started with; ``None`` before."""
+    return _settings
 
 
 def is_active() -> bool:

@@ -30,7 +30,7 @@ class Memory(NamedTuple):
 
 
 class Core(Protocol):
-    """The PrivateUse1 backend of torch, named ``npu``: tensors whose storage is host memory and whose kernels are the CPU's.
+    """The PrivateUse1 backend of torch, named ``npu``: its tensors are in host memory, its kernels are the CPU's.
 
     One exists per process, from :meth:`start` to the end of the process: torch can neither rename nor forget a backend.
     """

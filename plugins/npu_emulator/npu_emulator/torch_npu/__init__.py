@@ -8,25 +8,37 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 
-from npu_emulator import device as _device
-from npu_emulator.torch_npu import _C, _settings, contrib, npu, ops, optim, profiler, utils
-from npu_emulator.torch_npu.npu._refusals import missing_name
+def _autoload() -> None:
+    """Do nothing more: torch calls this at the end of its own import, and importing the package was enough."""
 
-__all__ = ["_C", "contrib", "npu", "optim", "profiler", "utils"]
+
+# Where this package is imported before torch, the end of the next import is when torch calls the function above.
+import torch  # noqa: E402
+
+from npu_emulator import device as _device  # noqa: E402
+from npu_emulator.torch_npu import (  # noqa: E402
+    _C,
+    _settings,
+    contrib,
+    distributed,
+    npu,
+    ops,
+    optim,
+    profiler,
+    utils,
+)
+from npu_emulator.torch_npu.npu._refusals import missing_name  # noqa: E402
+
+__all__ = ["_C", "contrib", "distributed", "npu", "optim", "profiler", "utils"]
 
 #: Says to everybody who looks that this is not the real one.
 __emulated__ = True
 #: The real one has the number of the torch that it is made for; what follows the plus is as in the package metadata.
 __version__ = str(torch.__version__).partition("+")[0] + "+emulated"
 
-_device.start(_settings.visible(_settings.current_settings()))
+_device.start(_settings.current_settings())
 ops.register()
-
-
-def _autoload() -> None:
-    """Do nothing more: torch calls this at the end of its own import, and importing the package was enough."""
 
 
 def __getattr__(name: str) -> Any:

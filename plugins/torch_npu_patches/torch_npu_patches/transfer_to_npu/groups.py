@@ -164,8 +164,9 @@ VISIBLE_DEVICES = _patch(
 APEX = _patch(
     "apex",
     [
-        pc.Replace('sys:modules["apex"]', "torch_npu_patches.transfer_to_npu.apex:MODULE", create=True),
-        pc.Replace('sys:modules["apex.amp"]', "torch_npu_patches.transfer_to_npu.apex:amp", create=True),
+        # torch's own name for it: a process that never imports torch has nothing to do with apex
+        pc.Replace('torch:sys.modules["apex"]', "torch_npu_patches.transfer_to_npu.apex:MODULE", create=True),
+        pc.Replace('torch:sys.modules["apex.amp"]', "torch_npu_patches.transfer_to_npu.apex:amp", create=True),
     ],
     "apex.amp on torch.amp, where apex is not installed",
     when=apex_is_missing,

@@ -13,6 +13,7 @@ from torch._C._dynamo import eval_frame
 
 from npu_emulator.device.dlpack.accounting import Accounting
 from npu_emulator.device.dlpack.devices import Devices
+from npu_emulator.device.dlpack.streams import npu_stream
 
 __all__ = ["install"]
 
@@ -57,7 +58,7 @@ def install(devices: Devices, accounting: Accounting, module: ModuleType) -> Non
         "exchangeDevice": exchange_device,
         "maybeExchangeDevice": exchange_device,
         "getStream": current_stream,
-        "setStream": lambda stream: module.set_stream(stream),
+        "setStream": lambda stream: module.set_stream(npu_stream(stream)),
         "synchronizeDevice": synchronize,
         "isAllocatorInitialized": lambda: True,
         "emptyCache": lambda: module.empty_cache(),

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils import backend_registration
 
 from npu_emulator.device import autocast
-from npu_emulator.device.dlpack import accelerator, guard, pinned, sparse, storages
+from npu_emulator.device.dlpack import accelerator, guard, pinned, sparse, storages, streams
 from npu_emulator.device.dlpack.accounting import Accounting
 from npu_emulator.device.dlpack.allocation import Allocator
 from npu_emulator.device.dlpack.copies import Copies
@@ -49,6 +49,7 @@ class DlpackCore:
         self._register_kernels(self._registry)
         autocast.register()
         storages.install(self._devices)
+        streams.install(self._devices)
         accelerator.install(self._devices, self._accounting, module)
 
     def _register_kernels(self, registry: Registry) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Optional
 import torch
 
 from npu_emulator.device.dlpack.devices import Devices
+from npu_emulator.device.dlpack.exchange import StandIn, exchange
 
 __all__ = ["Generators", "NpuGenerator"]
 
@@ -78,25 +79,22 @@ class Generators:
         """Let ``torch.Generator`` make generators of NPUs too; torch asks the backend's allocator in C++ only."""
         devices = self._devices
 
-        class _Either(type(_Engine)):  # type: ignore[misc]
-            def __call__(cls, device: Any = "cpu") -> torch._C.Generator:
+        class _Type(StandIn, type(_Engine)):  # type: ignore[misc]
+            """For torch's generator has a metaclass already."""
+
+        class Generator(_Engine, metaclass=_Type):
+            __doc__ = _Engine.__doc__
+
+            def __new__(cls, device: Any = "cpu") -> torch._C.Generator:
                 device = torch.device(device)
+                if cls is not Generator:
+                    return super().__new__(cls, device)
                 if device.type != "npu":
                     return _Engine(device)
                 return NpuGenerator(torch.device("npu", devices.resolve(device)))
 
-            def __instancecheck__(cls, instance: object) -> bool:
-                return isinstance(instance, _Engine)
-
-            def __subclasscheck__(cls, subclass: type) -> bool:
-                return issubclass(subclass, _Engine)
-
-        class Generator(_Engine, metaclass=_Either):
-            __doc__ = _Engine.__doc__
-            __module__ = "torch"
-            __qualname__ = "Generator"
-
-        torch.Generator = Generator  # type: ignore[misc,assignment]
+        # Not in torch._C, by which name torch._dynamo asks whether a generator is of exactly that type.
+        exchange(Generator, torch)
 
     def engine(self, generator: Optional[torch._C.Generator], index: int) -> torch._C.Generator:
         """Return the engine that an operator on a device draws from.

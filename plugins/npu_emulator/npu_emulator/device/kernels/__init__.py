@@ -1,4 +1,4 @@
-"""Kernels in Python that both cores need: what has no kernel on the CPU to borrow, or may not borrow it.
+"""Kernels in Python: what has no kernel on the CPU to borrow, or may not borrow it.
 
 torch sends convolutions, recurrent cells, attention and synchronised batch norm of a device that it does not know to
 operators of their own, most of which only CUDA has kernels for.
@@ -19,6 +19,9 @@ def register() -> None:
     from npu_emulator.device.kernels import attention, convolution, metadata, recurrent, sync_batch_norm
     from npu_emulator.device.kernels.library import KernelLibrary
 
-    library = KernelLibrary()
-    for module in (attention, convolution, metadata, recurrent, sync_batch_norm):
-        module.register(library, active())
+    core, library = active(), KernelLibrary()
+    modules = [attention, recurrent, sync_batch_norm]
+    if core.name == "python":  # the compiled core has its own, which are called more often than all others
+        modules += [convolution, metadata]
+    for module in modules:
+        module.register(library, core)

@@ -38,6 +38,7 @@ class NativeCore:
         backend_registration.rename_privateuse1_backend("npu")
         backend_registration.generate_methods_for_privateuse1_backend(for_storage=True, unsupported_dtype=_UNSUPPORTED)
         torch._register_device_module("npu", module)
+        torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(torch.Tensor.npu)
 
     def device_count(self) -> int:
         """Return how many devices there are."""

@@ -11,7 +11,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_emulator.torch_npu.npu import _utils, amp, autocast_utils, graphs, memory, npu_config, random, streams, utils
+from npu_emulator.torch_npu.npu import (
+    _initialization,
+    _utils,
+    amp,
+    autocast_utils,
+    graphs,
+    memory,
+    npu_config,
+    random,
+    streams,
+    utils,
+)
 from npu_emulator.torch_npu.npu._current_streams import *
 from npu_emulator.torch_npu.npu._devices import *
 from npu_emulator.torch_npu.npu._hardware import *
@@ -179,4 +190,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "default_generators":
         return random._generators()
+    if name == "_initialized":  # torch.utils.checkpoint keeps the random states of the device if so
+        return _initialization._initialized
     raise missing_name("torch_npu.npu", name)

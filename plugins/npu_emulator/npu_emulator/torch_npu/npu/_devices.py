@@ -43,6 +43,9 @@ CAPABILITY = "TORCH_NPU_DEVICE_CAPABILITY"
 class DeviceProperties:
     """What ``torch.npu.get_device_properties()`` returns.
 
+    What a GPU has and an NPU has not is ``None``, as torch_npu leaves it (2.9, ``torch_npu/csrc/npu/Module.cpp``).
+    ``torch.nn.DataParallel`` compares ``multi_processor_count``, and so fails as it does with torch_npu.
+
     Args:
         name: of the chip.
         total_memory: in bytes.
@@ -56,6 +59,15 @@ class DeviceProperties:
     L2_cache_size: int
     cube_core_num: int
     vector_core_num: int
+    major: None = None
+    minor: None = None
+    is_multi_gpu_board: None = None
+    is_integrated: None = None
+    multi_processor_count: None = None
+    max_threads_per_multi_processor: None = None
+    warp_size: None = None
+    regs_per_multiprocessor: None = None
+    gcnArchName: None = None
 
 
 def is_available() -> bool:

@@ -11,6 +11,7 @@ import os
 from typing import Any, Callable
 
 from npu_emulator import device
+from npu_emulator.device.visibility import VISIBLE
 
 __all__ = ["init", "is_initialized"]
 
@@ -27,7 +28,7 @@ def init() -> None:
     """Initialise the device; doing so again changes nothing.
 
     Raises:
-        RuntimeError: this process was forked from one that had initialised it.
+        RuntimeError: this process was forked from one that had initialised it, or sees no device.
     """
     _lazy_init()
 
@@ -41,7 +42,11 @@ def _lazy_init() -> None:
             "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the "
             "'spawn' start method (emulated as the hardware does it)"
         )
-    device.active()
+    if device.active().device_count() == 0:
+        raise RuntimeError(
+            f"No NPU devices are available: {VISIBLE} is {os.environ.get(VISIBLE)!r}, which leaves this process none "
+            "of the emulated ones. Set it before the start to the numbers of devices, such as '0,1', or not at all"
+        )
     _initialized = True
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from npu_emulator import device as emulated
+from npu_emulator.device.visibility import VISIBLE
 
 __all__ = ["valid_device_index"]
 
@@ -54,5 +55,6 @@ def valid_device_index(device: Any) -> int:
     index = _get_device_index(device, optional=True)
     count = emulated.active().device_count()
     if not 0 <= index < count:
-        raise AssertionError(f"Invalid device id {index}: expected one of {count} emulated devices, 0 to {count - 1}")
+        devices = f"one of {count} emulated devices, 0 to {count - 1}" if count else f"none, as {VISIBLE} hides all"
+        raise AssertionError(f"Invalid device id {index}: expected {devices}")
     return index

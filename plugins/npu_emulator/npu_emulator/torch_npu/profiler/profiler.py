@@ -11,8 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-import torch.profiler
+# By name: torch.profiler's own attributes may become those of this module (torch_npu.contrib.transfer_to_npu).
 from torch.profiler import ProfilerAction
+from torch.profiler import ProfilerActivity as TorchActivity
+from torch.profiler import _KinetoProfile as TorchKinetoProfile
+from torch.profiler import profile as torch_profile
+from torch.profiler import schedule as torch_schedule
 
 from npu_emulator.torch_npu.npu._refusals import refuse
 from npu_emulator.torch_npu.profiler.experimental_config import ExportType, _ExperimentalConfig
@@ -59,7 +63,7 @@ def schedule(
         repeat: how often; 0 to the end.
         skip_first: how many steps to leave out at first.
     """
-    return torch.profiler.schedule(wait=wait, warmup=warmup, active=active, repeat=repeat, skip_first=skip_first)
+    return torch_schedule(wait=wait, warmup=warmup, active=active, repeat=repeat, skip_first=skip_first)
 
 
 class _Emulated:
@@ -79,14 +83,14 @@ class _Emulated:
                 f"torch_npu.profiler: activities are of torch_npu.profiler.ProfilerActivity, found {names}"
             )
         self.npu_config = experimental_config or _ExperimentalConfig()
-        super().__init__(activities=[torch.profiler.ProfilerActivity.CPU], **options)
+        super().__init__(activities=[TorchActivity.CPU], **options)
 
     def start_trace(self) -> None:
         super().start_trace()
         self.add_metadata(SOURCE, EMULATED)
 
 
-class _KinetoProfile(_Emulated, torch.profiler._KinetoProfile):
+class _KinetoProfile(_Emulated, TorchKinetoProfile):
     """Profiler without steps: ``torch.profiler._KinetoProfile`` on the CPU.
 
     Args:
@@ -96,7 +100,7 @@ class _KinetoProfile(_Emulated, torch.profiler._KinetoProfile):
     """
 
 
-class profile(_Emulated, torch.profiler.profile):
+class profile(_Emulated, torch_profile):
     """Profiler: ``torch.profiler.profile`` on the CPU.
 
     Args:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any, NoReturn, Optional
 
 from npu_emulator import device as emulated
+from npu_emulator.device import hccl
 from npu_emulator.torch_npu._settings import current_settings
 from npu_emulator.torch_npu.npu import npu_config
 from npu_emulator.torch_npu.npu._refusals import missing_name
 from npu_emulator.torch_npu.npu.utils import get_soc_version, is_support_inf_nan
+
+if hccl.is_available():
+    from npu_emulator.torch_npu._C import _distributed_c10d  # noqa: F401  a part of the real extension module
 
 __all__: list[str] = []
 
