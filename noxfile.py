@@ -31,6 +31,7 @@ CORE_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 LIBRARIES_PYTHON = "3.11"
 LIBRARIES = "libraries"
 DEMO = "examples.mmdet_training"
+CUDA_SCRIPT = "examples/train_cuda.py"
 EMULATOR_CORES = ("python", "native")
 
 # nox loads this file and runs every session in the folder that holds it.
@@ -250,9 +251,7 @@ def emulated(session: nox.Session, core: str) -> None:
     """Run tests/emulated on the emulated NPU, which stays to the end of a process; once with each of its cores."""
     environment = LibrariesEnvironment(session)
     env = {**environment.env, "NPU_EMULATOR_CORE": core}
-    run_pytest(
-        session, "tests/emulated", "--emulate-npu", python=environment.python, env=env, name=f"emulated-{core}"
-    )
+    run_pytest(session, "tests/emulated", "--emulate-npu", python=environment.python, env=env, name=f"emulated-{core}")
 
 
 @nox.session(python=False, requires=[LIBRARIES])
@@ -260,6 +259,19 @@ def demo(session: nox.Session) -> None:
     """Patch a stock mmdet training run, compare it with the unpatched one, and restore it."""
     environment = LibrariesEnvironment(session)
     session.run(environment.python, "-m", DEMO, *session.posargs, env=environment.env, external=True)
+
+
+@nox.session(name="demo-cuda", python=False, requires=[LIBRARIES])
+def demo_cuda(session: nox.Session) -> None:
+    """Run an untouched CUDA training script on the emulated NPU, alone and in two ranks; report what was rewritten."""
+    environment = LibrariesEnvironment(session)
+    reports = session.create_tmp()
+    for number, command in enumerate(([CUDA_SCRIPT], ["--", "torchrun", "--nproc-per-node=2", CUDA_SCRIPT])):
+        directory = str(Path(reports, f"reports-{number}"))
+        shutil.rmtree(directory, ignore_errors=True)
+        run = ("-m", "patchcore", "run", "--emulate-npu", "--report-dir", directory, *command, *session.posargs)
+        session.run(environment.python, *run, env=environment.env, external=True)
+        session.run(environment.python, "-m", "patchcore", "report", directory, env=environment.env, external=True)
 
 
 @nox.session(python=False, requires=[LIBRARIES])

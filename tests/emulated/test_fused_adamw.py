@@ -72,5 +72,3 @@ class TestFusedAdamW:
                 optimizer.step()
         assert optimizer.state[weight]["step"] == 1
         assert calls["fused_adamw_custom"] == 2
-
-

@@ -158,7 +158,6 @@ class TestTransferToNpu:
         with pytest.raises((AssertionError, RuntimeError)):
             torch.ones(1).cuda()
 
-
     def test_the_profiler_gets_its_own_schedule(self) -> None:
         printed = run_program(
             """

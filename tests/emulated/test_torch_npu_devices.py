@@ -171,19 +171,21 @@ class TestVisibleDevices:
 class TestStart:
     """``npu_emulator.device.start()`` in a process that has not imported ``torch_npu``."""
 
-    @pytest.mark.parametrize("installed", ["", "npu_emulator.install(); "], ids=["alone", "installed"])
-    def test_it_starts_with_the_settings_that_it_is_given(self, installed: str) -> None:
-        program = (
-            f"import npu_emulator; {installed}from npu_emulator import device\n"
-            "from npu_emulator.settings import Settings\n"
-            "core = device.start(Settings(devices=3, chip='Ascend910B1'))\n"
-            "import torch\n"
-            "print(core.device_count(), torch.npu.get_device_name(), torch.ones(1).npu().device)\n"
-        )
-        if installed:  # then the settings are those of the installation
-            program = program.replace("install()", "install(devices=3)").replace(", chip='Ascend910B1'", "")
-        expected = "3 Ascend910B3 npu:0\n" if installed else "3 Ascend910B1 npu:0\n"
-        assert run(program) == expected
+    PROGRAM = """
+from npu_emulator import device
+from npu_emulator.settings import Settings
+core = device.start(Settings(devices=3, chip={chip!r}))
+import torch
+print(core.device_count(), torch.npu.get_device_name(), torch.ones(1).npu().device)
+"""
+
+    def test_it_starts_with_the_settings_that_it_is_given(self) -> None:
+        assert run(self.PROGRAM.format(chip="Ascend910B1")) == "3 Ascend910B1 npu:0\n"
+
+    @pytest.mark.parametrize("autoload", ["0", "1"])
+    def test_it_starts_what_is_installed(self, autoload: str) -> None:
+        program = "import npu_emulator; npu_emulator.install(devices=3)" + self.PROGRAM.format(chip="Ascend910B3")
+        assert run(program, TORCH_DEVICE_BACKEND_AUTOLOAD=autoload, NPU_EMULATOR_CORE="auto") == "3 Ascend910B3 npu:0\n"
 
     def test_torch_npu_can_be_installed_afterwards(self) -> None:
         program = (

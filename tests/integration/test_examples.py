@@ -1,4 +1,4 @@
-"""The examples of adopting patchcore, and the guide to launching, print what their pages show."""
+"""The examples of adopting patchcore, and the guides to launching and to the emulator, print what their pages show."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ pytest.importorskip("mmcv._ext", reason="the examples use mmcv's compiled operat
 ROOT = Path(__file__).resolve().parents[2]
 ADOPTION = ROOT / "examples" / "adoption"
 LAUNCHING = ROOT / "docs" / "launching.md"
+EMULATOR = ROOT / "docs" / "emulator.md"
 WAYS = ("zero_code", "two_lines", "patch_folder")
 
 MARK = "=== command"
@@ -141,6 +142,13 @@ def test_guide_to_launching_prints_what_it_shows(shell: Shell, session: str) -> 
         if block.file:
             (shell.folder / block.file).write_text(block.text)
     shell.check(session)
+
+
+@pytest.mark.parametrize("session", sessions(EMULATOR), ids=["one process", "report", "two ranks"])
+def test_guide_to_the_emulator_prints_what_it_shows(shell: Shell, session: str) -> None:
+    shutil.copy(ROOT / "examples" / "train_cuda.py", shell.folder)
+    shell.environment["TMPDIR"] = str(shell.home)
+    shell.check(session.replace("/tmp/", f"{HOME}/"))
 
 
 def test_patch_folder_needs_no_pyproject(shell: Shell) -> None:

@@ -217,6 +217,9 @@ class TestInstalled:
             "requires mmcv>=2,<3, mmcv is not installed",
             "requires mmdet>=3,<4, mmdet is not installed",
             "requires torch>=2, torch is not installed",
+            "requires torch>=2.4, torch is not installed",
+            "requires torch_scatter>=2.1,<3, torch_scatter is not installed",
+            "needs module torch_npu, which is neither installed nor emulated here",
             "numpy is not installed",
         }
 

@@ -53,6 +53,8 @@ def start(settings: Settings, environ: Mapping[str, str] = os.environ) -> Core:
             the device was started with other settings.
     """
     global _settings
+    import torch  # noqa: F401  the end of this import may start the device already
+
     with _lock:
         if _settings is not None and settings != _settings:
             raise EmulationError(
@@ -64,25 +66,27 @@ def start(settings: Settings, environ: Mapping[str, str] = os.environ) -> Core:
         _refuse_other_torch(environ)
         _refuse_other_backend()
         _settings = settings
-        try:
-            return _start(settings, environ)
-        except BaseException:
+    try:
+        # Without the lock: another thread may be importing the stand-in, which starts the device and so comes here.
+        module = importlib.import_module(f"{_STAND_IN}.npu")
+        return _start(module, settings, environ)
+    except BaseException:
+        with _lock:
             if _core is None:
                 _settings = None
-            raise
+        raise
 
 
-def _start(settings: Settings, environ: Mapping[str, str]) -> Core:
+def _start(module: ModuleType, settings: Settings, environ: Mapping[str, str]) -> Core:
     global _core
-    # Whoever imports the stand-in first has it start the device: then this function is called once more, from there.
-    module = importlib.import_module(f"{_STAND_IN}.npu")
-    if _core is None:
-        core = _make_core(settings)
-        core.start(module, visible_devices(settings.devices, environ))
-        _core = core
-        for name in ("kernels", "hccl", "compiling", "backward"):
-            importlib.import_module(f"npu_emulator.device.{name}").register()
-    return _core
+    with _lock:
+        if _core is None:
+            core = _make_core(settings)
+            core.start(module, visible_devices(settings.devices, environ))
+            _core = core
+            for name in ("kernels", "hccl", "compiling", "backward"):
+                importlib.import_module(f"npu_emulator.device.{name}").register()
+        return _core
 
 
 def active() -> Core:

@@ -1,7 +1,9 @@
 """Pinned memory: which CPU tensors count as pinned.
 
 All memory is the host's, so pinning copies, as on hardware, and remembers the copy. Memory that torch itself would
-pin while allocating (``torch.empty(..., pin_memory=True)``) needs an allocator in C++: torch refuses that by itself.
+pin while allocating (``torch.empty(..., pin_memory=True)``) needs an allocator in C++, which Python cannot give it:
+torch raises ``NotImplementedError`` and names ``getPinnedMemoryAllocator``. ``torch.empty(...).pin_memory()`` does the
+same without.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``torch_npu.optim``: optimizers that update all parameters at once on the hardware.
 
-Those that compute what one of torch's does have its arithmetic here, on combined tensors. The others have no counterpart to be checked against, and
-raise :class:`npu_emulator.errors.NotEmulated` when they are made.
+Those that compute what one of torch's does have its arithmetic here, on combined tensors. The others have no
+counterpart to be checked against, and raise :class:`npu_emulator.errors.NotEmulated` when they are made.
 """
 
 from __future__ import annotations

@@ -249,8 +249,8 @@ class NpuFusedOptimizerBase(Optimizer):
         self._refuse_sparse(parameter)
         if _layout(parameter) != _layout(parameter.grad):
             raise RuntimeError(
-                f"{self._name}: expected gradients with the strides of their parameters, found {parameter.grad.stride()} "
-                f"for a parameter of shape {tuple(parameter.shape)} with {parameter.stride()}"
+                f"{self._name}: expected gradients with the strides of their parameters, found "
+                f"{parameter.grad.stride()} for a parameter of shape {tuple(parameter.shape)} with {parameter.stride()}"
             )
 
     def _check_combined(self) -> None:
@@ -258,9 +258,7 @@ class NpuFusedOptimizerBase(Optimizer):
         if not self.is_params_grads_combined:
             return
         for group, lists in zip(self.param_groups, self.params_lists_indexed_by_group):
-            for combined, whole, gradients in zip(
-                lists, self.params_all_group_combined, self.grads_all_group_combined
-            ):
+            for combined, whole, gradients in zip(lists, self.params_all_group_combined, self.grads_all_group_combined):
                 parameters = [parameter for parameter in combined if parameter.numel()]
                 dense = [one.grad for one in parameters if one.grad is None or not one.grad.is_sparse]
                 if not is_combined_tensor_valid(gradients, dense):

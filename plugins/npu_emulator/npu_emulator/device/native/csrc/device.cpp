@@ -17,7 +17,7 @@ thread_local c10::DeviceIndex current_device = 0;
 
 void setDeviceCount(int64_t count) {
   TORCH_CHECK(
-      count > 0 && count <= kMaxDevices, "npu_emulator: expected 1 to ", kMaxDevices, " devices, found ", count);
+      count >= 0 && count <= kMaxDevices, "npu_emulator: expected 0 to ", kMaxDevices, " devices, found ", count);
   device_count = static_cast<c10::DeviceIndex>(count);
 }
 
