@@ -54,7 +54,7 @@ class StandIn:
 
 
 class _PublicNameLoader(importlib.abc.Loader):
-    """Loads a library's module by binding its name to the stand-in, which keeps its own name, spec and file."""
+    """Loads a library's module by binding its name to the stand-in, which keeps its own name and file."""
 
     def __init__(self, stand_in: str, loaded: dict[str, ModuleType], waiting: _Waiting) -> None:
         self._stand_in = stand_in
@@ -109,7 +109,11 @@ class _StandInLoader(importlib.machinery.SourceFileLoader):
             self._waiting.pop(self._public, None)
 
     def execute(self, module: ModuleType) -> None:
-        """Execute the module, which has its public name from before the first line on, as any module has."""
+        """Execute the module, which has its public name from before the first line on, as any module has.
+
+        It has the spec of that name too, as that import is the one to ask whether, and to wait until, it is loaded.
+        """
+        module.__spec__ = sys.modules[self._public].__spec__
         sys.modules[self._public] = module
         super().exec_module(module)
 
@@ -166,12 +170,10 @@ class StandInFinder(importlib.abc.MetaPathFinder):
                 loader=_StandInLoader(fullname, found.origin, public, self._waiting),
                 submodule_search_locations=found.submodule_search_locations,
             )
-        return importlib.util.spec_from_loader(
-            fullname,
-            _PublicNameLoader(stand_in, self._loaded, self._waiting),
-            origin=found.origin,
-            is_package=found.submodule_search_locations is not None,
-        )
+        loader = _PublicNameLoader(stand_in, self._loaded, self._waiting)
+        spec = importlib.machinery.ModuleSpec(fullname, loader, origin=found.origin)
+        spec.submodule_search_locations = found.submodule_search_locations
+        return spec
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
         """Yield the distribution of the library; its version is that of the installed torch and says "emulated"."""

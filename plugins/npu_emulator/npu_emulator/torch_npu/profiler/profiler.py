@@ -63,7 +63,7 @@ def schedule(
         repeat: how often; 0 to the end.
         skip_first: how many steps to leave out at first.
     """
-    import torch; return torch.profiler.schedule(wait=wait, warmup=warmup, active=active, repeat=repeat, skip_first=skip_first)
+    return torch_schedule(wait=wait, warmup=warmup, active=active, repeat=repeat, skip_first=skip_first)
 
 
 class _Emulated:
