@@ -128,7 +128,7 @@ sys.modules[{missing!r}] = None
 import patchcore
 with patchcore.apply() as patcher:
     print([(record.status, record.reason) for record in patcher.report().patches
-           if all(change.target.startswith({missing!r}) for change in record.changes)])
+           if all(change.target.partition(":")[0].partition(".")[0] == {missing!r} for change in record.changes)])
 """)
         assert out
         assert "pending" not in out
@@ -233,7 +233,7 @@ globals_before = dict(globals())
 before = spaces()
 print(len(before) > 500)
 for enabled in ([], ["resnet_fp16"]):
-    patcher = patchcore.apply(strict=True, enable=enabled)
+    patcher = patchcore.apply(strict=True, enable=enabled, disable="transfer_to_npu")
     places = changed(before, spaces())
     print(len(places), len(patcher.report().with_status("applied")))
     patcher.revert()
@@ -242,9 +242,10 @@ print(taken is globals_before["taken"])
 """)
         first, *rest = out.splitlines()
         assert first == "True"
-        # 8 aliases of numpy, Tensor.__getitem__, 9 slots of mmcv and mmdet, and the 4 names that took two of these by
-        # value: mmcv.ops:deform_conv2d, :modulated_deform_conv2d, mmcv.ops.saconv:deform_conv2d and mmdet's tood_head's
-        assert rest == ["22 7", "[]", "22 7", "[]", "True"]
+        # 8 aliases of numpy, Tensor.__getitem__, .matmul and .__matmul__, torch.matmul, 9 slots of mmcv and mmdet, and the
+        # 4 names that took two of these by value: mmcv.ops:deform_conv2d, :modulated_deform_conv2d,
+        # mmcv.ops.saconv:deform_conv2d and mmdet's tood_head's
+        assert rest == ["25 9", "[]", "25 9", "[]", "True"]
 
     def test_nested_and_repeated(self, run: Run) -> None:
         out = run("""
@@ -277,8 +278,9 @@ with warnings.catch_warnings(record=True) as caught:
     with patchcore.apply(strict=True):
         pass
 print([str(warning.message) for warning in caught])
-new = {name.partition(".")[0] for name in set(sys.modules) - before}
+targets = {"torch.utils._device"}  # of the CUDA layer
+new = {name.partition(".")[0] for name in set(sys.modules) - before - targets}
 print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packaging"}))
 """)
         assert out.splitlines()[0] == "[]"
-        assert eval(out.splitlines()[1]) == ["mmcv_npu", "torch_npu_patches"]
+        assert eval(out.splitlines()[1]) == ["mmcv_npu", "npu_emulator", "torch_npu_patches"]
