@@ -242,8 +242,8 @@ print(taken is globals_before["taken"])
 """)
         first, *rest = out.splitlines()
         assert first == "True"
-        # 8 aliases of numpy, Tensor.__getitem__, .matmul and .__matmul__, torch.matmul, 9 slots of mmcv and mmdet, and the
-        # 4 names that took two of these by value: mmcv.ops:deform_conv2d, :modulated_deform_conv2d,
+        # 8 aliases of numpy, three slots of Tensor, torch.matmul, 9 slots of mmcv and mmdet, and the 4
+        # names that took two of these by value: mmcv.ops:deform_conv2d, :modulated_deform_conv2d,
         # mmcv.ops.saconv:deform_conv2d and mmdet's tood_head's
         assert rest == ["25 9", "[]", "25 9", "[]", "True"]
 
