@@ -18,6 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 mmcv_ops = pytest.importorskip("mmcv.ops")
 
+from kernels import assert_agree, output_and_gradients  # noqa: E402
 from mmcv.ops import deform_conv as mmcv_deform_conv  # noqa: E402
 from mmcv.ops import modulated_deform_conv as mmcv_modulated_deform_conv  # noqa: E402
 from mmcv.ops import multi_scale_deform_attn as mmcv_msda  # noqa: E402
@@ -27,7 +28,6 @@ from torch.nn import functional  # noqa: E402
 import npu_emulator  # noqa: E402
 from npu_emulator.limits import LimitError, lifted  # noqa: E402
 
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 2e-14}
 DTYPES = [torch.float32, torch.float64]
 PairOrInt = Union[int, tuple[int, int]]
 
@@ -49,25 +49,6 @@ def mx_driving() -> Iterator[ModuleType]:
 
         mx_driving.calls.clear()
         yield mx_driving
-
-
-def assert_agree(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
-    assert len(actual) == len(expected)
-    for number, (ours, theirs) in enumerate(zip(actual, expected)):
-        assert ours.shape == theirs.shape
-        assert ours.dtype == theirs.dtype
-        largest = theirs.abs().max().item()
-        assert largest > 0, f"result {number} is zero everywhere: nothing is compared"
-        difference = (ours - theirs).abs().max().item()
-        assert difference <= TOLERANCE[theirs.dtype] * largest, f"result {number}: {difference:.2e} of {largest:.2e}"
-
-
-def output_and_gradients(function: Callable[..., Tensor], tensors: Sequence[Tensor], *rest: Any) -> list[Tensor]:
-    """Run ``function(*tensors, *rest)`` and differentiate it with a fixed random gradient of the output."""
-    leaves = [tensor.clone().requires_grad_() for tensor in tensors]
-    output = function(*leaves, *rest)
-    grad_output = torch.randn(output.shape, dtype=output.dtype, generator=torch.Generator().manual_seed(1))
-    return [output.detach(), *torch.autograd.grad(output, leaves, grad_output)]
 
 
 # --- deformable convolution ---------------------------------------------------------------------------------------
