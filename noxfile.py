@@ -251,7 +251,8 @@ def emulated(session: nox.Session, core: str) -> None:
     """Run tests/emulated on the emulated NPU, which stays to the end of a process; once with each of its cores."""
     environment = LibrariesEnvironment(session)
     env = {**environment.env, "NPU_EMULATOR_CORE": core}
-    run_pytest(session, "tests/emulated", "--emulate-npu", python=environment.python, env=env, name=f"emulated-{core}")
+    options = ("tests/emulated", "--emulate-npu", "--numprocesses=auto")
+    run_pytest(session, *options, python=environment.python, env=env, name=f"emulated-{core}")
 
 
 @nox.session(python=False, requires=[LIBRARIES])
