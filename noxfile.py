@@ -239,10 +239,10 @@ class LibrariesEnvironment:
 def tests(session: nox.Session) -> None:
     """Run the suite with the real libraries (tests/packaging apart, which the packaging session runs)."""
     environment = LibrariesEnvironment(session)
-    run_pytest(session, "--ignore=tests/packaging", python=environment.python, env=environment.env)
     if not session.posargs:  # what is chosen by name is on this side or on that
         for core in EMULATOR_CORES:
             session.notify(f"emulated(core={core!r})")
+    run_pytest(session, "--ignore=tests/packaging", python=environment.python, env=environment.env)
 
 
 @nox.session(python=False, requires=[LIBRARIES])

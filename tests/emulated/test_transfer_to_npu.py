@@ -22,6 +22,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 import patchcore as pc
+from torch_npu_patches import wrapping
 from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU, audit, without_counterpart
 from torch_npu_patches.transfer_to_npu.groups import COMPILE, FACTORY, TENSOR
 
@@ -32,7 +33,7 @@ COMPARED = ("torch.cuda", "torch.distributed", "torch.amp", "torch.nn", "torch.j
 @pytest.fixture
 def layer() -> Iterator[pc.Patcher]:
     audit.clear()
-    with pc.Patcher(TRANSFER_TO_NPU, strict=True) as patcher:
+    with pc.Patcher([wrapping.COMPILE, *TRANSFER_TO_NPU], strict=True) as patcher:
         yield patcher
     audit.clear()
 
@@ -571,7 +572,7 @@ class TestCompile:
             return x + torch.zeros(2) + torch.arange(2, device=x.device)
 
         x = torch.ones(2)
-        with pc.Patcher(TRANSFER_TO_NPU, strict=True):
+        with pc.Patcher([wrapping.COMPILE, *TRANSFER_TO_NPU], strict=True):
             torch.compile(plain, backend="eager", fullgraph=True)(x)
         assert torch.compile(plain, backend="eager", fullgraph=True)(x).tolist() == [1, 2]
 

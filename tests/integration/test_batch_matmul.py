@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import Tensor  # noqa: E402
 import npu_emulator  # noqa: E402
 import patchcore as pc  # noqa: E402
 from torch_npu_patches.batch_matmul import BATCH_MATMUL, make_matmul, make_method  # noqa: E402
+from torch_npu_patches.wrapping import COMPILE  # noqa: E402
 
 calls = npu_emulator.mx_driving.calls
 
@@ -173,7 +174,7 @@ class TestWhileItIsApplied:
         (tmp_path / "torch_npu.py").touch()
         monkeypatch.syspath_prepend(tmp_path)
         before, function = dict(vars(Tensor)), torch.matmul
-        with pc.Patcher([BATCH_MATMUL], strict=True) as patcher:
+        with pc.Patcher([COMPILE, BATCH_MATMUL], strict=True) as patcher:
             assert torch.matmul is not function
             yield patcher
         assert torch.matmul is function
@@ -238,6 +239,29 @@ class TestWhileItIsApplied:
         x = random(2, 5, 4, 4)
         compiled = torch.compile(_three_products, backend="eager", fullgraph=True)
         torch.testing.assert_close(compiled(x, x[..., :1]), _three_products(x, x[..., :1]))
+
+    def test_compiles_after_revert(self, run_python: Callable[..., str], tmp_path: Path) -> None:
+        """In a process in which torch.compile has come to know torch's functions while they were patched."""
+        for name in ("torch_npu", "mx_driving"):
+            (tmp_path / f"{name}.py").touch()
+        out = run_python("""
+            import sys
+            sys.path.insert(0, ".")
+            import patchcore as pc
+            from torch_npu_patches.batch_matmul import BATCH_MATMUL
+            from torch_npu_patches.wrapping import COMPILE
+            patcher = pc.Patcher([COMPILE, BATCH_MATMUL], strict=True)
+            patcher.apply()
+            import torch
+            assert "torch._dynamo.trace_rules" not in sys.modules
+            x = torch.ones(2, 2)
+            compiled = torch.compile(lambda a: torch.matmul(a, a) + a @ a, backend="eager", fullgraph=True)
+            print(compiled(x).sum().item(), patcher.report().summary())
+            patcher.revert()
+            torch.compiler.reset()
+            print(compiled(x).sum().item())
+        """)
+        assert out.splitlines() == ["16.0 2 applied", "16.0"]
 
     def test_vmap_and_fake_tensors(self, patched: pc.Patcher) -> None:
         from torch._subclasses.fake_tensor import FakeTensorMode

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kernels import assert_agree, foreign, output_and_gradients  # noqa: E402
+from kernel_results import assert_agree, foreign, output_and_gradients  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -18,7 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 mmcv_ops = pytest.importorskip("mmcv.ops")
 
-from kernels import assert_agree, output_and_gradients  # noqa: E402
+from kernel_results import assert_agree, output_and_gradients  # noqa: E402
 from mmcv.ops import deform_conv as mmcv_deform_conv  # noqa: E402
 from mmcv.ops import modulated_deform_conv as mmcv_modulated_deform_conv  # noqa: E402
 from mmcv.ops import multi_scale_deform_attn as mmcv_msda  # noqa: E402

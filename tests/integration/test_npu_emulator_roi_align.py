@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 mmcv_ops = pytest.importorskip("mmcv.ops")
 
-from kernels import assert_agree, output_and_gradients  # noqa: E402
+from kernel_results import assert_agree, output_and_gradients  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 POOLED = (3, 4)

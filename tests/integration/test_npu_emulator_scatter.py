@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kernels import assert_agree, output_and_gradients  # noqa: E402
+from kernel_results import assert_agree, output_and_gradients  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from npu_emulator.limits import LimitError, lifted  # noqa: E402

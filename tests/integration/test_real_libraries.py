@@ -94,7 +94,7 @@ def run(run_python: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
 # Without the CUDA layer, some of which waits for parts of torch that few programs import.
 APPLIED = "['mmcv.deform_conv', 'mmcv.modulated_deform_conv', 'mmcv.multi_scale_deformable_attention', " + (
     "'mmdet.resnet_add_relu', 'mmdet.resnet_maxpool', 'numpy.compat', 'torch.batch_matmul', "
-    "'torch.internal_format', 'torch.tensor_index']"
+    "'torch.compile', 'torch.internal_format', 'torch.tensor_index']"
 )
 
 

@@ -31,6 +31,7 @@ class TestPlugin:
             "collections.compat": ["Iterable", "collections_compat"],
             "numpy.compat": ["numpy_compat", "numpy_type"],
             "torch.internal_format": ["allow_internal_format", "internal_format"],
+            "torch.compile": ["compile"],
             "torch.tensor_index": ["index", "tensor_index"],
             "torch.batch_matmul": ["batch_matmul"],
             "torch.npu_fused_adamw_step": ["npu_fused_adamw_step"],

@@ -23,7 +23,8 @@ from torch_npu_patches.transfer_to_npu.apex import amp  # noqa: E402
 from torch_npu_patches.transfer_to_npu.apex.scaling import WINDOW, LossScaler  # noqa: E402
 from torch_npu_patches.transfer_to_npu.groups import SWITCH  # noqa: E402
 from torch_npu_patches.transfer_to_npu.visible_devices import ASCEND, CUDA  # noqa: E402
-from torch_npu_patches.transfer_to_npu.wrappers import Argument, innermost, rewriting, rewriting_class  # noqa: E402
+from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class  # noqa: E402
+from torch_npu_patches.wrapping import innermost  # noqa: E402
 
 NAMES = [patch.name for patch in TRANSFER_TO_NPU]
 TARGET = pc.Target.parse("torch:here.called")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import patchcore as pc
+from torch_npu_patches.wrapping import mark_wrapper
 
 RANKS = range(4, 8)
 
@@ -109,6 +110,7 @@ def _as(original: Any, replacement: Any, scripted: Any, name: str) -> Any:
     replacement.__module__, replacement.__qualname__, replacement.__name__ = "torch", name, original.__name__
     replacement.__doc__ = original.__doc__
     replacement.__prepare_scriptable__ = lambda: scripted
+    mark_wrapper(replacement, original)
     return replacement
 
 

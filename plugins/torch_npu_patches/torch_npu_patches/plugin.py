@@ -15,12 +15,14 @@ from torch_npu_patches import (
     tensor_index,
     torch_scatter,
     transfer_to_npu,
+    wrapping,
 )
 
 PATCHES = (
     collections_compat.COLLECTIONS_COMPAT,
     numpy_compat.NUMPY_COMPAT,
     internal_format.INTERNAL_FORMAT,
+    wrapping.COMPILE,
     tensor_index.TENSOR_INDEX,
     batch_matmul.BATCH_MATMUL,
     fused_adamw.FUSED_ADAMW_STEP,

@@ -151,10 +151,9 @@ PROFILER = _patch("profiler", namespace.profiler(f"{PREFIX}.profiler"), "torch.p
 COMPILE = _patch(
     "compile",
     [
-        Adapt("torch._dynamo.trace_rules:load_object", scripting.make_load_object),
         Adapt("torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda", scripting.make_is_cuda_of_traced),
     ],
-    "torch.compile sees the wrapped functions as torch's own",
+    "is_cuda in programs that torch.compile compiles; see torch.compile, too",
 )
 
 VISIBLE_DEVICES = _patch(

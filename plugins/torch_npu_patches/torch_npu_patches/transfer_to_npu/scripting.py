@@ -1,8 +1,8 @@
-"""What torch.jit.script, device contexts and torch.compile know the factories by, kept in step with wrapped ones.
+"""What torch.jit.script and device contexts know the factories by, kept in step with wrapped ones.
 
-All three have tables of torch's functions, filled at first use with what is in ``torch`` at that time. TorchScript's
-and that of the device contexts are filled here before anything is wrapped; the one of torch.compile, which would be
-dear to import for that, is filled with what is inside the wrappers.
+Both have tables of torch's functions, filled at first use with what is in ``torch`` at that time. They are filled here
+before anything is wrapped. (Those of torch.compile, which would be dear to import for that, are filled with what is
+inside the wrappers: :mod:`torch_npu_patches.wrapping`.)
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
-from torch_npu_patches.transfer_to_npu.wrappers import innermost
+from torch_npu_patches.wrapping import innermost
 
-__all__ = ["make_find_builtin", "make_is_cuda_of_traced", "make_load_object"]
+__all__ = ["make_find_builtin", "make_is_cuda_of_traced"]
 
 
 def make_find_builtin(original: Callable[[Any], Optional[str]]) -> Callable[[Any], Optional[str]]:
@@ -27,15 +27,6 @@ def make_find_builtin(original: Callable[[Any], Optional[str]]) -> Callable[[Any
         return original(innermost(fn))
 
     return _find_builtin
-
-
-def make_load_object(original: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a ``torch._dynamo.trace_rules.load_object`` that finds what is inside a wrapper."""
-
-    def load_object(name: str) -> Any:
-        return innermost(original(name))
-
-    return load_object
 
 
 def make_is_cuda_of_traced(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -15,11 +15,9 @@ import patchcore as pc
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.audit import Place
 from torch_npu_patches.transfer_to_npu.devices import Translator, npu_device
+from torch_npu_patches.wrapping import mark_wrapper
 
-__all__ = ["Argument", "innermost", "rewriting", "rewriting_class", "under_the_name"]
-
-#: Set on every wrapper made here: what it calls.
-_ORIGINAL = "_transfer_to_npu_original"
+__all__ = ["Argument", "rewriting", "rewriting_class", "under_the_name"]
 
 
 class Argument(NamedTuple):
@@ -56,7 +54,7 @@ def rewriting(
             wrapper = _rewriting_keyword(made, argument, place)
         else:
             wrapper = _rewriting_argument(made, argument, place, position, default)
-        setattr(wrapper, _ORIGINAL, made)
+        mark_wrapper(wrapper, made)
         made = under_the_name(wrapper, original, target)
     return made
 
@@ -103,13 +101,6 @@ def under_the_name(function: Any, original: Any, target: pc.Target) -> Any:
     function.__module__ = target.module
     function.__qualname__ = ".".join(map(str, target.path))
     return function
-
-
-def innermost(value: Any) -> Any:
-    """Return what the wrappers made here, if ``value`` is one, call in the end; ``value`` itself otherwise."""
-    while _ORIGINAL in getattr(value, "__dict__", ()):
-        value = vars(value)[_ORIGINAL]
-    return value
 
 
 def _rewriting_keyword(original: Callable[..., Any], argument: Argument, place: Place) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ __all__ = ["patcher"]
 try:
     import patchcore
     from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
+    from torch_npu_patches.wrapping import COMPILE
 except ImportError as error:
     raise EmulationError(
         "torch_npu.contrib.transfer_to_npu: expected the distribution torch-npu-patches, whose patches redirect CUDA "
@@ -21,5 +22,5 @@ except ImportError as error:
     ) from error
 
 #: What applied the patches: its ``report()`` lists them, its ``revert()`` takes them back.
-patcher = patchcore.Patcher(TRANSFER_TO_NPU)
+patcher = patchcore.Patcher([COMPILE, *TRANSFER_TO_NPU])
 patcher.apply()
