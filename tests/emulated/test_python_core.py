@@ -563,3 +563,15 @@ class TestErrorsInBackward:
 
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("NPU_EMULATOR")}
+
+
+class TestDistributedDataParallel:
+    @pytest.mark.parametrize("option", ["find_unused_parameters", "static_graph"])
+    def test_what_needs_pinned_memory_is_refused_at_once(self, option: str) -> None:
+        model = torch.nn.Linear(2, 2).npu()
+        with pytest.raises(NotEmulated, match=rf"DistributedDataParallel\({option}=True\).*npu_emulator build"):
+            torch.nn.parallel.DistributedDataParallel(model, **{option: True})
+
+    def test_other_devices_are_left_alone(self) -> None:
+        with pytest.raises(ValueError, match="process group has not been initialized"):
+            torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2), find_unused_parameters=True)

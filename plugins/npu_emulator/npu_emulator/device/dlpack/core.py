@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils import backend_registration
 
 from npu_emulator.device import autocast
-from npu_emulator.device.dlpack import accelerator, guard, pinned, sparse, storages, streams
+from npu_emulator.device.dlpack import accelerator, data_parallel, guard, pinned, sparse, storages, streams
 from npu_emulator.device.dlpack.accounting import Accounting
 from npu_emulator.device.dlpack.allocation import Allocator
 from npu_emulator.device.dlpack.copies import Copies
@@ -51,6 +51,7 @@ class DlpackCore:
         storages.install(self._devices)
         streams.install(self._devices)
         accelerator.install(self._devices, self._accounting, module)
+        data_parallel.install()
 
     def _register_kernels(self, registry: Registry) -> None:
         dense = Fallback(DENSE, self._devices, self._accounting, self._generators)
