@@ -7,8 +7,10 @@ journal's lock is held: a product is made first, then written if nothing moved m
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any, Optional
@@ -40,6 +42,7 @@ class Engine:
         self._watch = ImportWatch(self._imported)
         self._active: dict[str, list[Application]] = {}  # by patch name
         self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
+        self._advancing = threading.local()  # the applications this thread is advancing
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._snapshots: list[Snapshot] = []
 
@@ -77,10 +80,16 @@ class Engine:
             moves: gets what was written, for :meth:`rebind`.
             holder: who asks; the others are told when the application has become complete.
         """
+        under_way = self._advancing.__dict__.setdefault("applications", set())
+        if application in under_way:
+            return  # its own code, a factory say, imports what another patch waits for
+        under_way.add(application)
         state = None
         try:
             for name in application.modules:
                 module = self._module(name)
+                if module is not None:
+                    self._let_precede(application, name, module, moves)
                 for state in application.states:
                     if state.target.module != name or not application.in_force:
                         continue
@@ -92,6 +101,8 @@ class Engine:
             if not self._fail(application, state, error) and isinstance(error, PatchError):
                 raise  # a patch failed, under the policy to raise, in an import that this one made
             return
+        finally:
+            under_way.discard(application)
         with self._lock:
             complete = application.status == APPLIED and not application.announced
             application.announced |= complete
@@ -141,6 +152,14 @@ class Engine:
             if application.patch is patch or same_plugin or application.patch == patch:
                 return application
         return None
+
+    def _let_precede(self, application: Application, name: str, module: ModuleType, moves: Moves) -> None:
+        """Advance the applications that came to wait for module ``name`` earlier: another thread may not have yet."""
+        with self._lock:
+            earlier = itertools.takewhile(lambda other: other is not application, self._waiting.get(name, ()))
+            states = [(other, state) for other in earlier for state in other.states if state.target.module == name]
+        for other in dict.fromkeys(other for other, state in states if state.written_in is not module):
+            self.advance(other, moves)
 
     def _expect(self, name: str, application: Application) -> None:
         application.expects.append(name)

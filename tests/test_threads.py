@@ -278,3 +278,30 @@ def test_reports_while_others_apply_and_import(make_package) -> None:
         assert patcher.report()["shop.a"].status == "applied"
         assert sys.modules["shop"].price() == "B(A(price))"
         patcher.revert()
+
+
+def test_a_later_patch_comes_on_top_while_another_thread_still_makes_the_earlier_one(make_package) -> None:
+    make_package(SHOP)
+    forget("shop")
+    reached, later_is_applied = threading.Event(), threading.Event()
+
+    def slow(original: Any) -> Any:
+        if not reached.is_set():  # in the importing thread
+            reached.set()
+            assert later_is_applied.wait(10)
+        return lambda: f"slow({original()})"
+
+    earlier = pc.Patcher([pc.Patch("shop.slow", [pc.Replace("shop.tools:price", factory=slow)])])
+    later = pc.Patcher([B])
+    earlier.apply()
+
+    def apply_later() -> None:
+        assert reached.wait(10)
+        later.apply()
+        later_is_applied.set()
+
+    together(lambda: importlib.import_module("shop"), apply_later)
+    assert sys.modules["shop"].price() == "B(slow(price))"
+    later.revert()
+    earlier.revert()
+    assert sys.modules["shop"].price() == "price"
