@@ -52,6 +52,11 @@ class Engine:
         self._lock = self.journal.lock
         self._watch.after_fork()
 
+    @property
+    def active(self) -> list[str]:
+        """The names of the patches that are in force or wait for an import."""
+        return list(self._active)
+
     def acquire(self, patch: Patch, targets: Sequence[Target], provenance: Provenance, holder: Holder) -> Application:
         """Put ``patch`` in force for ``holder``; :meth:`advance` writes what can be written.
 
@@ -113,6 +118,8 @@ class Engine:
     def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
         """Bind by-value references to what ``moves`` replaced; see :meth:`patchcore.rebinding.Rebinder.rebind`."""
         self._rebinder.rebind(moves, waiting=waiting)
+        if any(move.followed for move in moves):
+            self._watch.after_imports_elsewhere(lambda name, module, fresh: self._rebinder.rebind(moves, fresh))
 
     def release(self, applications: Iterable[Application], holder: Holder) -> list[str]:
         """Let ``holder`` go of ``applications``; what nobody else holds is undone, last applied first.

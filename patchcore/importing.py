@@ -75,8 +75,22 @@ class ImportWatch:
         spec = (namespace(module) or {}).get("__spec__")
         if is_lazy(module) and spec is not None:
             self._stand_in(spec)
-        elif _RunningSpec.join(spec, self) and not is_initializing(module):
+        elif _RunningSpec.join(spec, self.executed) and not is_initializing(module):
             _RunningSpec.leave(spec)  # it ended meanwhile, in another thread
+
+    def after_imports_elsewhere(self, done: Imported) -> None:
+        """Call ``done`` for each module that another thread is importing, when that is done.
+
+        That thread may have read a name from an executed module already, and not stored it in its own yet.
+        """
+        for name in _imported_elsewhere():
+            module = sys.modules.get(name)
+            spec = (namespace(module) or {}).get("__spec__")
+            if is_lazy(module) or not _RunningSpec.join(spec, lambda name, module: done(name, module, {name: module})):
+                continue
+            if module is not None and not is_initializing(module):
+                for call in _RunningSpec.leave(spec):  # it ended meanwhile
+                    call(name, module)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
         """Find a watched module with the other finders, and slip the watching loader in front of its own."""
@@ -91,7 +105,7 @@ class ImportWatch:
         finally:
             asking.discard(name)
         if spec is not None and spec.loader is None:  # a namespace package has no body, and no loader yet
-            _RunningSpec.join(spec, self)
+            _RunningSpec.join(spec, self.executed)
         elif spec is not None:
             self._stand_in(spec)
         return spec
@@ -144,11 +158,17 @@ def _let_others_find(name: str) -> None:
         return  # its body runs, for who knows how long, and only then somebody looks for the module
     deadline = time.monotonic() + _PATIENCE
     while name not in sys.modules and time.monotonic() < deadline:
-        # name -> weak reference to the lock that whoever imports it holds (importlib._bootstrap, CPython 3.4 to 3.14)
-        lock = getattr(importlib._bootstrap, "_module_locks", {}).get(name, lambda: None)()
-        if getattr(lock, "owner", None) in (None, threading.get_ident()):
+        if name not in _imported_elsewhere():
             return
         time.sleep(0.0002)
+
+
+def _imported_elsewhere() -> list[str]:
+    """The names of the modules that other threads are importing."""
+    # name -> weak reference to the lock that whoever imports it holds (importlib._bootstrap, CPython 3.4 to 3.14)
+    locks = dict(getattr(importlib._bootstrap, "_module_locks", {}))
+    owners = {name: getattr(lock(), "owner", None) for name, lock in locks.items()}
+    return [name for name, owner in owners.items() if owner not in (None, threading.get_ident())]
 
 
 class _LoaderStandIn:
@@ -213,25 +233,34 @@ class _RunningSpec(ModuleSpec):
     """
 
     @classmethod
-    def join(cls, spec: Any, watch: ImportWatch) -> bool:
-        """Tell ``watch`` when the import that fills ``spec`` ends; return False where that cannot be."""
+    def join(cls, spec: Any, done: Callable[[str, ModuleType], None]) -> bool:
+        """Call ``done`` with the module's name and the module when the import that fills ``spec`` ends.
+
+        Returns False where that cannot be.
+        """
+        if type(spec) is cls:
+            calls = spec.__dict__.get("_patchcore_calls", [])  # none any more where it ends just now
+            if done not in calls:
+                calls.append(done)
+            return True
         if type(spec) is not ModuleSpec:
             return False
-        spec.__dict__["_patchcore_watch"] = watch
+        spec.__dict__["_patchcore_calls"] = [done]
         spec.__class__ = cls
         return True
 
     @staticmethod
-    def leave(spec: Any) -> Optional[ImportWatch]:
-        """Make ``spec`` the plain one it was; return who watched it, to one caller only."""
-        watch: Optional[ImportWatch] = spec.__dict__.pop("_patchcore_watch", None)
+    def leave(spec: Any) -> list[Callable[[str, ModuleType], None]]:
+        """Make ``spec`` the plain one it was; return who is to be called, to one caller only."""
+        calls: list[Callable[[str, ModuleType], None]] = spec.__dict__.pop("_patchcore_calls", [])
         spec.__class__ = ModuleSpec
-        return watch
+        return calls
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name == "_initializing" and not value:
-            watch = self.leave(self)
+            calls = self.leave(self)
             module = executed_module(self.name)
-            if watch is not None and module is not None:
-                watch.executed(self.name, module)
+            if module is not None:
+                for call in calls:
+                    call(self.name, module)
