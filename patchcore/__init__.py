@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from patchcore.changes import Call, Literal, Register, Replace, Skip, Wrap
+from patchcore.check import Case, Check
 from patchcore.errors import (
     ConflictError,
     DeclarationError,
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
     from patchcore.plan import Plan
     from patchcore.report import Report, Section
     from patchcore.settings import Settings
+    from patchcore.training.loops import TrainingLoop
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Call",
+    "Case",
+    "Check",
     "ConflictError",
     "Context",
     "DeclarationError",
@@ -52,6 +56,7 @@ __all__ = [
     "Target",
     "TargetError",
     "TargetNotFound",
+    "TrainingLoop",
     "UnknownName",
     "Wrap",
     "__version__",
@@ -69,6 +74,7 @@ _LAZY = {
     "Report": "patchcore.report",
     "Section": "patchcore.report",
     "Settings": "patchcore.settings",
+    "TrainingLoop": "patchcore.training.loops",
     "apply": "patchcore.patcher",
 }
 

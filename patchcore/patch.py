@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Callable, Optional, Union
 
-from patchcore.changes import Call, Change, Replace, Wrap
+from patchcore.changes import Change, Replace, Wrap, as_changes
+from patchcore.check import Check
 from patchcore.declaration import Declaration, as_mapping, as_tuple, check_callables
 from patchcore.errors import DeclarationError, did_you_mean
 from patchcore.target import Target
@@ -37,7 +38,7 @@ class Patch(Declaration):
         options: values the patch's functions read; ``[tool.patchcore.options]`` overrides them.
         upstream: link to the issue or pull request that makes the patch unnecessary.
         remove_when: requirement under which the patch is no longer needed, ``"mmcv>=2.3"``.
-        checks: inputs for ``patchcore verify``.
+        checks: how ``patchcore verify`` compares the patch with what it replaces.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -59,7 +60,7 @@ class Patch(Declaration):
     options: Mapping[str, Any]
     upstream: Optional[str]
     remove_when: Optional[str]
-    checks: tuple[Any, ...]
+    checks: tuple[Check, ...]
     function: Optional[Callable[..., Any]]
 
     def __init__(
@@ -81,7 +82,7 @@ class Patch(Declaration):
         options: Optional[Mapping[str, Any]] = None,
         upstream: Optional[str] = None,
         remove_when: Optional[str] = None,
-        checks: Sequence[Any] = (),
+        checks: Union[Check, Sequence[Check]] = (),
         _function: Optional[Callable[..., Any]] = None,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -97,7 +98,7 @@ class Patch(Declaration):
             raise DeclarationError(f"{where}: priority is a number, lower goes first, got {priority!r}")
         super().__init__(
             name=name,
-            changes=_as_changes(changes, where),
+            changes=as_changes(changes, where),
             summary=summary or "",
             requires=_as_names(requires, "requires", where),
             needs=_as_names(needs, "needs", where),
@@ -112,7 +113,7 @@ class Patch(Declaration):
             options=as_mapping(options, "options", where),
             upstream=upstream,
             remove_when=remove_when,
-            checks=as_tuple(checks, "checks", where),
+            checks=_as_checks(checks, where),
             function=_function,
         )
 
@@ -128,11 +129,7 @@ class Patch(Declaration):
                     f"patch {self.name} has no option {option!r}{did_you_mean(option, self.options)}"
                 )
         merged = MappingProxyType({**self.options, **options})
-        changes = tuple(
-            c.evolve(options=MappingProxyType({**c.options, **options})) if isinstance(c, Call) else c
-            for c in self.changes
-        )
-        return self.evolve(options=merged, changes=changes)
+        return self.evolve(options=merged, changes=tuple(change.with_options(options) for change in self.changes))
 
     @property
     def names(self) -> frozenset[str]:
@@ -231,11 +228,9 @@ def _as_names(value: Any, what: str, where: str) -> tuple[str, ...]:
     return names
 
 
-def _as_changes(changes: Any, where: str) -> tuple[Change, ...]:
-    found = (changes,) if isinstance(changes, Change) else as_tuple(changes, "changes", where)
-    expanded: list[Change] = []
-    for change in found:
-        if not isinstance(change, Change):
-            raise DeclarationError(f"{where}: {change!r} is not a change; expected Replace, Wrap, Register or Call")
-        expanded.extend(change.expand() if isinstance(change, Replace) else (change,))
-    return tuple(expanded)
+def _as_checks(checks: Any, where: str) -> tuple[Check, ...]:
+    listed = (checks,) if isinstance(checks, Check) else as_tuple(checks, "checks", where)
+    for check in listed:
+        if not isinstance(check, Check):
+            raise DeclarationError(f"{where}: checks holds {check!r}; expected Check(...)")
+    return listed

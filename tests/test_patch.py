@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import patchcore
-from patchcore import Call, Patch, Register, Replace, Wrap
+from patchcore import Call, Check, Patch, Register, Replace, Wrap
 from patchcore.errors import DeclarationError
 from patchcore.target import Target
 
@@ -48,7 +48,7 @@ def test_a_patch_keeps_what_it_is_given_in_one_form() -> None:
         conflicts=("lib.fourth",),
         legacy_names="what",
         options={"x": 1},
-        checks=[1],
+        checks=[Check(new)],
         default=0,
     )
     assert [str(change.target) for change in made.changes] == ["m:f", "n:f", "m:g"]
@@ -58,7 +58,7 @@ def test_a_patch_keeps_what_it_is_given_in_one_form() -> None:
     assert made.before == ("lib.other", "lib.third")
     assert made.names == {"lib.what", "what"}
     assert made.default is False
-    assert made.checks == (1,)
+    assert made.checks == (Check(new),)
     assert str(made) == "lib.what"
 
 
@@ -88,6 +88,7 @@ def test_one_change_need_not_be_in_a_list() -> None:
         (lambda: Patch("p", remove_when=3), r"remove_when is a text, got 3"),
         (lambda: Patch("p", options=3), r"options is a mapping, got 3"),
         (lambda: Patch("p", checks=3), r"checks is a list, got 3"),
+        (lambda: Patch("p", checks=[3]), r"checks holds 3; expected Check\(...\)"),
     ],
 )
 def test_a_malformed_patch_says_what_fixes_it(declare: Any, message: str) -> None:
@@ -106,20 +107,25 @@ def test_a_patch_cannot_be_changed() -> None:
 
 def test_patches_are_equal_when_they_say_the_same() -> None:
     def declare(**changed: Any) -> Patch:
-        given: dict[str, Any] = {"requires": ["lib>=1"], "options": {"sizes": [1, 2]}, "checks": [{"x": 1}], **changed}
+        given: dict[str, Any] = {
+            "requires": ["lib>=1"],
+            "options": {"sizes": [1, 2]},
+            "checks": Check("lib.checks:draw", rtol=0.5),
+            **changed,
+        }
         return Patch("p", [Replace("m:f", new), Call(new, module="m")], **given)
 
     assert declare() == declare()
     assert hash(declare()) == hash(declare())
     assert declare() != declare(priority=1)
-    assert declare() != declare(checks=[{"x": 2}])
+    assert declare() != declare(checks=Check("lib.checks:draw"))
     assert declare() != Replace("m:f", new)
     assert copy.copy(declare()) == declare()
 
 
 def test_objects_with_a_comparison_of_their_own_do_not_disturb_that_of_patches() -> None:
     array = Array()
-    declare = lambda a: Patch("p", Replace("m:f", a), checks=[a], options={"a": a})  # noqa: E731
+    declare = lambda a: Patch("p", Replace("m:f", a), options={"a": a})  # noqa: E731
     assert declare(array) == declare(array)
     assert declare(array) != declare(Array())
     assert len({declare(array), declare(array)}) == 1

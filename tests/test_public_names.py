@@ -12,6 +12,8 @@ from patchcore import hookspecs
 
 EXPORTED = [
     "Call",
+    "Case",
+    "Check",
     "ConflictError",
     "Context",
     "DeclarationError",
@@ -33,6 +35,7 @@ EXPORTED = [
     "Target",
     "TargetError",
     "TargetNotFound",
+    "TrainingLoop",
     "UnknownName",
     "Wrap",
     "__version__",
@@ -48,6 +51,7 @@ HOOKS = {
     "after_apply": ["patch", "outcome"],
     "on_failure": ["patch", "error", "context"],
     "report_sections": [],
+    "training_loops": [],
     "register_commands": ["subparsers"],
     "register_run_options": ["parser"],
     "configure_run": ["options", "settings"],

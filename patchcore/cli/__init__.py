@@ -28,6 +28,7 @@ _COMMANDS = {
     "doctor": "patchcore.cli.doctor",
     "run": "patchcore.cli.run",
     "report": "patchcore.cli.report",
+    "verify": "patchcore.cli.verify",
 }
 
 
@@ -67,6 +68,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         from patchcore.cli import run
 
         return run.parse(arguments[1:])
+    if arguments[:1] == ["verify"]:
+        from patchcore.cli import verify
+
+        return verify.parse(arguments[1:])
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     parser, subparsers = _build_parser([name] if name in _COMMANDS else list(_COMMANDS))
     if name not in _COMMANDS:

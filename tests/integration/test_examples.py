@@ -1,4 +1,4 @@
-"""The examples of adopting patchcore, and the guides to launching and to the emulator, print what their pages show."""
+"""The examples of adopting patchcore, and the guides, print what their pages show."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ pytest.importorskip("mmcv._ext", reason="the examples use mmcv's compiled operat
 
 ROOT = Path(__file__).resolve().parents[2]
 ADOPTION = ROOT / "examples" / "adoption"
-LAUNCHING = ROOT / "docs" / "launching.md"
-EMULATOR = ROOT / "docs" / "emulator.md"
+BEVFORMER = ROOT / "examples" / "bevformer_npu"
+DOCS = ROOT / "docs"
+EMULATOR = DOCS / "emulator.md"
+#: Pages whose sessions run in a folder with the files that the page shows, and the examples of adoption.
+GUIDES = ("launching", "verifying")
 WAYS = ("zero_code", "two_lines", "patch_folder")
 
 MARK = "=== command"
@@ -136,9 +139,13 @@ def test_readme_of_each_way_prints_what_it_shows(shell: Shell, way: str) -> None
         shell.check(session)
 
 
-@pytest.mark.parametrize("session", sessions(LAUNCHING), ids=lambda session: split(session)[-1][0])
-def test_guide_to_launching_prints_what_it_shows(shell: Shell, session: str) -> None:
-    for block in blocks(LAUNCHING):
+@pytest.mark.parametrize(
+    ("guide", "session"),
+    [(guide, session) for guide in GUIDES for session in sessions(DOCS / f"{guide}.md")],
+    ids=lambda value: value if value in GUIDES else split(value)[-1][0],
+)
+def test_guide_prints_what_it_shows(shell: Shell, guide: str, session: str) -> None:
+    for block in blocks(DOCS / f"{guide}.md"):
         if block.file:
             (shell.folder / block.file).write_text(block.text)
     shell.check(session)
@@ -149,6 +156,24 @@ def test_guide_to_the_emulator_prints_what_it_shows(shell: Shell, session: str) 
     shutil.copy(ROOT / "examples" / "train_cuda.py", shell.folder)
     shell.environment["TMPDIR"] = str(shell.home)
     shell.check(session.replace("/tmp/", f"{HOME}/"))
+
+
+def test_readme_of_the_bevformer_prints_what_it_shows(shell: Shell) -> None:
+    folder = shell.home / "bevformer_npu"
+    shutil.copytree(BEVFORMER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shell.folder = folder
+    site = shell.home / "site"
+    # pip is to leave this environment alone: what it installs goes to a folder that is on the path. Only there its
+    # .pth file is not read, which is what puts the folder of an editable distribution on the path.
+    shell.environment.update(
+        PIP_TARGET=str(site),
+        PIP_NO_INDEX="1",
+        PIP_NO_BUILD_ISOLATION="0",
+        PIP_DISABLE_PIP_VERSION_CHECK="1",
+        PYTHONPATH=os.pathsep.join([str(site), str(folder)]),
+    )
+    for session in sessions(BEVFORMER / "README.md"):
+        shell.check(session)
 
 
 def test_patch_folder_needs_no_pyproject(shell: Shell) -> None:

@@ -1,0 +1,150 @@
+"""``patchcore verify``: run originals and replacements on the same inputs; exit 1 where they differ."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Optional
+
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_json, print_table
+from patchcore.errors import SettingsError
+from patchcore.patch import Patch
+from patchcore.patcher import Patcher
+from patchcore.plan import Plan
+from patchcore.plugins import Plugins
+from patchcore.verify import CheckResult, default_device, verify
+
+__all__ = ["COLUMNS", "add_parser", "main", "parse"]
+
+COLUMNS = ("PATCH", "CHECK", "RESULT", "ERROR", "ALLOWED", "MESSAGE")
+
+_HELP = "run originals and replacements on the same inputs, exit 1 where they differ"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the list of commands; :func:`parse` has its options."""
+    subparsers.add_parser("verify", help=_HELP, add_help=False)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments after ``verify``, with the options that plugins add to commands that run code."""
+    known, _ = _build_parser(add_help=False).parse_known_args(arguments)
+    patcher = shared.patcher_from(known)
+    options = _build_parser(patcher.plugins).parse_args(arguments)
+    options.patcher = patcher
+    options.command = main
+    return options
+
+
+def main(options: argparse.Namespace) -> int:
+    """Verify and print; 1 when a replacement differs, is not reached or fails.
+
+    Raises:
+        UnknownName: a patch that is to be verified does not exist.
+        SettingsError: the device does not exist.
+    """
+    patcher: Patcher = options.patcher
+    for _ in patcher.plugins.each("configure_run", options=options, settings=patcher.settings):
+        pass
+    device = options.device or default_device()
+    _refuse_missing(device)
+    patches = list(_chosen(patcher.plan(), options.patches))
+    count = sum(len(patch.checks) for patch in patches)
+    with _progress(count) as done:
+        results = verify(patches, device=device, rounds=options.rounds, seed=options.seed, done=done)
+    unchecked = [patch.name for patch in patches if not patch.checks]
+    if options.format == "json":
+        content = [dict(result._asdict(), error=_finite(result.error)) for result in results]
+        print_json({"device": device, "rounds": options.rounds, "results": content, "without_checks": unchecked})
+    else:
+        rows = [_row(result) for result in results]
+        print_table(f"Verified on {device}, {options.rounds} rounds each", COLUMNS, rows)
+        if unchecked:
+            print(f"without checks: {', '.join(unchecked)}")
+    shared.print_problems(patcher)
+    return 0 if all(result.ok for result in results) else 1
+
+
+def _chosen(plan: Plan, names: Sequence[str]) -> Iterator[Patch]:
+    """The patches to verify: those named, else all but what a setting disables."""
+    if names:
+        yield from (plan[name].patch for name in names)
+        return
+    for entry in plan:
+        if entry.chosen_by is None or not entry.unwanted:
+            yield entry.patch
+
+
+def _refuse_missing(device: str) -> None:
+    try:
+        import torch  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        return  # checks may do without
+    try:
+        torch.empty(0, device=device)
+    except Exception as error:
+        raise SettingsError(f"--device {device}: torch has no such device here ({error})") from error
+
+
+def _row(result: CheckResult) -> tuple[str, ...]:
+    compared = result.ok and result.status != "skipped"
+    numbers = (f"{result.error:.2g}", f"{result.rtol:.2g}") if compared or _finite(result.error) else ("", "")
+    return (result.patch, result.check, result.status, *numbers, result.message)
+
+
+def _finite(error: float) -> Optional[float]:
+    return error if error != float("inf") else None  # JSON has no infinity
+
+
+@contextmanager
+def _progress(count: int) -> Iterator[Callable[[CheckResult], None]]:
+    """Show how far it is, on stderr: a bar on a terminal, else a line for each check that does not agree."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("verifying", total=count)
+
+            def advance(result: CheckResult) -> None:
+                progress.update(task, advance=1, description=f"verified {result.patch}")
+
+            yield advance
+    else:
+
+        def say(result: CheckResult) -> None:
+            if not result.ok:
+                print(f"patchcore: {result.patch} {result.check}: {result.status}", file=sys.stderr)
+
+        yield say
+
+
+def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="patchcore verify",
+        description="Draw inputs for the checks of patches, run what each patch replaces on the CPU and the patch on "
+        "the device, and compare results and gradients. Imports the libraries; nothing stays applied.",
+        epilog="Exits with 1 when a replacement differs, raises, or is never reached.",
+        add_help=add_help,
+        allow_abbrev=False,
+    )
+    shared.add_selection(parser)
+    shared.add_format(parser)
+    parser.add_argument("--device", help="where replacements run (default: npu if torch has one, else cpu)")
+    parser.add_argument("--rounds", type=_positive, default=5, metavar="N", help="cases drawn per check (default: 5)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="draw other cases")
+    if plugins is not None:
+        for _ in plugins.each("register_run_options", parser=parser):
+            pass
+    parser.add_argument("patches", nargs="*", metavar="PATCH", help="what to verify (default: every patch that fits)")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1, got {text}")
+    return number

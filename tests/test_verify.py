@@ -1,0 +1,254 @@
+"""Verifying patches without torch: what is compared, what counts as reached, what is left behind."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+from typing import Any
+
+import pytest
+from library import LIBRARY
+
+import patchcore as pc
+from patchcore.cli import main
+from patchcore.errors import PatchcoreError
+from patchcore.verify import CheckResult, verify
+
+
+def case(rng: random.Random) -> pc.Case:
+    import lib.ops  # type: ignore[import-not-found]
+
+    return pc.Case(lib.ops.conv, [rng.randrange(100)])
+
+
+def the_same(x: Any) -> Any:
+    return ("original", x)
+
+
+def another(x: Any) -> Any:
+    return ("original", x + 1)
+
+
+def raising(x: Any) -> Any:
+    raise ValueError("no kernel")
+
+
+def of(change: pc.Replace, check: pc.Check, **declaration: Any) -> pc.Patch:
+    return pc.Patch("lib.conv", change, checks=check, **declaration)
+
+
+def only(patch: pc.Patch, **options: Any) -> CheckResult:
+    (result,) = verify([patch], device="cpu", **options)
+    return result
+
+
+@pytest.fixture(autouse=True)
+def library(make_package: Any) -> None:
+    make_package(LIBRARY)
+
+
+class TestResults:
+    def test_a_replacement_that_does_the_same_agrees(self) -> None:
+        assert only(of(pc.Replace("lib.ops:conv", the_same), pc.Check(case))) == (
+            "lib.conv",
+            "case",
+            "agrees",
+            0.0,
+            0.0,
+            "",
+        )
+
+    def test_another_result_differs_and_says_where(self) -> None:
+        result = only(of(pc.Replace("lib.ops:conv", another), pc.Check(case)))
+        assert result.status == "differs"
+        assert result.message.startswith("round 0: result[1]: expected ")
+
+    def test_floating_point_results_may_differ_by_what_is_allowed(self) -> None:
+        pytest.importorskip("numpy")
+
+        def halves(rng: random.Random) -> pc.Case:
+            ops = importlib.import_module("lib.ops")
+            return pc.Case(lambda x: ops.conv(x)[1], [rng.uniform(1, 2)])
+
+        patch = pc.Replace("lib.ops:conv", lambda x: ("original", x * 1.01))
+        assert only(of(patch, pc.Check(halves, rtol=0.02))).status == "agrees"
+        result = only(of(patch, pc.Check(halves, rtol=0.005)))
+        assert result.status == "differs"
+        assert result.error == pytest.approx(0.01)
+        assert "allowed 0.005" in result.message
+
+    def test_a_result_more_or_less_differs(self) -> None:
+        result = only(of(pc.Replace("lib.ops:conv", lambda x: ("original", x, x)), pc.Check(case)))
+        assert result.message == "round 0: result[2]: the replacement gives one, the original none"
+
+    def test_a_replacement_that_no_case_calls_is_not_reached(self) -> None:
+        patch = pc.Replace("lib.ops:conv", the_same, when_call=lambda x: False)
+        result = only(of(patch, pc.Check(case)))
+        assert (result.status, result.ok) == ("not reached", False)
+        assert result.message == "no case on cpu called the replacement"
+
+    def test_one_round_that_reaches_the_replacement_is_enough(self) -> None:
+        calls: list[int] = []
+
+        def sometimes(x: int) -> bool:
+            calls.append(x)
+            return len(calls) == 3
+
+        assert only(of(pc.Replace("lib.ops:conv", the_same, when_call=sometimes), pc.Check(case))).status == "agrees"
+
+    def test_a_product_of_a_factory_is_seen(self) -> None:
+        def factory(original: Any) -> Any:
+            return lambda x: original(x)
+
+        assert only(of(pc.Replace("lib.ops:conv", factory=factory), pc.Check(case))).status == "agrees"
+
+    def test_a_builtin_is_seen(self) -> None:
+        patch = of(pc.Replace("lib.ops:conv", divmod), pc.Check(lambda rng: case_of_divmod()))
+        assert only(patch).status == "agrees"
+
+    @pytest.mark.parametrize(
+        ("draw", "message"),
+        [
+            (lambda rng: 3, "returns int, expected patchcore.Case"),
+            (lambda rng: pc.Case(raising, [1]), "the original raised"),
+            ("lib.checks:no", "the check cannot be imported"),
+        ],
+        ids=["no case", "original", "import"],
+    )
+    def test_what_raises_is_told_and_not_taken_for_agreement(self, draw: Any, message: str) -> None:
+        result = only(of(pc.Replace("lib.ops:conv", the_same), pc.Check(draw)))
+        assert result.status == "failed"
+        assert message in result.message
+
+    def test_a_replacement_that_raises_fails(self) -> None:
+        result = only(of(pc.Replace("lib.ops:conv", raising), pc.Check(case)))
+        assert result.status == "failed"
+        assert result.message == (
+            "the replacement raised, on the case of seed 'lib.conv case 0 0': ValueError: no kernel"
+        )
+
+    def test_a_patch_that_does_not_fit_is_skipped_with_the_reason(self) -> None:
+        patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(case), needs="no_such_kernels")
+        result = only(patch)
+        assert (result.status, result.ok) == ("skipped", True)
+        assert "no_such_kernels" in result.message
+
+    def test_a_patch_that_cannot_be_applied_fails(self) -> None:
+        result = only(of(pc.Replace("lib.ops:cnov", the_same), pc.Check(case)))
+        assert result.status == "failed"
+        assert "conv" in result.message
+
+    def test_the_reference_stands_in_for_an_original_that_cannot_run(self) -> None:
+        def draw(rng: random.Random) -> pc.Case:
+            ops = importlib.import_module("lib.ops")
+            return pc.Case(ops.conv, [1], reference=lambda x: ("reference", x))
+
+        patch = pc.Replace("lib.ops:conv", lambda x: ("reference", x))
+        assert only(of(patch, pc.Check(draw))).status == "agrees"
+
+
+def case_of_divmod() -> pc.Case:
+    ops = importlib.import_module("lib.ops")
+    return pc.Case(lambda: ops.conv(7, 2), reference=lambda: (3, 1))
+
+
+class TestAround:
+    def test_nothing_stays_applied(self) -> None:
+        ops = importlib.import_module("lib.ops")
+        original = ops.conv
+        for replacement in (the_same, another, raising):
+            only(of(pc.Replace("lib.ops:conv", replacement), pc.Check(case)))
+            assert ops.conv is original
+
+    def test_the_same_seed_gives_the_same_cases_and_another_gives_others(self) -> None:
+        seen: list[int] = []
+
+        def draw(rng: random.Random) -> pc.Case:
+            seen.append(rng.randrange(10**9))
+            return case(rng)
+
+        patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(draw))
+        only(patch, rounds=3)
+        assert seen[:3] == seen[3:]
+        first = seen.copy()
+        seen.clear()
+        only(patch, rounds=3, seed=1)
+        assert not {*first} & {*seen}
+
+    def test_patches_that_are_not_default_are_verified_too(self) -> None:
+        patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(case), default=False)
+        assert only(patch).status == "agrees"
+
+    def test_while_patches_are_in_force_there_is_no_original(self) -> None:
+        patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(case))
+        with pc.Patcher([patch]), pytest.raises(PatchcoreError, match=r"in force: lib\.conv; revert them first"):
+            verify([patch])
+
+
+PLUGIN = """
+import patchcore as pc
+def same(x): return ("original", x)
+def wrong(x): return ("wrong", x)
+def case(rng):
+    import lib.ops
+    return pc.Case(lib.ops.conv, [rng.random()])
+def pool(rng):
+    import lib.ops
+    return pc.Case(lib.ops.pool, [1])
+PATCHES = [
+    pc.Patch("lib.conv", pc.Replace("lib.ops:conv", same), checks=pc.Check(case)),
+    pc.Patch("lib.pool", pc.Replace("lib.ops:pool", wrong), checks=pc.Check(pool), default=False),
+    pc.Patch("lib.net", pc.Replace("lib.ops:Net.forward", same)),
+]
+@pc.hookimpl
+def register_patches():
+    return PATCHES
+"""
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def plugin(self, make_package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_package({"lib_patches": PLUGIN})
+        monkeypatch.setenv("PATCHCORE_PLUGINS", "")
+        monkeypatch.setenv("PATCHCORE_MODULES", "lib_patches")
+
+    def test_it_prints_a_table_and_exits_with_1_when_something_differs(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["verify", "--device", "cpu", "--rounds", "2"]) == 1
+        out, err = capsys.readouterr()
+        assert [line.split()[:3] for line in out.splitlines()[2:4]] == [
+            ["lib.conv", "case", "agrees"],
+            ["lib.pool", "pool", "differs"],
+        ]
+        assert "without checks: lib.net" in out
+        assert "lib.pool pool: differs" in err
+
+    def test_named_patches_only(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["verify", "lib.conv", "--device", "cpu"]) == 0
+        assert "lib.pool" not in capsys.readouterr().out
+
+    def test_a_disabled_patch_is_left_out(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["verify", "--disable", "lib.pool", "--device", "cpu"]) == 0
+        assert "lib.pool" not in capsys.readouterr().out
+
+    def test_a_misspelt_name_is_an_error_with_the_nearest(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["verify", "lib.cnov"]) == 2
+        assert "lib.conv" in capsys.readouterr().err
+
+    def test_a_device_that_is_not_there_is_an_error(self, capsys: pytest.CaptureFixture[str]) -> None:
+        pytest.importorskip("torch")
+        assert main(["verify", "--device", "nonsense"]) == 2
+        assert "--device nonsense: torch has no such device" in capsys.readouterr().err
+
+    def test_json(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["verify", "--device", "cpu", "--format", "json"]) == 1
+        content = json.loads(capsys.readouterr().out)
+        assert content["schema_version"] == 1
+        assert [(r["patch"], r["status"], r["error"]) for r in content["results"]] == [
+            ("lib.conv", "agrees", 0.0),
+            ("lib.pool", "differs", None),
+        ]
+        assert content["without_checks"] == ["lib.net"]
