@@ -48,4 +48,5 @@ TENSOR_INDEX = pc.Patch(
     requires="torch>=2",
     needs="torch_npu",
     legacy_names=["index", "tensor_index"],
+    checks=[pc.Check(f"torch_npu_patches.checks:{name}") for name in ("masked_vector", "masked_rows")],
 )

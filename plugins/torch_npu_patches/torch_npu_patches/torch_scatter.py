@@ -190,5 +190,6 @@ TORCH_SCATTER = pc.Patch(
     requires="torch_scatter>=2.1,<3",
     needs=["torch_npu", "mx_driving"],
     legacy_names=["scatter", "torch_scatter"],
+    checks=pc.Check("torch_npu_patches.checks:scattered", rtol=1e-5),
     default=False,
 )
