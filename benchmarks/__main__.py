@@ -20,7 +20,7 @@ from benchmarks.subjects import SUBJECTS
 
 #: Version of the JSON that is written; raised when a key changes its meaning or goes.
 SCHEMA_VERSION = 1
-LIBRARIES = ("patchcore", "pluggy", "wrapt", "torch", "mmcv", "mmdet")
+LIBRARIES = ("patchcore", "pluggy", "wrapt", "torch", "mmcv", "mmdet", "mmdet3d")
 
 
 def main(argv: Optional[list[str]] = None) -> int:

@@ -14,6 +14,7 @@ from patchcore.errors import (
     PlanError,
     PluginError,
     SettingsError,
+    StubError,
     TargetError,
     TargetNotFound,
     UnknownName,
@@ -23,6 +24,7 @@ from patchcore.patch import Patch, patch, wrap
 from patchcore.target import Target
 
 if TYPE_CHECKING:
+    from patchcore.import_changes import InjectImport, ReplaceImport, StubImport, WhileImporting
     from patchcore.patcher import Context, Patcher, apply
     from patchcore.plan import Plan
     from patchcore.report import Report, Section
@@ -38,6 +40,7 @@ __all__ = [
     "ConflictError",
     "Context",
     "DeclarationError",
+    "InjectImport",
     "Literal",
     "Patch",
     "PatchError",
@@ -48,16 +51,20 @@ __all__ = [
     "PluginError",
     "Register",
     "Replace",
+    "ReplaceImport",
     "Report",
     "Section",
     "Settings",
     "SettingsError",
     "Skip",
+    "StubError",
+    "StubImport",
     "Target",
     "TargetError",
     "TargetNotFound",
     "TrainingLoop",
     "UnknownName",
+    "WhileImporting",
     "Wrap",
     "__version__",
     "apply",
@@ -69,11 +76,15 @@ __all__ = [
 #: Where each public name comes from that is not loaded with the package: declaring patches takes no Patcher.
 _LAZY = {
     "Context": "patchcore.patcher",
+    "InjectImport": "patchcore.import_changes",
     "Patcher": "patchcore.patcher",
     "Plan": "patchcore.plan",
+    "ReplaceImport": "patchcore.import_changes",
     "Report": "patchcore.report",
     "Section": "patchcore.report",
     "Settings": "patchcore.settings",
+    "StubImport": "patchcore.import_changes",
+    "WhileImporting": "patchcore.import_changes",
     "TrainingLoop": "patchcore.training.loops",
     "apply": "patchcore.patcher",
 }

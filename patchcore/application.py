@@ -14,7 +14,7 @@ from patchcore.provenance import Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord, PatchRecord
 from patchcore.target import Target
 
-__all__ = ["Application", "ChangeState", "Holder", "record_of"]
+__all__ = ["Application", "ChangeState", "Control", "Holder", "record_of"]
 
 
 class Holder(Protocol):
@@ -27,18 +27,38 @@ class Holder(Protocol):
         """A change failed and the application was undone; may raise, which fails the apply or the import."""
 
 
+class Control(Protocol):
+    """What a change that does not wait for its module keeps in force until it is withdrawn."""
+
+    def withdraw(self) -> list[str]:
+        """End it; called under the journal's lock. Returns notes on what is left."""
+
+
 class ChangeState:
     """How far one change of an application has come."""
 
     def __init__(self, change: Change, target: Target) -> None:
         self.change = change
         self.target = target
+        #: The module whose import it waits for, ``None`` when it must be there before.
+        self.awaits: Optional[str] = target.module if change.waits else None
         self.status = PENDING
         self.reason = ""
         self.slots: list[str] = []
         self.rebound: list[str] = []
         self.kept: list[str] = []
         self.written_in: Optional[ModuleType] = None
+        self.control: Optional[Control] = None
+
+    @property
+    def is_open(self) -> bool:
+        """True for a change that must be there before its module, and is not there yet."""
+        return self.awaits is None and self.control is None and self.status == PENDING
+
+    def withdraw(self) -> list[str]:
+        """End what it keeps in force, if anything; return notes on what is left."""
+        control, self.control = self.control, None
+        return [] if control is None else control.withdraw()
 
     def wrote(self, slot: str) -> None:
         """Remember that ``slot`` carries the change; a module that is imported again has slots of the same name."""
@@ -58,8 +78,9 @@ class ChangeState:
 class Application:
     """One patch in force: its changes, and the Patchers that hold it."""
 
-    def __init__(self, patch: Patch, targets: Sequence[Target], provenance: Provenance) -> None:
+    def __init__(self, patch: Patch, targets: Sequence[Target], provenance: Provenance, *, shared: bool = True) -> None:
         self.patch = patch
+        self.shared = shared  # between all who hold the patch
         self.provenance = provenance
         self.states = [ChangeState(change, target) for change, target in zip(patch.changes, targets)]
         self.holders: list[Holder] = []
@@ -88,7 +109,7 @@ class Application:
     @property
     def modules(self) -> list[str]:
         """The modules its changes wait for, in order."""
-        return list(dict.fromkeys(state.target.module for state in self.states))
+        return list(dict.fromkeys(state.awaits for state in self.states if state.awaits is not None))
 
     def __str__(self) -> str:
         return self.patch.name

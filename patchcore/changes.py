@@ -1,14 +1,15 @@
 """Changes: the edits a patch is made of, as immutable declarations.
 
-Nothing here touches another library. A change says *what* is to be edited; :mod:`patchcore.engine` does it, and asks
-the change only two things: which slot, and what to put there.
+Nothing here touches another library. A change says *what* is to be edited, and which :class:`~patchcore.writers.Writer`
+does it for :mod:`patchcore.engine`. :mod:`patchcore.import_changes` has the changes of imports.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Callable, Optional, Union
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from patchcore import binding
 from patchcore.declaration import Declaration, as_mapping, as_tuple, check_callables
@@ -16,7 +17,23 @@ from patchcore.errors import DeclarationError, TargetError, TargetNotFound, desc
 from patchcore.modules import is_class
 from patchcore.target import ABSENT, ClassSlot, Item, Slot, Target, find_slot
 
-__all__ = ["Call", "Change", "Literal", "Register", "Replace", "Skip", "SlotChange", "Wrap", "resolve"]
+if TYPE_CHECKING:
+    from patchcore.engine import Engine
+    from patchcore.writers import Writer
+
+__all__ = [
+    "Call",
+    "Change",
+    "Literal",
+    "Register",
+    "Replace",
+    "Skip",
+    "SlotChange",
+    "Wrap",
+    "as_changes",
+    "as_reference",
+    "resolve",
+]
 
 #: Where the registries of mmcv 1.x and mmengine keep their table (mmengine 0.10 ``registry/registry.py``).
 REGISTRY_TABLE = "_module_dict"
@@ -51,24 +68,59 @@ class Change(Declaration):
 
     @property
     def kind(self) -> str:
-        """The word for this change in reports: ``replace``, ``wrap``, ``register``, ``call``."""
+        """The word for this change in reports, see :class:`patchcore.report.ChangeRecord`."""
         return type(self).__name__.lower()
+
+    @property
+    def waits(self) -> bool:
+        """True when it is written once the module of its target was imported, false when it must be there before."""
+        return True
+
+    @property
+    def makes_product(self) -> bool:
+        """True when what it puts in places is made for it, false when that exists without the patch."""
+        return False
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The top-level packages without which there is nothing to change."""
+        return (self.target.root,)
 
     @property
     def source(self) -> Any:
         """The object that says where the new behaviour is written, for ``explain``; a target while unresolved."""
         raise NotImplementedError
 
+    def writer(self, engine: Engine) -> Writer:
+        """Return what puts a change of this kind in force for ``engine``."""
+        raise NotImplementedError
+
+    def claims(self, target: Target) -> tuple[Target, ...]:
+        """Return what no second patch may change unless the two are ordered; ``target`` is its own, with its module."""
+        return (target,)
+
+    def expand(self) -> tuple[Change, ...]:
+        """Return the changes that this one is short for."""
+        return (self,)
+
+    def with_options(self, options: Mapping[str, Any]) -> Change:
+        """Return this change with options laid over its own, where it has any."""
+        return self
+
+    def phrase(self, target: Target) -> str:
+        """Return what it does to ``target``, its own with its module, for people."""
+        return f"{self.kind} {target}"
+
     def __str__(self) -> str:
-        return f"{self.kind} {self.target}"
+        return self.phrase(self.target)
 
 
 class SlotChange(Change):
     """A change of one slot."""
 
     @property
-    def makes_product(self) -> bool:
-        """True when what goes into the slot is made for it, false when that exists without the patch."""
+    def adds(self) -> bool:
+        """True when it gives a value to a slot that has none, and leaves alone one that has."""
         return False
 
     def find_slot(self, target: Target, module: Any) -> Slot:
@@ -85,6 +137,15 @@ class SlotChange(Change):
         May import the replacement, and may be called again when the layers below change.
         """
         raise NotImplementedError
+
+    def companions(self, module: Any) -> Sequence[tuple[Slot, Callable[[Any, Slot], Any]]]:
+        """Return further slots of ``module`` to write along, each with what makes the new value of the present one."""
+        return ()
+
+    def writer(self, engine: Engine) -> Writer:
+        from patchcore.writers import SlotWriter  # declaring patches takes no engine
+
+        return SlotWriter(engine)
 
 
 class Replace(SlotChange):
@@ -130,7 +191,7 @@ class Replace(SlotChange):
                 raise DeclarationError(f"{where}: {name}= needs an original, and create=True says that there is none")
         super().__init__(
             target=_as_target(target),
-            replacement=_as_reference(replacement, where),
+            replacement=as_reference(replacement, where),
             factory=factory,
             when_call=when_call,
             create=bool(create),
@@ -145,8 +206,11 @@ class Replace(SlotChange):
     def makes_product(self) -> bool:
         return self.when_call is not None or self.factory is not None
 
-    def expand(self) -> tuple[Replace, ...]:
-        """Return this change without aliases, followed by one change for each alias."""
+    @property
+    def adds(self) -> bool:
+        return self.create
+
+    def expand(self) -> tuple[Change, ...]:
         if not self.aliases:
             return (self,)
         return tuple(self.evolve(target=target, aliases=()) for target in (self.target, *self.aliases))
@@ -222,7 +286,7 @@ class Register(SlotChange):
         self, registry: Union[str, Target], cls: Any, *, name: Optional[str] = None, force: bool = True
     ) -> None:
         where = f"Register({str(registry)!r})"
-        cls = _as_reference(cls, where)
+        cls = as_reference(cls, where)
         own_name: Any = cls.path[-1] if isinstance(cls, Target) else getattr(cls, "__name__", None)
         name = own_name if name is None else name
         if not isinstance(name, str):
@@ -282,11 +346,39 @@ class Call(Change):
         """Call the function with ``module`` and the options."""
         resolve(self.func)(module, dict(self.options))
 
+    def writer(self, engine: Engine) -> Writer:
+        from patchcore.writers import CallWriter
+
+        return CallWriter(engine)
+
+    def claims(self, target: Target) -> tuple[Target, ...]:
+        return ()  # what it will change is not known
+
+    def with_options(self, options: Mapping[str, Any]) -> Change:
+        return self.evolve(options=MappingProxyType({**self.options, **options}))
+
     def __str__(self) -> str:
         name: Any = self.func
         if not isinstance(name, Target):
             name = getattr(name, "__qualname__", repr(name))
         return f"call {name}({self.target.module})"
+
+
+def as_changes(changes: Any, where: str) -> tuple[Change, ...]:
+    """Return declared changes, one or a list, as a tuple of those that they stand for.
+
+    Raises:
+        DeclarationError: something else is among them.
+    """
+    found: Iterable[Any] = (changes,) if isinstance(changes, Change) else as_tuple(changes, "changes", where)
+    expanded: list[Change] = []
+    for change in found:
+        if not isinstance(change, Change):
+            raise DeclarationError(
+                f"{where}: {change!r} is not a change; expected Replace, Wrap, Register, Call or a change of imports"
+            )
+        expanded.extend(change.expand())
+    return tuple(expanded)
 
 
 def resolve(reference: Any, *, raw: bool = False) -> Any:
@@ -330,7 +422,12 @@ def _as_target(target: Union[str, Target]) -> Target:
     return target if isinstance(target, Target) else Target.parse(target)
 
 
-def _as_reference(value: Any, where: str) -> Any:
+def as_reference(value: Any, where: str) -> Any:
+    """Return a declared value with a text read as the target of the value.
+
+    Raises:
+        DeclarationError: the text is not a target.
+    """
     if not isinstance(value, str):
         return value
     if ":" not in value:
@@ -344,4 +441,4 @@ def _as_reference(value: Any, where: str) -> Any:
 def _as_callable(value: Any, what: str, where: str) -> Any:
     if not isinstance(value, (str, Target)) and not callable(value):
         raise DeclarationError(f"{where}: {what} is a callable or the target of one, got {value!r}")
-    return _as_reference(value, where)
+    return as_reference(value, where)

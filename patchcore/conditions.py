@@ -96,7 +96,7 @@ class Environment:
         for name in patch.needs:
             if not self.is_module(name):
                 return f"needs module {name}, which is neither installed nor emulated here"
-        for root in dict.fromkeys(change.target.root for change in patch.changes):
+        for root in dict.fromkeys(root for change in patch.changes for root in change.libraries):
             if not self.is_module(root):
                 return f"{root} is not installed"
         return None

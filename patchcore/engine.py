@@ -1,63 +1,76 @@
-"""The engine: writes patches to slots, now or when their modules are imported, whole or not at all.
+"""The engine: puts patches in force, now or when their modules are imported, whole or not at all.
 
 One engine serves the process. An :class:`~patchcore.application.Application` lives until the last Patcher
-that holds it lets go. Code of others (imports of replacements, factories, legacy functions) never runs while the
-journal's lock is held: a product is made first, then written if nothing moved meanwhile, else made again.
+that holds it lets go. How a change is written is up to its :class:`~patchcore.writers.Writer`. Code of others (imports
+of replacements, factories, legacy functions) never runs while the journal's lock is held.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
-from typing import Any, Optional
+from typing import Optional
 
 from patchcore.application import Application, ChangeState, Holder
-from patchcore.changes import Call, Change, Replace, Skip, SlotChange
-from patchcore.errors import ConflictError, PatchError, TargetNotFound, conflict_message, describe_error, did_you_mean
+from patchcore.changes import Change
+from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.importing import ImportWatch
-from patchcore.journal import Journal, Layer, Record
+from patchcore.journal import Journal
 from patchcore.modules import executed_module, is_lazy, missing_ancestor, submodule_names
 from patchcore.patch import Patch
 from patchcore.provenance import Provenance
 from patchcore.rebinding import Modules, Moves, Rebinder
-from patchcore.references import StaticSlot
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
-from patchcore.snapshot import Edit, Snapshot
-from patchcore.target import ABSENT, ClassSlot, Slot, Target
+from patchcore.snapshot import Snapshot
+from patchcore.target import Target
+from patchcore.writers import Writer
 
 __all__ = ["ENGINE", "Engine"]
 
 
 class Engine:
-    """Applies and releases patches in this process."""
+    """Applies and releases patches in this process.
+
+    :attr:`journal`, :attr:`rebinder` and :attr:`watch` are for writers.
+    """
 
     def __init__(self) -> None:
         self.journal = Journal()
         self._lock = self.journal.lock
-        self._rebinder = Rebinder(self.journal)
-        self._watch = ImportWatch(self._imported)
+        self.rebinder = Rebinder(self.journal)
+        self.watch = ImportWatch(self._imported)
         self._active: dict[str, list[Application]] = {}  # by patch name
         self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
         self._advancing = threading.local()  # the applications this thread is advancing
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._snapshots: list[Snapshot] = []
+        self._writers: dict[type[Change], Writer] = {}
 
     def after_fork(self) -> None:
         """Take locks back that other threads of the parent held when this process was forked."""
         self.journal.after_fork()
         self._lock = self.journal.lock
-        self._watch.after_fork()
+        self.watch.after_fork()
 
     @property
     def active(self) -> list[str]:
         """The names of the patches that are in force or wait for an import."""
         return list(self._active)
 
-    def acquire(self, patch: Patch, targets: Sequence[Target], provenance: Provenance, holder: Holder) -> Application:
+    def acquire(
+        self,
+        patch: Patch,
+        targets: Sequence[Target],
+        provenance: Provenance,
+        holder: Holder,
+        *,
+        shared: bool = True,
+    ) -> Application:
         """Put ``patch`` in force for ``holder``; :meth:`advance` writes what can be written.
 
         Args:
@@ -65,11 +78,12 @@ class Engine:
             targets: the target of each change, with its module.
             provenance: who contributes the patch.
             holder: is told about later imports, and lets go with :meth:`release`.
+            shared: false for one that this holder has to itself.
         """
         with self._lock:
-            application = self._in_force(patch, provenance)
+            application = self._in_force(patch, provenance) if shared else None
             if application is None:
-                application = Application(patch, targets, provenance)
+                application = Application(patch, targets, provenance, shared=shared)
                 self._active.setdefault(patch.name, []).append(application)
                 for name in application.modules:
                     self._expect(name, application)
@@ -91,23 +105,30 @@ class Engine:
         under_way.add(application)
         state = None
         try:
+            for state in application.states:
+                if state.awaits is None and state.is_open and application.in_force:
+                    self._write(application, state, None, moves)
             for name in application.modules:
                 module = self._module(name)
                 if module is not None:
                     self._let_precede(application, name, module, moves)
                 for state in application.states:
-                    if state.target.module != name or not application.in_force:
+                    if state.awaits != name or not application.in_force:
                         continue
                     if module is None:
-                        self._check_findable(application, name)
-                    elif state.written_in is not module and not self._defers(application, state):
+                        self.check_findable(application, name)
+                    elif state.written_in is not module and not self.defers(application, state):
                         self._write(application, state, module, moves)
         except Exception as error:
-            if not self._fail(application, state, error) and isinstance(error, PatchError):
+            if not self.fail(application, state, error) and isinstance(error, PatchError):
                 raise  # a patch failed, under the policy to raise, in an import that this one made
             return
         finally:
             under_way.discard(application)
+        self.announce(application, holder)
+
+    def announce(self, application: Application, holder: Optional[Holder] = None) -> None:
+        """Tell the holders of ``application``, but for ``holder``, once it has become complete."""
         with self._lock:
             complete = application.status == APPLIED and not application.announced
             application.announced |= complete
@@ -117,9 +138,9 @@ class Engine:
 
     def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
         """Bind by-value references to what ``moves`` replaced; see :meth:`patchcore.rebinding.Rebinder.rebind`."""
-        self._rebinder.rebind(moves, waiting=waiting)
+        self.rebinder.rebind(moves, waiting=waiting)
         if any(move.followed for move in moves):
-            self._watch.after_imports_elsewhere(lambda name, module, fresh: self._rebinder.rebind(moves, fresh))
+            self.watch.after_imports_elsewhere(lambda name, module, fresh: self.rebinder.rebind(moves, fresh))
 
     def release(self, applications: Iterable[Application], holder: Holder) -> list[str]:
         """Let ``holder`` go of ``applications``; what nobody else holds is undone, last applied first.
@@ -151,12 +172,12 @@ class Engine:
 
     def unreachable(self, applications: Iterable[Application]) -> dict[int, list[str]]:
         """See :meth:`patchcore.rebinding.Rebinder.unreachable`."""
-        return self._rebinder.unreachable(applications)
+        return self.rebinder.unreachable(applications)
 
     def _in_force(self, patch: Patch, provenance: Provenance) -> Optional[Application]:
         for application in self._active.get(patch.name, ()):
             same_plugin = provenance.distribution is not None and provenance == application.provenance
-            if application.patch is patch or same_plugin or application.patch == patch:
+            if application.shared and (application.patch is patch or same_plugin or application.patch == patch):
                 return application
         return None
 
@@ -164,16 +185,16 @@ class Engine:
         """Advance the applications that came to wait for module ``name`` earlier: another thread may not have yet."""
         with self._lock:
             earlier = itertools.takewhile(lambda other: other is not application, self._waiting.get(name, ()))
-            states = [(other, state) for other in earlier for state in other.states if state.target.module == name]
+            states = [(other, state) for other in earlier for state in other.states if state.awaits == name]
         for other in dict.fromkeys(other for other, state in states if state.written_in is not module):
             self.advance(other, moves)
 
     def _expect(self, name: str, application: Application) -> None:
         application.expects.append(name)
         self._waiting.setdefault(name, {})[application] = None
-        self._watch.watch(name)
+        self.watch.watch(name)
         if name in sys.modules and self._module(name) is None:
-            self._watch.watch_running(name)
+            self.watch.watch_running(name)
 
     def _forget(self, application: Application) -> None:
         self._active[application.patch.name].remove(application)
@@ -183,7 +204,7 @@ class Engine:
             del self._waiting[name][application]
             if not self._waiting[name]:
                 del self._waiting[name]
-            self._watch.unwatch(name)
+            self.watch.unwatch(name)
         application.expects.clear()
 
     def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
@@ -201,15 +222,15 @@ class Engine:
             self._executed.pop(name, None)
         # what was made elsewhere may have been taken from there by anybody
         local = {id(move) for move in moves if getattr(move.old, "__module__", None) == name}
-        self._rebinder.rebind(Moves(move for move in moves if id(move) in local), fresh)
-        self._rebinder.rebind(Moves(move for move in moves if id(move) not in local))
+        self.rebinder.rebind(Moves(move for move in moves if id(move) in local), fresh)
+        self.rebinder.rebind(Moves(move for move in moves if id(move) not in local))
 
     def _renew(self, name: str, module: ModuleType, waiting: Iterable[Application]) -> None:
         """Prepare for writing again in a module whose body ran anew in the same namespace: a reload."""
         written = [s for a in waiting for s in a.states if s.target.module == name and s.written_in is module]
         if written:
-            retired, _ = self.journal.renew(module, self._rebinder.origin)
-            self._rebinder.retire(retired)
+            retired, _ = self.journal.renew(module, self.rebinder.origin)
+            self.rebinder.retire(retired)
             for state in written:
                 state.written_in = None
 
@@ -217,7 +238,23 @@ class Engine:
         """Return module ``name`` when its body has run, else ``None``."""
         return self._executed.get(name) or executed_module(name)
 
-    def _check_findable(self, application: Application, name: str) -> None:
+    @contextlib.contextmanager
+    def taking_in(self, snapshot: Snapshot) -> Iterator[None]:
+        """Let ``snapshot`` take in what is imported inside the block."""
+        self._snapshots.append(snapshot)
+        try:
+            yield
+        finally:
+            self._snapshots.remove(snapshot)
+
+    def _write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+        change = state.change
+        writer = self._writers.get(type(change))
+        if writer is None:
+            writer = self._writers[type(change)] = change.writer(self)
+        writer.write(application, state, module, moves)
+
+    def check_findable(self, application: Application, name: str) -> None:
         """Raise when module ``name`` can never be imported; wait for its parent where that may yet make it."""
         missing = None if name in sys.modules else missing_ancestor(name)
         if missing is None:
@@ -232,7 +269,7 @@ class Engine:
             raise TargetNotFound(f"no module named {missing!r} is installed; install it or disable the patch")
         raise TargetNotFound(f"{parent} has no module {missing!r}{did_you_mean(missing, submodule_names(parent))}")
 
-    def _defers(self, application: Application, state: ChangeState) -> bool:
+    def defers(self, application: Application, state: ChangeState) -> bool:
         """Tell whether the replacement's module is being imported, by a caller of ours or a thread, and wait for that.
 
         It may import the target's library itself, and has not got to defining the replacement then.
@@ -247,120 +284,7 @@ class Engine:
             state.reason = f"waits for the import of {name} to end"
         return self._module(name) is None  # it has not ended meanwhile
 
-    def _write(self, application: Application, state: ChangeState, module: ModuleType, moves: Moves) -> None:
-        if isinstance(state.change, Call):
-            self._call(application, state, state.change, module, moves)
-        elif isinstance(state.change, SlotChange):
-            while not self._write_slot(application, state, state.change, module, moves):
-                pass
-        else:
-            raise NotImplementedError(f"no engine for {type(state.change).__name__} changes")
-
-    def _write_slot(
-        self, application: Application, state: ChangeState, change: SlotChange, module: ModuleType, moves: Moves
-    ) -> bool:
-        """Write one change; return False when the slot moved while the product was made."""
-        slot = change.find_slot(state.target, module)
-        self._rebinder.catch_up(slot, moves)
-        own, below = slot.read(), slot.lookup()
-        carrier = self._carrier(application, change, slot, below)
-        product = None
-        if carrier is None:
-            self._refuse_conflict(application, slot, own)
-            try:
-                product = change.build(below, slot)
-            except Exception:
-                if self._defers(application, state):
-                    return True
-                raise
-        with self._lock:
-            if not application.in_force or state.written_in is module:
-                return True
-            if slot.lookup() is not below:
-                return False
-            state.written_in = module
-            state.status, state.reason = APPLIED, ""
-            state.wrote(slot.name)
-            if carrier is not None:
-                self._carry(carrier, slot, own, state)
-            elif isinstance(product, Skip):
-                state.status, state.reason = SKIPPED, product.reason
-            else:
-                build = None if isinstance(change, Replace) and change.create else change.build
-                record = self.journal.push(slot, Layer(application, change, product, below, build))
-                moves.add(self._rebinder.moved(state, record, below))
-        return True
-
-    def _carrier(self, application: Application, change: Change, slot: Slot, below: Any) -> Optional[Record]:
-        """The record through which ``slot`` carries this very change already: a re-export, or what a base class has."""
-        record = self.journal.find(slot)
-        if record is not None and any(e.owner is application and e.change is change for e in record.layers):
-            return record
-        return self.journal.carrier(below, application, change)
-
-    def _carry(self, carrier: Record, slot: Slot, own: Any, state: ChangeState) -> None:
-        if carrier.slot.identity == slot.identity:
-            return
-        state.reason = f"through {carrier.slot.name}"
-        if own is not ABSENT and self.journal.find(slot) is None:
-            if isinstance(slot, ClassSlot):
-                slot = StaticSlot.of(slot.owner, slot.key, slot.name, own)
-            self.journal.follow(carrier, slot)
-
-    def _call(
-        self, application: Application, state: ChangeState, change: Call, module: ModuleType, moves: Moves
-    ) -> None:
-        with self._lock:
-            if not application.in_force or state.written_in is module:
-                return
-            state.written_in = module
-        snapshot = Snapshot(state.target.root)
-        self._snapshots.append(snapshot)
-        done = False
-        try:
-            with self._watch.watching_root(state.target.root):
-                change.run(module)
-            done = True
-        finally:
-            self._snapshots.remove(snapshot)
-            with self._lock:
-                keep = done and application.in_force
-                for edit in snapshot.edits():
-                    if self.journal.wrote(edit.slot, edit.after):
-                        continue  # by a patch of a module that the function imported
-                    if keep:
-                        self._adopt(application, state, change, edit, moves)
-                    else:
-                        edit.slot.write(edit.before)
-        with self._lock:
-            if application.in_force:
-                state.status = APPLIED
-                if not state.slots:
-                    state.status, state.reason = SKIPPED, "the function changed nothing"
-
-    def _adopt(self, application: Application, state: ChangeState, change: Call, edit: Edit, moves: Moves) -> None:
-        layer = Layer(application, change, edit.after, edit.before)
-        record = self.journal.adopt(edit.slot, layer, edit.before)
-        state.wrote(edit.slot.name)
-        if edit.before is not ABSENT and edit.after is not ABSENT:
-            moves.add(self._rebinder.moved(state, record, edit.before))
-
-    def _refuse_conflict(self, application: Application, slot: Slot, own: Any) -> None:
-        record = self.journal.find(slot)
-        layers = [] if record is None else record.layers
-        through = ""
-        if record is None and own is not ABSENT:
-            for made, layer in self.journal.makers(own):
-                if not self._rebinder.is_own(slot, own, layer.change):
-                    layers, through = made.layers, f" (reached through {made.slot.name})"
-        for layer in layers:
-            other = layer.owner
-            if other is None or other is application or application.patch.stacks_with(other.patch):
-                continue
-            if any(holder in application.holders for holder in other.holders):
-                raise ConflictError(conflict_message(slot.name + through, other, application))
-
-    def _fail(self, application: Application, state: Optional[ChangeState], error: Exception) -> bool:
+    def fail(self, application: Application, state: Optional[ChangeState], error: Exception) -> bool:
         """Undo the application and tell its holders; return False when it is not in force any more."""
         with self._lock:
             if not application.in_force:
@@ -388,12 +312,14 @@ class Engine:
         return True
 
     def _undo(self, applications: Sequence[Application]) -> list[str]:
-        retired, notes = self.journal.remove(applications, self._rebinder.origin)
-        self._rebinder.retire(retired)
+        notes = [note for application in applications for state in application.states for note in state.withdraw()]
+        retired, more = self.journal.remove(applications, self.rebinder.origin)
+        notes += more
+        self.rebinder.retire(retired)
         for application in applications:
             self._forget(application)
         if not self._active:
-            self._rebinder.forget()
+            self.rebinder.forget()
         return notes
 
 

@@ -9,6 +9,7 @@ PatchcoreError
 ├── ConflictError         two patches write one slot and neither gives way
 ├── PluginError           a plugin failed to load, to register or in a hook
 ├── SettingsError         a setting cannot be read or has no meaning
+├── StubError             a stub, which stands for a library that is not there, was used
 └── PatchError            a patch failed and the policy is to raise
 
 Every message says what, where and who, what was expected and what was found, and the line that fixes it.
@@ -27,6 +28,7 @@ __all__ = [
     "PlanError",
     "PluginError",
     "SettingsError",
+    "StubError",
     "TargetError",
     "TargetNotFound",
     "UnknownName",
@@ -70,6 +72,10 @@ class PluginError(PatchcoreError):
 
 class SettingsError(PatchcoreError, ValueError):
     """A setting cannot be read or has an impossible value."""
+
+
+class StubError(PatchcoreError, RuntimeError):
+    """A stub was used: something of a library that is not there, which a patch has made importable."""
 
 
 class PatchError(PatchcoreError):

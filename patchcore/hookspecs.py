@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from patchcore.patcher import Context
     from patchcore.report import PatchRecord, Section
     from patchcore.settings import Settings
+    from patchcore.training.loops import TrainingLoop
 
 __all__ = ["hookimpl", "hookspec"]
 
@@ -45,6 +46,11 @@ def on_failure(patch: Patch, error: Exception, context: Context) -> Optional[str
 @hookspec
 def report_sections() -> Iterable[Section]:  # type: ignore[empty-body]
     """Return what reports of this process tell besides patches; called each time one is made, so be quick about it."""
+
+
+@hookspec
+def training_loops() -> Iterable[TrainingLoop]:  # type: ignore[empty-body]
+    """Return the training loops whose steps profiling and brake count; called when a user asks for one of them."""
 
 
 @hookspec

@@ -1,8 +1,11 @@
-"""Know when a module has been imported, right after its body ran and before its importer goes on.
+"""Know when a module has been imported, right after its body ran and before its importer goes on; and provide modules.
 
 One finder, first on ``sys.meta_path`` while somebody watches, lets the other finders find a watched module and takes
 the place of its loader for the time of ``exec_module`` only; the module never sees it. Nothing is imported that the
 program would not import, and modules that nobody watches cost one set lookup.
+
+The same finder asks providers for the modules that they have taken over (:meth:`ImportWatch.provide`), and opens
+windows around the body of a module (:meth:`ImportWatch.surround`).
 """
 
 from __future__ import annotations
@@ -13,18 +16,40 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Protocol, TypeVar
 
 from patchcore.modules import executed_module, is_initializing, is_lazy, namespace
 
-__all__ = ["ImportWatch", "Imported"]
+__all__ = ["AskOthers", "ImportWatch", "Imported", "Provider", "Window", "imported_elsewhere"]
 
 #: Called with the module's name, the module, and the modules that may hold its objects by value already.
 Imported = Callable[[str, ModuleType, Mapping[str, ModuleType]], None]
 
+#: Returns the spec with which the other finders would have a module imported, ``None`` for none.
+AskOthers = Callable[[], Optional[ModuleSpec]]
+
+
+class Provider(Protocol):
+    """Finds a module, and the ones inside it, instead of the other finders."""
+
+    def find_spec(self, name: str, ask_others: AskOthers) -> Optional[ModuleSpec]:
+        """Return the spec of module ``name``, as a meta path finder does; imports nothing."""
+
+
+class Window(Protocol):
+    """Is open while the body of a module runs."""
+
+    def open(self) -> None:
+        """The body is about to run; what this raises fails the import."""
+
+    def close(self, *, finished: bool) -> None:
+        """The body has run to its end, or it raised."""
+
+
+_T = TypeVar("_T")
 
 _PATIENCE = 1.0  # seconds; a finder that takes longer, or waits for us, is not waited for
 
@@ -40,6 +65,8 @@ class ImportWatch:
         self._callback = callback
         self._watched: dict[str, int] = {}
         self._roots: dict[str, int] = {}
+        self._providers: dict[str, tuple[Provider, ...]] = {}  # by module, the one that counts last
+        self._windows: dict[str, tuple[Window, ...]] = {}
         self._lock = threading.Lock()
         self._asking = threading.local()
 
@@ -55,6 +82,46 @@ class ImportWatch:
     def unwatch(self, name: str) -> None:
         """Undo one :meth:`watch`; the finder leaves ``sys.meta_path`` with the last one."""
         self._count(self._watched, name, -1)
+
+    def provide(self, name: str, provider: Provider) -> None:
+        """Let ``provider`` find module ``name``, and all that is inside it, until :meth:`withdraw`."""
+        with self._lock:
+            self._providers = _with(self._providers, name, provider)
+            self._take_place()
+        _let_others_find(name)
+
+    def withdraw(self, name: str, provider: Provider) -> None:
+        """Undo :meth:`provide`."""
+        with self._lock:
+            self._providers = _without(self._providers, name, provider)
+            self._take_place()
+
+    def surround(self, name: str, window: Window) -> None:
+        """Open ``window`` each time the body of module ``name`` is about to run, and close it then.
+
+        An import that is under way already is not joined.
+        """
+        with self._lock:
+            self._windows = _with(self._windows, name, window)
+        self.watch(name)
+
+    def leave(self, name: str, window: Window) -> None:
+        """Undo :meth:`surround`."""
+        with self._lock:
+            self._windows = _without(self._windows, name, window)
+        self.unwatch(name)
+
+    def open_windows(self, name: str) -> list[Window]:
+        """Open the windows around module ``name``; if one raises, close those that are open."""
+        opened: list[Window] = []
+        try:
+            for window in self._windows.get(name, ()):
+                window.open()
+                opened.append(window)
+        except BaseException:
+            close_windows(opened, finished=False)
+            raise
+        return opened
 
     @contextlib.contextmanager
     def watching_root(self, root: str) -> Iterator[None]:
@@ -83,7 +150,7 @@ class ImportWatch:
 
         That thread may have read a name from an executed module already, and not stored it in its own yet.
         """
-        for name in _imported_elsewhere():
+        for name in imported_elsewhere():
             module = sys.modules.get(name)
             spec = (namespace(module) or {}).get("__spec__")
             if is_lazy(module) or not _RunningSpec.join(spec, lambda name, module: done(name, module, {name: module})):
@@ -93,17 +160,24 @@ class ImportWatch:
                     call(name, module)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
-        """Find a watched module with the other finders, and slip the watching loader in front of its own."""
-        if name not in self._watched and (not self._roots or name.partition(".")[0] not in self._roots):
+        """Find a provided or watched module; slip the watching loader in front of the own one of a watched module."""
+        watched = name in self._watched or (bool(self._roots) and name.partition(".")[0] in self._roots)
+        provider = self._provider_of(name) if self._providers else None
+        if not watched and provider is None:
             return None
         asking = self._asking.__dict__.setdefault("names", set())
         if name in asking:  # another finder asks importlib for the same module
             return None
         asking.add(name)
         try:
-            spec = self._ask_others(name, path, target)
+            if provider is None:
+                spec = self._ask_others(name, path, target)
+            else:
+                spec = provider.find_spec(name, lambda: self._ask_others(name, path, target))
         finally:
             asking.discard(name)
+        if not watched:
+            return spec
         if spec is not None and spec.loader is None:  # a namespace package has no body, and no loader yet
             _RunningSpec.join(spec, self.executed)
         elif spec is not None:
@@ -134,16 +208,43 @@ class ImportWatch:
                 return spec
         return None
 
+    def _provider_of(self, name: str) -> Optional[Provider]:
+        """Return who provides ``name``: whoever has taken over the innermost of the packages around it."""
+        while name:
+            if name in self._providers:
+                return self._providers[name][-1]
+            name = name.rpartition(".")[0]
+        return None
+
     def _count(self, counts: dict[str, int], key: str, step: int) -> None:
         with self._lock:
             counts[key] = counts.get(key, 0) + step
             if not counts[key]:
                 del counts[key]
-            # A finder that came in front of this one may find modules by itself. The list is replaced, not changed:
-            # another thread that walks it in the middle of an import would miss a finder.
-            place = [self] if self._watched or self._roots else []
-            if sys.meta_path[:1] != place:
-                sys.meta_path = [*place, *(finder for finder in sys.meta_path if finder is not self)]
+            self._take_place()
+
+    def _take_place(self) -> None:
+        # A finder that came in front of this one may find modules by itself. The list is replaced, not changed:
+        # another thread that walks it in the middle of an import would miss a finder.
+        place = [self] if self._watched or self._roots or self._providers else []
+        if sys.meta_path[:1] != place:
+            sys.meta_path = [*place, *(finder for finder in sys.meta_path if finder is not self)]
+
+
+def close_windows(windows: Sequence[Window], *, finished: bool) -> None:
+    """Close ``windows``, the last that was opened first; ``finished`` tells whether the body ran to its end."""
+    for window in reversed(windows):
+        window.close(finished=finished)
+
+
+def _with(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[str, tuple[_T, ...]]:
+    """Return ``table`` with one more value under ``key``; tables are replaced, as others read them meanwhile."""
+    return {**table, key: (*table.get(key, ()), value)}
+
+
+def _without(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[str, tuple[_T, ...]]:
+    left = {**table, key: tuple(other for other in table.get(key, ()) if other is not value)}
+    return {name: values for name, values in left.items() if values}
 
 
 def _let_others_find(name: str) -> None:
@@ -158,13 +259,13 @@ def _let_others_find(name: str) -> None:
         return  # its body runs, for who knows how long, and only then somebody looks for the module
     deadline = time.monotonic() + _PATIENCE
     while name not in sys.modules and time.monotonic() < deadline:
-        if name not in _imported_elsewhere():
+        if name not in imported_elsewhere():
             return
         time.sleep(0.0002)
 
 
-def _imported_elsewhere() -> list[str]:
-    """The names of the modules that other threads are importing."""
+def imported_elsewhere() -> list[str]:
+    """Return the names of the modules that other threads are importing."""
     # name -> weak reference to the lock that whoever imports it holds (importlib._bootstrap, CPython 3.4 to 3.14)
     locks = dict(getattr(importlib._bootstrap, "_module_locks", {}))
     owners = {name: getattr(lock(), "owner", None) for name, lock in locks.items()}
@@ -195,13 +296,20 @@ class _WatchingLoader(_LoaderStandIn):
         if space.get("__loader__") is self:
             space["__loader__"] = self._loader
         name = spec.name if spec is not None else module.__name__
-        before = set(sys.modules)
-        self._loader.exec_module(module)
         if isinstance(self._loader, importlib.util.LazyLoader) and spec is not None:
-            # LazyLoader put the execution off and left the real loader in the spec: stand in for that one too
+            # LazyLoader puts the execution off and leaves the real loader in the spec: stand in for that one too
+            self._loader.exec_module(module)
             spec.loader = _WatchingLoader(spec.loader, self.watch)
-        else:
-            self.watch.executed(name, module, before)
+            return
+        before = set(sys.modules)
+        windows = self.watch.open_windows(name)
+        finished = False
+        try:
+            self._loader.exec_module(module)
+            finished = True
+        finally:
+            close_windows(windows, finished=finished)
+        self.watch.executed(name, module, before)
 
 
 class _WatchingLegacyLoader(_LoaderStandIn):
@@ -214,7 +322,13 @@ class _WatchingLegacyLoader(_LoaderStandIn):
     def load_module(self, name: str) -> ModuleType:
         self._spec.loader = self._loader
         before = set(sys.modules)
-        module: ModuleType = self._loader.load_module(name)
+        windows = self.watch.open_windows(name)
+        finished = False
+        try:
+            module: ModuleType = self._loader.load_module(name)
+            finished = True
+        finally:
+            close_windows(windows, finished=finished)
         self.watch.executed(name, module, before)
         return module
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Optional
 
 __all__ = [
     "ABSENT",
+    "StubSpec",
     "class_namespace",
     "executed_module",
     "find_module",
+    "found_spec",
     "is_class",
     "is_immutable",
     "is_initializing",
@@ -28,6 +31,7 @@ __all__ = [
     "mro",
     "mro_lookup",
     "namespace",
+    "search_path",
     "submodule_names",
 ]
 
@@ -50,6 +54,10 @@ ABSENT: Any = _Absent()
 mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 
 _class_dict: Callable[[type], Optional[Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
+
+
+class StubSpec(ModuleSpec):
+    """The spec of a module that can be imported and is not there: see :mod:`patchcore.stubs`."""
 
 
 def class_namespace(klass: type) -> Mapping[str, Any]:
@@ -113,11 +121,19 @@ def find_module(name: str) -> bool:
 
     Walks ``sys.meta_path`` from the top-level package down the packages' search locations; a parent that is already
     imported answers with its own ``__path__``. ``sys.modules[name] = None`` (a blocked import) means no, also for what
-    is inside.
+    is inside. A stub is there to be imported, not to be found: nothing fits because of it.
     """
-    if name in sys.modules:
-        return sys.modules[name] is not None
-    return _find_spec(name) is not None
+    return found_spec(name) is not None if name not in sys.modules else _is_real(sys.modules[name])
+
+
+def found_spec(name: str) -> Optional[ModuleSpec]:
+    """Return the spec with which module ``name``, not imported yet, would be; ``None`` for none, and for a stub."""
+    spec: Optional[ModuleSpec] = _find_spec(name)
+    return None if isinstance(spec, StubSpec) else spec
+
+
+def _is_real(module: Any) -> bool:
+    return module is not None and not isinstance((namespace(module) or {}).get("__spec__"), StubSpec)
 
 
 def module_file(name: str) -> Optional[str]:
@@ -139,7 +155,7 @@ def submodule_names(package: str) -> list[str]:
     """Return the full names of the modules directly inside ``package``, sorted; for messages."""
     import pkgutil
 
-    path = _search_path(package)
+    path = search_path(package)
     return sorted(f"{package}.{info.name}" for info in pkgutil.iter_modules(list(path))) if path else []
 
 
@@ -148,7 +164,8 @@ def _lineage(name: str) -> Iterator[str]:
     return (".".join(parts[: i + 1]) for i in range(len(parts)))
 
 
-def _search_path(package: str) -> Any:
+def search_path(package: str) -> Any:
+    """Return where the modules inside ``package`` are looked for, ``None`` when it is no package, or not there."""
     if package in sys.modules:
         return (namespace(sys.modules[package]) or {}).get("__path__")
     spec = _find_spec(package)
@@ -159,7 +176,7 @@ def _find_spec(name: str) -> Any:
     parent = name.rpartition(".")[0]
     path = None
     if parent:
-        path = _search_path(parent)
+        path = search_path(parent)
         if path is None:
             return None
     for finder in list(sys.meta_path):

@@ -20,6 +20,7 @@ from patchcore.process import describe_process, process_rank
 from patchcore.provenance import LOCAL, Provenance
 from patchcore.rebinding import Moves
 from patchcore.report import FAILED, PatchRecord, Report
+from patchcore.requests import Requests
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
 __all__ = ["Context", "Patcher", "apply"]
@@ -48,7 +49,7 @@ class Context:
     plan: Plan
 
 
-class Patcher(contextlib.ContextDecorator):
+class Patcher(Requests, contextlib.ContextDecorator):
     """Plans, applies, reports and reverts a set of patches.
 
     ``with Patcher(...):`` applies at entry and reverts at exit; as a decorator it does so around each call.
@@ -130,15 +131,8 @@ class Patcher(contextlib.ContextDecorator):
         Raises:
             DeclarationError: two patches of this Patcher have one name, or an option is set that a patch does not have.
         """
-        if self._candidates is None:
-            found: dict[str, Candidate] = {}
-            for patch in self._own:
-                self._take(found, Candidate(patch, LOCAL))
-            for provenance, patches in self.plugins.each("register_patches", settings=self.settings):
-                for patch in patches:
-                    self._take(found, Candidate(patch, provenance))
-            self._candidates = list(found.values())
-        return list(self._candidates)
+        collected = self._collect()
+        return [*collected, *self._requested(collected)]
 
     def disable(self, *names: Name) -> Patcher:
         """Leave ``names`` out of plans made from now on, whatever was said before; return the Patcher."""
@@ -158,8 +152,10 @@ class Patcher(contextlib.ContextDecorator):
             DeclarationError: see :meth:`collect`.
             PlanError: the declared order is a cycle.
         """
-        candidates = self.collect()
-        plan = make_plan(candidates, self.settings.choices, complete=self.plugins.complete)
+        collected = self._collect()
+        requested = self._requested(collected)
+        candidates = [*collected, *requested]
+        plan = make_plan(candidates, self._with_requests(requested), complete=self.plugins.complete)
         names = [candidate.patch.name for candidate in candidates]
         unknown = [
             f"options are set for {name!r}, but there is no such patch{did_you_mean(name, names)}"
@@ -292,6 +288,17 @@ class Patcher(contextlib.ContextDecorator):
 
     def __repr__(self) -> str:
         return f"<Patcher {'applied' if self.applied else 'not applied'}, {len(self._applications)} patches>"
+
+    def _collect(self) -> list[Candidate]:
+        if self._candidates is None:
+            found: dict[str, Candidate] = {}
+            for patch in self._own:
+                self._take(found, Candidate(patch, LOCAL))
+            for provenance, patches in self.plugins.each("register_patches", settings=self.settings):
+                for patch in patches:
+                    self._take(found, Candidate(patch, provenance))
+            self._candidates = list(found.values())
+        return self._candidates
 
     def _carry_out(self, plan: Plan, entries: Sequence[PlannedPatch]) -> Report:
         """Apply some entries of the plan; when one fails under the policy to raise, nothing stays applied."""

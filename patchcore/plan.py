@@ -116,7 +116,7 @@ class Plan:
             reason = f": {entry.reason}" if entry.reason else ""
             lines.append(f"{verdict:<8} {entry.patch.name} [{entry.provenance}]{reason}")
             if entry.go:
-                lines += (f"           {c.kind} {t}" for c, t in zip(entry.patch.changes, entry.targets))
+                lines += (f"           {c.phrase(t)}" for c, t in zip(entry.patch.changes, entry.targets))
         lines += (f"note: {note}" for note in self.notes)
         return "\n".join(lines) or "no patches"
 
@@ -192,7 +192,15 @@ def make_plan(
     targets = {c.patch.name: tuple(ch.target.pin(environment.is_module) for ch in c.patch.changes) for c in ordered}
     # among patches that exclude each other the one asked for wins, then the earlier one
     enabled = {name for name, choice in chosen.items() if choice.enable}
-    _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts)
+    claims = {
+        c.patch.name: tuple(
+            claim if claim.module else claim.pin(environment.is_module)
+            for change, target in zip(c.patch.changes, targets[c.patch.name])
+            for claim in change.claims(target)
+        )
+        for c in ordered
+    }
+    _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), claims, verdicts)
     entries = []
     for candidate in ordered:
         name = candidate.patch.name
@@ -223,6 +231,7 @@ def _match(name: str, candidates: Sequence[Candidate]) -> tuple[int, list[Candid
         (2, lambda c: name in c.patch.legacy_names),
         (2, lambda c: any(_steps(change.target) == steps for change in c.patch.changes)),
         (1, lambda c: c.provenance.plugin == name),
+        (2, lambda c: any(not change.target.path and change.target.module == name for change in c.patch.changes)),
     )
     for rank, test in tests:
         found = [c for c in candidates if test(c)]
@@ -322,9 +331,9 @@ def _cycle_message(cycle: Sequence[Candidate]) -> str:
 
 
 def _exclude(
-    candidates: Sequence[Candidate], targets: dict[str, tuple[Target, ...]], verdicts: dict[str, Verdict]
+    candidates: Sequence[Candidate], claims: dict[str, tuple[Target, ...]], verdicts: dict[str, Verdict]
 ) -> None:
-    """Turn down each patch that cannot go together with an earlier one of ``candidates``."""
+    """Turn down each patch that cannot go together with an earlier one of ``candidates``; ``claims`` by patch name."""
     accepted: dict[str, Candidate] = {}
     refused_by: dict[str, Candidate] = {}  # a name -> an accepted patch that conflicts with it
     holding: dict[Target, list[Candidate]] = {}  # a target -> the accepted patches that write it or something inside it
@@ -339,29 +348,27 @@ def _exclude(
             reason = f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
             verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT)
             continue
-        clash = _clash(candidate, targets[name], written, holding)
+        clash = _clash(candidate, claims[name], written, holding)
         if clash is not None:
             target, other = clash
             verdicts[name] = Verdict(FAILED, conflict_message(str(target), other, candidate), BY_CONFLICT)
             continue
         accepted.update((n, candidate) for n in candidate.patch.names)
         refused_by.update((n, candidate) for n in candidate.patch.conflicts)
-        for target in targets[name]:
+        for target in claims[name]:
             written.setdefault(target, []).append(candidate)
-            for depth in range(1, len(target.path) + 1):
+            for depth in range(len(target.path) + 1):
                 holding.setdefault(Target(target.module, target.path[:depth]), []).append(candidate)
 
 
 def _clash(
     candidate: Candidate,
-    targets: Sequence[Target],
+    claims: Sequence[Target],
     written: dict[Target, list[Candidate]],
     holding: dict[Target, list[Candidate]],
 ) -> Optional[tuple[Target, Candidate]]:
-    for change, target in zip(candidate.patch.changes, targets):
-        if change.kind == "call":
-            continue
-        around = (Target(target.module, target.path[:depth]) for depth in range(1, len(target.path)))
+    for target in claims:
+        around = (Target(target.module, target.path[:depth]) for depth in range(len(target.path)))
         for others in (holding.get(target, ()), *(written.get(t, ()) for t in around)):
             for other in others:
                 if other is not candidate and not candidate.patch.stacks_with(other.patch):

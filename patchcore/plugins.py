@@ -36,7 +36,7 @@ __all__ = ["GROUP", "Plugins", "installed_plugins"]
 GROUP = "npu_patches"
 
 #: Hooks that return what may come from a generator: it is taken inside the call, where a failure is the plugin's.
-_COLLECTING = ("register_patches", "report_sections")
+_COLLECTING = ("register_patches", "report_sections", "training_loops")
 
 Loader = Callable[[], Any]
 

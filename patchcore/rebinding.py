@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Optional
 from patchcore import references
 from patchcore.application import Application, ChangeState
 from patchcore.binding import has_identity, reference
-from patchcore.changes import Call, Change, Register, SlotChange
+from patchcore.changes import Call, Change, Register
 from patchcore.errors import DeclarationError
 from patchcore.journal import Identity, Journal, Layer, Record, Retired
 from patchcore.modules import executed_module, loaded_modules, namespace
@@ -131,6 +131,16 @@ class Rebinder:
             with self._journal.lock:
                 self._bind(slot, slot.read(), moves, {})
 
+    def see_homes(self, values: Sequence[Any]) -> None:
+        """Remember which names hold ``values``, replacements that are about to be put elsewhere, as their own."""
+        found = references.find_references(values, loaded_modules())
+        with self._journal.lock:
+            for value in values:
+                self._homes.setdefault(id(value), (value, {}))
+            for slot, held in found:
+                if not self._journal.looks_after(slot):
+                    self._homes[id(held)][1][slot.identity] = slot
+
     def retire(self, retired: Sequence[Retired]) -> None:
         """Bind names that took a replacement from a patched slot to what the slot holds now."""
         gone: dict[int, list[Retired]] = {}
@@ -197,6 +207,9 @@ class Rebinder:
         module, name = references.name_of(value)
         if slot.name == f"{module}:{name}":
             return True
+        tail = module.rpartition(".")[2]
+        if not change.target.path and not name and slot.key == tail != change.target.module.rpartition(".")[2]:
+            return True  # a module that stands for another one, under its own name
         root = module.partition(".")[0]
         return slot.name.partition(":")[0].partition(".")[0] == root and root != change.target.root
 
@@ -249,7 +262,7 @@ class Rebinder:
 
 def _is_foreign(change: Change) -> bool:
     """Tell whether what a change puts in its slot may exist without the patch."""
-    return isinstance(change, Call) or (isinstance(change, SlotChange) and not change.makes_product)
+    return not change.makes_product
 
 
 def _foreign(state: ChangeState, record: Optional[Record] = None) -> list[Any]:
@@ -273,6 +286,8 @@ def _loaded(source: Any) -> Any:
     if not isinstance(source, Target):
         return source
     module = executed_module(source.module)
+    if not source.path:
+        return module
     try:
         return reference(find_slot(source, module).lookup()) if module is not None else None
     except Exception:  # resolving it properly, later, will say why

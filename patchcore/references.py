@@ -42,7 +42,7 @@ def is_home(target: Target, original: Any) -> bool:
     """
     module, qualname = name_of(original)
     if issubclass(type(original), ModuleType):
-        return module.startswith(f"{target.module}.")
+        return module.startswith(f"{target.module}.") or (module == target.module and not target.path)
     if not module:
         return True
     if module == target.module:

@@ -23,7 +23,8 @@ class ChangeRecord:
     """What became of one change.
 
     Args:
-        kind: ``replace``, ``wrap``, ``register``, ``call``.
+        kind: ``replace``, ``wrap``, ``register``, ``call``, ``stub``, ``replace-import``, ``inject``,
+            ``while-importing``.
         target: as declared, with its module.
         status: ``applied``, ``pending``, ``skipped``, ``failed`` or ``reverted``.
         reason: why it is not applied, or a remark on how it is.

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
-from patchcore.errors import SettingsError, did_you_mean
+from patchcore.errors import DeclarationError, SettingsError, did_you_mean
 
-__all__ = ["POLICIES", "Choice", "LocalModule", "Settings"]
+__all__ = ["POLICIES", "Choice", "LocalModule", "Settings", "check_training"]
 
 #: What to do about a patch that fails: log and go on, undo everything and raise, or go on without a word.
 POLICIES = ("warn", "raise", "ignore")
@@ -22,8 +22,22 @@ _OPTIONS = {
     "on_failure": "--strict",
     "report_dir": "--report-dir",
     "use_profile": "--use-profile",
+    "profiling": "--profile",
 }
-_KEYS = ("plugins", "modules", "enable", "disable", "on_failure", "report_dir", "log", "options", "use_profile")
+_KEYS = (
+    "plugins",
+    "modules",
+    "enable",
+    "disable",
+    "on_failure",
+    "report_dir",
+    "log",
+    "options",
+    "use_profile",
+    "profiling",
+    "brake",
+    "step",
+)
 _VARIABLES = {f"PATCHCORE_{key.upper()}": key for key in _KEYS if key != "options"}
 #: The table of named tables, each of which may have any key but ``use_profile``.
 _PROFILES = "profiles"
@@ -70,6 +84,9 @@ class Settings:
         log: level of the ``patchcore`` logger, ``None`` to leave it alone.
         options: per patch name, values that override the patch's own options.
         use_profile: the table of ``[tool.patchcore.profiles]`` that lies over ``[tool.patchcore]``, ``None`` for none.
+        profiling: which training steps to record, as :class:`patchcore.training.options.ProfilingOptions` has it.
+        brake: the training step after which the program ends; ``"auto"`` for when profiling is complete.
+        step: targets of the functions each call of which is a training step; empty for those that are known.
         origins: for each field that is not a default, which source decided it.
     """
 
@@ -81,6 +98,9 @@ class Settings:
     log: Optional[str] = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     use_profile: Optional[str] = None
+    profiling: Optional[Mapping[str, Any]] = None
+    brake: Union[int, str, None] = None
+    step: tuple[str, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -116,7 +136,20 @@ class Settings:
                 f"there is no profile {profile!r}: no pyproject.toml at or above {start or here} has [tool.patchcore]"
             )
         tables = [] if found is None else _with_profile(*found, profile)
-        return _merge([*tables, *sources])
+        return check_training(_merge([*tables, *sources]))
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], *, origin: str) -> Settings:
+        """Return the settings that a program gives by key; relative paths are relative to the current directory.
+
+        Args:
+            given: values as in ``[tool.patchcore]``.
+            origin: what to call the program in errors.
+
+        Raises:
+            SettingsError: see :meth:`load`.
+        """
+        return _merge([_Source(origin, given, _ARGUMENTS, _current_directory())])
 
     @classmethod
     def from_dict(cls, view: Mapping[str, Any]) -> Settings:
@@ -132,8 +165,23 @@ class Settings:
                 "plugins": None if plugins is None else tuple(plugins),
                 "modules": tuple(LocalModule(*module) for module in view["modules"]),
                 "choices": tuple(Choice(*choice) for choice in view["choices"]),
+                "step": tuple(view["step"]),
             }
         )
+
+
+def check_training(settings: Settings) -> Settings:
+    """Return ``settings`` if profiling and brake fit together.
+
+    Raises:
+        SettingsError: the brake would end the program before anything is recorded, or never.
+    """
+    if settings.brake is not None:
+        from patchcore.training.options import ProfilingOptions, brake_step
+
+        profiling = settings.profiling
+        brake_step(settings.brake, None if profiling is None else ProfilingOptions.of(profiling))
+    return settings
 
 
 class _Source(NamedTuple):
@@ -289,6 +337,36 @@ def _options(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, 
     return {name: dict(table) for name, table in value.items()}
 
 
+def _profiling(value: Any, where: str, directory: Optional[Path]) -> Optional[Mapping[str, Any]]:
+    """A table, or the path alone; an empty path for none."""
+    from patchcore.training.options import ProfilingOptions  # for those who profile
+
+    table = dict(value) if isinstance(value, Mapping) else {"path": value}
+    if "path" in table:
+        table["path"] = _path(table["path"], f"{where}.path", directory)
+        if table["path"] is None:
+            return None
+    return ProfilingOptions.of(table).to_dict()
+
+
+def _brake(value: Any, where: str, directory: Optional[Path]) -> Union[int, str, None]:
+    from patchcore.training.options import check_brake
+
+    return None if value == "" else check_brake(value)
+
+
+def _steps(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
+    from patchcore.training.loops import user_loop
+
+    names = _names(value, where, directory)
+    for name in names:
+        try:
+            user_loop(name)
+        except DeclarationError as error:
+            raise SettingsError(f"{where}: {error}") from error
+    return names
+
+
 _CHECKS = {
     "plugins": _names,
     "modules": _modules,
@@ -299,4 +377,7 @@ _CHECKS = {
     "log": _level,
     "options": _options,
     "use_profile": _text,
+    "profiling": _profiling,
+    "brake": _brake,
+    "step": _steps,
 }

@@ -56,7 +56,8 @@ class Target(NamedTuple):
 
     Args:
         module: dotted name of the module, ``""`` for the all-dots form.
-        path: attribute names and :class:`Item` keys from the module to the slot, at least one (two for all-dots).
+        path: attribute names and :class:`Item` keys from the module to the slot, at least one (two for all-dots) in
+            what :meth:`parse` reads; empty where a change is about the import of the module itself.
     """
 
     module: str
@@ -110,7 +111,7 @@ class Target(NamedTuple):
             text = ".".join(self.path)  # type: ignore[arg-type]
         except TypeError:  # there are items among the steps
             text = "".join(str(step) if isinstance(step, Item) else f".{step}" for step in self.path).lstrip(".")
-        return f"{self.module}:{text}" if self.module else text
+        return f"{self.module}:{text}" if self.module and self.path else self.module or text
 
 
 def _parse_path(path: str, text: str) -> tuple[Step, ...]:
@@ -256,6 +257,15 @@ class ClassSlot(Slot):
         return raw
 
     def write(self, raw: Any) -> None:
+        if self.key in ("__getitem__", "__setitem__", "__delitem__", "__len__"):
+            from patchcore.type_slots import keep_mapping  # ctypes, for the few who need it
+
+            with keep_mapping(self.owner, self.key):
+                self._write(raw)
+        else:
+            self._write(raw)
+
+    def _write(self, raw: Any) -> None:
         if raw is not ABSENT:
             type.__setattr__(self.owner, self.key, raw)
         elif self.read() is not ABSENT:

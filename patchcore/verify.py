@@ -68,6 +68,7 @@ def verify(
     device: Optional[str] = None,
     rounds: int = 5,
     seed: int = 0,
+    around: Iterable[Patch] = (),
     done: Callable[[CheckResult], None] = lambda result: None,
 ) -> list[CheckResult]:
     """Verify patches one by one, each applied alone; the process is as before afterwards.
@@ -77,20 +78,23 @@ def verify(
         device: where the replacements run; see :func:`default_device`.
         rounds: how many cases are drawn for each check.
         seed: other cases for another one.
+        around: patches that are in force for originals and replacements alike; what lets a library be imported, say.
         done: called with each result as it is there, for progress.
 
     Raises:
         PatchcoreError: patches are in force, so that there is no original to compare with.
     """
     device = default_device() if device is None else device
+    if ENGINE.active:
+        names = ", ".join(sorted(ENGINE.active))
+        raise PatchcoreError(f"cannot verify while patches are in force: {names}; revert them first")
     results = []
-    for patch in patches:
-        if ENGINE.active:
-            names = ", ".join(sorted(ENGINE.active))
-            raise PatchcoreError(f"cannot verify while patches are in force: {names}; revert them first")
-        for result in _verify_patch(patch, device, rounds, seed):
-            results.append(result)
-            done(result)
+    supporting = list(around)
+    with Patcher(supporting, enable=supporting):
+        for patch in patches:
+            for result in _verify_patch(patch, device, rounds, seed):
+                results.append(result)
+                done(result)
     return results
 
 

@@ -17,11 +17,11 @@ import patchcore as pc
 
 @pc.hookimpl
 def register_run_options(parser):
-    parser.add_argument("--brake", type=int, default=0)
+    parser.add_argument("--halt", type=int, default=0)
 
 @pc.hookimpl
 def configure_run(options, settings):
-    os.write(1, f"brake {options.brake} {'shop' in sys.modules} {settings.on_failure}\\n".encode())
+    os.write(1, f"halt {options.halt} {'shop' in sys.modules} {settings.on_failure}\\n".encode())
 """
 # Starts itself in each way; every process shows whether it is patched.
 CHILDREN = """
@@ -65,13 +65,13 @@ class TestEveryProcess:
         return programs
 
     def test_is_patched_and_has_the_options_of_plugins(self, inside: Programs) -> None:
-        inside.install({"brakes.py": OPTIONS}, "shop-brakes", brakes="brakes")
-        done = inside.run(inside.patchcore, "-p", "deals", "--brake", "3", "inside/children.py", "--brake", "4")
+        inside.install({"halts.py": OPTIONS}, "shop-halts", halts="halts")
+        done = inside.run(inside.patchcore, "-p", "deals", "--halt", "3", "inside/children.py", "--halt", "4")
         lines = done.stdout.splitlines()
         kinds = ["program", "fork", "spawn", "forkserver", "os.fork", "subprocess", "grandchild", "exec"]
-        assert [line for line in lines if not line.startswith("brake")] == [f"{kind} 20" for kind in kinds]
+        assert [line for line in lines if not line.startswith("halt")] == [f"{kind} 20" for kind in kinds]
         # but for fork, which leaves the child what its parent has, each is configured once
-        assert [line for line in lines if line.startswith("brake")] == ["brake 3 False warn"] * 6
+        assert [line for line in lines if line.startswith("halt")] == ["halt 3 False warn"] * 6
         assert "failed" not in done.stderr
         assert "Traceback" not in done.stderr
 
@@ -126,27 +126,27 @@ subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, 'inside');
 
 class TestOptionsOfPlugins:
     @pytest.fixture
-    def braked(self, shop: Programs) -> Programs:
-        shop.install({"brakes.py": OPTIONS}, "shop-brakes", brakes="brakes")
+    def halted(self, shop: Programs) -> Programs:
+        shop.install({"halts.py": OPTIONS}, "shop-halts", halts="halts")
         return shop
 
     @pytest.mark.parametrize(
         "failure",
         ["1 / 0", "sys.exit(3)"],
     )
-    def test_that_fail_are_said_and_the_program_goes_on(self, braked: Programs, failure: str) -> None:
-        braked.write({"brakes.py": OPTIONS.replace("os.write", f"{failure}\n    os.write")}, braked.site)
-        done = braked.run(braked.patchcore, "-p", "deals", "sell.py")
+    def test_that_fail_are_said_and_the_program_goes_on(self, halted: Programs, failure: str) -> None:
+        halted.write({"halts.py": OPTIONS.replace("os.write", f"{failure}\n    os.write")}, halted.site)
+        done = halted.run(halted.patchcore, "-p", "deals", "sell.py")
         assert done.stdout == "20\n"
-        assert "patchcore: plugin brakes (shop-brakes 1.0): configure_run failed: " in done.stderr
+        assert "patchcore: plugin halts (shop-halts 1.0): configure_run failed: " in done.stderr
 
-    def test_that_fail_end_a_strict_run(self, braked: Programs) -> None:
-        braked.write({"brakes.py": OPTIONS.replace("os.write", "1 / 0\n    os.write")}, braked.site)
-        done = braked.run(braked.patchcore, "-p", "deals", "--strict", "sell.py", code=1)
+    def test_that_fail_end_a_strict_run(self, halted: Programs) -> None:
+        halted.write({"halts.py": OPTIONS.replace("os.write", "1 / 0\n    os.write")}, halted.site)
+        done = halted.run(halted.patchcore, "-p", "deals", "--strict", "sell.py", code=1)
         assert done.stdout == ""
         last = done.stderr.splitlines()[-1]
         assert last.startswith("patchcore: ")
-        assert "plugin brakes (shop-brakes 1.0): configure_run failed: ZeroDivisionError" in last
+        assert "plugin halts (shop-halts 1.0): configure_run failed: ZeroDivisionError" in last
 
 
 class TestAPythonWithOtherPlugins:
@@ -207,9 +207,9 @@ class TestAPythonWithOtherPlugins:
         assert done.stderr.startswith(f"patchcore: plugin sales (shop-sales 2.1) is not installed for {other[1]}, but")
 
     def test_lacks_one_that_has_added_an_option(self, shop: Programs, other: list[str]) -> None:
-        shop.install({"brakes.py": OPTIONS}, "shop-brakes", brakes="brakes")
-        shop.write({"deals.py": PATCHES + OPTIONS.replace("brake", "mark")})
-        options = ["-p", "deals", "--disable", "sales", "--brake", "3", "--mark", "5"]
+        shop.install({"halts.py": OPTIONS}, "shop-halts", halts="halts")
+        shop.write({"deals.py": PATCHES + OPTIONS.replace("halt", "mark")})
+        options = ["-p", "deals", "--disable", "sales", "--halt", "3", "--mark", "5"]
         done = shop.run(shop.patchcore, *options, *other, "sell.py")
         assert done.stdout.splitlines() == ["mark 5 False warn", "20"]
 

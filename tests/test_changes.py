@@ -216,13 +216,13 @@ def test_aliases_expand_into_changes_of_their_own() -> None:
         (Replace("m:f", new, when_call=bool), "replace", "replace m:f", new, True),
         (Wrap("m:f", new), "wrap", "wrap m:f", new, True),
         (Register("m:MODELS", dict), "register", "register m:MODELS._module_dict['dict']", dict, False),
-        (Call(new, module="a.b"), "call", "call new(a.b)", new, None),
-        (Call("other:run", module="a.b"), "call", "call other:run(a.b)", Target.parse("other:run"), None),
+        (Call(new, module="a.b"), "call", "call new(a.b)", new, False),
+        (Call("other:run", module="a.b"), "call", "call other:run(a.b)", Target.parse("other:run"), False),
     ],
 )
-def test_a_change_says_what_it_does(change: Any, kind: str, text: str, source: Any, makes_product: Any) -> None:
+def test_a_change_says_what_it_does(change: Any, kind: str, text: str, source: Any, makes_product: bool) -> None:
     assert (change.kind, str(change), change.source) == (kind, text, source)
-    assert getattr(change, "makes_product", None) is makes_product
+    assert change.makes_product is makes_product
 
 
 # --- replace --------------------------------------------------------------------------------------------------------

@@ -376,40 +376,40 @@ import patchcore as pc
 
 @pc.hookimpl
 def register_run_options(parser):
-    parser.add_argument("--brake", type=int, default=0, help="stop after this many sales")
+    parser.add_argument("--halt", type=int, default=0, help="stop after this many sales")
     parser.add_argument("--report", action="store_true")
 
 @pc.hookimpl
 def configure_run(options, settings):
-    print("brake", options.brake, options.report, "shop" in sys.modules, settings.on_failure)
+    print("halt", options.halt, options.report, "shop" in sys.modules, settings.on_failure)
 """
 
 
 class TestPluginOptions:
     @pytest.fixture
-    def braked(self, programs: Programs) -> Programs:
+    def halted(self, programs: Programs) -> Programs:
         programs.write({**SHOP, "deals.py": PATCHES})
-        programs.install({"brakes.py": PLUGIN}, "shop-brakes", brakes="brakes")
+        programs.install({"halts.py": PLUGIN}, "shop-halts", halts="halts")
         return programs
 
-    def test_options_and_configuration(self, braked: Programs) -> None:
-        done = braked.run(braked.patchcore, "--strict", "-p", "deals", "--brake", "3", "sell.py", "--brake", "4")
-        assert done.stdout == "brake 3 False False raise\n20\n"
+    def test_options_and_configuration(self, halted: Programs) -> None:
+        done = halted.run(halted.patchcore, "--strict", "-p", "deals", "--halt", "3", "sell.py", "--halt", "4")
+        assert done.stdout == "halt 3 False False raise\n20\n"
 
-    def test_an_option_that_begins_like_one_of_ours(self, braked: Programs) -> None:
-        assert braked.run(braked.patchcore, "--report", "sell.py").stdout == "brake 0 True False warn\n10\n"
+    def test_an_option_that_begins_like_one_of_ours(self, halted: Programs) -> None:
+        assert halted.run(halted.patchcore, "--report", "sell.py").stdout == "halt 0 True False warn\n10\n"
 
-    def test_are_in_the_help(self, braked: Programs) -> None:
-        assert "--brake BRAKE" in braked.run(braked.patchcore, "--help").stdout
+    def test_are_in_the_help(self, halted: Programs) -> None:
+        assert "--halt HALT" in halted.run(halted.patchcore, "--help").stdout
 
-    def test_selection_comes_first(self, braked: Programs) -> None:
-        done = braked.run(braked.patchcore, "--brake", "3", "-p", "deals", "sell.py", code=2)
+    def test_selection_comes_first(self, halted: Programs) -> None:
+        done = halted.run(halted.patchcore, "--halt", "3", "-p", "deals", "sell.py", code=2)
         assert "the options of patchcore, but for -m, come before those that plugins add" in done.stderr
-        done = braked.run(braked.patchcore, "-p", "deals", "--brake", "3", "-m", "sell", "--strict")
-        assert done.stdout == "brake 3 False False warn\n20\n"
+        done = halted.run(halted.patchcore, "-p", "deals", "--halt", "3", "-m", "sell", "--strict")
+        assert done.stdout == "halt 3 False False warn\n20\n"
 
-    def test_a_plugin_that_fails_to_add_its_options(self, braked: Programs) -> None:
-        braked.write({"brakes.py": PLUGIN.replace("--brake", "--strict")}, braked.site)
-        done = braked.run(braked.patchcore, "sell.py")
-        assert "plugin brakes (shop-brakes 1.0): register_run_options failed: ArgumentError" in done.stderr
+    def test_a_plugin_that_fails_to_add_its_options(self, halted: Programs) -> None:
+        halted.write({"halts.py": PLUGIN.replace("--halt", "--strict")}, halted.site)
+        done = halted.run(halted.patchcore, "sell.py")
+        assert "plugin halts (shop-halts 1.0): register_run_options failed: ArgumentError" in done.stderr
         assert "10\n" in done.stdout

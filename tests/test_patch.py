@@ -75,7 +75,7 @@ def test_one_change_need_not_be_in_a_list() -> None:
         ),
         (lambda: Patch(""), r"a patch name is made of letters"),
         (lambda: Patch(None), r"got None"),
-        (lambda: Patch("p", [new]), r"Patch\('p'\): .* is not a change; expected Replace, Wrap, Register or Call"),
+        (lambda: Patch("p", [new]), r"Patch\('p'\): .* is not a change; expected Replace, Wrap, Register, Call or"),
         (lambda: Patch("p", "m:f"), r"'m:f' is not a change"),
         (lambda: Patch("p", 3), r"changes is a list, got 3"),
         (lambda: Patch("p", when=True), r"when must be callable, got True"),

@@ -280,7 +280,7 @@ class Process(RuleBasedStateMachine):
         assert not list(ENGINE.journal)
         assert not ENGINE._active
         assert not ENGINE._waiting
-        assert not ENGINE._rebinder._homes
+        assert not ENGINE.rebinder._homes
 
 
 def once(*results: str) -> None:

@@ -12,6 +12,7 @@ from library import LIBRARY
 
 import patchcore as pc
 from patchcore.cli import main
+from patchcore.engine import ENGINE
 from patchcore.errors import PatchcoreError
 from patchcore.verify import CheckResult, verify
 
@@ -184,6 +185,17 @@ class TestAround:
         patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(case))
         with pc.Patcher([patch]), pytest.raises(PatchcoreError, match=r"in force: lib\.conv; revert them first"):
             verify([patch])
+
+    def test_patches_around_are_in_force_for_the_original_too(self) -> None:
+        def draw(rng: random.Random) -> pc.Case:
+            importlib.import_module("no_such_kernels")
+            return case(rng)
+
+        patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(draw))
+        assert only(patch).status == "failed"
+        around = pc.Patch("stub", pc.StubImport("no_such_kernels"))
+        assert only(patch, around=[around]).status == "agrees"
+        assert not ENGINE.active
 
 
 PLUGIN = """

@@ -21,6 +21,8 @@ SUBJECTS = {
     "tensor-index": "tensor_index",
     "transfer-to-npu": "transfer_to_npu",
     "batch-matmul": "batch_matmul",
+    "training-steps": "training_steps",
+    "nuscenes-boxes": "nuscenes_boxes",
     "apply": "applying",
     "references": "reference_pass",
     "import-watch": "import_watch",

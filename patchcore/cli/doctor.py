@@ -148,6 +148,9 @@ def _settings(patcher: Patcher) -> list[Fact]:
         "on_failure": settings.on_failure,
         "report_dir": settings.report_dir or "none",
         "log": settings.log or "none",
+        "profiling": "none" if settings.profiling is None else settings.profiling["path"],
+        "brake": "none" if settings.brake is None else str(settings.brake),
+        "step": ", ".join(settings.step) or "none",
     }
     facts = [
         ("setting", key, f"{value} (from {settings.origins.get(key, 'default')})") for key, value in values.items()

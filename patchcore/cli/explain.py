@@ -11,6 +11,7 @@ import importlib
 import inspect
 import textwrap
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any, Optional
 
 from patchcore.binding import reference, wrapped_callable
@@ -118,7 +119,7 @@ def _explain(target: Target, report: Report, failures: dict[str, str], *, diff: 
             for patch, change in changes
         ],
     }
-    if explanation["error"]:
+    if explanation["error"] or not target.path:  # of an import there is nothing more to see
         return explanation
     try:
         slot = find_slot(target, importlib.import_module(target.module), may_be_absent=bool(changes))
@@ -179,6 +180,8 @@ def _describe(entry: PlannedPatch) -> dict[str, Any]:
 def _place(obj: Any) -> str:
     if obj is ABSENT:
         return "nothing"
+    if isinstance(obj, ModuleType):
+        return f"module {obj.__name__} ({getattr(obj, '__file__', None) or 'no Python source'})"
     name = f"{getattr(obj, '__module__', '?')}:{getattr(obj, '__qualname__', type(obj).__name__)}"
     try:
         unwrapped = inspect.unwrap(obj) if callable(obj) else obj

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from patchcore.changes import Change
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
 from patchcore.conditions import Environment
@@ -54,7 +55,7 @@ def _patches(patcher: Patcher) -> list[dict[str, Any]]:
             "fits": verdict.status == PENDING,
             "reason": verdict.reason,
             "requires": [*patch.requires, *patch.needs],
-            "targets": [str(change.target) for change in patch.changes],
+            "targets": [_target(change) for change in patch.changes],
             "legacy_names": list(patch.legacy_names),
         }
         for patch, provenance in candidates
@@ -86,6 +87,11 @@ def _print(plugins: list[dict[str, Any]], patches: list[dict[str, Any]], *, verb
         print()
         table = [(p["name"], p["plugin"], _yes(p["default"]), _fits(p), _what(p, verbose)) for p in patches]
         print_table("Patches", ("NAME", "PLUGIN", "DEFAULT", "FITS HERE", "TARGETS"), table)
+
+
+def _target(change: Change) -> str:
+    """The target, or what is done about the import of a module, whose name alone says little."""
+    return str(change.target) if change.target.path else str(change)
 
 
 def _distribution(plugin: dict[str, Any]) -> str:

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-from patchcore.errors import PluginError
+from patchcore.errors import PluginError, SettingsError
 from patchcore.patcher import Patcher
 from patchcore.settings import Settings
 
-__all__ = ["add_format", "add_selection", "describe_problems", "patcher_from", "print_problems"]
+__all__ = [
+    "add_format",
+    "add_selection",
+    "add_training",
+    "describe_problems",
+    "parse",
+    "patcher_from",
+    "print_problems",
+]
+
+#: The options of ``[tool.patchcore.profiling]`` that are options of the command line, each with its value and help.
+_PROFILING = {
+    "level": ("0|1|2", "0: the accelerator only (default), 1: also the CPU, shapes, 2: also call stacks, memory"),
+    "skip_first": ("N", "steps that are not recorded at first (default: 20)"),
+    "wait": ("N", "steps without profiler between two recordings (default: 1)"),
+    "warmup": ("N", "steps with the profiler warming up before each recording (default: 1)"),
+    "active": ("N", "steps of each recording (default: 1)"),
+    "repeat": ("N", "recordings, 0 for as many as fit (default: 1)"),
+}
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +55,51 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--use-profile", metavar="NAME", help="lay [tool.patchcore.profiles.NAME] over [tool.patchcore]")
 
 
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """Add the options for profiling and brake."""
+    group = parser.add_argument_group(
+        "training",
+        "Steps are counted from 1. Also PATCHCORE_PROFILING, PATCHCORE_BRAKE, PATCHCORE_STEP, and [tool.patchcore].",
+    )
+    group.add_argument(
+        "--profile", metavar="DIR", help="record training steps, by default step 21, and write them there"
+    )
+    for name, (metavar, text) in _PROFILING.items():
+        group.add_argument(f"--profile-{name.replace('_', '-')}", type=int, metavar=metavar, help=text)
+    group.add_argument(
+        "--brake",
+        metavar="N|auto",
+        help="end the program, exit code 0, after training step N, or when profiling is done",
+    )
+    group.add_argument(
+        "--step",
+        action="append",
+        metavar="TARGET",
+        help="a call of this function is a training step, package.module:Class.method; may be repeated",
+    )
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add ``--format``."""
     parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+
+
+def parse(parser: argparse.ArgumentParser, arguments: Sequence[str], patcher: Patcher) -> argparse.Namespace:
+    """Parse options of which plugins have added some; exit like argparse where one is unknown, with a hint.
+
+    Args:
+        parser: with the options of the plugins that are loaded.
+        arguments: to parse.
+        patcher: with these plugins.
+    """
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        allowed = patcher.settings.plugins
+        hint = ""
+        if allowed is not None:
+            hint = f"; of the plugins that may add options, {', '.join(allowed) or 'none'} may be loaded (see --plugin)"
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    return options
 
 
 def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -> Patcher:
@@ -60,6 +121,9 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
         "use_profile": options.use_profile,
         "on_failure": "raise" if getattr(options, "strict", False) else None,
         "report_dir": getattr(options, "report_dir", None),
+        "profiling": _profiling(options),
+        "brake": getattr(options, "brake", None),
+        "step": getattr(options, "step", None),
     }
     patcher = Patcher.discover(settings=Settings.load(arguments=arguments, origin="command line", start=start))
     directories = dict(patcher.settings.modules)
@@ -90,6 +154,19 @@ def print_problems(patcher: Patcher) -> None:
         print(f"patchcore: {problem}", file=sys.stderr)
         for line in problem.traceback.rstrip().splitlines()[-3:]:
             print(f"    {line}", file=sys.stderr)
+
+
+def _profiling(options: argparse.Namespace) -> Optional[dict[str, Any]]:
+    """The table that ``--profile`` and the options about it make, ``None`` for none."""
+    values = {name: getattr(options, f"profile_{name}", None) for name in _PROFILING}
+    given = {name: value for name, value in values.items() if value is not None}
+    path = getattr(options, "profile", None)
+    if path is None:
+        if given:
+            name = next(iter(given)).replace("_", "-")
+            raise SettingsError(f"--profile-{name} says how to profile, and --profile DIR is missing")
+        return None
+    return {"path": path, **given}
 
 
 def _names(values: Optional[list[str]]) -> Optional[list[str]]:

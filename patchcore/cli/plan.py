@@ -49,5 +49,5 @@ def _verdict(entry: PlannedPatch) -> str:
 def _what(entry: PlannedPatch) -> str:
     if not entry.go:
         return entry.reason
-    changes = [f"{change.kind} {target}" for change, target in zip(entry.patch.changes, entry.targets)]
+    changes = [change.phrase(target) for change, target in zip(entry.patch.changes, entry.targets)]
     return "\n".join([*changes, *([f"chosen by {entry.chosen_by}"] if entry.chosen_by else [])])

@@ -36,7 +36,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     patcher = shared.patcher_from(known, start=None if known.as_module else _project(arguments))
     log_to_stderr(patcher.settings.log)
     parser = _build_parser(patcher.plugins)
-    options = parser.parse_args(arguments)
+    options = shared.parse(parser, arguments, patcher)
     decisive = vars(known).keys() - {"program", "as_module"}  # what the Patcher was made from
     if any(vars(options)[name] != vars(known)[name] for name in decisive):
         parser.error("the options of patchcore, but for -m, come before those that plugins add")
@@ -113,6 +113,7 @@ def _build_parser(
         allow_abbrev=False,  # an option that a plugin adds is not to be taken for one of ours
     )
     shared.add_selection(parser)
+    shared.add_training(parser)
     parser.add_argument("--strict", action="store_true", help="a patch that fails raises, and undoes the others")
     parser.add_argument("--report-dir", metavar="DIR", help="each process writes a report there, for patchcore report")
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Callable, Optional
 
+from patchcore.changes import Change, Replace
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
 from patchcore.errors import SettingsError
+from patchcore.import_changes import ImportChange
 from patchcore.patch import Patch
 from patchcore.patcher import Patcher
 from patchcore.plan import Plan
@@ -33,7 +35,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments after ``verify``, with the options that plugins add to commands that run code."""
     known, _ = _build_parser(add_help=False).parse_known_args(arguments)
     patcher = shared.patcher_from(known)
-    options = _build_parser(patcher.plugins).parse_args(arguments)
+    options = shared.parse(_build_parser(patcher.plugins), arguments, patcher)
     options.patcher = patcher
     options.command = main
     return options
@@ -51,10 +53,12 @@ def main(options: argparse.Namespace) -> int:
         pass
     device = options.device or default_device()
     _refuse_missing(device)
-    patches = list(_chosen(patcher.plan(), options.patches))
+    plan = patcher.plan()
+    patches = list(_chosen(plan, options.patches))
     count = sum(len(patch.checks) for patch in patches)
     with _progress(count) as done:
-        results = verify(patches, device=device, rounds=options.rounds, seed=options.seed, done=done)
+        sizes = {"rounds": options.rounds, "seed": options.seed}
+        results = verify(patches, device=device, around=_supporting(plan), done=done, **sizes)
     unchecked = [patch.name for patch in patches if not patch.checks]
     if options.format == "json":
         content = [dict(result._asdict(), error=_finite(result.error)) for result in results]
@@ -76,6 +80,18 @@ def _chosen(plan: Plan, names: Sequence[str]) -> Iterator[Patch]:
     for entry in plan:
         if entry.chosen_by is None or not entry.unwanted:
             yield entry.patch
+
+
+def _supporting(plan: Plan) -> list[Patch]:
+    """The patches that would be applied and without which a library may not be importable.
+
+    These are the ones that do nothing but change imports and add names that are missing.
+    """
+    return [entry.patch for entry in plan if entry.go and all(map(_adds_only, entry.patch.changes))]
+
+
+def _adds_only(change: Change) -> bool:
+    return isinstance(change, ImportChange) or (isinstance(change, Replace) and change.create)
 
 
 def _refuse_missing(device: str) -> None:

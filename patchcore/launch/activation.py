@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
 from dataclasses import dataclass, replace
@@ -12,11 +13,12 @@ from patchcore.errors import PatchcoreError, PatchError, UnknownName, describe_e
 from patchcore.launch import ranks
 from patchcore.launch.logs import log_to_stderr, say
 from patchcore.launch.process_report import ProcessReport
-from patchcore.launch.roles import take_role
+from patchcore.launch.roles import MAIN, RANK, present_role, take_role
 from patchcore.launch.session import Session
 from patchcore.modules import find_module
 from patchcore.patcher import Patcher
 from patchcore.plugins import installed_plugins
+from patchcore.process import process_rank
 
 __all__ = ["Activation", "activate", "active", "look_again"]
 
@@ -94,7 +96,19 @@ def _activate(session: Session) -> set[str]:
     if session.settings.on_failure == "raise" or any(entry.patch.required for entry in patcher.applied_plan):
         _show_patch_errors_as_messages()
     ranks.compare_when_grouped(patcher, report)
+    if session.settings.profiling is not None or session.settings.brake is not None:
+        atexit.register(_say_if_no_step_was_seen, _active.role)
     return _missing(patcher)
+
+
+def _say_if_no_step_was_seen(role: str) -> None:
+    from patchcore.training.steps import STEPS
+
+    if not STEPS.finished and present_role(role) in (MAIN, RANK) and not process_rank():
+        say(
+            "this process has made no training step, by a loop that plugins know or by torch's Optimizer.step; "
+            "if its children have made none either, name the function that makes a step, --step my.module:function"
+        )
 
 
 def _discover(session: Session) -> Patcher:

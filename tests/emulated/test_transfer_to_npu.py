@@ -484,6 +484,11 @@ class TestDistributed:
         model(torch.ones(1, 2, device="cuda")).sum().backward()
         assert on_npu(model.module.weight.grad)
 
+    @pytest.mark.parametrize("devices", [[0], ["cuda:0"]], ids=repr)
+    def test_data_parallel_looks_for_its_module_on_the_npu(self, devices: Any, layer: pc.Patcher) -> None:
+        model = nn.DataParallel(nn.Linear(2, 2).cuda(), device_ids=devices)
+        assert model.src_device_obj == model.module.weight.device == torch.device("npu:0")
+
     def test_device_mesh(self, one_rank: str, layer: pc.Patcher) -> None:
         device = torch.device("cuda:0")
         dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1, device_id=device)

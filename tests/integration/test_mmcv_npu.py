@@ -1,4 +1,6 @@
-"""Every patch of plugins/mmcv_npu on the real mmcv 2.1 and mmdet 3.3, with npu_emulator's stand-ins for the kernels.
+"""Operators and backbones of plugins/mmcv_npu on mmcv 2.1 and mmdet 3.3, with the kernels' stand-ins on the CPU.
+
+On an emulated NPU, and on mmcv 1.x and mmdet 2.x, they are tested in tests/openmmlab.
 
 Deformable operators agree when the largest difference is at most ``TOLERANCE`` times the largest expected value: the
 kernels sum in another order, and the largest such ratio found here (torch 2.13.0) is 1.2e-6. The residual blocks and
@@ -38,7 +40,6 @@ from torch import Tensor, nn  # noqa: E402
 
 import npu_emulator  # noqa: E402
 import patchcore as pc  # noqa: E402
-from mmcv_npu import deform_conv as plugin_deform_conv  # noqa: E402
 from mmcv_npu import multi_scale_deformable_attention as plugin_attention  # noqa: E402
 from mmcv_npu.deform_conv import DEFORM_CONV, MODULATED_DEFORM_CONV  # noqa: E402
 from mmcv_npu.multi_scale_deformable_attention import MULTI_SCALE_DEFORMABLE_ATTENTION  # noqa: E402
@@ -145,6 +146,13 @@ class Convolution:
         self.weight = self.normal(out_channels, channels // self.groups, kernel, kernel).to(dtype)
         self.bias = self.normal(out_channels).to(dtype)
 
+    def in_float32(self) -> Convolution:
+        """Return the same numbers as float32."""
+        other = copy.copy(self)
+        for name in ("x", "offset", "mask", "weight", "bias"):
+            setattr(other, name, getattr(self, name).float())
+        return other
+
     def draw(self, low: int, high: int) -> int:
         return int(torch.randint(low, high, (), generator=self.random))
 
@@ -240,21 +248,35 @@ class TestDeformConv:
             assert_equal(case.plain(PLAIN_ROUTES[route]()), expected)
         assert not calls
 
-    def test_half_precision_stays_with_mmcv(self) -> None:
-        case = Convolution(0)
-        fits, function = plugin_deform_conv.deform_conv_fits, deform_conv.DeformConv2dFunction
-        assert fits(function, case.x, case.offset, case.weight)
-        assert not fits(function, case.x.half(), case.offset, case.weight)
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_half_precision_is_computed_in_float32(self, calls: Counter[str], dtype: torch.dtype) -> None:
+        case = Convolution(0, dtype=dtype)
+        expected = [tensor.to(dtype) for tensor in case.in_float32().plain(taken_by_value)]
+        with pc.Patcher([DEFORM_CONV], strict=True):
+            assert_agree(case.plain(taken_by_value), expected, tolerance=2e-2)  # bfloat16 has 8 bits
+        assert calls == {"deform_conv2d": 1, "deform_conv2d_backward": 1}
 
-    def test_offset_and_weight_of_another_dtype(self, calls: Counter[str]) -> None:
+    def test_result_has_the_dtype_of_the_offset(self, calls: Counter[str]) -> None:
         case = Convolution(0)
         expected = case.plain(taken_by_value)
-        case.offset, case.weight = case.offset.double(), case.weight.double()
+        case.x, case.weight = case.x.double(), case.weight.half()
         with pc.Patcher([DEFORM_CONV], strict=True):
             output, *gradients = case.plain(taken_by_value)
-        assert [gradient.dtype for gradient in gradients] == [torch.float32, torch.float64, torch.float64]
-        assert_agree([output, *(gradient.float() for gradient in gradients)], expected)
+        assert output.dtype == torch.float32
+        assert [gradient.dtype for gradient in gradients] == [torch.float64, torch.float32, torch.float16]
+        assert_agree([output, *(gradient.float() for gradient in gradients)], expected, tolerance=HALF)
         assert calls["deform_conv2d"] == 1
+
+    def test_tensors_on_the_cpu_are_not_for_the_real_kernels(
+        self, calls: Counter[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Those of this module are, because the stand-ins compute on every device and there is no NPU here."""
+        case = Convolution(0)
+        expected = case.plain(taken_by_value)
+        monkeypatch.setattr(npu_emulator.mx_driving, "__emulated__", False)
+        with pc.Patcher([DEFORM_CONV], strict=True):
+            assert_equal(case.plain(taken_by_value), expected)
+        assert not calls
 
     def test_mmcv_still_refuses_a_bias_and_wrong_ranks(self, calls: Counter[str]) -> None:
         case = Convolution(0)
@@ -331,17 +353,13 @@ class TestModulatedDeformConv:
     def test_under_autocast(self, calls: Counter[str]) -> None:
         case = Convolution(0)
         expected = case.modulated(modulated_taken_by_value)
-        layer_input = case.x.bfloat16()
-        call = (modulated_deform_conv.ModulatedDeformConv2dFunction, layer_input, case.offset, case.mask, case.weight)
-        assert not plugin_deform_conv.modulated_deform_conv_fits(*call)
+        case.offset = case.offset.bfloat16()  # what autocast makes of the layer that predicts it
         with pc.Patcher([MODULATED_DEFORM_CONV], strict=True), torch.autocast("cpu", dtype=torch.bfloat16):
-            assert plugin_deform_conv.modulated_deform_conv_fits(*call)
-            assert_agree(case.modulated(modulated_taken_by_value), expected)
-            # the kernel computes in float32 whatever comes in
-            half = modulated_taken_by_value(layer_input, case.offset, case.mask, case.weight, case.bias, *case.geometry)
-        assert half.dtype == torch.float32
-        assert_agree([half], [expected[0]], tolerance=2e-2)  # bfloat16 has 8 bits; 1.0e-2 found
-        assert calls["modulated_deform_conv2d"] == 2
+            output, *gradients = case.modulated(modulated_taken_by_value)
+        dtypes = [torch.bfloat16, torch.float32, torch.bfloat16, *3 * [torch.float32]]
+        assert [tensor.dtype for tensor in (output, *gradients)] == dtypes
+        assert_agree([output.float()], [expected[0]], tolerance=2e-2)  # bfloat16 has 8 bits; 1.0e-2 found
+        assert calls == {"modulated_deform_conv2d": 1, "modulated_deform_conv2d_backward": 1}
 
     def test_function_can_still_be_pickled(self) -> None:
         with pc.Patcher([MODULATED_DEFORM_CONV], strict=True):
@@ -720,7 +738,17 @@ class TestResNetFp16:
         assert "mmdet.models.backbones.resnet:ResNet.forward is patched by both" in conflict.reason
 
 
-# --- the plugin as a whole --------------------------------------------------------------------------------------------
+# --- the patches together ---------------------------------------------------------------------------------------------
+
+#: Those of this module; the others have modules of their own.
+HERE = (
+    DEFORM_CONV,
+    MODULATED_DEFORM_CONV,
+    MULTI_SCALE_DEFORMABLE_ATTENTION,
+    RESNET_ADD_RELU,
+    RESNET_MAXPOOL,
+    RESNET_FP16,
+)
 
 
 def namespaces() -> dict[str, dict[str, Any]]:
@@ -748,7 +776,9 @@ def differences(before: dict[str, dict[str, Any]], after: dict[str, dict[str, An
 class TestPlugin:
     def test_default_set_and_legacy_names(self) -> None:
         plugins = pc.Patcher.discover(plugins=["mmcv"])
-        assert {e.patch.name: (e.status, sorted(e.patch.legacy_names)) for e in plugins.plan()} == {
+        plan = plugins.plan()
+        found = {patch.name: (plan[patch.name].status, sorted(patch.legacy_names)) for patch in HERE}
+        assert found == {
             "mmcv.deform_conv": ("pending", ["dc", "deform_conv"]),
             "mmcv.modulated_deform_conv": ("pending", ["mdc", "modulated_deform_conv"]),
             "mmcv.multi_scale_deformable_attention": ("pending", ["msda", "multi_scale_deformable_attention"]),
@@ -780,15 +810,13 @@ class TestPlugin:
             for record in pc.Patcher(PATCHES).apply().patches:
                 print(record.name, record.status, record.reason)
         """
-        lines = run_python(code).splitlines()
+        lines = set(run_python(code).splitlines())
         reason = "skipped needs module mx_driving, which is neither installed nor emulated here"
-        assert [line for line in lines if "resnet_fp16" not in line] == [
-            f"{patch.name} {reason}" for patch in PATCHES if patch is not RESNET_FP16
-        ]
+        assert lines >= {f"{patch.name} {reason}" for patch in HERE if patch is not RESNET_FP16}
 
     def test_revert_restores_every_slot(self) -> None:
         before = namespaces()
-        with pc.Patcher(PATCHES, strict=True) as patcher:
+        with pc.Patcher(HERE, strict=True) as patcher:
             changed = differences(before, namespaces())
             report = patcher.report()
         written = [slot for p in report.patches for c in p.changes for slot in (*c.slots, *c.rebound)]
@@ -797,7 +825,7 @@ class TestPlugin:
             place.replace(":", ".").replace(" ", ".") for place in changed
         }
         assert differences(before, namespaces()) == []
-        with pc.Patcher(PATCHES, enable="resnet_fp16", strict=True):
+        with pc.Patcher(HERE, enable="resnet_fp16", strict=True):
             assert differences(before, namespaces())
         assert differences(before, namespaces()) == []
 
@@ -816,7 +844,7 @@ class TestPlugin:
             )
         )
         expected = model(image())
-        with pc.Patcher(PATCHES, strict=True):
+        with pc.Patcher(HERE, strict=True):
             copied, text = copy.deepcopy(model), pickle.dumps(model)
             patched = model(image())
             assert_equal(copied(image()), patched)

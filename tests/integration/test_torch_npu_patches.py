@@ -401,3 +401,11 @@ class TestTensorIndex:
         with pytest.raises(TypeError):
             Tensor.__getitem__(torch.ones(2))
         assert Tensor.__getitem__(torch.ones(2), 0) == 1
+
+
+def test_a_tensor_without_dimensions_is_no_sequence_while_indexing_is_patched_nor_afterwards() -> None:
+    """torch.tensor asks PySequence_Check, which a ``__getitem__`` written in Python changes for good."""
+    numbers = [torch.tensor(1.0), torch.nn.Parameter(torch.tensor(2.0))]
+    with pc.Patcher([TENSOR_INDEX], strict=True):
+        assert torch.tensor(numbers).tolist() == [1.0, 2.0]
+    assert torch.tensor(numbers).tolist() == [1.0, 2.0]

@@ -1,8 +1,8 @@
 """Multi-scale deformable attention on the kernel of mx_driving where it fits.
 
 mmcv's autograd Function takes ``im2col_step`` as sixth argument, that of mx_driving (distribution mx-driving 26.2) does
-not; mmcv's own class stays, so that saved references keep their meaning. Both save the same five tensors, by which the
-backward pass takes the same side as the forward pass.
+not; mmcv's own class stays, so that saved references keep their meaning. The kernel computes in float32: half precision
+is cast, and the result has the dtype of the value, as in mmcv.
 """
 
 from __future__ import annotations
@@ -10,10 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import patchcore as pc
+from mmcv_npu import kernels
+
+#: Set on the autograd context of a forward pass that the kernel did, whose backward pass is the kernel's too.
+_MARK = "on_mx_driving"
 
 
 def fits(value: Any, attention_weights: Any) -> bool:
-    """Tell whether the kernel takes tensors of these shapes.
+    """Tell whether the kernel takes tensors of these shapes and dtypes on this device.
 
     Args:
         value: (batch, keys, heads, channels).
@@ -22,7 +26,9 @@ def fits(value: Any, attention_weights: Any) -> bool:
     heads, channels = value.shape[2:]
     levels, points = attention_weights.shape[3:]
     return (
-        channels % 8 == 0
+        kernels.takes(value)
+        and kernels.takes_dtype(value)
+        and channels % 8 == 0
         and channels <= 256
         and heads <= 8
         and levels * points <= 64
@@ -59,20 +65,27 @@ def forward(
         im2col_step: tiling of mmcv's CUDA kernel; the NPU kernel has none.
 
     Returns:
-        (batch, queries, heads * channels).
+        (batch, queries, heads * channels), of the dtype of ``value``.
     """
     from mx_driving import MultiScaleDeformableAttnFunction
 
     ctx.im2col_step = im2col_step  # mmcv's backward reads it, which may run when the patch is reverted in between
-    return MultiScaleDeformableAttnFunction.forward(
-        ctx, value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights
-    )
+    setattr(ctx, _MARK, True)
+    with kernels.without_autocast(value):
+        out = MultiScaleDeformableAttnFunction.forward(
+            ctx,
+            value.float(),
+            value_spatial_shapes,
+            value_level_start_index,
+            sampling_locations.float(),
+            attention_weights.float(),
+        )
+    return out.type_as(value)
 
 
 def backward_fits(ctx: Any, *grad_output: Any) -> bool:
-    """Tell whether the kernel took the forward call, from the tensors it saved."""
-    value, _, _, _, attention_weights = ctx.saved_tensors
-    return fits(value, attention_weights)
+    """Tell whether the kernel did the forward pass."""
+    return getattr(ctx, _MARK, False)
 
 
 def backward(ctx: Any, grad_output: Any) -> tuple[Any, ...]:
@@ -81,10 +94,13 @@ def backward(ctx: Any, grad_output: Any) -> tuple[Any, ...]:
     Args:
         ctx: autograd context of :func:`forward`.
         grad_output: (batch, queries, heads * channels).
+
+    Returns:
+        Gradients in float32, which autograd casts to the dtype of each input.
     """
     from mx_driving import MultiScaleDeformableAttnFunction
 
-    return (*MultiScaleDeformableAttnFunction.backward(ctx, grad_output), None)
+    return (*MultiScaleDeformableAttnFunction.backward(ctx, grad_output.float()), None)
 
 
 _FUNCTION = "mmcv.ops.multi_scale_deform_attn:MultiScaleDeformableAttnFunction"
@@ -96,7 +112,11 @@ MULTI_SCALE_DEFORMABLE_ATTENTION = pc.Patch(
         pc.Replace(f"{_FUNCTION}.backward", backward, when_call=backward_fits),
     ],
     summary="MultiScaleDeformableAttention on the mx_driving kernel",
-    requires="mmcv>=2,<3",
+    requires="mmcv>=1.3,<3",
     needs="mx_driving",
     legacy_names=["msda", "multi_scale_deformable_attention"],
+    checks=[
+        pc.Check("mmcv_npu.checks.multi_scale_deformable_attention:single_precision", rtol=1e-4),
+        pc.Check("mmcv_npu.checks.multi_scale_deformable_attention:half_precision", rtol=1e-2),
+    ],
 )

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 import patchcore as pc
-from mmcv_npu import deform_conv, multi_scale_deformable_attention, resnet
+from mmcv_npu import (
+    deform_conv,
+    distributed,
+    mmcv_version,
+    multi_scale_deformable_attention,
+    optimizer_hooks,
+    optimizer_wrapper,
+    pseudo_sampler,
+    resnet,
+    sigmoid_focal_loss,
+    spconv3d,
+    stream,
+    torchvision,
+    voxelization,
+)
 
 PATCHES = (
+    torchvision.TORCHVISION,
+    mmcv_version.MMCV_VERSION_MMDET,
+    mmcv_version.MMCV_VERSION_MMDET3D,
     deform_conv.DEFORM_CONV,
     deform_conv.MODULATED_DEFORM_CONV,
     multi_scale_deformable_attention.MULTI_SCALE_DEFORMABLE_ATTENTION,
+    sigmoid_focal_loss.SIGMOID_FOCAL_LOSS,
+    spconv3d.SPCONV3D,
+    voxelization.VOXELIZATION,
+    stream.STREAM,
+    distributed.DDP,
+    distributed.DDP_FORWARD,
+    optimizer_hooks.OPTIMIZER_HOOKS,
+    optimizer_wrapper.OPTIMIZER_WRAPPER,
     resnet.RESNET_ADD_RELU,
     resnet.RESNET_MAXPOOL,
     resnet.RESNET_FP16,
+    pseudo_sampler.PSEUDO_SAMPLER_2,
+    pseudo_sampler.PSEUDO_SAMPLER_3,
 )
 
 
@@ -19,3 +46,11 @@ PATCHES = (
 def register_patches() -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
     return PATCHES
+
+
+@pc.hookimpl
+def training_loops() -> tuple[pc.TrainingLoop, ...]:
+    """Return the loops of mmcv 1.x and mmengine."""
+    from mmcv_npu.training_loops import TRAINING_LOOPS  # for those who profile or brake
+
+    return TRAINING_LOOPS

@@ -1,16 +1,25 @@
-"""mmdet's ResNet: fused residual addition, pooling kernel, half precision."""
+"""mmdet's ResNet on the NPU: fused residual addition, pooling kernel, half precision.
+
+The bodies follow mmdet 2.28.2 and 3.3.0, which are the same. Anywhere but on the NPU the originals run.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Callable
 
 import patchcore as pc
+from mmcv_npu import kernels
 
 _RESNET = "mmdet.models.backbones.resnet"
 
 
+def is_on_npu(self: Any, x: Any) -> bool:
+    """Tell whether a forward pass is one for the NPU; arguments as for the forward passes below."""
+    return kernels.takes(x)
+
+
 def basic_block_forward(self: Any, x: Any) -> Any:
-    """Replace ``BasicBlock.forward`` (mmdet 3.3): the last addition and its ReLU are one kernel.
+    """Replace ``BasicBlock.forward``: the last addition and its ReLU are one kernel.
 
     Args:
         self: the block.
@@ -20,7 +29,7 @@ def basic_block_forward(self: Any, x: Any) -> Any:
 
 
 def bottleneck_forward(self: Any, x: Any) -> Any:
-    """Replace ``Bottleneck.forward`` (mmdet 3.3): the last addition and its ReLU are one kernel; plugins are kept.
+    """Replace ``Bottleneck.forward``: the last addition and its ReLU are one kernel; plugins are kept.
 
     Args:
         self: the block.
@@ -69,7 +78,7 @@ def _add_identity(block: Any, x: Any, out: Any) -> Any:
 
 
 def resnet_forward(self: Any, x: Any) -> tuple[Any, ...]:
-    """Replace ``ResNet.forward`` (mmdet 3.3): pool with the NPU kernel where it does what the module's pooling does.
+    """Replace ``ResNet.forward``: pool with the NPU kernel where it does what the module's pooling does.
 
     Args:
         self: the backbone.
@@ -114,7 +123,7 @@ def pooling_fits(pooling: Any, x: Any) -> bool:
 
 
 def half_precision_forward(original: Callable[..., tuple[Any, ...]], self: Any, x: Any) -> tuple[Any, ...]:
-    """Wrap ``ResNet.forward``: run it under float16 autocast of the input's device, return float32 feature maps.
+    """Wrap ``ResNet.forward``: on the NPU run it under float16 autocast and return float32 feature maps.
 
     Args:
         original: the forward that is wrapped.
@@ -123,6 +132,8 @@ def half_precision_forward(original: Callable[..., tuple[Any, ...]], self: Any, 
     """
     import torch
 
+    if not kernels.takes(x):
+        return original(self, x)
     with torch.autocast(x.device.type, dtype=torch.float16):
         outs = original(self, x)
     return tuple(out.float() for out in outs)
@@ -131,31 +142,37 @@ def half_precision_forward(original: Callable[..., tuple[Any, ...]], self: Any, 
 RESNET_ADD_RELU = pc.Patch(
     "mmdet.resnet_add_relu",
     [
-        pc.Replace(f"{_RESNET}:BasicBlock.forward", basic_block_forward),
-        pc.Replace(f"{_RESNET}:Bottleneck.forward", bottleneck_forward),
+        pc.Replace(f"{_RESNET}:BasicBlock.forward", basic_block_forward, when_call=is_on_npu),
+        pc.Replace(f"{_RESNET}:Bottleneck.forward", bottleneck_forward, when_call=is_on_npu),
     ],
     summary="residual addition and ReLU of the ResNet blocks in one kernel",
-    requires="mmdet>=3,<4",
+    requires="mmdet>=2,<4",
     needs="mx_driving",
     legacy_names=["resnet_add_relu"],
+    checks=[
+        pc.Check("mmcv_npu.checks.resnet:block", rtol=5e-3),
+        pc.Check("mmcv_npu.checks.resnet:half_precision_block", rtol=1e-2),
+    ],
 )
 
 RESNET_MAXPOOL = pc.Patch(
     "mmdet.resnet_maxpool",
-    [pc.Replace(f"{_RESNET}:ResNet.forward", resnet_forward)],
+    [pc.Replace(f"{_RESNET}:ResNet.forward", resnet_forward, when_call=is_on_npu)],
     summary="pooling kernel in the ResNet stem where no gradient passes it",
-    requires="mmdet>=3,<4",
+    requires="mmdet>=2,<4",
     needs="mx_driving",
     legacy_names=["resnet_maxpool"],
+    checks=[pc.Check("mmcv_npu.checks.resnet:backbone", rtol=5e-3)],
 )
 
 RESNET_FP16 = pc.Patch(
     "mmdet.resnet_fp16",
     [pc.Wrap(f"{_RESNET}:ResNet.forward", half_precision_forward)],
     summary="ResNet under float16 autocast, float32 feature maps",
-    requires="mmdet>=3,<4",
+    requires="mmdet>=2,<4",
     legacy_names=["resnet_fp16"],
     # two answers to one question, of which a user wants one (so does mx_driving.patcher 2.0)
     conflicts=["mmdet.resnet_maxpool"],
     default=False,
+    checks=[pc.Check("mmcv_npu.checks.resnet:backbone", rtol=2e-2)],
 )

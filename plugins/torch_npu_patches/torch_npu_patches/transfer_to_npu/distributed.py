@@ -15,7 +15,13 @@ import patchcore as pc
 from torch_npu_patches.transfer_to_npu.devices import nccl_backend, npu_backend
 from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, under_the_name
 
-__all__ = ["make_get_backend", "make_init_process_group", "make_is_nccl_available", "make_new_group"]
+__all__ = [
+    "make_available_device_type",
+    "make_get_backend",
+    "make_init_process_group",
+    "make_is_nccl_available",
+    "make_new_group",
+]
 
 Make = Callable[[Any], Any]
 
@@ -94,6 +100,19 @@ def make_is_nccl_available(target: pc.Target) -> Make:
             return bool(dist.is_backend_available("hccl"))
 
         return under_the_name(is_nccl_available, original, target)
+
+    return make
+
+
+def make_available_device_type(target: pc.Target) -> Make:
+    """Where ``nn.DataParallel`` looks for its module (``torch/_utils.py``): in the place of CUDA on the NPU."""
+
+    def make(original: Any) -> Any:
+        def available_device_type() -> Any:
+            device_type = original()
+            return "npu" if device_type == "cuda" else device_type
+
+        return under_the_name(available_device_type, original, target)
 
     return make
 

@@ -132,10 +132,11 @@ DISTRIBUTED = _patch(
         _adapt("distributed", "distributed.new_group", distributed.make_new_group),
         _adapt(None, "distributed.get_backend", distributed.make_get_backend),
         _adapt(None, "distributed.is_nccl_available", distributed.make_is_nccl_available),
+        _adapt(None, "_utils._get_available_device_type", distributed.make_available_device_type),
         namespace.process_group_nccl(),
         *_rewrite_all("distributed", tables.DISTRIBUTED),
     ],
-    "backend nccl as hccl, DistributedDataParallel, DeviceMesh, object collectives",
+    "backend nccl as hccl, DistributedDataParallel, DataParallel of one device, DeviceMesh, object collectives",
 )
 
 FSDP = _patch("fsdp", [_rewrite("fsdp", tables.FSDP[0], tables.FSDP[1:])], "FullyShardedDataParallel(device_id=)")

@@ -1,0 +1,169 @@
+"""Writers: how a change of each kind is put in force by the engine; those of imports are in modules of their own."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Optional, Protocol
+
+from patchcore.application import Application, ChangeState
+from patchcore.changes import Call, Skip, SlotChange
+from patchcore.errors import ConflictError, conflict_message
+from patchcore.journal import Layer, Record
+from patchcore.rebinding import Moves
+from patchcore.references import StaticSlot
+from patchcore.report import APPLIED, SKIPPED
+from patchcore.snapshot import Edit, Snapshot
+from patchcore.target import ABSENT, ClassSlot, Slot
+
+if TYPE_CHECKING:
+    from patchcore.engine import Engine
+
+__all__ = ["CallWriter", "SlotWriter", "Writer"]
+
+
+class Writer(Protocol):
+    """Puts changes of one kind in force."""
+
+    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+        """Put one change in force, and say so in ``state``; what it raises fails the patch.
+
+        Args:
+            application: the patch; it may end meanwhile, in another thread, and then nothing is to be written.
+            state: the change.
+            module: the module of its target, executed; ``None`` for a change that does not wait for it.
+            moves: gets what was written to slots that others hold by value.
+        """
+
+
+class SlotWriter:
+    """Writes a :class:`~patchcore.changes.SlotChange` to its slot.
+
+    A product is made first, with no lock held, and then written if nothing moved meanwhile, else made again.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._journal = engine.journal
+        self._rebinder = engine.rebinder
+
+    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+        change = state.change
+        assert isinstance(change, SlotChange)
+        assert module is not None
+        while not self._write_once(application, state, change, module, moves):
+            pass
+
+    def _write_once(
+        self, application: Application, state: ChangeState, change: SlotChange, module: ModuleType, moves: Moves
+    ) -> bool:
+        """Write the change; return False when the slot moved while the product was made."""
+        slot = change.find_slot(state.target, module)
+        self._rebinder.catch_up(slot, moves)
+        own, below = slot.read(), slot.lookup()
+        carrier = self._carrier(application, change, slot, below)
+        product = None
+        if carrier is None:
+            self._refuse_conflict(application, slot, own)
+            try:
+                product = change.build(below, slot)
+            except Exception:
+                if self._engine.defers(application, state):
+                    return True
+                raise
+        with self._journal.lock:
+            if not application.in_force or state.written_in is module:
+                return True
+            if slot.lookup() is not below:
+                return False
+            state.written_in = module
+            state.status, state.reason = APPLIED, ""
+            state.wrote(slot.name)
+            if carrier is not None:
+                self._carry(carrier, slot, own, state)
+            elif isinstance(product, Skip):
+                state.status, state.reason = SKIPPED, product.reason
+            else:
+                build = None if change.adds else change.build
+                record = self._journal.push(slot, Layer(application, change, product, below, build))
+                moves.add(self._rebinder.moved(state, record, below))
+                for companion, build_companion in change.companions(module):
+                    found = companion.lookup()
+                    value = build_companion(found, companion)
+                    self._journal.push(companion, Layer(application, change, value, found, build_companion))
+                    state.wrote(companion.name)
+        return True
+
+    def _carrier(self, application: Application, change: SlotChange, slot: Slot, below: Any) -> Optional[Record]:
+        """The record through which ``slot`` carries this very change already: a re-export, or what a base class has."""
+        record = self._journal.find(slot)
+        if record is not None and any(e.owner is application and e.change is change for e in record.layers):
+            return record
+        return self._journal.carrier(below, application, change)
+
+    def _carry(self, carrier: Record, slot: Slot, own: Any, state: ChangeState) -> None:
+        if carrier.slot.identity == slot.identity:
+            return
+        state.reason = f"through {carrier.slot.name}"
+        if own is not ABSENT and self._journal.find(slot) is None:
+            if isinstance(slot, ClassSlot):
+                slot = StaticSlot.of(slot.owner, slot.key, slot.name, own)
+            self._journal.follow(carrier, slot)
+
+    def _refuse_conflict(self, application: Application, slot: Slot, own: Any) -> None:
+        record = self._journal.find(slot)
+        layers = [] if record is None else record.layers
+        through = ""
+        if record is None and own is not ABSENT:
+            for made, layer in self._journal.makers(own):
+                if not self._rebinder.is_own(slot, own, layer.change):
+                    layers, through = made.layers, f" (reached through {made.slot.name})"
+        for layer in layers:
+            other = layer.owner
+            if other is None or other is application or application.patch.stacks_with(other.patch):
+                continue
+            if any(holder in application.holders for holder in other.holders):
+                raise ConflictError(conflict_message(slot.name + through, other, application))
+
+
+class CallWriter:
+    """Runs the function of a :class:`~patchcore.changes.Call`, and enters every edit it makes in the journal."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._journal = engine.journal
+
+    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+        change = state.change
+        assert isinstance(change, Call)
+        with self._journal.lock:
+            if not application.in_force or state.written_in is module:
+                return
+            state.written_in = module
+        snapshot = Snapshot(state.target.root)
+        done = False
+        try:
+            with self._engine.taking_in(snapshot), self._engine.watch.watching_root(state.target.root):
+                change.run(module)
+            done = True
+        finally:
+            with self._journal.lock:
+                keep = done and application.in_force
+                for edit in snapshot.edits():
+                    if self._journal.wrote(edit.slot, edit.after):
+                        continue  # by a patch of a module that the function imported
+                    if keep:
+                        self._adopt(application, state, change, edit, moves)
+                    else:
+                        edit.slot.write(edit.before)
+        with self._journal.lock:
+            if application.in_force:
+                state.status = APPLIED
+                if not state.slots:
+                    state.status, state.reason = SKIPPED, "the function changed nothing"
+
+    def _adopt(self, application: Application, state: ChangeState, change: Call, edit: Edit, moves: Moves) -> None:
+        layer = Layer(application, change, edit.after, edit.before)
+        record = self._journal.adopt(edit.slot, layer, edit.before)
+        state.wrote(edit.slot.name)
+        if edit.before is not ABSENT and edit.after is not ABSENT:
+            moves.add(self._engine.rebinder.moved(state, record, edit.before))

@@ -1,0 +1,56 @@
+"""Random tensors and settings, from the ``random.Random`` that a check is given."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+
+def _generator(rng: random.Random) -> Any:
+    import torch
+
+    return torch.Generator().manual_seed(rng.getrandbits(62))
+
+
+def normal(rng: random.Random, *shape: int) -> Any:
+    """Return a float32 tensor of standard normal numbers."""
+    import torch
+
+    return torch.randn(shape, generator=_generator(rng))
+
+
+def uniform(rng: random.Random, low: float, high: float, *shape: int) -> Any:
+    """Return a float32 tensor of numbers from ``low`` to ``high``."""
+    import torch
+
+    return low + (high - low) * torch.rand(shape, generator=_generator(rng))
+
+
+def integers(rng: random.Random, low: int, high: int, *shape: int) -> Any:
+    """Return an int64 tensor of numbers from ``low`` to ``high``, both included."""
+    import torch
+
+    return torch.randint(low, high + 1, shape, generator=_generator(rng))
+
+
+def within_pixels(rng: random.Random, low: int, high: int, *shape: int) -> Any:
+    """Return float32 places from ``low`` to ``high + 1``, well between whole numbers.
+
+    At whole pixels the derivative of a bilinear sample jumps, and rounding would decide about its side.
+    """
+    return integers(rng, low, high, *shape) + uniform(rng, 0.1, 0.9, *shape)
+
+
+def half(rng: random.Random) -> Any:
+    """Return one of the dtypes of 16 bits."""
+    import torch
+
+    return rng.choice((torch.float16, torch.bfloat16))
+
+
+def autocast(rng: random.Random, dtype: Any) -> Any:
+    """Return a function of a tensor that makes a context: autocast to ``dtype`` on its device, or none."""
+    import torch
+
+    enabled = rng.random() < 0.5
+    return lambda tensor: torch.autocast(tensor.device.type, dtype=dtype, enabled=enabled)

@@ -1,0 +1,95 @@
+"""Random calls of multi-scale deformable attention.
+
+mmcv has no operator for the CPU. The reference is its plain PyTorch function, which its layer takes there.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import patchcore as pc
+from mmcv_npu.checks import drawing
+
+
+class Attention(NamedTuple):
+    """The arguments of one attention.
+
+    Args:
+        value: (batch, keys, heads, channels).
+        shapes: (levels, 2), height and width of each level.
+        starts: (levels,), index of the first key of each level.
+        locations: (batch, queries, heads, levels, points, 2), x and y as shares of width and height.
+        weights: (batch, queries, heads, levels, points).
+    """
+
+    value: Any
+    shapes: Any
+    starts: Any
+    locations: Any
+    weights: Any
+
+
+def single_precision(rng: random.Random) -> pc.Case:
+    """Draw a call of mmcv's Function in float32."""
+    return _case(_draw(rng), _called_plainly)
+
+
+def half_precision(rng: random.Random) -> pc.Case:
+    """Draw a call as mixed precision makes it: the value has 16 bits, locations and weights have 16 or 32."""
+    drawn, dtype = _draw(rng), drawing.half(rng)
+    autocast = drawing.autocast(rng, dtype)
+
+    def call(value: Any, *rest: Any) -> Any:
+        with autocast(value):
+            return _called_plainly(value, *rest)
+
+    locations, weights = (rng.choice((tensor, tensor.to(dtype))) for tensor in (drawn.locations, drawn.weights))
+    return _case(drawn._replace(value=drawn.value.to(dtype), locations=locations, weights=weights), call)
+
+
+def _case(drawn: Attention, call: Any) -> pc.Case:
+    from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
+
+    def reference(value: Any, shapes: Any, starts: Any, locations: Any, weights: Any) -> Any:
+        out = multi_scale_deformable_attn_pytorch(value.float(), shapes, locations.float(), weights.float())
+        return out.type_as(value)
+
+    for tensor in (drawn.value, drawn.locations, drawn.weights):
+        tensor.requires_grad_()
+    return pc.Case(call, drawn, reference=reference)
+
+
+def _called_plainly(*tensors: Any) -> Any:
+    from mmcv.ops.multi_scale_deform_attn import MultiScaleDeformableAttnFunction
+
+    return MultiScaleDeformableAttnFunction.apply(*tensors, 64)
+
+
+def _draw(rng: random.Random) -> Attention:
+    import torch
+
+    batch, queries, heads, levels, points = (rng.randint(1, most) for most in (2, 5, 8, 4, 4))
+    sizes = [(rng.randint(1, 6), rng.randint(1, 6)) for _ in range(levels)]
+    areas = [height * width for height, width in sizes]
+    shape = (batch, queries, heads, levels, points)
+    # pixel number i has its centre at i + 0.5; some lie outside the map
+    pixels = torch.stack(
+        [_pixels(rng, (width, height), (batch, queries, heads, points)) for height, width in sizes], dim=3
+    )
+    extents = torch.tensor([(width, height) for height, width in sizes]).view(1, 1, 1, levels, 1, 2)
+    weights = drawing.normal(rng, batch, queries, heads, levels * points).softmax(-1)
+    return Attention(
+        drawing.normal(rng, batch, sum(areas), heads, 8 * rng.randint(1, 4)),
+        torch.tensor(sizes),
+        torch.tensor([sum(areas[:level]) for level in range(levels)]),
+        pixels / extents,
+        weights.view(shape),
+    )
+
+
+def _pixels(rng: random.Random, extents: tuple[int, int], shape: tuple[int, ...]) -> Any:
+    """Return places in and around a map: x and y in pixels, (*shape, 2)."""
+    import torch
+
+    return torch.stack([drawing.within_pixels(rng, -2, extent, *shape) + 0.5 for extent in extents], dim=-1)

@@ -1,0 +1,44 @@
+"""What the patches that call kernels of mx_driving have in common: where a kernel is asked, and in which precision."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from typing import Any
+
+
+def takes(tensor: Any) -> bool:
+    """Tell whether the kernels are for a tensor: one on the NPU. Any other stays with the original operator.
+
+    The stand-ins of npu_emulator compute on every device. Where they are installed without an NPU
+    (``npu_emulator.install(device=False)``), they take every tensor, so that a patch can be tried on the CPU.
+
+    Args:
+        tensor: any tensor of the call; an operator has all of them on one device.
+    """
+    if tensor.device.type == "npu":
+        return True
+    import torch
+
+    if hasattr(torch, "npu") or "npu_emulator" not in sys.modules:
+        return False
+    try:
+        import mx_driving
+    except ImportError:
+        return False
+    return getattr(mx_driving, "__emulated__", False) is True
+
+
+def takes_dtype(tensor: Any) -> bool:
+    """Tell whether a tensor may be cast to float32, which the kernels compute in, without losing digits."""
+    import torch
+
+    return tensor.dtype in (torch.float32, torch.float16, torch.bfloat16)
+
+
+def without_autocast(tensor: Any) -> AbstractContextManager[Any]:
+    """Return a context without autocast on the tensor's device, for a kernel that gets float32 and is to stay there."""
+    import torch
+
+    context: AbstractContextManager[Any] = torch.autocast(tensor.device.type, enabled=False)
+    return context

@@ -1,0 +1,61 @@
+"""Cases for the patches of :mod:`mmdet3d_npu.ops`."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import patchcore as pc
+
+
+def hard_voxelization(rng: random.Random) -> pc.Case:
+    """Draw points and a grid, with limits that leave points and voxels out in some cases."""
+    return _voxelization(rng, max_points=rng.randint(1, 5), max_voxels=rng.choice((10, 2000)))
+
+
+def dynamic_voxelization(rng: random.Random) -> pc.Case:
+    """Draw points and a grid; every point gets its voxel."""
+    return _voxelization(rng, max_points=-1, max_voxels=-1)
+
+
+def view_pooling(rng: random.Random) -> pc.Case:
+    """Draw the features of some cameras and their places, a part of them outside the grid."""
+    import torch
+    from mmdet3d.models.necks.view_transformer import LSSViewTransformer
+
+    generator = torch.Generator().manual_seed(rng.getrandbits(32))
+    channels = rng.randint(1, 16)
+    interval = rng.uniform(0.5, 2.0)
+    # limits on the grid's lines, so that there are whole cells
+    limits = {axis: [-cells * interval, cells * interval, interval] for axis, cells in _half_cells(rng)}
+    transformer = LSSViewTransformer(
+        grid_config={**limits, "depth": [1.0, 5.0, 1.0]},
+        input_size=(32, 32),
+        downsample=16,
+        in_channels=4,
+        out_channels=channels,
+    )
+    # one sample: mmdet3d 1.0.0rc6 fails on more ("view size is not compatible")
+    points = (1, rng.randint(1, 3), 4, rng.randint(1, 4), rng.randint(1, 4))
+    upper = torch.tensor([limits[axis][1] for axis in "xyz"])
+    places = (2 * torch.rand(*points, 3, generator=generator) - 1) * upper * rng.choice((0.9, 1.5))
+    features = torch.randn(*points, channels, generator=generator, requires_grad=True)
+    return pc.Case(transformer.voxel_pooling, [places, features])
+
+
+def _half_cells(rng: random.Random) -> list[tuple[str, int]]:
+    return [("x", rng.randint(1, 6)), ("y", rng.randint(1, 6)), ("z", rng.randint(1, 2))]
+
+
+def _voxelization(rng: random.Random, max_points: int, max_voxels: int) -> pc.Case:
+    import torch
+    from mmdet3d.models.data_preprocessors import voxelize
+
+    generator = torch.Generator().manual_seed(rng.getrandbits(32))
+    voxel_size = [rng.choice((0.25, 0.5, 1.0)) for _ in range(3)]
+    upper = [size * rng.randint(2, 12) for size in voxel_size]
+    points = 2.4 * torch.rand(rng.randint(1, 400), rng.randint(3, 6), generator=generator) - 1.2
+    points[:, :3] *= torch.tensor(upper)
+    limits: Any = [-size for size in upper] + upper
+    # called as VoxelizationByGridShape calls it
+    return pc.Case(voxelize.voxelization, [points, voxel_size, limits, max_points, max_voxels, True])

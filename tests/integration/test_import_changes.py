@@ -1,0 +1,188 @@
+"""Changes of imports with the real mmdet 3.3, mmdet3d 1.4 and torch: what they import optionally, and what they check.
+
+Each case runs in an interpreter of its own, as it is about the first import of these libraries.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+pytest.importorskip("torch")
+
+
+def is_line_2() -> bool:
+    try:
+        return importlib.metadata.version("mmdet").startswith("3.")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+needs_mmdet = pytest.mark.skipif(not is_line_2(), reason="needs mmdet 3.x")
+needs_mmdet3d = pytest.mark.skipif(importlib.util.find_spec("mmdet3d") is None, reason="needs mmdet3d 1.4")
+
+STUBS = """
+    import patchcore as pc
+    from patchcore import Literal
+
+    def stub(*names, **options):
+        patcher = pc.Patcher([pc.Patch("stubs", [pc.StubImport(name, **options) for name in names])], strict=True)
+        patcher.apply()
+        return patcher
+
+    def error_of(use):
+        try:
+            use()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+"""
+
+
+@pytest.fixture
+def run_with_stubs(run_python) -> Callable[[str], str]:
+    """Return a function that runs code in a fresh interpreter after ``STUBS``, and returns what it printed."""
+    return lambda code: run_python(textwrap.dedent(STUBS) + textwrap.dedent(code))
+
+
+@needs_mmdet
+class TestVersionCheckOfMmdet:
+    """``mmdet/__init__.py`` asserts that the version of mmcv is at least 2.0.0rc4 and below 2.2.0."""
+
+    SHOWN = """
+        import sys
+        import patchcore as pc
+        shown = pc.WhileImporting("mmdet", pc.Replace("mmcv:__version__", pc.Literal("{shown}")))
+        patcher = pc.Patcher([pc.Patch("mmcv_version", shown)], strict=True)
+        patcher.apply()
+        {before}
+        import mmcv.version
+        mmcv.__version__ = "{real}"  # as if another one were installed
+        try:
+            import mmdet
+            print("accepted")
+        except AssertionError as error:
+            print(error)
+        print(mmcv.__version__, patcher.report()["mmcv_version"].status)
+        """
+
+    @pytest.mark.parametrize(
+        ("real", "shown", "printed"),
+        [
+            ("2.2.0", "2.1.0", "accepted\n2.2.0 applied\n"),
+            (
+                "2.1.0",
+                "2.9.0",
+                "MMCV==2.9.0 is used but incompatible. Please install mmcv>=2.0.0rc4, <2.2.0.\n2.1.0 pending\n",
+            ),
+        ],
+        ids=["accepted", "refused"],
+    )
+    def test_mmdet_sees_what_is_shown(self, run_python, real, shown, printed) -> None:
+        assert run_python(self.SHOWN.format(real=real, shown=shown, before="")).endswith(printed)
+
+    def test_when_mmdet_was_imported_already(self, run_python) -> None:
+        done = run_python("""
+            import mmcv, mmdet
+            import patchcore as pc
+            shown = pc.WhileImporting("mmdet", pc.Replace("mmcv:__version__", pc.Literal("2.0.0")))
+            with pc.Patcher([pc.Patch("mmcv_version", shown)], strict=True) as patcher:
+                print(patcher.report()["mmcv_version"].reason)
+            """)
+        assert "mmdet is imported already; apply the patch before that" in done
+
+
+@needs_mmdet3d
+class TestStubsInMmdet3d:
+    def test_spconv_of_version_0_is_not_taken_for_spconv_2(self, run_with_stubs) -> None:
+        """``mmdet3d/models/layers/spconv/__init__.py`` compares the version, and keeps mmcv's operators."""
+        done = run_with_stubs("""
+            patcher = stub("spconv")
+            from mmdet3d.models.layers.spconv import IS_SPCONV2_AVAILABLE
+            from mmdet3d.models.layers import make_sparse_convmodule
+            from mmengine.registry import MODELS
+            print(IS_SPCONV2_AVAILABLE, MODELS.get("SubMConv3d").__module__, patcher.report()["stubs"].status)
+            """)
+        assert done.endswith("False mmcv.ops.sparse_conv applied\n")
+
+    def test_spconv_of_version_2_registers_stubs_that_say_so(self, run_with_stubs) -> None:
+        done = run_with_stubs("""
+            stub("spconv", version="2.3.6")
+            from mmdet3d.models.layers.spconv import IS_SPCONV2_AVAILABLE
+            from mmdet3d.models.middle_encoders import SparseEncoder
+            from mmengine.registry import MODELS
+            print(IS_SPCONV2_AVAILABLE)
+            print(error_of(lambda: MODELS.build(dict(type="SubMConv3d", in_channels=4, out_channels=4, kernel_size=3))))
+            """)
+        lines = done.splitlines()
+        assert lines[-2] == "True"
+        assert "spconv.pytorch.SubMConv3d was called, but is a stub" in lines[-1]
+        assert "write_spconv2.py:" in lines[-1]  # where mmdet3d imports it
+
+    def test_visualizer_with_open3d(self, run_with_stubs) -> None:
+        done = run_with_stubs("""
+            stub("open3d")
+            from mmdet3d.visualization import local_visualizer
+            print(error_of(lambda: local_visualizer.geometry.PointCloud()))
+            """)
+        assert "open3d.geometry.PointCloud was called, but is a stub" in done
+
+
+class TestTorchAmongStubs:
+    """torch looks for some of these libraries, and walks over all modules for torch.compile."""
+
+    def test_flash_attn(self, run_with_stubs) -> None:
+        done = run_with_stubs("""
+            patcher = stub("flash_attn")
+            import torch
+            from flash_attn import flash_attn_func
+            from flash_attn.flash_attn_interface import _flash_attn_forward
+
+            q = torch.ones(1, 2, 2, 8)
+            try:
+                flash_attn_func(q, q, q)
+            except pc.StubError as error:
+                print("named", error)
+
+            class Attention(torch.nn.Module):
+                def forward(self, x):
+                    return flash_attn_func(x, x, x) if x.is_cuda else x * 2
+
+            compiled = torch.compile(Attention(), backend="eager")
+            print(torch.equal(compiled(q), q * 2))
+            for note in patcher.revert().notes:
+                print(note)
+            """)
+        assert "named flash_attn.flash_attn_func was called, but is a stub" in done
+        assert "True\n" in done
+        assert "__main__:_flash_attn_forward, __main__:flash_attn_func: still a stub of flash_attn" in done
+
+    def test_triton_kernels_of_a_module_can_be_imported(self, run_with_stubs, make_package) -> None:
+        if importlib.util.find_spec("triton") is not None:
+            pytest.skip("triton is installed here")
+        kernels = """
+            import triton
+            import triton.language as tl
+
+            def configs():
+                return [triton.Config({"BLOCK": b}, num_warps=w) for b in (64, 128) for w in (2, 4)]
+
+            @triton.autotune(configs=configs(), key=["n"])
+            @triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+            @triton.jit(do_not_specialize=["n"])
+            def add(x, y, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr = tl.constexpr(True)):
+                pid = tl.program_id(0)
+
+            def launch(x):
+                add[(1,)](x, x, x, 3)
+            """
+        make_package({"kernels": kernels})
+        done = run_with_stubs("""
+            stub("triton")
+            import torch, kernels
+            print(error_of(lambda: kernels.launch(torch.ones(3))))
+            """)
+        assert "StubError: kernels.add (decorated with jit(...))[...] was called, but is a stub: triton" in done
