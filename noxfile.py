@@ -299,7 +299,8 @@ def tests(session: nox.Session) -> None:
         # what a session requires does not run by itself when it is notified
         for name in ("openmmlab-2", LIBRARIES_1, "openmmlab-1"):
             session.notify(name)
-    run_pytest(session, "--ignore=tests/packaging", python=environment.python, env=environment.env)
+    options = ("--ignore=tests/packaging", "--numprocesses=auto")
+    run_pytest(session, *options, python=environment.python, env=environment.env)
 
 
 @nox.session(python=False, requires=[LIBRARIES])

@@ -12,7 +12,7 @@ WHAT = "discover, plan, apply, nothing imported yet"
 ALONE = "plan, apply, nothing imported yet"
 PLUGGY = "bare pluggy: load the same plugins, call the hook"
 LIBRARIES = ("torch", "mmcv", "mmdet")
-PLUGINS = ("mmcv_npu", "torch_npu_patches", "npu_emulator")
+PLUGINS = ("mmcv_npu", "mmdet3d_npu", "torch_npu_patches", "npu_emulator")
 
 _PREPARE = """\
 import sys, time
