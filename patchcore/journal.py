@@ -86,8 +86,11 @@ class Record:
         """Return the raw value a lookup finds when the slot's owner itself holds ``own``."""
         return self.slot.inherited() if own is ABSENT else own
 
-    def rebuild(self, first: int, carries: Carries, notes: list[str]) -> None:
-        """Make the products of ``layers[first:]`` anew, each on the one below; drop a layer that cannot be made so."""
+    def rebuild(self, first: int, carries: Carries, laid: Callable[[Layer], None], notes: list[str]) -> None:
+        """Make the products of ``layers[first:]`` anew, each on the one below; drop a layer that cannot be made so.
+
+        ``laid`` is told of each one as it is made: whether the next one carries something depends on it.
+        """
         below = self.effective(self.layers[first - 1].product if first else self.base)
         kept = self.layers[:first]
         for layer in self.layers[first:]:
@@ -99,6 +102,7 @@ class Record:
                     notes.append(f"{self.slot.name}: {layer.owner} is gone too, {why}")
                     continue
             kept.append(layer)
+            laid(layer)
             below = layer.product
         self.layers = kept
 
@@ -338,9 +342,14 @@ class Journal:
         for layer in old:
             self._forget(layer)
         record.layers = kept
-        record.rebuild(first, lambda below, layer: self.carrier(below, layer.owner, layer.change) is not None, notes)
-        for layer in record.layers:
+        for layer in kept[:first]:
             self._remember(record, layer)
+        record.rebuild(
+            first,
+            lambda below, layer: self.carrier(below, layer.owner, layer.change) is not None,
+            lambda layer: self._remember(record, layer),
+            notes,
+        )
         self._settle(record, before, notes)
         current = {id(reference(layer.product)) for layer in record.layers}
         retired += (

@@ -6,6 +6,7 @@ them along; nothing here imports torch.
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections.abc import Iterator, Mapping
@@ -155,7 +156,9 @@ def _compare_values(actual: Any, wanted: Any, rtol: float) -> tuple[float, str]:
         one, other = getattr(actual, what, None), getattr(wanted, what, None)
         if one != other:
             return float("inf"), f"expected {what} {_text(other)}, found {_text(one)}"
-    return _compare_numbers(_numbers(actual), _numbers(wanted), rtol, _is_floating(wanted))
+    if isinstance(wanted, float):
+        return _compare_floats(actual, wanted, rtol)
+    return _compare_arrays(_array(actual), _array(wanted), rtol, _is_floating(wanted))
 
 
 def _text(value: Any) -> str:
@@ -165,10 +168,10 @@ def _text(value: Any) -> str:
 def _is_floating(value: Any) -> bool:
     if _is_tensor(value):
         return bool(value.is_floating_point() or value.is_complex())
-    return isinstance(value, float) or value.dtype.kind in "fc"
+    return bool(value.dtype.kind in "fc")
 
 
-def _numbers(value: Any) -> Any:
+def _array(value: Any) -> Any:
     """Return a numpy array; of floating-point tensors, bfloat16 among them, one in double precision."""
     import numpy
 
@@ -181,7 +184,14 @@ def _numbers(value: Any) -> Any:
     return numpy.asarray(value)
 
 
-def _compare_numbers(actual: Any, wanted: Any, rtol: float, floating: bool) -> tuple[float, str]:
+def _compare_floats(actual: float, wanted: float, rtol: float) -> tuple[float, str]:
+    if not (math.isfinite(actual) and math.isfinite(wanted)):
+        same = actual == wanted or (math.isnan(actual) and math.isnan(wanted))
+        return (0.0, "") if same else (float("inf"), f"expected {wanted!r}, found {actual!r}")
+    return _judge(abs(actual - wanted), abs(wanted), rtol)
+
+
+def _compare_arrays(actual: Any, wanted: Any, rtol: float, floating: bool) -> tuple[float, str]:
     import numpy
 
     if not floating:
@@ -194,7 +204,10 @@ def _compare_numbers(actual: Any, wanted: Any, rtol: float, floating: bool) -> t
     if not finite.any():
         return 0.0, ""
     largest = float(numpy.abs(wanted[finite]).max())
-    distance = float(numpy.abs(actual[finite] - wanted[finite]).max())
+    return _judge(float(numpy.abs(actual[finite] - wanted[finite]).max()), largest, rtol)
+
+
+def _judge(distance: float, largest: float, rtol: float) -> tuple[float, str]:
     if distance == 0.0:
         return 0.0, ""
     error = distance / largest if largest else float("inf")

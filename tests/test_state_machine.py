@@ -323,3 +323,17 @@ def test_reverting_everything_leaves_every_namespace_identical(world) -> None:
             suppress_health_check=checks,
         ),
     )
+
+
+def test_a_patch_of_a_name_and_its_alias_is_in_each_once_when_what_lay_below_it_goes(world) -> None:
+    pool = {patch.name: patch for patch in POOL}
+    process = Process()
+    process.apply(1, [pool["both"]])
+    process.apply(2, [pool["wrap"], pool["alias"]])
+    process.import_("early")
+    process.apply(0, [pool["replace"]])
+    process.revert(1)
+    process.apply_again(1)
+    process.revert(0)
+    process.nothing_is_wrapped_twice()
+    process.teardown()

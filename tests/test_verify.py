@@ -66,8 +66,6 @@ class TestResults:
         assert result.message.startswith("round 0: result[1]: expected ")
 
     def test_floating_point_results_may_differ_by_what_is_allowed(self) -> None:
-        pytest.importorskip("numpy")
-
         def halves(rng: random.Random) -> pc.Case:
             ops = importlib.import_module("lib.ops")
             return pc.Case(lambda x: ops.conv(x)[1], [rng.uniform(1, 2)])
