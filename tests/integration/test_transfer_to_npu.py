@@ -80,7 +80,7 @@ class TestNames:
             torch.ones(1),
             object(),
         ],
-        ids=str,
+        ids=lambda value: "object" if type(value) is object else str(value),
     )
     def test_other_objects_stay(self, value: Any) -> None:
         assert devices.npu_device(value) is None
