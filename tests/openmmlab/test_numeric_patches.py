@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import random
-import sys
 from collections import Counter
 from typing import Any
 
@@ -99,7 +99,8 @@ def spoil_kernel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "mmcv.sigmoid_focal_loss": "SigmoidFocalLossFunction",
     }
     if name in functions:
-        module = sys.modules["mx_driving.ops.sigmoid_focal_loss"] if "focal" in name else mx_driving
+        # imported by name: the package has a function of that name
+        module = importlib.import_module("mx_driving.ops.sigmoid_focal_loss") if "focal" in name else mx_driving
         function = getattr(module, functions[name])
         forward = function.forward
         monkeypatch.setattr(function, "forward", staticmethod(lambda *arguments: 1.05 * forward(*arguments)))
