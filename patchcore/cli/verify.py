@@ -96,7 +96,7 @@ def _adds_only(change: Change) -> bool:
 
 def _refuse_missing(device: str) -> None:
     try:
-        import torch  # type: ignore[import-not-found, unused-ignore]
+        import torch
     except ImportError:
         return  # checks may do without
     try:

@@ -117,8 +117,8 @@ class Installation:
 def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Installation:
     """What a user gets by naming the core, our plugins and somebody else's."""
     environment = Installation(tmp_path_factory.mktemp("clean"))
-    names = ["patchcore", "mmcv-npu-patches", "torch-npu-patches", "npu-emulator", "acme-npu-patches"]
-    environment.install("--find-links", wheels, *names)
+    plugins = ["mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"]
+    environment.install("--find-links", wheels, "patchcore", "npu-emulator", *plugins)
     return environment
 
 
