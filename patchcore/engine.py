@@ -47,6 +47,7 @@ class Engine:
         self._active: dict[str, list[Application]] = {}  # by patch name
         self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
         self._advancing = threading.local()  # the applications this thread is advancing
+        self._queues: dict[str, dict[Application, None]] = {}  # likewise, of those that have yet to write there
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._snapshots: list[Snapshot] = []
         self._writers: dict[type[Change], Writer] = {}
@@ -111,7 +112,7 @@ class Engine:
             for name in application.modules:
                 module = self._module(name)
                 if module is not None:
-                    self._let_precede(application, name, module, moves)
+                    self._let_precede(application, name, moves)
                 for state in application.states:
                     if state.awaits != name or not application.in_force:
                         continue
@@ -119,6 +120,8 @@ class Engine:
                         self.check_findable(application, name)
                     elif state.written_in is not module and not self.defers(application, state):
                         self._write(application, state, module, moves)
+                if module is not None:
+                    self._leave_queue(application, name, module)
         except Exception as error:
             if not self.fail(application, state, error) and isinstance(error, PatchError):
                 raise  # a patch failed, under the policy to raise, in an import that this one made
@@ -181,17 +184,26 @@ class Engine:
                 return application
         return None
 
-    def _let_precede(self, application: Application, name: str, module: ModuleType, moves: Moves) -> None:
+    def _let_precede(self, application: Application, name: str, moves: Moves) -> None:
         """Advance the applications that came to wait for module ``name`` earlier: another thread may not have yet."""
         with self._lock:
-            earlier = itertools.takewhile(lambda other: other is not application, self._waiting.get(name, ()))
-            states = [(other, state) for other in earlier for state in other.states if state.awaits == name]
-        for other in dict.fromkeys(other for other, state in states if state.written_in is not module):
+            queue = self._queues.get(name, {})
+            if application not in queue:
+                return
+            earlier = list(itertools.takewhile(lambda other: other is not application, queue))
+        for other in earlier:
             self.advance(other, moves)
+
+    def _leave_queue(self, application: Application, name: str, module: ModuleType) -> None:
+        """Note that ``application`` has written what it had to in module ``name``, unless it puts some of it off."""
+        with self._lock:
+            if all(state.written_in is module for state in application.states if state.awaits == name):
+                self._queues.get(name, {}).pop(application, None)
 
     def _expect(self, name: str, application: Application) -> None:
         application.expects.append(name)
         self._waiting.setdefault(name, {})[application] = None
+        self._queues.setdefault(name, {})[application] = None
         self.watch.watch(name)
         if name in sys.modules and self._module(name) is None:
             self.watch.watch_running(name)
@@ -202,8 +214,9 @@ class Engine:
             del self._active[application.patch.name]
         for name in application.expects:
             del self._waiting[name][application]
+            self._queues[name].pop(application, None)
             if not self._waiting[name]:
-                del self._waiting[name]
+                del self._waiting[name], self._queues[name]
             self.watch.unwatch(name)
         application.expects.clear()
 
