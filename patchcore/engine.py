@@ -46,8 +46,8 @@ class Engine:
         self.watch = ImportWatch(self._imported)
         self._active: dict[str, list[Application]] = {}  # by patch name
         self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
-        self._advancing = threading.local()  # the applications this thread is advancing
         self._queues: dict[str, dict[Application, None]] = {}  # likewise, of those that have yet to write there
+        self._advancing = threading.local()  # the applications this thread is advancing
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._snapshots: list[Snapshot] = []
         self._writers: dict[type[Change], Writer] = {}

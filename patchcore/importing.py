@@ -16,7 +16,7 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
@@ -111,17 +111,9 @@ class ImportWatch:
             self._windows = _without(self._windows, name, window)
         self.unwatch(name)
 
-    def open_windows(self, name: str) -> list[Window]:
-        """Open the windows around module ``name``; if one raises, close those that are open."""
-        opened: list[Window] = []
-        try:
-            for window in self._windows.get(name, ()):
-                window.open()
-                opened.append(window)
-        except BaseException:
-            close_windows(opened, finished=False)
-            raise
-        return opened
+    def windows_around(self, name: str) -> tuple[Window, ...]:
+        """Return the windows to open around the body of module ``name``."""
+        return self._windows.get(name, ())
 
     @contextlib.contextmanager
     def watching_root(self, root: str) -> Iterator[None]:
@@ -231,12 +223,6 @@ class ImportWatch:
             sys.meta_path = [*place, *(finder for finder in sys.meta_path if finder is not self)]
 
 
-def close_windows(windows: Sequence[Window], *, finished: bool) -> None:
-    """Close ``windows``, the last that was opened first; ``finished`` tells whether the body ran to its end."""
-    for window in reversed(windows):
-        window.close(finished=finished)
-
-
 def _with(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[str, tuple[_T, ...]]:
     """Return ``table`` with one more value under ``key``; tables are replaced, as others read them meanwhile."""
     return {**table, key: (*table.get(key, ()), value)}
@@ -272,6 +258,36 @@ def imported_elsewhere() -> list[str]:
     return [name for name, owner in owners.items() if owner not in (None, threading.get_ident())]
 
 
+class _Body:
+    """The run of a module's body, with the windows around it.
+
+    Args:
+        watch: has the windows.
+        name: of the module.
+    """
+
+    def __init__(self, watch: ImportWatch, name: str) -> None:
+        self.before = set(sys.modules)
+        self._windows = watch.windows_around(name)
+        self._opened: list[Window] = []
+
+    def __enter__(self) -> None:
+        try:
+            for window in self._windows:
+                window.open()
+                self._opened.append(window)
+        except BaseException:
+            self._close(finished=False)
+            raise
+
+    def __exit__(self, kind: object, *exc_info: object) -> None:
+        self._close(finished=kind is None)
+
+    def _close(self, *, finished: bool) -> None:
+        for window in reversed(self._opened):
+            window.close(finished=finished)
+
+
 class _LoaderStandIn:
     """Stands in for a module's loader until the module is executed; all but that goes to the real one."""
 
@@ -301,15 +317,10 @@ class _WatchingLoader(_LoaderStandIn):
             self._loader.exec_module(module)
             spec.loader = _WatchingLoader(spec.loader, self.watch)
             return
-        before = set(sys.modules)
-        windows = self.watch.open_windows(name)
-        finished = False
-        try:
+        body = _Body(self.watch, name)
+        with body:
             self._loader.exec_module(module)
-            finished = True
-        finally:
-            close_windows(windows, finished=finished)
-        self.watch.executed(name, module, before)
+        self.watch.executed(name, module, body.before)
 
 
 class _WatchingLegacyLoader(_LoaderStandIn):
@@ -321,15 +332,10 @@ class _WatchingLegacyLoader(_LoaderStandIn):
 
     def load_module(self, name: str) -> ModuleType:
         self._spec.loader = self._loader
-        before = set(sys.modules)
-        windows = self.watch.open_windows(name)
-        finished = False
-        try:
+        body = _Body(self.watch, name)
+        with body:
             module: ModuleType = self._loader.load_module(name)
-            finished = True
-        finally:
-            close_windows(windows, finished=finished)
-        self.watch.executed(name, module, before)
+        self.watch.executed(name, module, body.before)
         return module
 
 

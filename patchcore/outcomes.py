@@ -108,8 +108,7 @@ def _is_module(value: Any) -> bool:
 def _moved(value: Any, device: Optional[str]) -> Any:
     """Return containers with fresh leaves in the place of their tensors."""
     if _is_tensor(value):
-        moved = value.detach().clone() if device is None else value.detach().clone().to(device)
-        return moved.requires_grad_(value.requires_grad)
+        return value.detach().clone().to(device=device).requires_grad_(value.requires_grad)
     if isinstance(value, tuple):
         items = [_moved(item, device) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

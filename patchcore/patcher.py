@@ -381,8 +381,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
     def _tell(self, entry: PlannedPatch) -> None:
         """Tell the plugins that a patch has got its status."""
         if self.plugins.implements("after_apply"):
-            for _ in self.plugins.each("after_apply", patch=entry.patch, outcome=self._record(entry, {})):
-                pass
+            self.plugins.notify("after_apply", patch=entry.patch, outcome=self._record(entry, {}))
 
     def _report(self, places: Mapping[int, Sequence[str]]) -> Report:
         records = tuple(self._record(entry, places) for entry in self._entries.values())

@@ -129,6 +129,11 @@ class Plugins:
             else:
                 yield provenance, result
 
+    def notify(self, hook: str, **arguments: Any) -> None:
+        """Call ``hook`` on each plugin that implements it, as :meth:`each` does; what it returns is of no interest."""
+        for _ in self.each(hook, **arguments):
+            pass
+
     def first(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Any:
         """Return the first answer other than ``None``; an answer that ``accept`` refuses is noted and passed over."""
         for provenance, answer in self.each(hook, **arguments):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import patchcore as pc
-from benchmarks.measure import Timing, interleave, statement
+from benchmarks.measure import interleave, statement
+from benchmarks.patching import patched
 from benchmarks.rows import Budget, RatioLimit, Row, compare, skipped
 from benchmarks.subjects import missing
 
@@ -48,7 +49,7 @@ def rows(budget: Budget) -> list[Row]:
     found: list[Row] = []
     for what, source in PRODUCTS.items():
         plain = statement(source, names, seconds=1e-3 if budget.quick else 5e-3)
-        timings = {"ours": _patched(ours, plain), PLAIN: plain, EMPTY: _patched(empty, plain)}
+        timings = {"ours": patched(ours, plain), PLAIN: plain, EMPTY: patched(empty, plain)}
         samples = interleave(timings, budget.rounds(40))
         found += (
             compare(SUBJECT, what, rival, samples["ours"], samples[rival], budget=budget, limit=limit)
@@ -64,15 +65,6 @@ def _patch(name: str, make_matmul: Callable[[Any], Any], make_method: Callable[[
         pc.Replace("torch:Tensor.__matmul__", factory=make_method),
     ]
     return pc.Patch(f"benchmark.batch_matmul_{name}", changes)
-
-
-def _patched(patch: pc.Patch, plain: Timing) -> Timing:
-    def timing() -> float:
-        with pc.Patcher([patch], strict=True) as patcher:
-            assert patcher.report()[patch.name].status == "applied"
-            return plain()
-
-    return timing
 
 
 def _make_empty(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

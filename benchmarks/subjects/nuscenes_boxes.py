@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-import patchcore as pc
 from benchmarks.measure import Timing, interleave, wall
+from benchmarks.patching import patched
 from benchmarks.rows import Budget, RatioLimit, Row, compare, skipped
 from benchmarks.subjects import missing
 
@@ -39,7 +39,7 @@ def rows(budget: Budget) -> list[Row]:
         converted, _ = nuscenes_metric.output_to_nusc_box(detection)
         plain = _timing(lambda detection=detection: nuscenes_metric.output_to_nusc_box(detection))
         timings = {
-            "ours": _patched(NUSCENES_METRIC, plain),
+            "ours": patched(NUSCENES_METRIC, plain),
             ORIGINAL: plain,
             CONSTRUCTORS: _timing(_constructors(detection, converted)),
         }
@@ -88,14 +88,5 @@ def _timing(convert: Callable[[], object]) -> Timing:
     def timing() -> float:
         convert()  # patching has gone through other memory
         return min(wall(convert) for _ in range(REPEATS))
-
-    return timing
-
-
-def _patched(patch: pc.Patch, plain: Timing) -> Timing:
-    def timing() -> float:
-        with pc.Patcher([patch], strict=True) as patcher:
-            assert patcher.report()[patch.name].status == "applied"
-            return plain()
 
     return timing

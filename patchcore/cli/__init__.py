@@ -105,8 +105,7 @@ def _add_plugin_commands(subparsers: Any) -> None:
     except PatchcoreError as error:  # help is wanted most when something is wrong
         _complain(error, USAGE)
         return
-    for _ in plugins.each("register_commands", subparsers=subparsers):
-        pass
+    plugins.notify("register_commands", subparsers=subparsers)
     for problem in plugins.problems:
         print(f"patchcore: {problem}", file=sys.stderr)
 

@@ -121,6 +121,5 @@ def _build_parser(
         rest = argparse.REMAINDER
         parser.add_argument("program", nargs=rest, metavar="SCRIPT", help="what to run, and its arguments")
     if plugins is not None:
-        for _ in plugins.each("register_run_options", parser=parser):
-            pass
+        plugins.notify("register_run_options", parser=parser)
     return parser

@@ -17,6 +17,7 @@ from patchcore.patch import Patch
 from patchcore.patcher import Patcher
 from patchcore.plan import Plan
 from patchcore.plugins import Plugins
+from patchcore.report import SKIPPED
 from patchcore.verify import CheckResult, default_device, verify
 
 __all__ = ["COLUMNS", "add_parser", "main", "parse"]
@@ -49,8 +50,7 @@ def main(options: argparse.Namespace) -> int:
         SettingsError: the device does not exist.
     """
     patcher: Patcher = options.patcher
-    for _ in patcher.plugins.each("configure_run", options=options, settings=patcher.settings):
-        pass
+    patcher.plugins.notify("configure_run", options=options, settings=patcher.settings)
     device = options.device or default_device()
     _refuse_missing(device)
     plan = patcher.plan()
@@ -106,7 +106,7 @@ def _refuse_missing(device: str) -> None:
 
 
 def _row(result: CheckResult) -> tuple[str, ...]:
-    compared = result.ok and result.status != "skipped"
+    compared = result.ok and result.status != SKIPPED
     numbers = (f"{result.error:.2g}", f"{result.rtol:.2g}") if compared or _finite(result.error) else ("", "")
     return (result.patch, result.check, result.status, *numbers, result.message)
 
@@ -153,8 +153,7 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
     parser.add_argument("--rounds", type=_positive, default=5, metavar="N", help="cases drawn per check (default: 5)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="draw other cases")
     if plugins is not None:
-        for _ in plugins.each("register_run_options", parser=parser):
-            pass
+        plugins.notify("register_run_options", parser=parser)
     parser.add_argument("patches", nargs="*", metavar="PATCH", help="what to verify (default: every patch that fits)")
     return parser
 

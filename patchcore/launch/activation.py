@@ -170,8 +170,7 @@ def _configure(session: Session, patcher: Patcher) -> None:
         from patchcore.cli.run import parse_options  # the command knows its options
 
         options = parse_options(session.arguments, patcher.plugins)
-        for _ in patcher.plugins.each("configure_run", options=options, settings=patcher.settings):
-            pass
+        patcher.plugins.notify("configure_run", options=options, settings=patcher.settings)
 
 
 def _show_patch_errors_as_messages() -> None:

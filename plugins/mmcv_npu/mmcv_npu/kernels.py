@@ -36,6 +36,20 @@ def takes_dtype(tensor: Any) -> bool:
     return tensor.dtype in (torch.float32, torch.float16, torch.bfloat16)
 
 
+#: Set on the autograd context of a forward pass that a kernel did, whose backward pass is the kernel's too.
+_MARK = "on_mx_driving"
+
+
+def mark_forward(ctx: Any) -> None:
+    """Note on an autograd context that a kernel does the forward pass."""
+    setattr(ctx, _MARK, True)
+
+
+def did_forward(ctx: Any, *grad_output: Any) -> bool:
+    """Tell whether a kernel did the forward pass: the condition for its backward pass."""
+    return getattr(ctx, _MARK, False)
+
+
 def without_autocast(tensor: Any) -> AbstractContextManager[Any]:
     """Return a context without autocast on the tensor's device, for a kernel that gets float32 and is to stay there."""
     import torch

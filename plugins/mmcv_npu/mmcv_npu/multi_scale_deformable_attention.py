@@ -12,9 +12,6 @@ from typing import Any
 import patchcore as pc
 from mmcv_npu import kernels
 
-#: Set on the autograd context of a forward pass that the kernel did, whose backward pass is the kernel's too.
-_MARK = "on_mx_driving"
-
 
 def fits(value: Any, attention_weights: Any) -> bool:
     """Tell whether the kernel takes tensors of these shapes and dtypes on this device.
@@ -70,7 +67,7 @@ def forward(
     from mx_driving import MultiScaleDeformableAttnFunction
 
     ctx.im2col_step = im2col_step  # mmcv's backward reads it, which may run when the patch is reverted in between
-    setattr(ctx, _MARK, True)
+    kernels.mark_forward(ctx)
     with kernels.without_autocast(value):
         out = MultiScaleDeformableAttnFunction.forward(
             ctx,
@@ -81,11 +78,6 @@ def forward(
             attention_weights.float(),
         )
     return out.type_as(value)
-
-
-def backward_fits(ctx: Any, *grad_output: Any) -> bool:
-    """Tell whether the kernel did the forward pass."""
-    return getattr(ctx, _MARK, False)
 
 
 def backward(ctx: Any, grad_output: Any) -> tuple[Any, ...]:
@@ -109,7 +101,7 @@ MULTI_SCALE_DEFORMABLE_ATTENTION = pc.Patch(
     "mmcv.multi_scale_deformable_attention",
     [
         pc.Replace(f"{_FUNCTION}.forward", forward, when_call=forward_fits),
-        pc.Replace(f"{_FUNCTION}.backward", backward, when_call=backward_fits),
+        pc.Replace(f"{_FUNCTION}.backward", backward, when_call=kernels.did_forward),
     ],
     summary="MultiScaleDeformableAttention on the mx_driving kernel",
     requires="mmcv>=1.3,<3",

@@ -14,9 +14,6 @@ from typing import Any
 import patchcore as pc
 from mmcv_npu import kernels
 
-#: Set on the autograd context of a forward pass that the kernel did, whose backward pass is the kernel's too.
-_MARK = "on_mx_driving"
-
 
 def forward_fits(
     ctx: Any,
@@ -67,17 +64,12 @@ def forward(
     """
     from mx_driving.ops.sigmoid_focal_loss import SigmoidFocalLossFunction
 
-    setattr(ctx, _MARK, True)
+    kernels.mark_forward(ctx)
     with kernels.without_autocast(input):
         loss = SigmoidFocalLossFunction.forward(
             ctx, input.float(), target, gamma, alpha, None if weight is None else weight.float(), reduction
         )
     return loss.type_as(input)
-
-
-def backward_fits(ctx: Any, *grad_output: Any) -> bool:
-    """Tell whether the kernel did the forward pass."""
-    return getattr(ctx, _MARK, False)
 
 
 def backward(ctx: Any, grad_output: Any) -> tuple[Any, ...]:
@@ -101,7 +93,7 @@ SIGMOID_FOCAL_LOSS = pc.Patch(
     "mmcv.sigmoid_focal_loss",
     [
         pc.Replace(f"{_FUNCTION}.forward", forward, when_call=forward_fits),
-        pc.Replace(f"{_FUNCTION}.backward", backward, when_call=backward_fits),
+        pc.Replace(f"{_FUNCTION}.backward", backward, when_call=kernels.did_forward),
     ],
     summary="sigmoid focal loss on the mx_driving kernel",
     requires="mmcv>=1.3,<3",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import patchcore as pc
+from mmcv_npu.checks import drawing
+from mmcv_npu.checks.voxelization import points_in_grid
 
 
 def hard_voxelization(rng: random.Random) -> pc.Case:
@@ -23,7 +24,7 @@ def view_pooling(rng: random.Random) -> pc.Case:
     import torch
     from mmdet3d.models.necks.view_transformer import LSSViewTransformer
 
-    generator = torch.Generator().manual_seed(rng.getrandbits(32))
+    generator = drawing.generator(rng)
     channels = rng.randint(1, 16)
     interval = rng.uniform(0.5, 2.0)
     # limits on the grid's lines, so that there are whole cells
@@ -48,14 +49,7 @@ def _half_cells(rng: random.Random) -> list[tuple[str, int]]:
 
 
 def _voxelization(rng: random.Random, max_points: int, max_voxels: int) -> pc.Case:
-    import torch
     from mmdet3d.models.data_preprocessors import voxelize
 
-    generator = torch.Generator().manual_seed(rng.getrandbits(32))
-    voxel_size = [rng.choice((0.25, 0.5, 1.0)) for _ in range(3)]
-    upper = [size * rng.randint(2, 12) for size in voxel_size]
-    points = 2.4 * torch.rand(rng.randint(1, 400), rng.randint(3, 6), generator=generator) - 1.2
-    points[:, :3] *= torch.tensor(upper)
-    limits: Any = [-size for size in upper] + upper
     # called as VoxelizationByGridShape calls it
-    return pc.Case(voxelize.voxelization, [points, voxel_size, limits, max_points, max_voxels, True])
+    return pc.Case(voxelize.voxelization, [*points_in_grid(rng), max_points, max_voxels, True])

@@ -6,7 +6,8 @@ import random
 from typing import Any
 
 
-def _generator(rng: random.Random) -> Any:
+def generator(rng: random.Random) -> Any:
+    """Return a ``torch.Generator`` whose numbers ``rng`` decides."""
     import torch
 
     return torch.Generator().manual_seed(rng.getrandbits(62))
@@ -16,21 +17,21 @@ def normal(rng: random.Random, *shape: int) -> Any:
     """Return a float32 tensor of standard normal numbers."""
     import torch
 
-    return torch.randn(shape, generator=_generator(rng))
+    return torch.randn(shape, generator=generator(rng))
 
 
 def uniform(rng: random.Random, low: float, high: float, *shape: int) -> Any:
     """Return a float32 tensor of numbers from ``low`` to ``high``."""
     import torch
 
-    return low + (high - low) * torch.rand(shape, generator=_generator(rng))
+    return low + (high - low) * torch.rand(shape, generator=generator(rng))
 
 
 def integers(rng: random.Random, low: int, high: int, *shape: int) -> Any:
     """Return an int64 tensor of numbers from ``low`` to ``high``, both included."""
     import torch
 
-    return torch.randint(low, high + 1, shape, generator=_generator(rng))
+    return torch.randint(low, high + 1, shape, generator=generator(rng))
 
 
 def within_pixels(rng: random.Random, low: int, high: int, *shape: int) -> Any:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import patchcore as pc
+from mmcv_npu.checks import drawing
 
 __all__ = ["OnGrid", "inverse", "pointwise", "strided", "submanifold"]
 
@@ -119,7 +120,7 @@ def pointwise(rng: random.Random) -> pc.Case:
 def _case(rng: random.Random, layers: Sequence[nn.Module], dense: bool = True) -> pc.Case:
     from mmcv.ops import SparseSequential
 
-    generator = torch.Generator().manual_seed(rng.getrandbits(32))
+    generator = drawing.generator(rng)
     shape = tuple(rng.randint(4, 8) for _ in range(3))
     batch_size = rng.randint(1, 2)
     grid = (batch_size, *shape)

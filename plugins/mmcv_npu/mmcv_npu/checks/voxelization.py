@@ -16,18 +16,18 @@ def hard(rng: random.Random) -> pc.Case:
     """Draw a call that gathers points by voxel; sometimes more than a voxel or the result takes."""
     from mmcv.ops.voxelize import voxelization
 
-    return pc.Case(voxelization, [*_draw(rng), rng.randint(1, 5), rng.choice((1, 8, 200)), True])
+    return pc.Case(voxelization, [*points_in_grid(rng), rng.randint(1, 5), rng.choice((1, 8, 200)), True])
 
 
 def dynamic(rng: random.Random) -> pc.Case:
     """Draw a call that tells the voxel of each point."""
     from mmcv.ops.voxelize import voxelization
 
-    return pc.Case(voxelization, [*_draw(rng), -1, -1, True])
+    return pc.Case(voxelization, [*points_in_grid(rng), -1, -1, True])
 
 
-def _draw(rng: random.Random) -> tuple[Any, tuple[float, ...], tuple[float, ...]]:
-    """Return points, the size of a voxel, and the range of the grid."""
+def points_in_grid(rng: random.Random) -> tuple[Any, tuple[float, ...], tuple[float, ...]]:
+    """Return points (points, features), the size of a voxel, and the lower and upper ends of the grid."""
     import torch
 
     count, features = rng.choice((1, 2, 50, 200)), rng.randint(3, 6)

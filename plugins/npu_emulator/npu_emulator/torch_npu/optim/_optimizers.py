@@ -7,6 +7,7 @@ single tensors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,8 +21,6 @@ from torch.optim.sgd import sgd
 from npu_emulator.torch_npu.optim._fused import NpuFusedOptimizerBase
 
 __all__ = ["NpuFusedAdadelta", "NpuFusedAdam", "NpuFusedAdamW", "NpuFusedRMSprop", "NpuFusedSGD"]
-
-_ADAM_STATES = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
 
 class NpuFusedSGD(NpuFusedOptimizerBase):
@@ -82,22 +81,11 @@ class NpuFusedSGD(NpuFusedOptimizerBase):
         state["is_first_step"] = False
 
 
-class NpuFusedAdam(NpuFusedOptimizerBase):
-    """``torch.optim.Adam``.
+class _FusedAdam(NpuFusedOptimizerBase):
+    """What Adam and AdamW share; they differ in what they do with ``weight_decay``."""
 
-    Args:
-        params: parameters, or groups of them.
-        lr: learning rate.
-        betas: factors of the running means of gradients and of their squares.
-        eps: added to the denominator.
-        weight_decay: factor of the L2 penalty.
-        amsgrad: whether the greatest mean of squares so far is used.
-
-    Raises:
-        ValueError: a number is negative, or a beta is 1 or more.
-    """
-
-    _states = _ADAM_STATES
+    _states = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+    _step: Callable[..., None]  # of torch, on lists of tensors
 
     def __init__(
         self,
@@ -117,10 +105,28 @@ class NpuFusedAdam(NpuFusedOptimizerBase):
         return [name for name in self._states if group["amsgrad"] or name != "max_exp_avg_sq"]
 
     def _update(self, group: dict[str, Any], parameters: Tensor, gradients: Tensor, state: dict[str, Any]) -> None:
-        adam(**_adam_arguments(group, parameters, gradients, state))
+        self._step(**_adam_arguments(group, parameters, gradients, state))
 
 
-class NpuFusedAdamW(NpuFusedOptimizerBase):
+class NpuFusedAdam(_FusedAdam):
+    """``torch.optim.Adam``.
+
+    Args:
+        params: parameters, or groups of them.
+        lr: learning rate.
+        betas: factors of the running means of gradients and of their squares.
+        eps: added to the denominator.
+        weight_decay: factor of the L2 penalty.
+        amsgrad: whether the greatest mean of squares so far is used.
+
+    Raises:
+        ValueError: a number is negative, or a beta is 1 or more.
+    """
+
+    _step = staticmethod(adam)
+
+
+class NpuFusedAdamW(_FusedAdam):
     """``torch.optim.AdamW``.
 
     Args:
@@ -135,7 +141,7 @@ class NpuFusedAdamW(NpuFusedOptimizerBase):
         ValueError: a number is negative, or a beta is 1 or more.
     """
 
-    _states = _ADAM_STATES
+    _step = staticmethod(adamw)
 
     def __init__(
         self,
@@ -146,16 +152,7 @@ class NpuFusedAdamW(NpuFusedOptimizerBase):
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
     ) -> None:
-        _require_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
-        _require_betas(betas)
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
-        super().__init__(params, defaults)
-
-    def _state_names(self, group: dict[str, Any]) -> list[str]:
-        return [name for name in self._states if group["amsgrad"] or name != "max_exp_avg_sq"]
-
-    def _update(self, group: dict[str, Any], parameters: Tensor, gradients: Tensor, state: dict[str, Any]) -> None:
-        adamw(**_adam_arguments(group, parameters, gradients, state))
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
 
 
 class NpuFusedAdadelta(NpuFusedOptimizerBase):
