@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Callable, Union
+from typing import Any, Callable, Union
 
 import hypothesis
 import pytest
@@ -74,6 +74,16 @@ def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ma
     for name in [name for name in sys.modules if name.partition(".")[0] in roots]:
         del sys.modules[name]
     sys.modules.update(hidden)
+
+
+@pytest.fixture
+def fresh_steps(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Count training steps as in a new process; return the counter."""
+    from patchcore.training import steps  # not for tests that look at what imports patchcore
+
+    fresh = steps.Steps()
+    monkeypatch.setattr(steps, "STEPS", fresh)
+    return fresh
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import importlib
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable
@@ -308,26 +309,35 @@ def test_a_later_patch_comes_on_top_while_another_thread_still_makes_the_earlier
     assert sys.modules["shop"].price() == "price"
 
 
-def test_a_name_that_another_thread_stores_after_it_read_the_original_is_rebound(make_package) -> None:
-    late = """
-        import meeting
-        from shop import tools
-        read = [tools.price]
-        meeting.read.set()
-        assert meeting.applied.wait(10)
-        price = read.pop()
-    """
-    make_package({**SHOP, "late": late})
+LATE = """
+    import meeting
+    from shop import tools
+    read = [tools.price]
+    meeting.read.set()
+    assert meeting.done.wait(10)
+    price = read.pop()
+"""
+
+
+@pytest.fixture
+def meeting(make_package) -> Iterator[ModuleType]:
+    """A module for the threads to meet in: ``late`` has ``read`` a name, and stores it when the other is ``done``."""
+    make_package({**SHOP, "late": LATE})
     forget("shop")
-    meeting = ModuleType("meeting")
-    meeting.read, meeting.applied = threading.Event(), threading.Event()
-    sys.modules["meeting"] = meeting
+    module = ModuleType("meeting")
+    module.read, module.done = threading.Event(), threading.Event()
+    sys.modules["meeting"] = module
+    yield module
+    del sys.modules["meeting"]
+
+
+def test_a_name_that_another_thread_stores_after_it_read_the_original_is_rebound(meeting) -> None:
     patcher = pc.Patcher([A])
 
     def apply() -> None:
         assert meeting.read.wait(10)
         patcher.apply()
-        meeting.applied.set()
+        meeting.done.set()
 
     try:
         module, _ = together(lambda: importlib.import_module("late"), apply)
@@ -337,32 +347,14 @@ def test_a_name_that_another_thread_stores_after_it_read_the_original_is_rebound
         assert module.price() == "price"
     finally:
         patcher.revert()
-        del sys.modules["meeting"]
 
 
-def test_nothing_is_rebound_after_a_revert_in_between(make_package) -> None:
-    late = """
-        import meeting
-        from shop import tools
-        read = [tools.price]
-        meeting.read.set()
-        assert meeting.reverted.wait(10)
-        price = read.pop()
-    """
-    make_package({**SHOP, "late": late})
-    forget("shop")
-    meeting = ModuleType("meeting")
-    meeting.read, meeting.reverted = threading.Event(), threading.Event()
-    sys.modules["meeting"] = meeting
-
+def test_nothing_is_rebound_after_a_revert_in_between(meeting) -> None:
     def apply_and_revert() -> None:
         assert meeting.read.wait(10)
         with pc.Patcher([A]):
             pass
-        meeting.reverted.set()
+        meeting.done.set()
 
-    try:
-        module, _ = together(lambda: importlib.import_module("late"), apply_and_revert)
-        assert module.price() == "price"
-    finally:
-        del sys.modules["meeting"]
+    module, _ = together(lambda: importlib.import_module("late"), apply_and_revert)
+    assert module.price() == "price"

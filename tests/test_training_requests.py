@@ -19,16 +19,10 @@ from patchcore.training import profiling, steps
 from patchcore.training.brake import Braked
 from patchcore.training.profilers import Recorder
 
+pytestmark = pytest.mark.usefixtures("fresh_steps")
+
 GYM = {"gym": "", "gym.loops": "def train_step(): return 'trained'\ndef evaluate(): return 'evaluated'"}
 STEP = "gym.loops:train_step"
-
-
-@pytest.fixture(autouse=True)
-def fresh_steps(monkeypatch: pytest.MonkeyPatch) -> steps.Steps:
-    """As in a new process."""
-    fresh = steps.Steps()
-    monkeypatch.setattr(steps, "STEPS", fresh)
-    return fresh
 
 
 @pytest.fixture

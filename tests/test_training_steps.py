@@ -13,6 +13,8 @@ from patchcore.training import steps
 from patchcore.training.loops import user_loop
 from patchcore.training.optimizers import PATCHES
 
+pytestmark = pytest.mark.usefixtures("fresh_steps")
+
 LIBRARY = {
     "gym": "",
     "gym.loops": """
@@ -63,14 +65,6 @@ OLD_TORCH = """
         def step(self, closure=None):
             return "clipped " + super().step(closure)
     """
-
-
-@pytest.fixture(autouse=True)
-def fresh_steps(monkeypatch: pytest.MonkeyPatch) -> steps.Steps:
-    """As in a new process."""
-    fresh = steps.Steps()
-    monkeypatch.setattr(steps, "STEPS", fresh)
-    return fresh
 
 
 @pytest.fixture

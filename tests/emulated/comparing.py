@@ -10,7 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map
 
+import patchcore as pc
+
 NPU = torch.device("npu", 0)
+
+
+def applied(patch: pc.Patch) -> pc.Patcher:
+    """Return a context in which the patch is applied."""
+    return pc.Patcher([patch], enable=patch, strict=True)
 
 
 def to_npu(tree: Any, device: torch.device | str = NPU) -> Any:

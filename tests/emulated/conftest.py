@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from npu_fixtures import as_after_start  # noqa: F401
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -27,15 +28,11 @@ def nothing_left_behind() -> None:
     """Take the place of the fixture for the core's tests: an emulated device stays to the end of its process."""
 
 
-@pytest.fixture(autouse=True)
-def as_after_start() -> Iterator[None]:
-    """Start every test on device 0 with the same seeds, and with torch's defaults after it."""
-    import torch
+@pytest.fixture
+def no_calls() -> Iterator[None]:
+    """Count the runs of kernels of this test alone."""
+    from npu_emulator.mx_driving import calls
 
-    torch.manual_seed(0)
-    torch.npu.set_device(0)
+    calls.clear()
     yield
-    torch.npu.set_device(0)
-    torch.set_grad_enabled(True)
-    torch.set_default_dtype(torch.float32)
-    torch.use_deterministic_algorithms(False)
+    calls.clear()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,32 +28,12 @@ def run_ranks(number: int, rendezvous: Path) -> list[dict[str, Any]]:
     Returns:
         What each found, in the order of ranks.
     """
+    from rank_processes import run_processes  # which the processes themselves do not see
+
     code = "import npu_emulator; npu_emulator.install(); import ranks; ranks.main()"
     path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            env={
-                **os.environ,
-                "PYTHONPATH": path,
-                "RENDEZVOUS": str(rendezvous),
-                "RANK": str(rank),
-                "WORLD_SIZE": str(number),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(number)
-    ]
-    try:
-        outputs = [process.communicate(timeout=150) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for rank, process in enumerate(processes):
-        assert process.returncode == 0, f"rank {rank}:\n{outputs[rank][1]}"
-    return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+    shared = {"PYTHONPATH": path, "RENDEZVOUS": str(rendezvous), "WORLD_SIZE": str(number)}
+    return run_processes([(["-c", code], {**shared, "RANK": str(rank)}) for rank in range(number)])
 
 
 def main() -> None:

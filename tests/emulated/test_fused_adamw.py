@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 import torch_npu
+from comparing import applied
 from torch import Tensor
 
-import patchcore as pc
 from npu_emulator.mx_driving import calls
 from torch_npu_patches.fused_adamw import FUSED_ADAMW_STEP
 
-
-@pytest.fixture(autouse=True)
-def no_calls() -> Iterator[None]:
-    calls.clear()
-    yield
-    calls.clear()
-
-
-def applied(patch: pc.Patch) -> pc.Patcher:
-    """Return a context in which the patch is applied."""
-    return pc.Patcher([patch], enable=patch, strict=True)
+pytestmark = pytest.mark.usefixtures("no_calls")
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 import torch_npu
+from comparing import applied
 from torch import Tensor
 
 import patchcore as pc
@@ -18,17 +18,7 @@ from torch_npu_patches.internal_format import INTERNAL_FORMAT, make_patch
 from torch_npu_patches.tensor_index import TENSOR_INDEX
 from torch_npu_patches.torch_scatter import TORCH_SCATTER
 
-
-@pytest.fixture(autouse=True)
-def no_calls() -> Iterator[None]:
-    calls.clear()
-    yield
-    calls.clear()
-
-
-def applied(patch: pc.Patch) -> pc.Patcher:
-    """Return a context in which the patch is applied."""
-    return pc.Patcher([patch], enable=patch, strict=True)
+pytestmark = pytest.mark.usefixtures("no_calls")
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:

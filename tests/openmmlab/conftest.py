@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from npu_fixtures import as_after_start  # noqa: F401
 
 FOLDER = Path(__file__).resolve().parent
 LINES = (1, 2)
@@ -116,16 +117,3 @@ def one_thread() -> None:
 
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
-
-
-@pytest.fixture(autouse=True)
-def as_after_start() -> Iterator[None]:
-    """Start every test on device 0 with the same seeds, and with torch's defaults after it."""
-    import torch
-
-    torch.manual_seed(0)
-    torch.npu.set_device(0)
-    yield
-    torch.npu.set_device(0)
-    torch.set_grad_enabled(True)
-    torch.set_default_dtype(torch.float32)

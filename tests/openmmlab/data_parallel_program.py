@@ -7,8 +7,6 @@ find each other. With BACKEND hccl the model is on an emulated NPU, with gloo on
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -91,25 +89,11 @@ def run_ranks(size: int, rendezvous: Path, backend: str) -> list[dict[str, Any]]
     Returns:
         What each found, in the order of ranks.
     """
-    program = [sys.executable, __file__]
-    processes = [
-        subprocess.Popen(
-            [*program, str(rank), str(size), str(rendezvous), backend],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(size)
-    ]
-    try:
-        outputs = [process.communicate(timeout=150) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for rank, process in enumerate(processes):
-        assert process.returncode == 0, f"rank {rank}:\n{outputs[rank][1]}"
-    return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+    from rank_processes import run_processes  # which the processes themselves do not see
+
+    environment = {"OMP_NUM_THREADS": "1"}
+    arguments = [[__file__, str(rank), str(size), str(rendezvous), backend] for rank in range(size)]
+    return run_processes([(of_rank, environment) for of_rank in arguments])
 
 
 if __name__ == "__main__":
