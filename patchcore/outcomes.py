@@ -139,7 +139,8 @@ def _gradients(results: Outcome, arguments: Outcome, case: Case, seed: int) -> I
     if not leaves or not differentiable:
         return
     generator = torch.Generator().manual_seed(seed)
-    weights = [torch.randn(value.shape, generator=generator).to(value) for value in differentiable]
+    # positive, so that what sums them up (a bias) does not cancel and lose its digits to the order of summation
+    weights = [(0.5 + torch.rand(value.shape, generator=generator)).to(value) for value in differentiable]
     torch.autograd.backward(differentiable, weights)
     for name, leaf in leaves.items():
         yield f"gradient of {name}", leaf.grad

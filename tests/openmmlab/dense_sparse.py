@@ -12,7 +12,9 @@ from torch.nn import functional
 def on_grid(features: Tensor, indices: Tensor, shape: Any, batch_size: int) -> Tensor:
     """Return features (n, channels) on the whole grid, (batch, channels, x, y, z), zero where there are none."""
     grid = features.new_zeros(batch_size, *shape, features.shape[1])
-    return grid.index_put(tuple(indices.long().unbind(1)), features).permute(0, 4, 1, 2, 3)
+    grid = grid.index_put(tuple(indices.long().unbind(1)), features).permute(0, 4, 1, 2, 3)
+    # a copy, because oneDNN's conv3d (torch 2.13) gives wrong results for the strides that one channel has here
+    return grid.clone(memory_format=torch.contiguous_format)
 
 
 def forward(self: Any, input: Any) -> Any:

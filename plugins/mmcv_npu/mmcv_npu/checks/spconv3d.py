@@ -148,7 +148,10 @@ def _draw(rng: random.Random, choices: Sequence[int]) -> Axes:
 
 def _on_grid(features: Tensor, batch_size: int, shape: Axes, indices: Tensor) -> Tensor:
     grid = features.new_zeros(batch_size, *shape, features.shape[1])
-    return grid.index_put(tuple(indices.long().unbind(1)), features).movedim(-1, 1)
+    grid = grid.index_put(tuple(indices.long().unbind(1)), features).movedim(-1, 1)
+    # A copy even where it is contiguous: with one channel its stride is 1, and oneDNN's conv3d (torch 2.13) then takes
+    # the memory for another layout and gives wrong results.
+    return grid.clone(memory_format=torch.contiguous_format)
 
 
 def _dense_weight(weight: Tensor) -> Tensor:
