@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional
 
 from patchcore.errors import DeclarationError
 
-__all__ = ["bind_like", "dispatch", "has_identity", "reference", "wrap"]
+__all__ = ["bind_like", "copy_metadata", "dispatch", "has_identity", "reference", "wrap", "wrapped_callable"]
 
 _DESCRIPTORS = (staticmethod, classmethod, property, functools.cached_property)
 # these have a __get__ that binds nothing: a partial only warns, in Python 3.13, that it will bind

@@ -313,13 +313,14 @@ class Register(SlotChange):
 class Call(Change):
     """Run a function that patches by hand, ``func(module, options)``, once ``module`` is imported.
 
-    The engine compares the modules, their classes and their tables under the module's top-level package before and
-    after, so that every edit is reported and reverted one by one.
+    The engine compares the modules, their classes and their tables under the module's top-level package, and under
+    those of ``roots``, before and after, so that every edit is reported and reverted one by one.
 
     Args:
         func: the function, or a target text that is imported when the patch is applied.
         module: dotted name of the module that is handed to the function.
         options: second argument of the function, a mapping.
+        roots: further top-level packages that the function changes.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -327,15 +328,24 @@ class Call(Change):
 
     func: Any
     options: Mapping[str, Any]
+    roots: tuple[str, ...]
 
     def __init__(
-        self, func: Union[str, Callable[..., Any]], *, module: str, options: Optional[Mapping[str, Any]] = None
+        self,
+        func: Union[str, Callable[..., Any]],
+        *,
+        module: str,
+        options: Optional[Mapping[str, Any]] = None,
+        roots: Sequence[str] = (),
     ) -> None:
         where = f"Call({func!r}, module={module!r})"
         # an attribute every module has makes the module itself the thing waited for
         target = Target.parse(f"{module}:__dict__")
         super().__init__(
-            target=target, func=_as_callable(func, "func", where), options=as_mapping(options, "options", where)
+            target=target,
+            func=_as_callable(func, "func", where),
+            options=as_mapping(options, "options", where),
+            roots=as_tuple(roots, "roots", where),
         )
 
     @property

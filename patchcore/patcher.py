@@ -55,7 +55,8 @@ class Patcher(Requests, contextlib.ContextDecorator):
     ``with Patcher(...):`` applies at entry and reverts at exit; as a decorator it does so around each call.
 
     Args:
-        patches: patches to use as they are, besides those of ``plugins``.
+        patches: patches to use as they are, besides those of ``plugins``; one that a plugin has contributed elsewhere
+            comes as its :class:`~patchcore.plan.Candidate`, and stays that plugin's.
         plugins: loaded plugins; none by default, see :meth:`discover`.
         settings: decisions from outside; the defaults by default.
         enable, disable: patches, names, legacy names, targets or plugin names, on top of ``settings``.
@@ -67,7 +68,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
 
     def __init__(
         self,
-        patches: Iterable[Patch] = (),
+        patches: Iterable[Union[Patch, Candidate]] = (),
         *,
         plugins: Optional[Plugins] = None,
         settings: Optional[Settings] = None,
@@ -292,8 +293,8 @@ class Patcher(Requests, contextlib.ContextDecorator):
     def _collect(self) -> list[Candidate]:
         if self._candidates is None:
             found: dict[str, Candidate] = {}
-            for patch in self._own:
-                self._take(found, Candidate(patch, LOCAL))
+            for own in self._own:
+                self._take(found, own if isinstance(own, Candidate) else Candidate(own, LOCAL))
             for provenance, patches in self.plugins.each("register_patches", settings=self.settings):
                 for patch in patches:
                     self._take(found, Candidate(patch, provenance))
@@ -374,7 +375,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
             error = DeclarationError(f"the patch name {patch.name!r} is taken by {taken}; rename one of the patches")
         else:
             error = DeclarationError(f"expected a Patch, got {patch!r}")
-        if provenance is LOCAL:
+        if candidate in self._own or provenance is LOCAL:
             raise error
         self.plugins.note(provenance, "register_patches", error)
 

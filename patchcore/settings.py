@@ -23,6 +23,7 @@ _OPTIONS = {
     "report_dir": "--report-dir",
     "use_profile": "--use-profile",
     "profiling": "--profile",
+    "compat": "--compat",
 }
 _KEYS = (
     "plugins",
@@ -37,6 +38,7 @@ _KEYS = (
     "profiling",
     "brake",
     "step",
+    "compat",
 )
 _VARIABLES = {f"PATCHCORE_{key.upper()}": key for key in _KEYS if key != "options"}
 #: The table of named tables, each of which may have any key but ``use_profile``.
@@ -87,6 +89,8 @@ class Settings:
         profiling: which training steps to record, as :class:`patchcore.training.options.ProfilingOptions` has it.
         brake: the training step after which the program ends; ``"auto"`` for when profiling is complete.
         step: targets of the functions each call of which is a training step; empty for those that are known.
+        compat: the interfaces of other patchers that programs find, by their modules in :mod:`patchcore.compat`. Those
+            programs apply patches themselves, so that without further choices none are applied before.
         origins: for each field that is not a default, which source decided it.
     """
 
@@ -101,6 +105,7 @@ class Settings:
     profiling: Optional[Mapping[str, Any]] = None
     brake: Union[int, str, None] = None
     step: tuple[str, ...] = ()
+    compat: tuple[str, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -166,6 +171,7 @@ class Settings:
                 "modules": tuple(LocalModule(*module) for module in view["modules"]),
                 "choices": tuple(Choice(*choice) for choice in view["choices"]),
                 "step": tuple(view["step"]),
+                "compat": tuple(view["compat"]),
             }
         )
 
@@ -275,6 +281,8 @@ def _merge(sources: Sequence[_Source]) -> Settings:
                 origins[key] = origin
             else:
                 values[key], origins[key] = checked, origin
+    if values.get("compat"):  # whatever is chosen is stronger
+        choices.insert(0, Choice(False, "*", f"{origins['compat']} {','.join(values['compat'])}", -1))
     return Settings(choices=tuple(choices), modules=tuple(modules.values()), origins=origins, **values)
 
 
@@ -367,6 +375,17 @@ def _steps(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]
     return names
 
 
+def _compat(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
+    from patchcore import compat  # for those who need one
+
+    names = _names(value, where, directory)
+    for name in names:
+        if name not in compat.NAMES:
+            known = ", ".join(compat.NAMES)
+            raise SettingsError(f"{where} = {value!r}; expected one of {known}{did_you_mean(name, compat.NAMES)}")
+    return names
+
+
 _CHECKS = {
     "plugins": _names,
     "modules": _modules,
@@ -380,4 +399,5 @@ _CHECKS = {
     "profiling": _profiling,
     "brake": _brake,
     "step": _steps,
+    "compat": _compat,
 }

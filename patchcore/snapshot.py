@@ -37,18 +37,18 @@ class _Space(NamedTuple):
 
 
 class Snapshot:
-    """A copy of the loaded modules under one top-level package, of their classes, their tables and their registries.
+    """A copy of the loaded modules under top-level packages, of their classes, their tables and their registries.
 
     Args:
-        root: name of the package.
+        roots: names of the packages.
     """
 
-    def __init__(self, root: str) -> None:
-        self._root = root
+    def __init__(self, *roots: str) -> None:
+        self._roots = frozenset(roots)
         self._spaces: dict[int, _Space] = {}
         self._imported: set[str] = set()
         for name, module in list(sys.modules.items()):
-            if name == root or name.startswith(f"{root}."):
+            if name.partition(".")[0] in self._roots:
                 self._add_module(name, module)
 
     def add(self, name: str, module: ModuleType) -> None:
@@ -94,7 +94,7 @@ class Snapshot:
 
     def _add_class(self, klass: type) -> None:
         module = class_namespace(klass).get("__module__")
-        if not isinstance(module, str) or module.partition(".")[0] != self._root or id(klass) in self._spaces:
+        if not isinstance(module, str) or module.partition(".")[0] not in self._roots or id(klass) in self._spaces:
             return
         self._keep(klass, ClassSlot, Target(module, tuple(klass.__qualname__.split("."))))
         for value in list(class_namespace(klass).values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional, Protocol
 
@@ -139,10 +140,14 @@ class CallWriter:
             if not application.in_force or state.written_in is module:
                 return
             state.written_in = module
-        snapshot = Snapshot(state.target.root)
+        roots = dict.fromkeys((state.target.root, *change.roots))
+        snapshot = Snapshot(*roots)
         done = False
         try:
-            with self._engine.taking_in(snapshot), self._engine.watch.watching_root(state.target.root):
+            with contextlib.ExitStack() as imports:
+                imports.enter_context(self._engine.taking_in(snapshot))
+                for root in roots:
+                    imports.enter_context(self._engine.watch.watching_root(root))
                 change.run(module)
             done = True
         finally:

@@ -29,6 +29,7 @@ _COMMANDS = {
     "run": "patchcore.cli.run",
     "report": "patchcore.cli.report",
     "verify": "patchcore.cli.verify",
+    "new": "patchcore.cli.new",
 }
 
 

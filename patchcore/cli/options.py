@@ -119,6 +119,7 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
         "enable": _names(options.enable),
         "disable": _names(options.disable),
         "use_profile": options.use_profile,
+        "compat": _names(getattr(options, "compat", None)),
         "on_failure": "raise" if getattr(options, "strict", False) else None,
         "report_dir": getattr(options, "report_dir", None),
         "profiling": _profiling(options),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore import compat
 from patchcore.cli import options as shared
 from patchcore.errors import PatchError, SettingsError
 from patchcore.patcher import Patcher
@@ -115,6 +116,13 @@ def _build_parser(
     shared.add_selection(parser)
     shared.add_training(parser)
     parser.add_argument("--strict", action="store_true", help="a patch that fails raises, and undoes the others")
+    parser.add_argument(
+        "--compat",
+        action="append",
+        metavar="NAME",
+        help=f"the program is written against another patcher, one of: {', '.join(compat.NAMES)}; it finds patchcore "
+        f"in that one's place, and chooses the patches itself",
+    )
     parser.add_argument("--report-dir", metavar="DIR", help="each process writes a report there, for patchcore report")
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
     if program:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Optional
 
+from patchcore import compat
 from patchcore.errors import PatchcoreError, PatchError, UnknownName, describe_error
 from patchcore.launch import ranks
 from patchcore.launch.logs import log_to_stderr, say
@@ -89,6 +90,8 @@ def _activate(session: Session) -> set[str]:
     patcher = _discover(session)
     _expect_plugins(session, patcher)
     _configure(session, patcher)
+    if session.settings.compat:
+        compat.take_part(session.settings.compat, patcher)
     patcher.apply()
     _active = Activation(session, patcher, take_role(session.launcher))
     report = ProcessReport(session, patcher, _active.role)

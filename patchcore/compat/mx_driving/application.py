@@ -1,0 +1,254 @@
+"""Patches of the API in force: units, each a patch of the core, applied together by one Patcher of the core."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Callable, NamedTuple, Optional
+
+from patchcore.changes import Skip
+from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
+from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
+from patchcore.declaration import Declaration
+from patchcore.errors import PatchError, TargetNotFound, UnknownName, describe_error
+from patchcore.hookspecs import hookimpl
+from patchcore.patch import Patch
+from patchcore.patcher import Context, Patcher
+from patchcore.plan import Candidate, select
+from patchcore.plugins import Plugins
+from patchcore.provenance import LOCAL, Provenance
+from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, PatchRecord
+from patchcore.settings import Choice, Settings
+
+__all__ = ["LOGGER_NAME", "Outcome", "Run", "Unit", "in_force"]
+
+LOGGER_NAME = "mx_driving.patcher"
+
+Prepare = Callable[[], Optional[Skip]]
+
+
+class Outcome(NamedTuple):
+    """What became of one patch of the API.
+
+    Args:
+        status: applied, skipped or failed.
+        reason: why it was not applied, or a remark on how it was.
+    """
+
+    status: PatchStatus
+    reason: str = ""
+
+
+class Unit(NamedTuple):
+    """A patch of the core, and the patches of the API that it carries out.
+
+    Args:
+        patch: of the core.
+        members: one for each change; or one for all changes, whose first decides.
+        provenance: who contributes it.
+        prepare: called when it is its turn, before anything is written; returns why it is not to be applied.
+        skips: errors of the patch that mean that it does not fit.
+    """
+
+    patch: Patch
+    members: Sequence[Any]
+    provenance: Provenance = LOCAL
+    prepare: Optional[Prepare] = None
+    skips: tuple[type[Exception], ...] = (TargetNotFound,)
+
+    @property
+    def own(self) -> bool:
+        """True for what the migration has declared, false for what a plugin contributes."""
+        return self.provenance is LOCAL
+
+
+class Run:
+    """Units that are applied in their order, and reverted together.
+
+    Args:
+        units: in the order of application.
+        settings: the user's, of which those apply that are about these units.
+    """
+
+    def __init__(self, units: Iterable[Unit], settings: Optional[Settings] = None) -> None:
+        self.units = _in_order(units)
+        self._inner: list[Run] = []  # what patches have applied by hand meanwhile
+        self._gate = _Gate(self.units)
+        self._patcher = _core_patcher(self.units, settings or Settings(), self._gate)
+
+    def apply(self) -> list[tuple[Any, Outcome]]:
+        """Apply the units; return each patch of the API with what became of it.
+
+        What a patch applies by hand meanwhile belongs to this run.
+
+        Raises:
+            PatchcoreError: the plan itself is impossible.
+        """
+        if _stack.runs:
+            _stack.runs[-1]._inner.append(self)
+        _stack.runs.append(self)
+        try:
+            report = self._patcher.apply()
+        finally:
+            _stack.runs.pop()
+            self._gate.open = False
+        _in_force.append(self)
+        return [pair for unit in self.units for pair in self._outcomes(unit, report[unit.patch.name])]
+
+    def revert(self) -> None:
+        """Restore everything, last applied first."""
+        while self._inner:
+            self._inner.pop().revert()
+        self._patcher.revert()
+        if self in _in_force:
+            _in_force.remove(self)
+
+    def records(self) -> tuple[PatchRecord, ...]:
+        """Return what the core reports of the units."""
+        return self._patcher.report(sweep=False).patches
+
+    def _outcomes(self, unit: Unit, record: PatchRecord) -> Iterable[tuple[Any, Outcome]]:
+        decided = self._gate.outcomes.get(unit.patch.name) or _whole(unit, record)
+        one_for_all = len(unit.members) != len(record.changes)
+        for member, change in zip(unit.members, record.changes or (None,) * len(unit.members)):
+            yield member, decided or _of_change(change, one_for_all)
+
+
+class _Gate:
+    """Hears, as a plugin of the core's Patcher, when it is a unit's turn and when one fails."""
+
+    def __init__(self, units: Iterable[Unit]) -> None:
+        self._units = {unit.patch.name: unit for unit in units}
+        self.outcomes: dict[str, Outcome] = {}
+        self.open = True  # while the run is being applied
+
+    @hookimpl
+    def before_apply(self, patch: Patch) -> Optional[Skip]:
+        unit = self._units[patch.name]
+        try:
+            skip = unit.prepare() if unit.prepare is not None else None
+        except Exception as error:
+            self.outcomes[patch.name] = Outcome(PatchStatus.FAILED, describe_error(error))
+            return Skip(describe_error(error))
+        if skip is not None:
+            self.outcomes[patch.name] = Outcome(PatchStatus.SKIPPED, skip.reason)
+        return skip
+
+    @hookimpl
+    def on_failure(self, patch: Patch, error: Exception, context: Context) -> str:
+        unit = self._units[patch.name]
+        skipped = isinstance(error, unit.skips)
+        reason = describe_error(error)
+        self.outcomes[patch.name] = Outcome(PatchStatus.SKIPPED if skipped else PatchStatus.FAILED, reason)
+        if not self.open and not skipped:  # in an import, long after the summary
+            try:
+                patcher_logger.failed_now(patch.name, reason)
+            except PatchError:
+                return "raise"
+        return "ignore"
+
+
+class _Stack(threading.local):
+    """The runs that this thread is applying, the innermost last."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+
+
+_stack = _Stack()
+_in_force: list[Run] = []
+
+
+def in_force() -> tuple[Run, ...]:
+    """Return the runs that were applied and not reverted, in the order of application."""
+    return tuple(_in_force)
+
+
+def _whole(unit: Unit, record: PatchRecord) -> Optional[Outcome]:
+    """Return what became of a unit as a whole, ``None`` where its changes say it."""
+    if record.status == FAILED:
+        return Outcome(PatchStatus.FAILED, record.reason)
+    if record.status == SKIPPED and all(change.status == SKIPPED and not change.reason for change in record.changes):
+        return Outcome(PatchStatus.SKIPPED, record.reason)
+    return None
+
+
+def _of_change(change: Optional[ChangeRecord], alone: bool) -> Outcome:
+    if change is None or change.status == APPLIED:
+        return Outcome(PatchStatus.APPLIED)
+    if change.status == PENDING:
+        return Outcome(PatchStatus.APPLIED, change.reason.replace("waits for the import of", "on import of"))
+    if change.kind == "call":  # a function that ran, and changed nothing that can be seen
+        return Outcome(PatchStatus.APPLIED)
+    return Outcome(PatchStatus.SKIPPED, change.reason)
+
+
+class _Ordered(Patch):
+    """A patch with its place in a run, which does not make it another one: two runs share an equal patch."""
+
+    @classmethod
+    def of(cls, patch: Patch, *, after: tuple[str, ...], before: tuple[str, ...]) -> Patch:
+        made = object.__new__(cls)
+        made.__dict__.update(patch.__dict__, after=after, before=before)
+        return made
+
+    def _key(self) -> tuple[Any, ...]:
+        return Declaration._key(self.evolve(after=(), before=()))
+
+    __eq__ = Declaration.__eq__
+    __hash__ = Patch.__hash__
+
+
+def _in_order(units: Iterable[Unit]) -> list[Unit]:
+    """Return the units with distinct names, and those of the migration ordered against all others.
+
+    Among themselves, patches of plugins keep the order that they declare. One that does what an earlier one does is
+    left out.
+    """
+    named: list[Unit] = []
+    taken: set[str] = set()
+    for unit in units:
+        if any(unit.patch.changes and unit.patch.changes == other.patch.changes for other in named):
+            continue
+        name, count = unit.patch.name, 1
+        while name in taken:
+            count += 1
+            name = f"{unit.patch.name}+{count}"
+        taken.add(name)
+        named.append(unit if name == unit.patch.name else unit._replace(patch=unit.patch.evolve(name=name)))
+    names = [unit.patch.name for unit in named]
+    return [
+        unit._replace(patch=_Ordered.of(unit.patch, after=tuple(names[:i]), before=_plugins_after(named, i)))
+        if unit.own
+        else unit
+        for i, unit in enumerate(named)
+    ]
+
+
+def _plugins_after(units: Sequence[Unit], position: int) -> tuple[str, ...]:
+    return tuple(unit.patch.name for unit in units[position + 1 :] if not unit.own)
+
+
+def _core_patcher(units: Sequence[Unit], settings: Settings, gate: _Gate) -> Patcher:
+    candidates = [Candidate(unit.patch, unit.provenance) for unit in units]
+    plugins = Plugins(discover=False)
+    plugins.manager.register(gate, LOGGER_NAME)
+    selected = [Choice(True, unit.patch.name, LOGGER_NAME, -1) for unit in units]
+    concerned = [choice for choice in settings.choices if _means_any(choice.name, candidates)]
+    options: Mapping[str, Any] = {unit.patch.name: settings.options.get(unit.patch.name, {}) for unit in units}
+    return Patcher(
+        candidates,
+        plugins=plugins,
+        settings=Settings(
+            on_failure="ignore",
+            choices=(*selected, *concerned),
+            options={name: table for name, table in options.items() if table},
+        ),
+    )
+
+
+def _means_any(name: str, candidates: Sequence[Candidate]) -> bool:
+    try:
+        return bool(select(name, candidates))
+    except UnknownName:
+        return False

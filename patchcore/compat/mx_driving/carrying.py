@@ -1,0 +1,137 @@
+"""Carries the patches of a migration to the processes that its program starts.
+
+A program that applies patches under ``if __name__ == "__main__":`` has workers without them, where these are spawned
+and not forked. In a run of ``patchcore run`` each process leaves a recipe of what it has applied in its environment,
+which its children inherit: names, and patches as :mod:`pickle` refers to them, by module and name. In a child a patch
+is fetched, and its module imported, when the module of its target is; what pickle cannot refer to (a lambda, a function
+in a function) stays behind, and is logged.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+from patchcore.changes import Call
+from patchcore.compat.mx_driving.application import Run, Unit
+from patchcore.compat.mx_driving.patcher.patch import BasePatch
+from patchcore.compat.mx_driving.patcher.patcher import Patcher
+from patchcore.compat.mx_driving.predefined import PluginChange, Predefined
+from patchcore.errors import describe_error
+from patchcore.patch import Patch as CorePatch
+
+__all__ = ["RECIPES", "begin", "leave", "withdraw"]
+
+logger = logging.getLogger("patchcore")
+
+#: Environment variable with the recipes of what a process has applied, for the processes it starts.
+RECIPES = "PATCHCORE_MX_DRIVING"
+
+_taking_part = False
+_inherited: list[dict[str, Any]] = []  # recipes of the parent
+_left: dict[int, dict[str, Any]] = {}  # by patcher
+
+
+def begin() -> None:
+    """Apply, in this process of a run, what its parent has applied; from now on leave recipes."""
+    global _taking_part
+    _taking_part = True
+    text = os.environ.get(RECIPES)
+    if not text:
+        return
+    _inherited[:] = json.loads(text)
+    for recipe in _inherited:
+        try:
+            _follow(recipe)
+        except Exception as error:  # a worker without a patch is better than no worker
+            logger.warning("patches of the parent process are not applied here: %s", describe_error(error))
+
+
+def leave(patcher: Patcher) -> None:
+    """Leave the recipe of an applied patcher to child processes; outside of a run, do nothing."""
+    if _taking_part:
+        _left[id(patcher)] = _recipe(patcher)
+        _publish()
+
+
+def withdraw(patcher: Patcher) -> None:
+    """Take the recipe of a patcher back."""
+    if _left.pop(id(patcher), None) is not None:
+        _publish()
+
+
+def _publish() -> None:
+    recipes = [*_inherited, *_left.values()]
+    if recipes:
+        os.environ[RECIPES] = json.dumps(recipes)
+    else:
+        os.environ.pop(RECIPES, None)
+
+
+def _recipe(patcher: Patcher) -> dict[str, Any]:
+    return {
+        "imports": [[method, *map(_dump, arguments)] for method, arguments in patcher.imports.calls],
+        "internal_format": patcher.internal_format,
+        "predefined": [
+            _dump((patch_class, options))
+            for patch_class, options in patcher.classes()
+            if issubclass(patch_class, Predefined)
+        ],
+        "disabled": sorted(patcher.disabled),
+        "patches": list(_own(patcher)),
+    }
+
+
+def _own(patcher: Patcher) -> Iterator[dict[str, str]]:
+    for patch in patcher.applied_patches():
+        if isinstance(patch, PluginChange):
+            continue
+        try:
+            target = patch.unit().patch.changes[0].target
+            yield {"name": patch.name, "module": target.module, "patch": _dump(patch)}
+        except Exception as error:  # pickle raises what it likes
+            logger.info("patch %s is not carried to worker processes: %s", patch.name, describe_error(error))
+
+
+def _follow(recipe: dict[str, Any]) -> None:
+    patcher = Patcher(allow_internal_format=recipe["internal_format"])
+    for method, *arguments in recipe["imports"]:
+        getattr(patcher.imports, method)(*map(_load, arguments))
+    for patch_class, options in map(_load, recipe["predefined"]):
+        patcher.add(patch_class, options=options)
+    patcher.disable(*recipe["disabled"])
+    patcher.put_in_force(tell=False)
+    units = [
+        Unit(CorePatch(f"{number}", [Call(_Fetch(entry["patch"]), module=entry["module"])]), [entry["name"]])
+        for number, entry in enumerate(recipe["patches"])
+    ]
+    Run(units).apply()
+
+
+class _Fetch:
+    """Applies a patch that is fetched when it is needed.
+
+    Args:
+        text: the patch, as :func:`_dump` has it.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __call__(self, module: Any, options: Any) -> None:
+        patch: BasePatch = _load(self._text)
+        result = patch.apply()
+        logger.debug("patch %s of the parent process: %s", result.name, result.status.value)
+
+
+def _dump(value: Any) -> str:
+    return base64.b64encode(pickle.dumps(value)).decode("ascii")
+
+
+def _load(text: str) -> Any:
+    return pickle.loads(base64.b64decode(text))  # from the environment of this process, as is the code it runs

@@ -1,0 +1,153 @@
+"""Changes of imports that a patcher of the API makes, each in force from the call on."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, Optional
+
+from patchcore.changes import Change, Literal
+from patchcore.compat.mx_driving.application import Run, Unit
+from patchcore.compat.mx_driving.changes import SetAttribute
+from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
+from patchcore.errors import DeclarationError, describe_error
+from patchcore.import_changes import InjectImport, ReplaceImport, StubImport
+from patchcore.modules import find_module, missing_ancestor
+from patchcore.patch import Patch
+
+__all__ = ["ImportControl", "Replacement"]
+
+
+class Replacement(NamedTuple):
+    """What a module is replaced with.
+
+    Args:
+        base: dotted name of another module, ``None`` for a module of the exports alone.
+        exports: names, and what they are; they go before those of ``base``.
+    """
+
+    base: Optional[str] = None
+    exports: Mapping[str, Any] = MappingProxyType({})
+
+
+class ImportControl:
+    """What one patcher has changed about imports. Its methods return why nothing was changed, else an empty text.
+
+    Attributes:
+        calls: of these methods, name and arguments, to be repeated in other processes.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self._declared: list[list[Unit]] = []
+        self._runs: list[Run] = []
+
+    def skip(self, name: str) -> str:
+        """Make a module importable that is not installed; and the packages around it, where they are not either.
+
+        Args:
+            name: of the module.
+        """
+        if self._is_stub(name):
+            return ""
+        self.calls.append(("skip", (name,)))
+        if name in sys.modules:
+            return f"{name} is imported already"
+        missing = missing_ancestor(name)
+        if missing is None:
+            return f"{name} is installed, and a stub would hide it"
+        return self._put(f"skip_import.{name}", [StubImport(missing)])
+
+    def inject(self, source: str, name: str, target: str) -> str:
+        """Add ``name`` of module ``source`` to module ``target``, when that is imported."""
+        self.calls.append(("inject", (source, name, target)))
+        for module in (source, target):
+            missing = missing_ancestor(module)
+            if missing is not None:
+                return f"there is no module {missing}"
+        return self._put(f"inject_import.{target}.{name}", [InjectImport(source, name, target)])
+
+    def replace(self, name: str, replacement: Replacement) -> str:
+        """Replace module ``name``.
+
+        Raises:
+            Exception: what importing the other module raises, where names are exported besides.
+        """
+        self.calls.append(("replace", (name, replacement)))
+        base, exports = replacement.base, dict(replacement.exports)
+        if base is not None and not find_module(base):
+            return f"there is no module {base}"
+        missing = missing_ancestor(name)
+        around = missing is not None and missing != name
+        if base is not None and not exports and not around:
+            return self._put(f"replace_import.{name}", [ReplaceImport(name, with_=base)])
+        if base is not None:
+            exports = {**_names_of(base), **exports}
+        if not around:
+            literal = {key: Literal(value) if isinstance(value, str) else value for key, value in exports.items()}
+            return self._put(f"replace_import.{name}", [ReplaceImport(name, with_=literal)])
+        assert missing is not None
+        return self.skip(missing) or self._put(
+            f"replace_import.{name}", [_export(f"{name}.{key}", value) for key, value in exports.items()]
+        )
+
+    def enforce(self) -> None:
+        """Put in force again what was reverted."""
+        if not self._runs:
+            for units in self._declared:
+                self._run(units)
+
+    def revert(self) -> None:
+        """Take everything back, the last first; :meth:`enforce` would put it in force again."""
+        while self._runs:
+            self._runs.pop().revert()
+
+    def _put(self, name: str, changes: Sequence[Change]) -> str:
+        try:
+            units = [Unit(Patch(name, changes), [name])]
+        except DeclarationError as error:
+            return describe_error(error)
+        reason = self._run(units)
+        if not reason:
+            self._declared.append(units)
+        return reason
+
+    def _run(self, units: list[Unit]) -> str:
+        run = Run(units)
+        ((_, outcome),) = run.apply()
+        if outcome.status is not PatchStatus.APPLIED:
+            run.revert()
+            return outcome.reason or outcome.status.value
+        self._runs.append(run)
+        return ""
+
+    def _is_stub(self, name: str) -> bool:
+        stubs = (unit.patch.changes[0].target.module for units in self._declared for unit in units)
+        return bool(self._runs) and any(f"{name}.".startswith(f"{stub}.") for stub in stubs if stub)
+
+
+def _names_of(module: str) -> dict[str, Any]:
+    """Return what a module has, but for what makes it that module."""
+    return {
+        key: value
+        for key, value in vars(importlib.import_module(module)).items()
+        if key.isidentifier() and not (key.startswith("__") and key.endswith("__"))
+    }
+
+
+def _export(path: str, value: Any) -> SetAttribute:
+    """Return the change that puts a value in a stub, whatever it is: a text is not taken for the name of something."""
+    return SetAttribute(
+        path,
+        value if not isinstance(value, str) and value is not None else False,
+        target_wrapper=None,
+        replacement_wrapper=lambda _: value,
+        runtime_check=None,
+        seen=_ignore,
+    )
+
+
+def _ignore(original: Any) -> None:
+    """Nobody wants to know."""

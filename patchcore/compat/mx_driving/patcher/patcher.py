@@ -1,0 +1,524 @@
+"""The patcher of API 2.0: collects patches and changes of imports, applies them in order, prints what came of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Optional, Union
+
+from patchcore.compat.mx_driving import catalogue
+from patchcore.compat.mx_driving.application import Outcome, Run
+from patchcore.compat.mx_driving.import_control import ImportControl, Replacement
+from patchcore.compat.mx_driving.patcher.patch import BasePatch, Patch
+from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
+from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
+from patchcore.compat.mx_driving.predefined import units_of
+from patchcore.compat.mx_driving.training import Training
+from patchcore.errors import DeclarationError, SettingsError, did_you_mean
+from patchcore.patcher import Patcher as CorePatcher
+
+__all__ = ["Patch", "Patcher", "replace_with"]
+
+PatchClass = type[Patch]
+Options = Optional[Mapping[str, Any]]
+
+
+class _Entry(NamedTuple):
+    """What was added: a class that lists patches with its options, or a patch."""
+
+    item: Any
+    options: Options = None
+
+    @property
+    def is_class(self) -> bool:
+        return _is_patch_class(self.item)
+
+
+class _Told(BasePatch):
+    """Stands for several patches in the summary."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def apply(self) -> PatchResult:
+        return PatchResult(PatchStatus.SKIPPED, self.name, self.module)
+
+
+class _ReplaceWith:
+    """The helper ``replace_with``, see :meth:`Patcher.replace_import`."""
+
+    @staticmethod
+    def module(base: Optional[str] = None, **exports: Any) -> Replacement:
+        """Return what a module is replaced with: another module, or names of one's own, or both.
+
+        Args:
+            base: dotted name of the other module.
+            exports: names, and what they are; they go before those of ``base``.
+        """
+        return Replacement(base, exports)
+
+
+replace_with = _ReplaceWith()
+
+
+class Patcher:
+    """Applies patches in the order in which they were added.
+
+    ``with patcher:`` applies at entry and restores everything at exit; :meth:`apply` alone leaves them applied.
+
+    Args:
+        module_patches: patches of API 1.0, by the name of the module that they are for.
+        blacklist: names of patches that are left out.
+        allow_internal_format: see :meth:`allow_internal_format`.
+    """
+
+    def __init__(
+        self,
+        module_patches: Optional[Mapping[str, Any]] = None,
+        blacklist: Iterable[str] = (),
+        allow_internal_format: Optional[bool] = None,
+    ) -> None:
+        self._entries: list[_Entry] = []
+        self.disabled: set[str] = set()  # names of patches that are left out
+        self._allow_internal_format = allow_internal_format
+        self._training = Training()
+        self.imports = ImportControl()
+        self._runs: list[Run] = []
+        self._counting: Optional[CorePatcher] = None
+        self._children: dict[int, list[BasePatch]] = {}  # of classes, by position among the entries
+        self._applied = False
+        if module_patches:
+            from patchcore.compat.mx_driving.patcher.legacy import add_module_patches
+
+            add_module_patches(self, module_patches, blacklist)
+        self.disable(*blacklist)
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether :meth:`apply` was called, and the patches were not reverted since."""
+        return self._applied
+
+    def add(self, *items: Union[PatchClass, BasePatch], options: Options = None) -> Patcher:
+        """Add patches; return the patcher.
+
+        Args:
+            items: subclasses of ``Patch``, or patches.
+            options: what the classes' ``patches(options)`` get.
+
+        Raises:
+            TypeError: something else is among them.
+        """
+        for item in items:
+            if not _is_patch_class(item) and not isinstance(item, BasePatch):
+                name = getattr(item, "__name__", repr(item))
+                raise TypeError(
+                    f"Patcher.add: expected a Patch class or a patch, found {item!r}; write a function that patches by "
+                    f"hand as LegacyPatch({name}, target_module='mmcv')"
+                )
+            if isinstance(item, type):
+                self._warn_of_conflicts(item)
+            self._entries.append(_Entry(item, options))
+        return self
+
+    def disable(self, *names: Union[str, PatchClass, BasePatch]) -> Patcher:
+        """Leave patches out; return the patcher.
+
+        Args:
+            names: of patches (also those of API 1.0, and of plugins' patches), targets, classes or patches.
+
+        Raises:
+            TypeError: something else is among them.
+        """
+        self.disabled.update(map(_name_of, names))
+        return self
+
+    def skip_import(self, *module_paths: str) -> Patcher:
+        """Let modules that are not installed be imported, from now on; return the patcher.
+
+        Using what is imported from them raises :class:`patchcore.StubError`. Installed modules are never hidden.
+
+        Args:
+            module_paths: dotted names.
+        """
+        for name in module_paths:
+            reason = self.imports.skip(name)
+            if reason:
+                patcher_logger.debug(f"skip_import({name!r}) has no effect: {reason}")
+            else:
+                patcher_logger.add_skipped_module(name)
+        return self
+
+    def inject_import(self, source_module: str, class_name: str, target_module: str) -> Patcher:
+        """Add a name to a module that lacks it, when the module is imported; return the patcher.
+
+        Args:
+            source_module: dotted name of the module that has it.
+            class_name: the name.
+            target_module: dotted name of the module that gets it.
+        """
+        reason = self.imports.inject(source_module, class_name, target_module)
+        if reason:
+            patcher_logger.debug(f"inject_import of {target_module}.{class_name} has no effect: {reason}")
+        else:
+            patcher_logger.add_injected_import(f"{target_module}.{class_name}")
+        return self
+
+    def replace_import(
+        self,
+        module_path: str,
+        replacement: Union[str, Replacement, None] = None,
+        *,
+        base_module: Optional[str] = None,
+        exports: Optional[Mapping[str, Any]] = None,
+        **attrs: Any,
+    ) -> Patcher:
+        """Let the import of a module give another one, from now on; return the patcher.
+
+        Args:
+            module_path: dotted name of the module that is replaced.
+            replacement: dotted name of the other module, or ``replace_with.module(...)``.
+            base_module: the same, by its name.
+            exports: names, and what they are; they go before those of the other module.
+            attrs: the same, as keywords.
+
+        Raises:
+            ValueError: both ``replacement`` and ``base_module`` name a module, or a name is exported twice.
+        """
+        chosen = _replacement(module_path, replacement, base_module, exports, attrs)
+        reason = self.imports.replace(module_path, chosen)
+        if reason:
+            patcher_logger.warning(f"replace_import({module_path!r}) has no effect: {reason}")
+        else:
+            patcher_logger.add_replaced_import(f"{module_path} -> {chosen.base}" if chosen.base else module_path)
+        return self
+
+    def with_profiling(
+        self,
+        path: str,
+        level: int = 0,
+        skip_first: int = 20,
+        wait: int = 1,
+        warmup: int = 1,
+        active: int = 1,
+        repeat: int = 1,
+    ) -> Patcher:
+        """Record training steps; return the patcher. Arguments: see :meth:`patchcore.Patcher.with_profiling`."""
+        steps = {"skip_first": skip_first, "wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
+        profiling = tuple({"path": path, "level": level, **steps}.items())
+        self._training = Training(profiling, self._training.brake)
+        return self
+
+    def brake_at(self, step: int) -> Patcher:
+        """End the program, with exit code 0, after training step ``step``; return the patcher."""
+        self._training = Training(self._training.profiling, step)
+        return self
+
+    def with_precision_debugger(self, *args: Any, **kwargs: Any) -> Patcher:
+        """Raise :class:`patchcore.SettingsError`: msprobe is not driven from here."""
+        raise SettingsError(
+            "with_precision_debugger(): patchcore does not drive msprobe's PrecisionDebugger; make one in the training "
+            "script (msprobe.pytorch.PrecisionDebugger), and call its start(), stop() and step() there"
+        )
+
+    def allow_internal_format(self, allow: bool = True) -> Patcher:
+        """Say whether torch_npu may keep tensors in private formats; return the patcher. After :meth:`apply`, at once.
+
+        Args:
+            allow: whether; by default, and without this call, it may not.
+        """
+        self._allow_internal_format = allow
+        if self._applied:
+            self._apply_units(self._device_patches()[-1:], catalogue.load())
+        return self
+
+    def disallow_internal_format(self) -> Patcher:
+        """Forbid private formats, as without it; return the patcher."""
+        return self.allow_internal_format(False)
+
+    def print_info(self, diff: bool = False) -> Patcher:
+        """Log the patches by the packages they are for, with what became of each; return the patcher.
+
+        Args:
+            diff: show also what the replacements change, where source is known.
+        """
+        by_module: dict[str, list[BasePatch]] = {}
+        for patch, _ in self._collect():
+            by_module.setdefault(patch.module or "other", []).append(patch)
+        count = sum(map(len, by_module.values()))
+        lines = ["=" * 80, f"Patcher Info ({len(by_module)} modules, {count} patches)", "=" * 80, ""]
+        for module, patches in by_module.items():
+            lines.append(f"[{module}] {len(patches)} patches")
+            for patch in patches:
+                status = "disabled" if self._is_disabled(patch) else "applied" if patch.is_applied else "pending"
+                first, *more = patch.get_info(show_diff=diff).split("\n")
+                lines += [f"  [{status}] {first}", *(f"    {line}" for line in more)]
+            lines.append("")
+        patcher_logger.info("\n".join(lines))
+        return self
+
+    def apply(self, allow_internal_format: Optional[bool] = None) -> Patcher:
+        """Apply the patches, in the order in which they were added; return the patcher.
+
+        What does not fit is skipped, what fails is undone by itself, and a summary says so. Patches of the migration
+        import the libraries that they are for, where those are installed and ``precheck`` agrees; predefined patches
+        are applied when their library is imported.
+
+        Args:
+            allow_internal_format: see the method of this name.
+
+        Raises:
+            DeclarationError: two patches that cannot be applied together are.
+            PatchError: a patch failed, and logging is configured to raise. Nothing stays applied then, nor if a class
+                raises instead of listing its patches.
+        """
+        if self._applied:
+            patcher_logger.warning("Patches already applied")
+            return self
+        if allow_internal_format is not None:
+            self._allow_internal_format = allow_internal_format
+        self.put_in_force()
+        patcher_logger.flush_summary()
+        carrying = sys.modules.get("patchcore.compat.mx_driving.carrying")  # in a run of patchcore run
+        if carrying is not None:
+            carrying.leave(self)
+        return self
+
+    def put_in_force(self, *, tell: bool = True) -> None:
+        """Apply the patches. Not in mx_driving.patcher: :meth:`apply` without its summary.
+
+        Args:
+            tell: whether the logger is told, for a summary.
+
+        Raises:
+            DeclarationError, PatchError: see :meth:`apply`.
+        """
+        self._refuse_conflicts()
+        self._applied = True
+        try:
+            for patch, parent, outcome in self._apply():
+                if tell:
+                    self._tell(patch, parent, outcome)
+        except BaseException:
+            self.revert()
+            raise
+
+    @property
+    def internal_format(self) -> Optional[bool]:
+        """What was said about private formats of torch_npu, ``None`` for nothing. Not in mx_driving.patcher."""
+        return self._allow_internal_format
+
+    def classes(self) -> Iterator[tuple[PatchClass, Options]]:
+        """Yield the classes that were added and are not left out, with their options. Not in mx_driving.patcher."""
+        return (
+            (entry.item, entry.options)
+            for entry in self._entries
+            if entry.is_class and not self._is_left_out(entry.item)
+        )
+
+    def applied_patches(self) -> Iterator[BasePatch]:
+        """Yield the patches in force, those of classes among them. Not in mx_driving.patcher."""
+        return (patch for patch, _ in self._collect() if patch.is_applied)
+
+    def revert(self) -> Patcher:
+        """Restore everything that :meth:`apply` and changes of imports have changed; return the patcher.
+
+        Not in mx_driving.patcher, where patches stay to the end of the process.
+        """
+        carrying = sys.modules.get("patchcore.compat.mx_driving.carrying")
+        if carrying is not None:
+            carrying.withdraw(self)
+        if self._counting is not None:
+            self._counting.revert()
+        self._counting = None
+        while self._runs:
+            self._runs.pop().revert()
+        if self._applied:
+            for patch, _ in self._collect():
+                patch.is_applied = False
+            self.imports.revert()
+        self._applied = False
+        return self
+
+    def __enter__(self) -> Patcher:
+        return self.apply()
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.revert()
+
+    def _apply(self) -> Iterator[tuple[BasePatch, str, Outcome]]:
+        """Apply everything in its order; yield each patch, the name of its class, and what became of it."""
+        known = catalogue.load()
+        self.imports.enforce()
+        yield from self._apply_device_patches(known)
+        self._counting = self._training.patcher()
+        if self._counting is not None:
+            self._counting.apply()
+        early = [pair for pair in self._collect(early=True) if not self._is_disabled(pair[0])]
+        yield from self._apply_patches(early, known)
+        everything = self._collect()
+        self._warn_of_unknown_names(everything)
+        yield from (
+            (patch, parent, Outcome(PatchStatus.SKIPPED, "disabled"))
+            for patch, parent in everything
+            if self._is_disabled(patch)
+        )
+        later = [pair for pair in everything if not self._is_disabled(pair[0]) and not pair[0].is_applied]
+        yield from self._apply_patches(later, known)
+
+    def _apply_patches(
+        self, patches: Sequence[tuple[BasePatch, str]], known: catalogue.Catalogue
+    ) -> Iterator[tuple[BasePatch, str, Outcome]]:
+        parents = {id(patch): parent for patch, parent in patches}
+        for patch, outcome in self._apply_units([patch for patch, _ in patches], known):
+            patch.is_applied = outcome.status is PatchStatus.APPLIED
+            yield patch, parents[id(patch)], outcome
+
+    def _apply_units(self, patches: Sequence[BasePatch], known: catalogue.Catalogue) -> list[tuple[BasePatch, Outcome]]:
+        run = Run(units_of(list(patches)), known.settings)
+        self._runs.append(run)
+        return run.apply()
+
+    def _apply_device_patches(self, known: catalogue.Catalogue) -> Iterator[tuple[BasePatch, str, Outcome]]:
+        """Apply what goes with every patcher; transfer_to_npu is told as one patch, its places are hundreds."""
+        *transfer, _ = self._apply_units(self._device_patches(), known)
+        if transfer:
+            applied = (outcome for _, outcome in transfer if outcome.status is PatchStatus.APPLIED)
+            yield _Told("torch.cuda"), "transfer_to_npu", next(applied, transfer[0][1])
+
+    @staticmethod
+    def _tell(patch: BasePatch, parent: str, outcome: Outcome) -> None:
+        told = {"package": patch.module, "patch_name": parent, "reason": outcome.reason}
+        if outcome.status is PatchStatus.APPLIED:
+            patcher_logger.applied(patch.name, **told)
+        elif outcome.status is PatchStatus.SKIPPED:
+            patcher_logger.skipped(patch.name, **told)
+        elif getattr(patch, "is_quiet", False):
+            patcher_logger.debug(f"Failed: {patch.name} ({outcome.reason})")
+        else:
+            patcher_logger.failed(patch.name, **told)
+
+    def _device_patches(self) -> list[BasePatch]:
+        """What goes with every patcher: transfer_to_npu, unless it was done already, and the internal format last."""
+        from patchcore.compat.mx_driving.defaults import InternalFormat, TransferToNpu
+
+        done = TransferToNpu.name in self.disabled or "torch_npu.contrib.transfer_to_npu" in sys.modules
+        transfer = [] if done else TransferToNpu.patches()
+        return [*transfer, *InternalFormat.patches({"allow": bool(self._allow_internal_format)})]
+
+    def _collect(self, *, early: bool = False) -> list[tuple[BasePatch, str]]:
+        """Return the patches with the names of their classes; classes are asked once."""
+        found: list[tuple[BasePatch, str]] = []
+        for position, entry in enumerate(self._entries):
+            if not entry.is_class:
+                if not early:
+                    found.append((entry.item, entry.item.name))
+                continue
+            if self._is_left_out(entry.item) or (early and not getattr(entry.item, "apply_before_collect", False)):
+                continue
+            if position not in self._children:
+                self._children[position] = list(entry.item.patches(entry.options))
+            found += ((patch, entry.item.name) for patch in self._children[position])
+        return found
+
+    def _is_left_out(self, patch_class: PatchClass) -> bool:
+        return not self.disabled.isdisjoint((patch_class.name, getattr(patch_class, "legacy_name", patch_class.name)))
+
+    def _is_disabled(self, patch: BasePatch) -> bool:
+        return not self.disabled.isdisjoint(_names_of(patch))
+
+    def _refuse_conflicts(self) -> None:
+        classes = {patch.name: patch for patch, _ in self.classes()}
+        for patch in classes.values():
+            for name in _conflicts_of(patch):
+                if name in classes:
+                    raise DeclarationError(
+                        f"Patch conflict: '{patch.name}' conflicts with '{name}'. Both are enabled.\n"
+                        f"{_guidance(patch, classes[name])}"
+                    )
+
+    def _warn_of_conflicts(self, new: PatchClass) -> None:
+        for other, _ in self.classes():
+            conflict = other.name in _conflicts_of(new) or new.name in _conflicts_of(other)
+            if conflict and other.name != new.name:
+                patcher_logger.warning(
+                    f"Patch '{new.name}' conflicts with already-enabled patch '{other.name}'.\n{_guidance(new, other)}"
+                )
+
+    def _warn_of_unknown_names(self, patches: Iterable[tuple[BasePatch, str]]) -> None:
+        from patchcore.compat.mx_driving.defaults import ALL, TransferToNpu
+
+        known = {name for patch, parent in patches for name in (*_names_of(patch), parent)}
+        for entry in self._entries:
+            known.update((entry.item.name, getattr(entry.item, "legacy_name", "") or entry.item.name))
+        known.update(name for patch_class in ALL for name in (patch_class.name, patch_class.legacy_name))
+        known.add(TransferToNpu.name)
+        for name in sorted(self.disabled - known):
+            patcher_logger.warning(f"disable({name!r}): there is no such patch{did_you_mean(name, known)}")
+
+
+def _is_patch_class(item: Any) -> bool:
+    """Tell whether something is a class of patches: a subclass of ``Patch``, or one with all that is asked of it."""
+    if not isinstance(item, type):
+        return False
+    return issubclass(item, Patch) or all(hasattr(item, name) for name in ("patches", "name", "apply_all"))
+
+
+def _name_of(item: Any) -> str:
+    if isinstance(item, str):
+        return item
+    if _is_patch_class(item) or isinstance(item, BasePatch):
+        return str(item.name)
+    raise TypeError(f"Patcher.disable: expected a name, a Patch class or a patch, found {item!r}")
+
+
+def _names_of(patch: BasePatch) -> set[str]:
+    """Return what a patch may be called: its own name, and those of the plugin's patch that it belongs to."""
+    candidate = getattr(patch, "candidate", None)
+    return {patch.name} if candidate is None else {patch.name, *candidate.patch.names}
+
+
+def _conflicts_of(patch: PatchClass) -> set[str]:
+    return set(getattr(patch, "conflicts_with", None) or ())
+
+
+def _guidance(preferred: PatchClass, other: PatchClass) -> str:
+    return (
+        f"Disable the one that is not wanted before adding the other:\n"
+        f"  patcher.disable('{other.name}').add({preferred.__name__})\n"
+        f"or keep the other one:\n"
+        f"  patcher.disable('{preferred.name}').add({other.__name__})"
+    )
+
+
+def _replacement(
+    name: str,
+    replacement: Union[str, Replacement, None],
+    base: Optional[str],
+    exports: Optional[Mapping[str, Any]],
+    attrs: Mapping[str, Any],
+) -> Replacement:
+    given = replacement if isinstance(replacement, Replacement) else Replacement(replacement)
+    if given.base is not None and base is not None:
+        raise ValueError(f"replace_import({name!r}): both {given.base!r} and base_module={base!r} are given; give one")
+    twice = sorted(set(exports or ()) & set(attrs))
+    if twice:
+        raise ValueError(f"replace_import({name!r}): {', '.join(twice)} both in exports and as a keyword; give one")
+    return Replacement(given.base or base, {**given.exports, **(exports or {}), **attrs})
+
+
+def __getattr__(name: str) -> Any:
+    if name != "PatcherBuilder":  # API 1.0 has it here, too
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from patchcore.compat.mx_driving.patcher.legacy import PatcherBuilder
+
+    return PatcherBuilder

@@ -1,0 +1,184 @@
+"""Which version of a package is installed, for prechecks: told from metadata, the package is imported last of all.
+
+Migrations overwrite ``mmcv.__version__`` so that one library takes another for the version it wants. What is installed
+does not change by that, so a distribution's metadata comes first here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from types import FunctionType
+from typing import Any, Optional
+
+from patchcore.distributions import version_of, version_of_provider
+from patchcore.modules import find_module, namespace
+
+__all__ = ["check_version", "get_version", "is_mmcv_v1x", "is_mmcv_v2x", "mmcv_version"]
+
+_LEADING_NUMBERS = re.compile(r"(\d+)(?:\.(\d+))?")
+
+#: By package: what the answer was read from (see :func:`_source`), and the answer. Only packages that were found.
+_found: dict[str, tuple[Any, str]] = {}
+
+
+def get_version(package: str) -> Optional[str]:
+    """Return the version of import package ``package``, ``None`` when it is not installed or cannot be imported.
+
+    In this order: the metadata of the distribution that provides it (mmcv, mmcv-full or mmcv-lite for ``"mmcv"``), its
+    ``__version__`` where it is loaded, its ``__version__`` after importing it.
+
+    Args:
+        package: name for ``import``; of ``"mmcv.ops"``, where there is such a module, the version of mmcv.
+    """
+    known = _found.get(package)
+    if known is not None and known[0] is sys.modules.get(package):
+        return known[1]  # what is loaded stays the version it is, whatever is installed next to it
+    source = _source(package)
+    if known is not None and known[0] == source:
+        return known[1]
+    version = installed_version(package) or _told_by_package(package)
+    if version is not None:
+        _found[package] = (_source(package), version)  # it may be loaded by now
+    return version
+
+
+def check_version(package: str, major: Optional[int] = None, minor: Optional[int] = None) -> bool:
+    """Tell whether ``package`` is installed in this major and this minor version; ``None`` allows any.
+
+    Args:
+        package: as in :func:`get_version`.
+        major: 2 for ``2.*``.
+        minor: 1 for ``*.1.*``. A version that ends before it, ``"2"``, is of minor version 0.
+    """
+    version = get_version(package)
+    numbers = None if version is None else _numbers(version)
+    if numbers is None:
+        return False
+    return major in (None, numbers[0]) and minor in (None, numbers[1])
+
+
+class _MMCVVersion:
+    """The version of mmcv, looked up when it is asked for. Can be called, and is false where mmcv is not installed."""
+
+    @property
+    def version(self) -> Optional[str]:
+        """The version of mmcv, ``None`` when it is not installed."""
+        return get_version("mmcv")
+
+    @property
+    def is_v1x(self) -> bool:
+        """Whether mmcv 1.x is installed."""
+        return check_version("mmcv", major=1)
+
+    @property
+    def is_v2x(self) -> bool:
+        """Whether mmcv 2.x is installed."""
+        return check_version("mmcv", major=2)
+
+    @property
+    def has_mmcv(self) -> bool:
+        """Whether mmcv is installed."""
+        return self.version is not None
+
+    @property
+    def has_mmengine(self) -> bool:
+        """Whether mmengine is installed."""
+        return get_version("mmengine") is not None
+
+    @property
+    def available(self) -> bool:
+        """The same as ``has_mmcv``."""
+        return self.has_mmcv
+
+    def __bool__(self) -> bool:
+        return self.has_mmcv
+
+    def __call__(self) -> Optional[str]:
+        return self.version
+
+    def __repr__(self) -> str:
+        return f"MMCVVersion(version={self.version!r}, is_v1x={self.is_v1x}, is_v2x={self.is_v2x})"
+
+
+#: The version of mmcv as an object: ``mmcv_version.is_v2x``, ``mmcv_version()``.
+mmcv_version = _MMCVVersion()
+
+
+def is_mmcv_v1x() -> bool:
+    """Tell whether mmcv 1.x is installed."""
+    return mmcv_version.is_v1x
+
+
+def is_mmcv_v2x() -> bool:
+    """Tell whether mmcv 2.x is installed."""
+    return mmcv_version.is_v2x
+
+
+def installed_version(package: str) -> Optional[str]:
+    """Return the version of ``package`` in the metadata of the distribution that provides it; imports nothing."""
+    found = version_of(package)
+    if found is None and find_module(package):
+        found = version_of_provider(package.partition(".")[0])
+    return found
+
+
+def _source(package: str) -> Any:
+    """Return what decides the answer: the module where it is loaded, else where it would be looked for.
+
+    Installing and removing change the folder, as :class:`importlib.machinery.FileFinder` reckons too.
+    """
+    module = sys.modules.get(package)
+    if module is not None:
+        return module
+    folders = []
+    for entry in sys.path:
+        try:
+            folders.append((entry, os.stat(entry or ".").st_mtime_ns))
+        except (OSError, TypeError, ValueError):  # not there, or no path at all
+            continue
+    return tuple(folders), tuple(sys.meta_path)
+
+
+def _told_by_package(package: str) -> Optional[str]:
+    """Return what the package says of itself, which has no metadata: a source checkout on the path, or a script."""
+    if not find_module(package):
+        return None
+    root = package.partition(".")[0]
+    if root not in sys.modules:
+        try:
+            __import__(root)
+        except Exception:  # whatever is wrong with it, nothing of it can be patched
+            return None
+    # mmcv.version still has what mmcv.__version__ was before somebody overwrote it
+    for name, keys in ((f"{root}.version", ("__version__",)), (root, ("__version__", "version", "VERSION"))):
+        members = namespace(sys.modules.get(name)) or {}
+        for key in keys:
+            version = _as_text(members.get(key))
+            if version is not None:
+                return version
+    return None
+
+
+def _as_text(value: Any) -> Optional[str]:
+    if isinstance(value, FunctionType):
+        try:
+            value = value()
+        except Exception:  # a function of that name that does something else
+            return None
+    return str(value) if isinstance(value, str) else None  # torch's version is of a subclass
+
+
+@functools.cache
+def _numbers(version: str) -> Optional[tuple[int, Optional[int]]]:
+    """Return the major and the minor version, the latter ``None`` where it cannot be told; ``None`` for neither."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        parsed = Version(version)
+    except InvalidVersion:  # "2.x-dev"
+        match = _LEADING_NUMBERS.match(version)
+        return None if match is None else (int(match[1]), None if match[2] is None else int(match[2]))
+    return parsed.major, parsed.minor

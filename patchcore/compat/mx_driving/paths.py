@@ -1,0 +1,119 @@
+"""Dotted paths, ``package.module.Class.attribute``, which do not say where the module ends."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import MutableMapping
+from typing import Any, Optional
+
+from patchcore.changes import resolve
+from patchcore.errors import TargetError, did_you_mean
+from patchcore.modules import StubSpec, executed_module, find_module
+from patchcore.stubs import StubModule
+from patchcore.target import ABSENT, Item, NamespaceSlot, Slot, Target, slot_of
+
+__all__ = ["Missing", "dotted", "import_module", "is_stub", "is_there", "locate", "object_at", "target_of"]
+
+
+def target_of(path: str) -> Target:
+    """Return the target that a dotted path means: its module is as long as modules are found, importing none.
+
+    Raises:
+        TargetError: the path is malformed, or names a module as a whole.
+    """
+    return Target.parse(path).pin()
+
+
+def dotted(target: Target) -> str:
+    """Return a target as a dotted path."""
+    return ".".join([target.module, *(str(getattr(step, "key", step)) for step in target.path)])
+
+
+def import_module(name: str) -> Optional[str]:
+    """Import a module; return why that is not possible, ``None`` when it was.
+
+    Raises:
+        Exception: what else than ``ImportError`` its body raises.
+    """
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        missing = getattr(error, "name", None)
+        if missing and f"{name}.".startswith(f"{missing}."):
+            return f"module not found: {missing}"
+        return f"module {name} cannot be imported: {error}"
+    return None
+
+
+def is_there(name: str) -> bool:
+    """Tell whether a top-level module can be imported, be it a stub; imports nothing."""
+    if name in sys.modules:
+        return sys.modules[name] is not None
+    return find_module(name) or is_stub(name)
+
+
+def is_stub(name: str) -> bool:
+    """Tell whether importing a top-level module gives a stub."""
+    module = sys.modules.get(name)
+    if module is not None:
+        return issubclass(type(module), StubModule)
+    return name not in sys.modules and isinstance(importlib.util.find_spec(name), StubSpec)
+
+
+def object_at(path: str) -> Any:
+    """Import what a dotted path names and return it; a static method of a class as it stands there.
+
+    Raises:
+        TargetError: the path is malformed.
+        ImportError: a module on the way cannot be imported.
+        TargetNotFound: there is no such thing; the message has the nearest name.
+    """
+    if "." not in path or find_module(path):
+        return importlib.import_module(path)
+    return resolve(Target.parse(path), raw=True)
+
+
+class Missing(NamespaceSlot):
+    """The slot of a target that has not even an owner: it holds nothing.
+
+    Args:
+        module: of the target.
+        target: the target.
+        why: which step does not exist.
+    """
+
+    __slots__ = ("why",)
+
+    def __init__(self, module: Any, target: Target, why: str) -> None:
+        super().__init__(module, dotted(target), str(target))
+        self.why = why
+
+
+def locate(target: Target, module: Any) -> Slot:
+    """Return the slot of a target, existing or not; modules on the way that nobody has imported yet are imported.
+
+    A step into a mapping is an item of it, as migrations write ``package.TABLE.key``.
+
+    Args:
+        target: with its module.
+        module: the module of the target, executed.
+
+    Raises:
+        TargetError: what is there cannot be changed.
+    """
+    owner, path = module, target.module
+    for depth, step in enumerate(target.path):
+        if isinstance(owner, MutableMapping) and isinstance(step, str):
+            step = Item(step)
+        slot = slot_of(owner, step, str(Target(target.module, (*target.path[:depth], step))))
+        if depth + 1 == len(target.path):
+            return slot
+        path = f"{path}{step}" if isinstance(step, Item) else f"{path}.{step}"
+        owner = slot.lookup()
+        if owner is ABSENT and import_module(path) is None:
+            owner = executed_module(path)
+        if owner is None or owner is ABSENT:
+            return Missing(module, target, f"{path} does not exist{did_you_mean(str(slot.key), slot.names())}")
+    raise TargetError(f"target {target} names nothing in a module")

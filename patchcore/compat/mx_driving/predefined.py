@@ -1,0 +1,213 @@
+"""The predefined patches of the API: classes and functions by its names, done by the patches of installed plugins.
+
+``mx_driving.patcher`` brings its own replacements. Here the plugins of patchcore do (mmcv-npu-patches,
+mmdet3d-npu-patches, torch-npu-patches), so that there is one implementation, with its requirements and its proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional
+
+from patchcore.changes import Change, Replace, Skip
+from patchcore.compat.mx_driving import catalogue
+from patchcore.compat.mx_driving.application import Run, Unit
+from patchcore.compat.mx_driving.changes import FillStub
+from patchcore.compat.mx_driving.patcher.patch import BasePatch, Patch
+from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
+from patchcore.compat.mx_driving.paths import dotted, import_module, is_stub
+from patchcore.patch import Patch as CorePatch
+from patchcore.plan import Candidate
+from patchcore.target import Target
+
+__all__ = ["PluginChange", "Predefined", "apply_units", "legacy_function", "patch_of", "units_of"]
+
+
+class PluginChange(BasePatch):
+    """One change of a patch that a plugin contributes.
+
+    Args:
+        candidate: the patch, and who contributes it.
+        index: of the change.
+    """
+
+    def __init__(self, candidate: Candidate, index: int) -> None:
+        self.candidate = candidate
+        self.index = index
+        self._run: Optional[Run] = None
+
+    @property
+    def name(self) -> str:
+        return dotted(self.candidate.patch.changes[self.index].target.pin())
+
+    def apply(self) -> PatchResult:
+        """Apply this change alone, without the others of its patch."""
+        ((_, result),) = apply_units([group([self])])
+        return result
+
+    def unit(self) -> Unit:
+        return group([self])
+
+    def get_info(self, show_diff: bool = False) -> str:
+        patch, provenance = self.candidate
+        return f"{self.name}: {patch.changes[self.index].kind}, by {patch.name} ({provenance})"
+
+    def __repr__(self) -> str:
+        return f"PluginChange({self.name})"
+
+
+class NotProvided(BasePatch):
+    """Stands for a predefined patch that no installed plugin contributes.
+
+    Args:
+        name: of the predefined patch.
+        distribution: that contributes it.
+    """
+
+    def __init__(self, name: str, distribution: str) -> None:
+        self._name = name
+        self.distribution = distribution
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def apply(self) -> PatchResult:
+        return PatchResult(PatchStatus.SKIPPED, self.name, "", self._reason())
+
+    def unit(self) -> Unit:
+        return Unit(CorePatch(self.name), [self], prepare=lambda: Skip(self._reason()))
+
+    def _reason(self) -> str:
+        return f"no installed plugin contributes it; pip install {self.distribution}"
+
+
+class Predefined(Patch):
+    """Base of the predefined patches.
+
+    A subclass says what plugins call it; its patches are the changes of theirs, each of which can be disabled by its
+    target.
+    """
+
+    #: What it is called in API 1.0.
+    legacy_name: str = ""
+    #: The library that it is for.
+    target_module: str = ""
+    #: What the patches of plugins that do it are called.
+    provided_by: tuple[str, ...] = ()
+    #: Where they are.
+    distribution: str = ""
+
+    @classmethod
+    def patches(cls, options: Optional[Mapping[str, Any]] = None) -> list[BasePatch]:
+        """Return the changes that the installed plugins make for it.
+
+        Args:
+            options: values that the plugins' patches read; those that they do not have are left out.
+        """
+        found = catalogue.load().named(*cls.provided_by)
+        if not found:
+            return [NotProvided(cls.name, cls.distribution)]
+        known = {c.patch.name: _known_options(c.patch, options) for c in found}
+        if any(known.values()):
+            found = catalogue.load({name: table for name, table in known.items() if table}).named(*cls.provided_by)
+        return [PluginChange(candidate, index) for candidate in found for index in range(len(candidate.patch.changes))]
+
+    @classmethod
+    def apply_all(cls, options: Optional[Mapping[str, Any]] = None) -> list[PatchResult]:
+        return [result for _, result in apply_units(units_of(cls.patches(options)))]
+
+
+def _known_options(patch: CorePatch, options: Optional[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return those of the options that a patch has, and that differ from what it has."""
+    return {key: value for key, value in (options or {}).items() if patch.options.get(key, value) != value}
+
+
+def group(changes: list[PluginChange]) -> Unit:
+    """Return the unit of changes of one plugin's patch: the patch itself where they are all of it.
+
+    So it is the same patch for whoever else applies it, and not applied a second time.
+    """
+    patch, provenance = changes[0].candidate
+    chosen = tuple(patch.changes[change.index] for change in changes)
+    if any(is_stub(change.target.root) for change in chosen):
+        return _in_stub(patch, chosen, changes)
+    if len(chosen) != len(patch.changes):
+        patch = patch.evolve(changes=chosen)
+    return Unit(patch, changes, provenance)
+
+
+def _in_stub(patch: CorePatch, chosen: Sequence[Change], members: list[PluginChange]) -> Unit:
+    """Return the unit that puts replacements in a stub: in its module, and in the packages around that."""
+    fills = [FillStub(change.target, change) for change in chosen if isinstance(change, Replace)]
+    packages = [
+        FillStub(Target(package, fill.target.path), fill.change)
+        for fill in fills
+        for package in _ancestors(fill.target.module)
+    ]
+    modules = dict.fromkeys(fill.target.module for fill in (*fills, *packages))
+
+    def prepare() -> None:
+        for name in modules:
+            import_module(name)
+
+    return Unit(CorePatch(patch.name, [*fills, *packages]), members, prepare=prepare)
+
+
+def _ancestors(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def units_of(patches: list[BasePatch]) -> list[Unit]:
+    """Return the units of patches, in their order; neighbours that are changes of one plugin's patch make one unit."""
+    units: list[Unit] = []
+    pending: list[PluginChange] = []
+    for patch in patches:
+        is_change = isinstance(patch, PluginChange)
+        if pending and not (is_change and patch.candidate.patch is pending[0].candidate.patch):  # type: ignore[attr-defined]
+            units.append(group(pending))
+            pending = []
+        if isinstance(patch, PluginChange):
+            pending.append(patch)
+        else:
+            units.append(patch.unit())
+    return [*units, group(pending)] if pending else units
+
+
+def apply_units(units: list[Unit]) -> list[tuple[Any, PatchResult]]:
+    """Apply units outside of any patcher; return each patch with what became of it. They stay applied."""
+    results = []
+    for patch, outcome in Run(units, catalogue.load().settings).apply():
+        patch.is_applied = outcome.status is PatchStatus.APPLIED
+        results.append((patch, PatchResult(outcome.status, patch.name, patch.module, outcome.reason or None)))
+    return results
+
+
+def legacy_function(patch: type[Predefined], name: str = "") -> Callable[..., None]:
+    """Return the function of API 1.0 that stands for a predefined patch, for ``Patch(function)``.
+
+    Args:
+        patch: the predefined patch.
+        name: of the function; the patch's ``legacy_name`` by default.
+    """
+
+    def function(module: Any = None, options: Optional[Mapping[str, Any]] = None) -> None:
+        patch.apply_all(options)
+
+    function.__name__ = function.__qualname__ = name or patch.legacy_name
+    function.__doc__ = f"Apply the predefined patch {patch.name}; the module is looked up, whichever is given."
+    function.__module__ = __name__
+    _LEGACY[function] = patch
+    return function
+
+
+def patch_of(function: Any) -> Optional[type[Predefined]]:
+    """Return the predefined patch that a function of API 1.0 stands for: that very function, not one of its name."""
+    try:
+        return _LEGACY.get(function)
+    except TypeError:  # not hashable
+        return None
+
+
+_LEGACY: dict[Any, type[Predefined]] = {}

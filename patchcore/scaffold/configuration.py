@@ -1,0 +1,467 @@
+"""Read what a file tells a patcher: patches that are added, imports that are changed, what is switched on and off."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Optional
+
+from patchcore.errors import PatchcoreError
+from patchcore.scaffold.atomic import AtomicReader, ReadChange, arguments_of, brief
+from patchcore.scaffold.declarations import Construction, PatchDeclaration, Provided, Remark, problem_of
+from patchcore.scaffold.patch_classes import PatchClasses, grouped
+from patchcore.scaffold.predefined import find_predefined
+from patchcore.scaffold.source import Function, Scope, Source, Unknown, called_name, receiver_root
+from patchcore.scaffold.walking import FoundCall, Walker, function_scope
+
+__all__ = ["Configuration", "Setting"]
+
+_PATCHERS = ("Patcher", "PatcherBuilder", "LegacyPatcherBuilder", "default_patcher", "default_patcher_builder")
+_WRAPPERS = ("Patch", "LegacyPatchWrapper")
+_PROFILING = ("path", "level", "skip_first", "wait", "warmup", "active", "repeat")
+_INTERNAL_FORMAT = "torch.internal_format"
+_TORCH = "torch-npu-patches"
+_MMCV_VERSIONS = ("mmcv.version.mmdet", "mmcv.version.mmdet3d")
+
+
+class Setting(NamedTuple):
+    """Something for ``[tool.patchcore]``.
+
+    Args:
+        line: where the file says it.
+        key: of the setting; of a table ``profiling`` or ``options`` with dots.
+        value: a literal.
+        doubt: why it may not hold, ``""`` for nothing.
+    """
+
+    line: int
+    key: str
+    value: Any
+    doubt: str = ""
+
+
+class Configuration:
+    """What the functions and the body of a file do with a patcher; :meth:`read` fills what is listed here.
+
+    Args:
+        source: the file.
+        reader: for the patches that are made in place.
+        classes: the patch classes of the file.
+    """
+
+    def __init__(self, source: Source, reader: AtomicReader, classes: PatchClasses) -> None:
+        self.source = source
+        self.reader = reader
+        self.classes = classes
+        self.plugin = reader.names.plugin
+        self.patches: list[PatchDeclaration] = []
+        self.provided: list[Provided] = []
+        self.settings: list[Setting] = []
+        self.left: list[Remark] = []
+        self.notes: list[Remark] = []
+        #: Names of patches that are switched off, with the line, until all patches are known.
+        self.disabled: list[Setting] = []
+        #: Names of the distributions that have what is switched on or off.
+        self.distributions: set[str] = set()
+        self._added: set[str] = set()
+        self._adds_classes = False
+        self._patcher_names = set(self._find_patcher_names())
+        self._handlers = {
+            "add": self._add,
+            "apply_all": self._apply_all,
+            "add_module_patch": self._add_module_patch,
+            "disable": self._disable,
+            "disable_patches": self._disable,
+            "skip_import": self._skip_import,
+            "replace_import": self._replace_import,
+            "inject_import": self._inject_import,
+            "with_profiling": self._profiling,
+            "brake_at": self._brake,
+            "with_brake": self._brake,
+            "allow_internal_format": self._internal_format,
+            "disallow_internal_format": self._internal_format,
+            "build": self._build,
+            "apply": self._build,
+            "with_precision_debugger": self._no_counterpart,
+        }
+        self._functions = {
+            "Patcher": self._patcher,
+            "configure_patcher_logging": self._logging,
+            "set_patcher_log_level": self._logging,
+            "ensure_mmcv_version": self._mmcv_version,
+            "patch_mmcv_version": self._mmcv_version,
+        }
+
+    def read(self) -> None:
+        """Read every function and the body of the file, then the classes that nothing adds."""
+        for found in self._calls():
+            handler = self._handler(found)
+            if handler is None:
+                continue
+            try:
+                handler(found)
+            except (Unknown, PatchcoreError) as reason:
+                self._leave(found, f"{reason}; declare it by hand")
+        for name in self.classes.classes:
+            if name not in self._added:
+                self._declare_class(name, used=not self._adds_classes)
+
+    def _calls(self) -> Iterator[FoundCall]:
+        walker = Walker(self.source)
+        module = Scope(self.source.constants, is_module=True)
+        yield from walker.calls(self.source.tree.body, module)
+        for function, owner in _outermost_functions(self.source.tree.body):
+            if function.name != "patches" or owner not in self.classes.classes:
+                yield from walker.calls(function.body, function_scope(function, Scope(self.source.constants)))
+
+    def _handler(self, found: FoundCall) -> Any:
+        imported = self.source.imported(found.node.func)
+        if imported is not None:
+            return self._functions.get(imported)
+        if not isinstance(found.node.func, ast.Attribute):
+            return None
+        name = called_name(found.node)
+        if name in ("add", "disable", "build", "apply") and not self._is_patcher(found.node.func.value):
+            return None
+        return self._handlers.get(name)
+
+    def _find_patcher_names(self) -> Iterator[str]:
+        """The names of parameters and variables that are patchers."""
+        for node in ast.walk(self.source.tree):
+            if isinstance(node, ast.arg) and node.annotation is not None and "Patcher" in ast.unparse(node.annotation):
+                yield node.arg
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                root = receiver_root(node.value)
+                made = self.source.imported(root.func if isinstance(root, ast.Call) else root)
+                if made in _PATCHERS:
+                    yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+    def _is_patcher(self, receiver: ast.expr) -> bool:
+        root = receiver_root(receiver)
+        if self.source.imported(root.func if isinstance(root, ast.Call) else root) in _PATCHERS:
+            return True
+        names = [n.id if isinstance(n, ast.Name) else n.attr for n in ast.walk(receiver) if _has_name(n)]
+        return any(n in self._patcher_names or "patcher" in n.lower() or "builder" in n.lower() for n in names)
+
+    # ---- patches ----
+
+    def _add(self, found: FoundCall) -> None:
+        for item in found.scope.spread(found.node.args):
+            node = found.scope.follow(item)
+            if isinstance(node, ast.Call) and self.source.imported(node.func) is not None:
+                self._add_direct(FoundCall(node, found.scope, found.conditions))
+            else:
+                self._add_class(found, node)
+        options = [keyword for keyword in found.node.keywords if keyword.arg == "options"]
+        if options:
+            advice = "options= was handed to patches(); a patch here has options=, which its functions are called with"
+            self.left.append(Remark(found.node.lineno, brief(found.node), advice))
+
+    def _apply_all(self, found: FoundCall) -> None:
+        if isinstance(found.node.func, ast.Attribute):
+            self._add_class(found, found.node.func.value)
+
+    def _add_class(self, found: FoundCall, node: ast.expr) -> None:
+        name = self.source.imported(node)
+        if name is not None:
+            self._provide(found, name)
+            return
+        reference = found.scope.reference(node)
+        if reference in self.classes.classes:
+            self._adds_classes = True
+            self._declare_class(reference, used=True, found=found)
+            return
+        statement = self.source.defined.get(reference.partition(".")[0])
+        if isinstance(statement, ast.ImportFrom):
+            self._adds_classes = True
+            file = f"{(statement.module or '').replace('.', '/')}.py"
+            raise Unknown(f"{reference} is from {file}; run patchcore new --from on that file, too")
+        raise Unknown(f"{reference} is no patch class of this file")
+
+    def _declare_class(self, name: str, *, used: bool, found: Optional[FoundCall] = None) -> None:
+        if name in self._added:
+            return
+        self._added.add(name)
+        made = self.classes.read(name)
+        line = self.classes.classes[name].lineno
+        if not made:
+            if used or "patches" in {getattr(s, "name", "") for s in self.classes.classes[name].body}:
+                advice = "nothing could be read from its patches(); declare its changes by hand"
+                self.left.append(Remark(line, f"class {name}", advice))
+            return
+        if not used:
+            self.notes.append(Remark(line, f"class {name}", "nothing in the file adds it; declared with default=False"))
+            made = [patch._replace(keywords={**patch.keywords, "default": False}) for patch in made]
+        for patch in made:
+            self._declare(patch, found)
+
+    def _add_direct(self, found: FoundCall) -> None:
+        kind = self.source.imported(found.node.func)
+        if kind in _WRAPPERS:
+            raise Unknown("a Patch(function) is added for a module, with add_module_patch()")
+        if kind not in ("AtomicPatch", "RegistryPatch", "LegacyPatch"):
+            raise Unknown(f"{brief(found.node)} is none of the patches that are known")
+        self.classes.seen.add(id(found.node))
+        read = self.reader.read(found._replace(conditions=found.conditions._replace(doubt="")))
+        self._declare_change(read, found)
+
+    def _declare_change(self, read: ReadChange, found: FoundCall, **keywords: Any) -> None:
+        name = f"{self.plugin}.{_name_of(read)}"
+        for patch in grouped(name, read.line, [read], keywords):
+            self._declare(patch, found)
+
+    def _declare(self, patch: PatchDeclaration, found: Optional[FoundCall] = None) -> None:
+        """Keep a patch; one that may not be added, or of which something is left, is applied only when asked for."""
+        keywords = dict(patch.keywords)
+        if found is not None and found.conditions.requires:
+            keywords["requires"] = list(dict.fromkeys((*keywords.get("requires", ()), *found.conditions.requires)))
+        if found is not None and found.conditions.doubt:
+            advice = f'{found.conditions.doubt}; enable it there ("--enable {patch.name}"), or say with when= where'
+            self.left.append(Remark(found.node.lineno, brief(found.node), advice))
+            keywords["default"] = False
+        if not patch.is_complete:
+            keywords["default"] = False
+        self.patches.append(patch._replace(keywords=keywords))
+
+    def _add_module_patch(self, found: FoundCall) -> None:
+        arguments = list(found.scope.spread(found.node.args))
+        if not arguments:
+            raise Unknown("it names no module")
+        module = found.scope.text(arguments[0])
+        for argument in arguments[1:]:
+            self._module_patch(found, found.scope.follow(argument), module)
+
+    def _module_patch(self, found: FoundCall, node: ast.expr, module: str) -> None:
+        is_call = isinstance(node, ast.Call)
+        if not is_call or self.source.imported(node.func) not in _WRAPPERS:  # type: ignore[attr-defined]
+            self._leave(found, f"{brief(node)} is no Patch(function); declare it by hand", brief(node))
+            return
+        inner = FoundCall(node, found.scope, found.conditions)  # type: ignore[arg-type]
+        self.classes.seen.add(id(node))
+        try:
+            given = arguments_of(inner, "Patch")
+            name = self.source.imported(found.scope.follow(given["func"])) if "func" in given else None
+            if name is not None:
+                self._provide(inner, name)
+                return
+            keywords: dict[str, Any] = {}
+            if "priority" in given:
+                keywords["priority"] = found.scope.literal(given["priority"])
+        except Unknown as reason:
+            self._leave(inner, f"{reason}; declare it by hand")
+            return
+        read = self.reader.call(inner._replace(conditions=found.conditions._replace(doubt="")), module)
+        self._declare_change(read, inner, **keywords)
+
+    def _patcher(self, found: FoundCall) -> None:
+        """Read the constructor of 1.0: ``Patcher({"mmcv": [Patch(f)]}, {"names", "that are off"})``."""
+        given = dict(zip(("module_patches", "blacklist", "allow_internal_format"), found.node.args))
+        given.update((keyword.arg, keyword.value) for keyword in found.node.keywords if keyword.arg)
+        table = found.scope.follow(given["module_patches"]) if "module_patches" in given else None
+        if table is not None and not isinstance(table, ast.Dict):
+            raise Unknown(f"{brief(table)} is no dictionary that is written out")
+        for key, value in zip(table.keys, table.values) if isinstance(table, ast.Dict) else ():
+            if key is None:
+                raise Unknown(f"**{brief(value)} is computed")
+            for item in found.scope.items(value):
+                self._module_patch(found, found.scope.follow(item), found.scope.text(key))
+        if "blacklist" in given:
+            self._disable_all(found, found.scope.items(given["blacklist"]))
+        if "allow_internal_format" in given:
+            self._set_internal_format(found, given["allow_internal_format"])
+
+    def _provide(self, found: FoundCall, name: str) -> None:
+        predefined = find_predefined(name)
+        if predefined is None or not predefined.distribution:
+            raise Unknown(f"{name} is a patch of mx_driving.patcher that no plugin has here")
+        line = found.node.lineno
+        self.provided.append(Provided(line, name, predefined.patches, predefined.distribution, predefined.default))
+        self.distributions.add(predefined.distribution)
+        if not predefined.default:
+            self.settings.append(Setting(line, "enable", list(predefined.patches), found.conditions.doubt))
+        if found.node.keywords or (called_name(found.node) in _WRAPPERS and len(found.node.args) > 1):
+            advice = (
+                f"options of {name} are set in [tool.patchcore.options]; see patchcore explain {predefined.patches[0]}"
+            )
+            self.notes.append(Remark(line, brief(found.node), advice))
+
+    # ---- what is switched off ----
+
+    def _disable(self, found: FoundCall) -> None:
+        self._disable_all(found, list(found.scope.spread(found.node.args)))
+
+    def _disable_all(self, found: FoundCall, nodes: list[ast.expr]) -> None:
+        for node in nodes:
+            self.disabled.append(
+                Setting(found.node.lineno, "disable", self._patch_name(found, node), found.conditions.doubt)
+            )
+
+    def _patch_name(self, found: FoundCall, node: ast.expr) -> str:
+        try:
+            return found.scope.text(node)
+        except Unknown:
+            pass
+        if isinstance(node, ast.Attribute) and node.attr in ("name", "__name__"):
+            node = node.value
+        imported = self.source.imported(node)
+        if imported is not None:
+            return imported
+        reference = found.scope.reference(node)
+        return self.classes.name_of(reference) if reference in self.classes.classes else reference
+
+    # ---- imports ----
+
+    def _skip_import(self, found: FoundCall) -> None:
+        modules = [found.scope.text(node) for node in found.scope.spread(found.node.args)]
+        if not modules:
+            raise Unknown("it names no module")
+        name = f"stub.{modules[0]}" if len(modules) == 1 else "stubs"
+        summary = f"import without {modules[0]}" if len(modules) == 1 else "import without what is not there"
+        self._change_imports(found, name, [Construction("StubImport", (module,)) for module in modules], summary)
+
+    def _inject_import(self, found: FoundCall) -> None:
+        given = dict(zip(("source_module", "class_name", "target_module"), found.scope.spread(found.node.args)))
+        given.update((keyword.arg, keyword.value) for keyword in found.node.keywords if keyword.arg)
+        if len(given) != 3:
+            raise Unknown("it takes a module, a name and the module that gets it")
+        keys = ("source_module", "class_name", "target_module")
+        source, name, into = (found.scope.text(given[key]) for key in keys)
+        change = Construction("InjectImport", (source, name, into))
+        self._change_imports(found, f"inject.{name}", [change], f"{name} in {into}")
+
+    def _replace_import(self, found: FoundCall) -> None:
+        scope = found.scope
+        given = dict(zip(("module_path", "replacement"), scope.spread(found.node.args)))
+        if any(keyword.arg is None for keyword in found.node.keywords):
+            raise Unknown("its exports are computed")
+        given.update((keyword.arg, keyword.value) for keyword in found.node.keywords if keyword.arg)
+        module = scope.text(given.pop("module_path"))
+        other = given.pop("base_module", None) or given.pop("replacement", None)
+        exports = dict(self._exports(scope, given.pop("exports", None)))
+        exports.update(given)
+        other = scope.follow(other) if other is not None else None
+        if isinstance(other, ast.Call):  # replace_with.module("other", Name=object)
+            exports.update((keyword.arg, keyword.value) for keyword in other.keywords if keyword.arg)
+            other = other.args[0] if other.args else None
+        if other is not None and exports:
+            raise Unknown("a module that is taken with changes; write that module, and replace the import with it")
+        with_ = scope.text(other) if other is not None else {n: self._export(scope, e) for n, e in exports.items()}
+        change = Construction("ReplaceImport", (module,), {"with_": with_})
+        self._change_imports(found, f"replace.{module}", [change], f"another {module}")
+
+    def _exports(self, scope: Scope, node: Optional[ast.expr]) -> Iterator[tuple[str, ast.expr]]:
+        table = scope.follow(node) if node is not None else ast.Dict([], [])
+        if not isinstance(table, ast.Dict) or not all(table.keys):
+            raise Unknown(f"{brief(table)} is no dictionary that is written out")
+        for key, value in zip(table.keys, table.values):
+            if key is not None:
+                yield scope.text(key), value
+
+    def _export(self, scope: Scope, node: ast.expr) -> Any:
+        try:
+            value = scope.literal(node)
+        except Unknown:
+            return self.reader.reference(node, scope)
+        if isinstance(value, str):
+            raise Unknown(f"the text {value!r} is exported; write pc.Literal({value!r})")
+        return value
+
+    def _change_imports(self, found: FoundCall, name: str, changes: list[Construction], summary: str) -> None:
+        for change in changes:
+            problem = problem_of(change)
+            if problem:
+                raise Unknown(problem)
+        self._declare(
+            PatchDeclaration(f"{self.plugin}.{name}", found.node.lineno, tuple(changes), {"summary": summary}), found
+        )
+
+    # ---- settings ----
+
+    def _profiling(self, found: FoundCall) -> None:
+        given = dict(zip(_PROFILING, found.scope.spread(found.node.args)))
+        given.update((keyword.arg, keyword.value) for keyword in found.node.keywords if keyword.arg)
+        for name, node in given.items():
+            if name not in _PROFILING:
+                raise Unknown(f"with_profiling has no {name}")
+            self._set(found, f"profiling.{name}", node, "--profile DIR")
+
+    def _brake(self, found: FoundCall) -> None:
+        given = [*found.scope.spread(found.node.args), *(keyword.value for keyword in found.node.keywords)]
+        if len(given) != 1:
+            raise Unknown("it takes the number of a step")
+        self._set(found, "brake", given[0], "--brake N")
+
+    def _set(self, found: FoundCall, key: str, node: ast.expr, option: str) -> None:
+        try:
+            value = found.scope.literal(node)
+        except Unknown:
+            raise Unknown(
+                f"{ast.unparse(node)} is known when the program runs; say it with patchcore run {option}"
+            ) from None
+        self.settings.append(Setting(found.node.lineno, key, value, found.conditions.doubt))
+
+    def _internal_format(self, found: FoundCall) -> None:
+        allow = called_name(found.node) == "allow_internal_format"
+        given = [*found.node.args, *(keyword.value for keyword in found.node.keywords)]
+        self._set_internal_format(found, given[0] if allow and given else ast.Constant(allow))
+
+    def _build(self, found: FoundCall) -> None:
+        given = [keyword.value for keyword in found.node.keywords if keyword.arg == "allow_internal_format"]
+        for node in [*found.node.args, *given]:
+            self._set_internal_format(found, node)
+
+    def _set_internal_format(self, found: FoundCall, node: ast.expr) -> None:
+        line = found.node.lineno
+        self.provided.append(Provided(line, "allow_internal_format", (_INTERNAL_FORMAT,), _TORCH, True))
+        self.distributions.add(_TORCH)
+        if found.scope.literal(node) is True:
+            self.settings.append(Setting(line, f'options."{_INTERNAL_FORMAT}".allow', True, found.conditions.doubt))
+
+    def _mmcv_version(self, found: FoundCall) -> None:
+        distribution = "mmcv-npu-patches"
+        line = found.node.lineno
+        self.provided.append(Provided(line, called_name(found.node), _MMCV_VERSIONS, distribution, False))
+        self.distributions.add(distribution)
+        self.settings.append(Setting(line, "enable", list(_MMCV_VERSIONS), found.conditions.doubt))
+
+    def _logging(self, found: FoundCall) -> None:
+        self._leave(found, 'on_failure = "raise" or log = "debug" in [tool.patchcore] say how loud failures are')
+
+    def _no_counterpart(self, found: FoundCall) -> None:
+        self._leave(found, "there is no such thing here; call the debugger in the training script")
+
+    def _leave(self, found: FoundCall, advice: str, what: str = "") -> None:
+        self.left.append(Remark(found.node.lineno, what or _call_text(found.node), advice))
+
+
+def _call_text(node: ast.Call) -> str:
+    """A call without the calls that come before it in a chain."""
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+        plain = ast.Call(ast.Name(node.func.attr, ast.Load()), node.args, node.keywords)
+        return f"...{brief(plain)}"
+    return brief(node)
+
+
+def _outermost_functions(body: Iterable[ast.AST], owner: str = "") -> Iterator[tuple[Function, str]]:
+    """The functions of a module that are in no other function, each with the name of the class it is in."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node, owner
+        else:
+            inner = node.name if isinstance(node, ast.ClassDef) else owner
+            yield from _outermost_functions(ast.iter_child_nodes(node), inner)
+
+
+def _has_name(node: ast.AST) -> bool:
+    return isinstance(node, (ast.Name, ast.Attribute))
+
+
+def _name_of(read: ReadChange) -> str:
+    """The last part of the name of a patch that is a single change."""
+    if read.change is None:
+        return f"line_{read.line}"
+    text = str(read.change.arguments[0])
+    if read.change.function == "Call":
+        return text.rpartition(".")[2].rpartition(":")[2]
+    return re.sub(r"[^\w.+-]+", "_", text.partition(":")[2])

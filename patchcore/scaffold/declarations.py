@@ -1,0 +1,141 @@
+"""What a ``patch.py`` says, as the declarations of a plugin; and what of it is left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Union
+
+import patchcore
+from patchcore.errors import DeclarationError
+
+__all__ = ["Code", "Construction", "Migration", "PatchDeclaration", "Provided", "Remark", "problem_of"]
+
+
+class Code(NamedTuple):
+    """An argument that is no literal.
+
+    Args:
+        text: as it is written in ``plugin.py``, ``_later("X._check")``.
+    """
+
+    text: str
+
+
+class Construction(NamedTuple):
+    """A change, as it is written in ``plugin.py``.
+
+    Args:
+        function: public name of patchcore, ``Replace``.
+        arguments: literals and :class:`Code`.
+        keywords: likewise, by name.
+    """
+
+    function: str
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any] = {}  # noqa: RUF012
+
+    def check(self) -> None:
+        """Make it, to see whether it can be.
+
+        Raises:
+            DeclarationError: it cannot.
+        """
+        constructor = getattr(patchcore, self.function)
+        constructor(*map(_stand_in, self.arguments), **{name: _stand_in(v) for name, v in self.keywords.items()})
+
+
+class Remark(NamedTuple):
+    """Something to do, or to know, about a line of the file.
+
+    Args:
+        line: number of the line.
+        what: what is there.
+        advice: what to do about it.
+    """
+
+    line: int
+    what: str
+    advice: str
+
+
+class PatchDeclaration(NamedTuple):
+    """A patch of the new plugin.
+
+    Args:
+        name: of the patch.
+        line: where the file declares it.
+        changes: in the order of the file; a :class:`Remark` stands where a change is left to do.
+        keywords: further arguments of :class:`patchcore.Patch`.
+        notes: what to know about it.
+    """
+
+    name: str
+    line: int
+    changes: tuple[Union[Construction, Remark], ...]
+    keywords: Mapping[str, Any]
+    notes: tuple[Remark, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """True when nothing of it is left to do."""
+        return not any(isinstance(change, Remark) for change in self.changes)
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What is left to do of it."""
+        return tuple(change for change in self.changes if isinstance(change, Remark))
+
+
+class Provided(NamedTuple):
+    """A patch of ``mx_driving.patcher`` that the file uses, and who has it here.
+
+    Args:
+        line: where it is used.
+        name: as the file has it.
+        patches: names of the patches here.
+        distribution: what has them.
+        default: whether they are applied without being asked for.
+    """
+
+    line: int
+    name: str
+    patches: tuple[str, ...]
+    distribution: str
+    default: bool
+
+
+class Migration(NamedTuple):
+    """What was read.
+
+    Args:
+        patches: the plugin's, in the order in which they apply.
+        provided: what other plugins have.
+        settings: lines for ``[tool.patchcore]``.
+        functions: names of ``functions.py``, and what of ``replacements.py`` each is.
+        left: what is left to do by hand, by line.
+        notes: what to know, by line.
+        distributions: what the plugin depends on besides patchcore.
+        replacements: text of ``replacements.py``.
+    """
+
+    patches: tuple[PatchDeclaration, ...]
+    provided: tuple[Provided, ...]
+    settings: tuple[str, ...]
+    functions: Mapping[str, str]
+    left: tuple[Remark, ...]
+    notes: tuple[Remark, ...]
+    distributions: tuple[str, ...]
+    replacements: str
+
+
+def problem_of(construction: Construction) -> str:
+    """Return why a change cannot be made, ``""`` where it can."""
+    try:
+        construction.check()
+    except DeclarationError as error:
+        return str(error)
+    return ""
+
+
+def _stand_in(value: Any) -> Any:
+    return print if isinstance(value, Code) else value

@@ -1,0 +1,117 @@
+"""Read a ``patch.py`` for ``mx_driving.patcher`` 1.0 or 2.0 as the declarations of a plugin; it is never imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Union
+
+from patchcore.scaffold.atomic import CONSTRUCTORS, AtomicReader, brief
+from patchcore.scaffold.configuration import Configuration, Setting
+from patchcore.scaffold.declarations import Construction, Migration, PatchDeclaration, Remark
+from patchcore.scaffold.effects import effects
+from patchcore.scaffold.names import Names
+from patchcore.scaffold.patch_classes import PatchClasses
+from patchcore.scaffold.predefined import find_predefined
+from patchcore.scaffold.rewriting import rewrite_imports
+from patchcore.scaffold.source import Source
+from patchcore.scaffold.tables import settings_lines
+
+__all__ = ["read_migration"]
+
+
+def read_migration(path: Path, names: Names) -> Migration:
+    """Read the file ``path`` for a plugin called ``names``.
+
+    Raises:
+        SettingsError: it cannot be read, or is no Python.
+    """
+    source = Source.read(path)
+    reader = AtomicReader(source, names)
+    classes = PatchClasses(source, reader)
+    configuration = Configuration(source, reader, classes)
+    configuration.read()
+    patches = stacked(uniquely_named(configuration.patches))
+    text, unwritten = rewrite_imports(source)
+    left = [*configuration.left, *unwritten, *effects(source), *_missed(source, classes.seen)]
+    left += (remark for patch in patches for remark in patch.remarks)
+    disabled = list(_disabled(configuration, patches))
+    left += (item for item in disabled if isinstance(item, Remark))
+    configuration.settings += (item for item in disabled if isinstance(item, Setting))
+    notes = [*configuration.notes, *(note for patch in patches for note in patch.notes)]
+    return Migration(
+        patches=tuple(patches),
+        provided=tuple(dict.fromkeys(configuration.provided)),
+        settings=tuple(settings_lines(configuration.settings)),
+        functions=dict(sorted(reader.functions.items())),
+        left=tuple(_by_line(left)),
+        notes=tuple(_by_line(notes)),
+        distributions=tuple(sorted(configuration.distributions)),
+        replacements=text,
+    )
+
+
+def uniquely_named(patches: Iterable[PatchDeclaration]) -> list[PatchDeclaration]:
+    """Return the patches with a number after a name that an earlier one has, and with names that patches can have."""
+    taken: set[str] = set()
+    made = []
+    for patch in patches:
+        plain = "".join(c if c.isalnum() or c in "_.+-" else "_" for c in patch.name) or "patch"
+        name, number = plain, 1
+        while name in taken:
+            number += 1
+            name = f"{plain}_{number}"
+        taken.add(name)
+        made.append(patch._replace(name=name))
+    return made
+
+
+def stacked(patches: list[PatchDeclaration]) -> list[PatchDeclaration]:
+    """Return the patches with ``after=`` where one writes what an earlier one writes: the last one wins, as it did."""
+    writers: dict[str, str] = {}
+    made = []
+    for patch in patches:
+        targets = list(_targets(patch))
+        after = list(dict.fromkeys(writers[target] for target in targets if target in writers))
+        conflicts = patch.keywords.get("conflicts", ())
+        after = [name for name in after if name not in conflicts]
+        made.append(patch._replace(keywords={**patch.keywords, "after": after}) if after else patch)
+        writers.update(dict.fromkeys(targets, patch.name))
+    return made
+
+
+def _missed(source: Source, seen: set[int]) -> Iterator[Remark]:
+    """Whatever makes a patch or changes imports and has not been come upon."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and id(node) not in seen and source.imported(node.func) in CONSTRUCTORS:
+            advice = "it is made where no patches() and no patcher was seen to take it; declare it by hand"
+            yield Remark(node.lineno, brief(node), advice)
+
+
+def _disabled(configuration: Configuration, patches: list[PatchDeclaration]) -> Iterator[Union[Setting, Remark]]:
+    """What is switched off as settings, by the names that patches have here; and what has no patch here."""
+    known = {name: patch.name for patch in patches for name in patch.keywords.get("legacy_names", ())}
+    known.update((patch.name.partition(f"{configuration.plugin}.")[2], patch.name) for patch in patches)
+    known.update((target.replace(":", "."), target) for patch in patches for target in _targets(patch))
+    known.update((patch.name, patch.name) for patch in patches)
+    for setting in configuration.disabled:
+        predefined = find_predefined(setting.value)
+        if setting.value in known:
+            yield setting._replace(value=[known[setting.value]])
+        elif predefined is not None and predefined.distribution:
+            if predefined.default:
+                configuration.distributions.add(predefined.distribution)
+                yield setting._replace(value=list(predefined.patches))
+        elif predefined is None:
+            yield Remark(
+                setting.line, f"disable {setting.value}", "no patch here is called so; nothing to do, or a typo"
+            )
+
+
+def _targets(patch: PatchDeclaration) -> Iterator[str]:
+    return (str(c.arguments[0]) for c in patch.changes if isinstance(c, Construction) and c.function == "Replace")
+
+
+def _by_line(remarks: Iterable[Remark]) -> list[Remark]:
+    return sorted(dict.fromkeys(remarks), key=lambda remark: remark.line)
