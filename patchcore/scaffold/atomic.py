@@ -116,7 +116,7 @@ class AtomicReader:
         return wanted
 
     def _attempt(self, found: FoundCall, read: Any) -> ReadChange:
-        line = found.node.lineno
+        line = found.line
         requires, doubt = found.conditions
         if doubt:
             advice = "say with requires=, when= or default=False when the change is to be made"
@@ -124,7 +124,7 @@ class AtomicReader:
         try:
             made: ReadChange = read()
         except (Unknown, PatchcoreError) as reason:
-            advice = f"{reason}; declare the change by hand"
+            advice = f"{reason}; {getattr(reason, 'advice', 'declare it by hand')}"
             return ReadChange(line, None, requires, (Remark(line, brief(found.node), advice),))
         problem = problem_of(made.change) if made.change is not None else ""
         if problem:
@@ -133,7 +133,7 @@ class AtomicReader:
 
     def _atomic(self, found: FoundCall) -> ReadChange:
         given, scope = arguments_of(found, "AtomicPatch"), found.scope
-        line = found.node.lineno
+        line = found.line
         target = split_target(scope.text(_needed(given, "target")))
         notes = list(_guess(line, target))
         keywords: dict[str, Any] = {}
@@ -146,7 +146,7 @@ class AtomicReader:
             names = self._own(wrapper, scope), self._own(replacement, scope)
             keywords["factory"] = Code("_wrapped({}, {})".format(*map(_quoted, names)))
         else:
-            arguments.append(self._replacement(replacement, scope, target))
+            arguments.append(self._replacement(replacement, scope, target, notes))
         if "runtime_check" in given:
             keywords["when_call"] = self._later(given["runtime_check"], scope)
         if "aliases" in given:
@@ -155,19 +155,23 @@ class AtomicReader:
         requires, left = self._precheck(found, given, target.target)
         return ReadChange(line, Construction("Replace", tuple(arguments), keywords), requires, left, tuple(notes))
 
-    def _replacement(self, node: ast.expr, scope: Scope, target: DottedTarget) -> Any:
+    def _replacement(self, node: ast.expr, scope: Scope, target: DottedTarget, notes: list[Remark]) -> Any:
         try:
             value = scope.literal(node)
         except Unknown:
             return self.reference(node, scope, in_class=target.in_class)
-        return split_target(value).target if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        named = split_target(value)
+        notes += _guess(node.lineno, named)
+        return named.target
 
     def _registry(self, found: FoundCall) -> ReadChange:
         given, scope = arguments_of(found, "RegistryPatch"), found.scope
-        line = found.node.lineno
+        line = found.line
         registry = split_target(scope.text(_needed(given, "registry")))
         if "module_factory" in given:
-            raise Unknown("module_factory makes the class later; make it at the top of a module, and Register that")
+            raise Unknown("module_factory makes the class later", "make it at the top of a module, and Register that")
         keywords = {name: scope.literal(given[name]) for name in ("name", "force") if name in given}
         if keywords.get("force") is True:
             del keywords["force"]  # the default
@@ -187,7 +191,7 @@ class AtomicReader:
             if options:
                 keywords["options"] = options
         function = self.reference(_needed(given, "func"), found.scope)
-        return ReadChange(found.node.lineno, Construction("Call", (function,), keywords))
+        return ReadChange(found.line, Construction("Call", (function,), keywords))
 
     def _precheck(
         self, found: FoundCall, given: Mapping[str, ast.expr], target: str
@@ -258,7 +262,7 @@ def _guess(line: int, target: DottedTarget) -> list[Remark]:
     if target.found:
         return []
     module = target.target.partition(":")[0]
-    return [Remark(line, target.target, f"{module} is not there to be looked at; the colon is where names suggest it")]
+    return [Remark(line, module, "not there to be looked at: taken for a module, as names suggest")]
 
 
 def _quoted(text: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Optional
 
 from patchcore.errors import PatchcoreError
 from patchcore.scaffold.atomic import AtomicReader, ReadChange, arguments_of, brief
-from patchcore.scaffold.declarations import Construction, PatchDeclaration, Provided, Remark, problem_of
+from patchcore.scaffold.declarations import PatchDeclaration, Provided, Remark
+from patchcore.scaffold.import_calls import IMPORT_CALLS
 from patchcore.scaffold.patch_classes import PatchClasses, grouped
 from patchcore.scaffold.predefined import find_predefined
 from patchcore.scaffold.source import Function, Scope, Source, Unknown, called_name, receiver_root
@@ -18,6 +19,8 @@ from patchcore.scaffold.walking import FoundCall, Walker, function_scope
 __all__ = ["Configuration", "Setting"]
 
 _PATCHERS = ("Patcher", "PatcherBuilder", "LegacyPatcherBuilder", "default_patcher", "default_patcher_builder")
+#: Methods of patchers that much else has, too.
+_COMMON_NAMES = ("add", "disable", "build", "apply", "apply_all")
 _WRAPPERS = ("Patch", "LegacyPatchWrapper")
 _PROFILING = ("path", "level", "skip_first", "wait", "warmup", "active", "repeat")
 _INTERNAL_FORMAT = "torch.internal_format"
@@ -64,6 +67,8 @@ class Configuration:
         self.disabled: list[Setting] = []
         #: Names of the distributions that have what is switched on or off.
         self.distributions: set[str] = set()
+        #: The calls that were read, by identity.
+        self.seen: set[int] = set()
         self._added: set[str] = set()
         self._adds_classes = False
         self._patcher_names = set(self._find_patcher_names())
@@ -73,9 +78,7 @@ class Configuration:
             "add_module_patch": self._add_module_patch,
             "disable": self._disable,
             "disable_patches": self._disable,
-            "skip_import": self._skip_import,
-            "replace_import": self._replace_import,
-            "inject_import": self._inject_import,
+            **dict.fromkeys(IMPORT_CALLS, self._change_imports),
             "with_profiling": self._profiling,
             "brake_at": self._brake,
             "with_brake": self._brake,
@@ -99,13 +102,19 @@ class Configuration:
             handler = self._handler(found)
             if handler is None:
                 continue
+            self.seen.add(id(found.node))
             try:
                 handler(found)
             except (Unknown, PatchcoreError) as reason:
-                self._leave(found, f"{reason}; declare it by hand")
+                self._leave(found, reason)
         for name in self.classes.classes:
             if name not in self._added:
                 self._declare_class(name, used=not self._adds_classes)
+
+    def is_unmistakable(self, call: ast.Call) -> bool:
+        """Tell whether a call can only be one of a patcher's methods, whatever it is called on."""
+        is_method = isinstance(call.func, ast.Attribute) and self.source.imported(call.func) is None
+        return is_method and called_name(call) in self._handlers and called_name(call) not in _COMMON_NAMES
 
     def _calls(self) -> Iterator[FoundCall]:
         walker = Walker(self.source)
@@ -122,7 +131,7 @@ class Configuration:
         if not isinstance(found.node.func, ast.Attribute):
             return None
         name = called_name(found.node)
-        if name in ("add", "disable", "build", "apply") and not self._is_patcher(found.node.func.value):
+        if name in _COMMON_NAMES and name != "apply_all" and not self._is_patcher(found.node.func.value):
             return None
         return self._handlers.get(name)
 
@@ -141,7 +150,9 @@ class Configuration:
         root = receiver_root(receiver)
         if self.source.imported(root.func if isinstance(root, ast.Call) else root) in _PATCHERS:
             return True
-        names = [n.id if isinstance(n, ast.Name) else n.attr for n in ast.walk(receiver) if _has_name(n)]
+        nodes = list(ast.walk(receiver))
+        names = [node.id for node in nodes if isinstance(node, ast.Name)]
+        names += [node.attr for node in nodes if isinstance(node, ast.Attribute)]
         return any(n in self._patcher_names or "patcher" in n.lower() or "builder" in n.lower() for n in names)
 
     # ---- patches ----
@@ -156,7 +167,7 @@ class Configuration:
         options = [keyword for keyword in found.node.keywords if keyword.arg == "options"]
         if options:
             advice = "options= was handed to patches(); a patch here has options=, which its functions are called with"
-            self.left.append(Remark(found.node.lineno, brief(found.node), advice))
+            self.left.append(Remark(found.line, brief(found.node), advice))
 
     def _apply_all(self, found: FoundCall) -> None:
         if isinstance(found.node.func, ast.Attribute):
@@ -176,7 +187,7 @@ class Configuration:
         if isinstance(statement, ast.ImportFrom):
             self._adds_classes = True
             file = f"{(statement.module or '').replace('.', '/')}.py"
-            raise Unknown(f"{reference} is from {file}; run patchcore new --from on that file, too")
+            raise Unknown(f"{reference} is from {file}", "run patchcore new --from on that file, too")
         raise Unknown(f"{reference} is no patch class of this file")
 
     def _declare_class(self, name: str, *, used: bool, found: Optional[FoundCall] = None) -> None:
@@ -207,9 +218,9 @@ class Configuration:
         self._declare_change(read, found)
 
     def _declare_change(self, read: ReadChange, found: FoundCall, **keywords: Any) -> None:
-        name = f"{self.plugin}.{_name_of(read)}"
-        for patch in grouped(name, read.line, [read], keywords):
-            self._declare(patch, found)
+        known_as = _name_of(read)
+        for patch in grouped(f"{self.plugin}.{known_as}", read.line, [read], keywords):
+            self._declare(patch._replace(known_as=known_as), found)
 
     def _declare(self, patch: PatchDeclaration, found: Optional[FoundCall] = None) -> None:
         """Keep a patch; one that may not be added, or of which something is left, is applied only when asked for."""
@@ -218,7 +229,7 @@ class Configuration:
             keywords["requires"] = list(dict.fromkeys((*keywords.get("requires", ()), *found.conditions.requires)))
         if found is not None and found.conditions.doubt:
             advice = f'{found.conditions.doubt}; enable it there ("--enable {patch.name}"), or say with when= where'
-            self.left.append(Remark(found.node.lineno, brief(found.node), advice))
+            self.left.append(Remark(found.line, brief(found.node), advice))
             keywords["default"] = False
         if not patch.is_complete:
             keywords["default"] = False
@@ -233,11 +244,10 @@ class Configuration:
             self._module_patch(found, found.scope.follow(argument), module)
 
     def _module_patch(self, found: FoundCall, node: ast.expr, module: str) -> None:
-        is_call = isinstance(node, ast.Call)
-        if not is_call or self.source.imported(node.func) not in _WRAPPERS:  # type: ignore[attr-defined]
-            self._leave(found, f"{brief(node)} is no Patch(function); declare it by hand", brief(node))
+        if not isinstance(node, ast.Call) or self.source.imported(node.func) not in _WRAPPERS:
+            self.left.append(Remark(found.line, brief(node), "it is no Patch(function); declare it by hand"))
             return
-        inner = FoundCall(node, found.scope, found.conditions)  # type: ignore[arg-type]
+        inner = FoundCall(node, found.scope, found.conditions)
         self.classes.seen.add(id(node))
         try:
             given = arguments_of(inner, "Patch")
@@ -249,7 +259,7 @@ class Configuration:
             if "priority" in given:
                 keywords["priority"] = found.scope.literal(given["priority"])
         except Unknown as reason:
-            self._leave(inner, f"{reason}; declare it by hand")
+            self._leave(inner, reason)
             return
         read = self.reader.call(inner._replace(conditions=found.conditions._replace(doubt="")), module)
         self._declare_change(read, inner, **keywords)
@@ -275,7 +285,7 @@ class Configuration:
         predefined = find_predefined(name)
         if predefined is None or not predefined.distribution:
             raise Unknown(f"{name} is a patch of mx_driving.patcher that no plugin has here")
-        line = found.node.lineno
+        line = found.line
         self.provided.append(Provided(line, name, predefined.patches, predefined.distribution, predefined.default))
         self.distributions.add(predefined.distribution)
         if not predefined.default:
@@ -293,9 +303,8 @@ class Configuration:
 
     def _disable_all(self, found: FoundCall, nodes: list[ast.expr]) -> None:
         for node in nodes:
-            self.disabled.append(
-                Setting(found.node.lineno, "disable", self._patch_name(found, node), found.conditions.doubt)
-            )
+            name = self._patch_name(found, node)
+            self.disabled.append(Setting(found.line, "disable", name, found.conditions.doubt))
 
     def _patch_name(self, found: FoundCall, node: ast.expr) -> str:
         try:
@@ -310,71 +319,10 @@ class Configuration:
         reference = found.scope.reference(node)
         return self.classes.name_of(reference) if reference in self.classes.classes else reference
 
-    # ---- imports ----
-
-    def _skip_import(self, found: FoundCall) -> None:
-        modules = [found.scope.text(node) for node in found.scope.spread(found.node.args)]
-        if not modules:
-            raise Unknown("it names no module")
-        name = f"stub.{modules[0]}" if len(modules) == 1 else "stubs"
-        summary = f"import without {modules[0]}" if len(modules) == 1 else "import without what is not there"
-        self._change_imports(found, name, [Construction("StubImport", (module,)) for module in modules], summary)
-
-    def _inject_import(self, found: FoundCall) -> None:
-        given = dict(zip(("source_module", "class_name", "target_module"), found.scope.spread(found.node.args)))
-        given.update((keyword.arg, keyword.value) for keyword in found.node.keywords if keyword.arg)
-        if len(given) != 3:
-            raise Unknown("it takes a module, a name and the module that gets it")
-        keys = ("source_module", "class_name", "target_module")
-        source, name, into = (found.scope.text(given[key]) for key in keys)
-        change = Construction("InjectImport", (source, name, into))
-        self._change_imports(found, f"inject.{name}", [change], f"{name} in {into}")
-
-    def _replace_import(self, found: FoundCall) -> None:
-        scope = found.scope
-        given = dict(zip(("module_path", "replacement"), scope.spread(found.node.args)))
-        if any(keyword.arg is None for keyword in found.node.keywords):
-            raise Unknown("its exports are computed")
-        given.update((keyword.arg, keyword.value) for keyword in found.node.keywords if keyword.arg)
-        module = scope.text(given.pop("module_path"))
-        other = given.pop("base_module", None) or given.pop("replacement", None)
-        exports = dict(self._exports(scope, given.pop("exports", None)))
-        exports.update(given)
-        other = scope.follow(other) if other is not None else None
-        if isinstance(other, ast.Call):  # replace_with.module("other", Name=object)
-            exports.update((keyword.arg, keyword.value) for keyword in other.keywords if keyword.arg)
-            other = other.args[0] if other.args else None
-        if other is not None and exports:
-            raise Unknown("a module that is taken with changes; write that module, and replace the import with it")
-        with_ = scope.text(other) if other is not None else {n: self._export(scope, e) for n, e in exports.items()}
-        change = Construction("ReplaceImport", (module,), {"with_": with_})
-        self._change_imports(found, f"replace.{module}", [change], f"another {module}")
-
-    def _exports(self, scope: Scope, node: Optional[ast.expr]) -> Iterator[tuple[str, ast.expr]]:
-        table = scope.follow(node) if node is not None else ast.Dict([], [])
-        if not isinstance(table, ast.Dict) or not all(table.keys):
-            raise Unknown(f"{brief(table)} is no dictionary that is written out")
-        for key, value in zip(table.keys, table.values):
-            if key is not None:
-                yield scope.text(key), value
-
-    def _export(self, scope: Scope, node: ast.expr) -> Any:
-        try:
-            value = scope.literal(node)
-        except Unknown:
-            return self.reader.reference(node, scope)
-        if isinstance(value, str):
-            raise Unknown(f"the text {value!r} is exported; write pc.Literal({value!r})")
-        return value
-
-    def _change_imports(self, found: FoundCall, name: str, changes: list[Construction], summary: str) -> None:
-        for change in changes:
-            problem = problem_of(change)
-            if problem:
-                raise Unknown(problem)
-        self._declare(
-            PatchDeclaration(f"{self.plugin}.{name}", found.node.lineno, tuple(changes), {"summary": summary}), found
-        )
+    def _change_imports(self, found: FoundCall) -> None:
+        name, summary, changes = IMPORT_CALLS[called_name(found.node)](found, self.reader)
+        keywords = {"summary": summary}
+        self._declare(PatchDeclaration(f"{self.plugin}.{name}", found.line, changes, keywords), found)
 
     # ---- settings ----
 
@@ -396,10 +344,9 @@ class Configuration:
         try:
             value = found.scope.literal(node)
         except Unknown:
-            raise Unknown(
-                f"{ast.unparse(node)} is known when the program runs; say it with patchcore run {option}"
-            ) from None
-        self.settings.append(Setting(found.node.lineno, key, value, found.conditions.doubt))
+            advice = f"say it with patchcore run {option}"
+            raise Unknown(f"{ast.unparse(node)} is known when the program runs", advice) from None
+        self.settings.append(Setting(found.line, key, value, found.conditions.doubt))
 
     def _internal_format(self, found: FoundCall) -> None:
         allow = called_name(found.node) == "allow_internal_format"
@@ -412,7 +359,7 @@ class Configuration:
             self._set_internal_format(found, node)
 
     def _set_internal_format(self, found: FoundCall, node: ast.expr) -> None:
-        line = found.node.lineno
+        line = found.line
         self.provided.append(Provided(line, "allow_internal_format", (_INTERNAL_FORMAT,), _TORCH, True))
         self.distributions.add(_TORCH)
         if found.scope.literal(node) is True:
@@ -420,19 +367,20 @@ class Configuration:
 
     def _mmcv_version(self, found: FoundCall) -> None:
         distribution = "mmcv-npu-patches"
-        line = found.node.lineno
+        line = found.line
         self.provided.append(Provided(line, called_name(found.node), _MMCV_VERSIONS, distribution, False))
         self.distributions.add(distribution)
         self.settings.append(Setting(line, "enable", list(_MMCV_VERSIONS), found.conditions.doubt))
 
     def _logging(self, found: FoundCall) -> None:
-        self._leave(found, 'on_failure = "raise" or log = "debug" in [tool.patchcore] say how loud failures are')
+        raise Unknown("messages are a matter of settings", 'on_failure = "raise", log = "debug" in [tool.patchcore]')
 
     def _no_counterpart(self, found: FoundCall) -> None:
-        self._leave(found, "there is no such thing here; call the debugger in the training script")
+        raise Unknown("there is no such thing here", "use the debugger in the training script")
 
-    def _leave(self, found: FoundCall, advice: str, what: str = "") -> None:
-        self.left.append(Remark(found.node.lineno, what or _call_text(found.node), advice))
+    def _leave(self, found: FoundCall, reason: Exception) -> None:
+        advice = getattr(reason, "advice", "declare it by hand")
+        self.left.append(Remark(found.line, _call_text(found.node), f"{reason}; {advice}"))
 
 
 def _call_text(node: ast.Call) -> str:
@@ -451,10 +399,6 @@ def _outermost_functions(body: Iterable[ast.AST], owner: str = "") -> Iterator[t
         else:
             inner = node.name if isinstance(node, ast.ClassDef) else owner
             yield from _outermost_functions(ast.iter_child_nodes(node), inner)
-
-
-def _has_name(node: ast.AST) -> bool:
-    return isinstance(node, (ast.Name, ast.Attribute))
 
 
 def _name_of(read: ReadChange) -> str:

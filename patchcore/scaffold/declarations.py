@@ -32,7 +32,7 @@ class Construction(NamedTuple):
 
     function: str
     arguments: tuple[Any, ...]
-    keywords: Mapping[str, Any] = {}  # noqa: RUF012
+    keywords: Mapping[str, Any] = {}
 
     def check(self) -> None:
         """Make it, to see whether it can be.
@@ -67,6 +67,7 @@ class PatchDeclaration(NamedTuple):
         changes: in the order of the file; a :class:`Remark` stands where a change is left to do.
         keywords: further arguments of :class:`patchcore.Patch`.
         notes: what to know about it.
+        known_as: what the file switches it off by.
     """
 
     name: str
@@ -74,6 +75,7 @@ class PatchDeclaration(NamedTuple):
     changes: tuple[Union[Construction, Remark], ...]
     keywords: Mapping[str, Any]
     notes: tuple[Remark, ...] = ()
+    known_as: str = ""
 
     @property
     def is_complete(self) -> bool:

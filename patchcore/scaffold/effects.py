@@ -48,7 +48,7 @@ def _call(source: Source, call: ast.Call) -> Iterator[Remark]:
     function = source.function(call.func.id) if isinstance(call.func, ast.Name) else None
     changes = list(_assignments_inside(function)) if function is not None else []
     does = "; declare what it does as patches, and delete the call" if changes or function else ""
-    yield Remark(call.lineno, brief(call), f"{_WHENEVER}{does or '; delete it where a patch does the same'}")
+    yield Remark(call.lineno, brief(call), f"it {_WHENEVER}{does or '; delete it where a patch does the same'}")
     yield from changes
 
 
@@ -71,10 +71,13 @@ def _assignment(node: ast.Assign) -> Iterator[Remark]:
 def _relative_imports(source: Source) -> Iterator[Remark]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ImportFrom) and node.level:
-            advice = "copy the module next to replacements.py"
+            advice = "copy the module next to replacements.py, and change its imports of mx_driving.patcher, too"
             if node.level > 1:
                 advice = "import it by its full name in replacements.py"
             yield Remark(node.lineno, ast.unparse(node), advice)
-        elif isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{PATCHER}."):
-            if any(alias.name == "*" for alias in node.names):
-                yield Remark(node.lineno, ast.unparse(node), "what the names are cannot be told; import them by name")
+        elif isinstance(node, ast.ImportFrom) and _is_star_of_patcher(node):
+            yield Remark(node.lineno, ast.unparse(node), "what the names are cannot be told; import them by name")
+
+
+def _is_star_of_patcher(node: ast.ImportFrom) -> bool:
+    return f"{node.module}.".startswith(f"{PATCHER}.") and any(alias.name == "*" for alias in node.names)

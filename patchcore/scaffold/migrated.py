@@ -23,8 +23,8 @@ The patches of `{file}`, as a plugin of [patchcore](https://pypi.org/project/pat
     patchcore run train.py          # a program, with them
 
 - `{package}/plugin.py` declares the patches. It imports no library.
-- `{package}/replacements.py` is `{file}` as it was, but for where it imports the API it was written for. It is imported when the
-  first of its functions is needed. What it says about its authors and its licence holds.
+- `{package}/replacements.py` is `{file}` as it was, but for where it imports the API that it was written for. It is
+  imported when the first of its functions is needed. What it says about its authors and its licence holds.
 """
 _FUNCTIONS = """\
 - `{package}/functions.py` has the methods of its patch classes as functions.
@@ -75,7 +75,8 @@ def _provided(provided: Iterable[Provided]) -> Iterator[str]:
     yield "|---|---|---|---|"
     for entry in provided:
         patches = ", ".join(f"`{patch}`" for patch in entry.patches)
-        yield f"| `{entry.name}` | {patches} | `{entry.distribution}` | {'by default' if entry.default else 'when enabled'} |"
+        applied = "by default" if entry.default else "when enabled"
+        yield f"| `{entry.name}` | {patches} | `{entry.distribution}` | {applied} |"
 
 
 def _remarks(remarks: Iterable[Remark], file: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from patchcore.scaffold.names import Names
 from patchcore.scaffold.patch_classes import PatchClasses
 from patchcore.scaffold.predefined import find_predefined
 from patchcore.scaffold.rewriting import rewrite_imports
-from patchcore.scaffold.source import Source
+from patchcore.scaffold.source import Source, line_of
 from patchcore.scaffold.tables import settings_lines
 
 __all__ = ["read_migration"]
@@ -34,12 +34,12 @@ def read_migration(path: Path, names: Names) -> Migration:
     configuration.read()
     patches = stacked(uniquely_named(configuration.patches))
     text, unwritten = rewrite_imports(source)
-    left = [*configuration.left, *unwritten, *effects(source), *_missed(source, classes.seen)]
+    left = [*configuration.left, *unwritten, *effects(source), *_missed(source, classes.seen, configuration)]
     left += (remark for patch in patches for remark in patch.remarks)
     disabled = list(_disabled(configuration, patches))
     left += (item for item in disabled if isinstance(item, Remark))
     configuration.settings += (item for item in disabled if isinstance(item, Setting))
-    notes = [*configuration.notes, *(note for patch in patches for note in patch.notes)]
+    notes = [*configuration.notes, *_once(note for patch in patches for note in patch.notes)]
     return Migration(
         patches=tuple(patches),
         provided=tuple(dict.fromkeys(configuration.provided)),
@@ -81,29 +81,36 @@ def stacked(patches: list[PatchDeclaration]) -> list[PatchDeclaration]:
     return made
 
 
-def _missed(source: Source, seen: set[int]) -> Iterator[Remark]:
-    """Whatever makes a patch or changes imports and has not been come upon."""
+def _missed(source: Source, seen: set[int], configuration: Configuration) -> Iterator[Remark]:
+    """Whatever makes a patch, or tells a patcher something, and has not been come upon."""
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and id(node) not in seen and source.imported(node.func) in CONSTRUCTORS:
+        if not isinstance(node, ast.Call):
+            continue
+        if id(node) not in seen and source.imported(node.func) in CONSTRUCTORS:
             advice = "it is made where no patches() and no patcher was seen to take it; declare it by hand"
-            yield Remark(node.lineno, brief(node), advice)
+            yield Remark(line_of(node), brief(node), advice)
+        elif id(node) not in configuration.seen and configuration.is_unmistakable(node):
+            yield Remark(line_of(node), brief(node), "it stands where it could not be followed; declare it by hand")
 
 
 def _disabled(configuration: Configuration, patches: list[PatchDeclaration]) -> Iterator[Union[Setting, Remark]]:
     """What is switched off as settings, by the names that patches have here; and what has no patch here."""
-    known = {name: patch.name for patch in patches for name in patch.keywords.get("legacy_names", ())}
-    known.update((patch.name.partition(f"{configuration.plugin}.")[2], patch.name) for patch in patches)
-    known.update((target.replace(":", "."), target) for patch in patches for target in _targets(patch))
-    known.update((patch.name, patch.name) for patch in patches)
+    known: dict[str, list[str]] = {}
+    for patch in patches:
+        for name in {patch.known_as, *patch.keywords.get("legacy_names", ())}:
+            known.setdefault(name, []).append(patch.name)
+        for target in _targets(patch):
+            known.setdefault(target.replace(":", "."), []).append(target)
+    used = {find_predefined(provided.name) for provided in configuration.provided}
     for setting in configuration.disabled:
+        names = list(known.get(setting.value, ()))
         predefined = find_predefined(setting.value)
-        if setting.value in known:
-            yield setting._replace(value=[known[setting.value]])
-        elif predefined is not None and predefined.distribution:
-            if predefined.default:
-                configuration.distributions.add(predefined.distribution)
-                yield setting._replace(value=list(predefined.patches))
-        elif predefined is None:
+        if predefined is not None and predefined.distribution and (not names or predefined in used):
+            configuration.distributions.add(predefined.distribution)
+            names += predefined.patches
+        if names:
+            yield setting._replace(value=list(dict.fromkeys(names)))
+        else:
             yield Remark(
                 setting.line, f"disable {setting.value}", "no patch here is called so; nothing to do, or a typo"
             )
@@ -111,6 +118,14 @@ def _disabled(configuration: Configuration, patches: list[PatchDeclaration]) -> 
 
 def _targets(patch: PatchDeclaration) -> Iterator[str]:
     return (str(c.arguments[0]) for c in patch.changes if isinstance(c, Construction) and c.function == "Replace")
+
+
+def _once(remarks: Iterable[Remark]) -> list[Remark]:
+    """The first of those that say the same."""
+    first: dict[tuple[str, str], Remark] = {}
+    for remark in _by_line(remarks):
+        first.setdefault((remark.what, remark.advice), remark)
+    return list(first.values())
 
 
 def _by_line(remarks: Iterable[Remark]) -> list[Remark]:

@@ -49,7 +49,7 @@ class PatchClasses:
             return class_name
 
     def read(self, class_name: str) -> list[PatchDeclaration]:
-        """Return what a class declares: one patch for each set of versions it has changes for; none for an empty one."""
+        """Return what a class declares: a patch for each set of versions it has changes for; none for an empty one."""
         owner = self.classes[class_name]
         changes = list(self._changes(owner))
         keywords, remarks = self._keywords(owner)
@@ -128,7 +128,7 @@ def grouped(name: str, line: int, changes: list[ReadChange], keywords: Mapping[s
             listed += [member.change] if member.change is not None else []
             listed += member.left
         notes = tuple(note for member in members for note in member.notes)
-        made.append(PatchDeclaration(own_name, line, tuple(listed), own, notes))
+        made.append(PatchDeclaration(own_name, line, tuple(listed), own, notes, known_as=name))
     return made
 
 
@@ -141,6 +141,6 @@ def _version_name(requirement: str) -> str:
 
 
 def _part(found: FoundCall) -> ReadChange:
-    line = found.node.lineno
+    line = found.line
     advice = "the changes of another class are part of this one; copy them, or declare after=[...]"
     return ReadChange(line, None, found.conditions.requires, (Remark(line, brief(found.node), advice),))

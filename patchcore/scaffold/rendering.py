@@ -74,6 +74,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import patchcore as pc
 import pytest
 
 from {package} import plugin
@@ -83,14 +84,11 @@ REFERENCES = {references}
 REPLACEMENTS = Path(plugin.__file__).with_name("replacements.py")
 
 
-def defined_names(path: str) -> set[str]:
-    """Return the names of the module, or of one of its classes, without importing it."""
-    body = ast.parse(REPLACEMENTS.read_text(encoding="utf-8")).body
-    for part in filter(None, path.split(".")):
-        body = next(node.body for node in body if isinstance(node, ast.ClassDef) and node.name == part)
+def defined_names() -> set[str]:
+    """Return the names that replacements.py defines, without importing it."""
     names = set()
-    for node in ast.walk(ast.Module(body, [])):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+    for node in ast.walk(ast.parse(REPLACEMENTS.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, ast.alias):
             names.add((node.asname or node.name).partition(".")[0])
@@ -110,7 +108,7 @@ def test_targets_have_modules(patch: pc.Patch) -> None:
 
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_replacements_are_there(reference: str) -> None:
-    assert reference.partition(".")[0] in defined_names("")
+    assert reference.partition(".")[0] in defined_names()
 
 
 def test_listing_imports_no_library() -> None:
@@ -198,8 +196,8 @@ def _variables(patches: Sequence[PatchDeclaration]) -> dict[str, str]:
 
 def _declaration(patch: PatchDeclaration, variable: str, file: str) -> list[str]:
     lines = [f"# {file}:{patch.line}"]
-    for note in patch.notes:
-        lines += _comment(f"{file}:{note.line}: {note.what}: {note.advice}", 0)
+    for what, advice in dict.fromkeys((note.what, note.advice) for note in patch.notes):
+        lines += _comment(f"{what}: {advice}", 0)
     lines += [f"{variable} = pc.Patch(", f"    {_quoted(patch.name)},"]
     if patch.changes:
         lines.append("    [")
@@ -266,14 +264,9 @@ def _quoted(text: str) -> str:
 
 def _comment(text: str, indent: int) -> list[str]:
     prefix = f"{' ' * indent}# "
-    return textwrap.wrap(
-        text,
-        LINE_LENGTH,
-        initial_indent=prefix,
-        subsequent_indent=prefix,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    words = textwrap.TextWrapper(LINE_LENGTH, initial_indent=prefix, subsequent_indent=prefix)
+    words.break_long_words = words.break_on_hyphens = False
+    return words.wrap(text)
 
 
 def _helpers(body: str) -> list[str]:

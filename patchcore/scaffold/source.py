@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from patchcore.errors import SettingsError
 
-__all__ = ["PATCHER", "Function", "Scope", "Source", "Unknown", "called_name", "receiver_root"]
+__all__ = ["PATCHER", "Function", "Scope", "Source", "Unknown", "called_name", "line_of", "receiver_root"]
 
 #: The package whose API the files that are read are written for.
 PATCHER = "mx_driving.patcher"
@@ -20,7 +20,16 @@ _MAX_DEPTH = 20
 
 
 class Unknown(Exception):
-    """What an expression stands for cannot be told without running the program; the text says why."""
+    """What is written cannot be translated, or cannot be told without running the program.
+
+    Args:
+        reason: why.
+        advice: what to do about it.
+    """
+
+    def __init__(self, reason: str, advice: str = "declare it by hand") -> None:
+        super().__init__(reason)
+        self.advice = advice
 
 
 class _ImportedName(ast.Name):
@@ -139,7 +148,7 @@ class Scope:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             left, right = self.literal(node.left, depth + 1), self.literal(node.right, depth + 1)
             if type(left) is type(right) and isinstance(left, (str, list, tuple, int, float)):
-                return left + right  # type: ignore[operator]
+                return left + right
         if isinstance(node, (ast.List, ast.Tuple)):
             return [self.literal(element, depth + 1) for element in self.spread(node.elts)]
         if isinstance(node, ast.Dict) and all(node.keys):
@@ -235,6 +244,11 @@ class Source(NamedTuple):
                 constants[node.target.id] = None
             elif isinstance(node, ast.Global):
                 constants.update(dict.fromkeys(node.names))
+        if not any(_imports_patcher(node) for node in ast.walk(tree)):
+            raise SettingsError(
+                f"--from {path}: it imports nothing from {PATCHER}, there is nothing to translate; "
+                "a module that such a file imports is copied next to replacements.py"
+            )
         known = {name: value for name, value in constants.items() if value is not None}
         return cls(path, text, tree, from_patcher, defined, known)
 
@@ -269,7 +283,7 @@ class Source(NamedTuple):
 
     def _is_patcher_module(self, node: ast.expr) -> bool:
         dotted = ast.unparse(node)
-        if dotted == PATCHER or dotted.startswith(f"{PATCHER}."):
+        if _is_inside(dotted):
             return True
         statement = self.defined.get(dotted)
         if isinstance(statement, ast.Import):
@@ -278,8 +292,13 @@ class Source(NamedTuple):
             )
         if isinstance(statement, ast.ImportFrom):  # from mx_driving import patcher as p
             named = [f"{statement.module}.{a.name}" for a in statement.names if (a.asname or a.name) == dotted]
-            return any(f"{name}.".startswith(f"{PATCHER}.") for name in named)
+            return any(map(_is_inside, named))
         return False
+
+
+def line_of(call: ast.Call) -> int:
+    """Return the line of a call; in a chain, of its own part."""
+    return (call.func.end_lineno or call.lineno) if isinstance(call.func, ast.Attribute) else call.lineno
 
 
 def called_name(call: ast.Call) -> str:
@@ -324,4 +343,16 @@ def _definitions(statement: ast.stmt) -> Iterator[tuple[str, Optional[ast.expr]]
 
 
 def _is_patcher(node: ast.ImportFrom) -> bool:
-    return node.level == 0 and f"{node.module}.".startswith(f"{PATCHER}.")
+    return node.level == 0 and _is_inside(node.module or "")
+
+
+def _imports_patcher(node: ast.AST) -> bool:
+    if isinstance(node, ast.Import):
+        return any(_is_inside(alias.name) for alias in node.names)
+    if not isinstance(node, ast.ImportFrom):
+        return False
+    return _is_patcher(node) or any(_is_inside(f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def _is_inside(module: str) -> bool:
+    return f"{module}.".startswith(f"{PATCHER}.")

@@ -16,7 +16,7 @@ _LISTS = ("enable", "disable")
 def settings_lines(settings: Iterable[Setting]) -> list[str]:
     """Return the settings as lines; one that may not hold is commented out, with the reason."""
     tables: dict[str, list[str]] = {}
-    for setting in _merged(settings):
+    for setting in sorted(_merged(settings), key=lambda setting: setting.key not in _LISTS):
         table, _, key = setting.key.rpartition(".")
         line = f"{key} = {_toml(setting.value)}"
         if setting.doubt:

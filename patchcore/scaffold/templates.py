@@ -32,6 +32,9 @@ testpaths = ["tests"]
 
 [tool.ruff]
 line-length = 120
+{exclusion}
+[tool.ruff.lint]
+extend-select = ["E", "I"]
 """
 
 _EXCLUDED = 'extend-exclude = ["{package}/replacements.py"]  # a copy, with the style of its authors\n'
@@ -134,8 +137,8 @@ def pyproject(names: Names, description: str, *, dependencies: Sequence[str] = (
         has_copy: whether the package has a ``replacements.py`` that is not to be formatted.
     """
     listed = ", ".join(f'"{dependency}"' for dependency in ("patchcore", *dependencies))
-    text = _PYPROJECT.format(**names._asdict(), description=description, dependencies=listed)
-    return text + (_EXCLUDED.format(package=names.package) if has_copy else "")
+    exclusion = _EXCLUDED.format(package=names.package) if has_copy else ""
+    return _PYPROJECT.format(**names._asdict(), description=description, dependencies=listed, exclusion=exclusion)
 
 
 def package_docstring(names: Names) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Optional
+from typing import Any, Optional
 
 from patchcore.scaffold.source import Source
 
@@ -14,7 +14,7 @@ _NAMED = {"is_mmcv_v1x": _OLD, "is_mmcv_v2x": _NEW, "is_v1x": _OLD, "is_v2x": _N
 
 
 def version_requirement(test: ast.expr, source: Source) -> Optional[str]:
-    """Return the requirement that a test is for, ``"mmcv>=2"`` for ``mmcv_version.is_v2x``; ``None`` for another test."""
+    """Return the requirement that a test is for: ``"mmcv>=2"`` of ``mmcv_version.is_v2x``; ``None`` for other tests."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = version_requirement(test.operand, source)
         return None if inner is None else negated(inner)
@@ -60,7 +60,7 @@ def _checked(call: ast.Call) -> Optional[str]:
     """``check_version("mmdet", major=3)``: ``mmdet==3.*``."""
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     given.update(zip(("package", "major", "minor"), call.args))
-    values = {name: node.value for name, node in given.items() if isinstance(node, ast.Constant)}
+    values: dict[Optional[str], Any] = {n: node.value for n, node in given.items() if isinstance(node, ast.Constant)}
     package, major, minor = (values.get(name) for name in ("package", "major", "minor"))
     if not isinstance(package, str) or not isinstance(major, int) or len(values) != len(given):
         return None

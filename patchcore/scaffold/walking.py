@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional, Union
 
-from patchcore.scaffold.source import Function, Scope, Source, Unknown
+from patchcore.scaffold.source import Function, Scope, Source, Unknown, line_of
 from patchcore.scaffold.versions import negated, version_requirement
 
 __all__ = ["Conditions", "FoundCall", "Walker", "function_scope"]
@@ -32,12 +32,20 @@ class Conditions(NamedTuple):
         return self if self.doubt else self._replace(doubt=doubt)
 
 
+_ALWAYS = Conditions()
+
+
 class FoundCall(NamedTuple):
     """A call, what names stand for where it is, and when it runs."""
 
     node: ast.Call
     scope: Scope
     conditions: Conditions
+
+    @property
+    def line(self) -> int:
+        """The line of the call; in a chain, of its own part."""
+        return line_of(self.node)
 
 
 class Walker:
@@ -50,7 +58,7 @@ class Walker:
     def __init__(self, source: Source) -> None:
         self.source = source
 
-    def calls(self, body: Sequence[ast.stmt], scope: Scope, when: Conditions = Conditions()) -> Iterator[FoundCall]:
+    def calls(self, body: Sequence[ast.stmt], scope: Scope, when: Conditions = _ALWAYS) -> Iterator[FoundCall]:
         """Iterate over the calls that statements make; ``scope`` follows their assignments."""
         for statement in body:
             yield from self._statement(statement, scope, when)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -20,7 +21,7 @@ from patchcore.provenance import LOCAL, Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, PatchRecord
 from patchcore.settings import Choice, Settings
 
-__all__ = ["LOGGER_NAME", "Outcome", "Run", "Unit", "in_force"]
+__all__ = ["LOGGER_NAME", "Outcome", "Run", "Unit", "runs"]
 
 LOGGER_NAME = "mx_driving.patcher"
 
@@ -92,7 +93,7 @@ class Run:
         finally:
             _stack.runs.pop()
             self._gate.open = False
-        _in_force.append(self)
+        _runs.append(self)
         return [pair for unit in self.units for pair in self._outcomes(unit, report[unit.patch.name])]
 
     def revert(self) -> None:
@@ -100,8 +101,6 @@ class Run:
         while self._inner:
             self._inner.pop().revert()
         self._patcher.revert()
-        if self in _in_force:
-            _in_force.remove(self)
 
     def records(self) -> tuple[PatchRecord, ...]:
         """Return what the core reports of the units."""
@@ -156,12 +155,13 @@ class _Stack(threading.local):
 
 
 _stack = _Stack()
-_in_force: list[Run] = []
+#: The last of this process, for reports; a program may apply patches in a loop.
+_runs: deque[Run] = deque(maxlen=100)
 
 
-def in_force() -> tuple[Run, ...]:
-    """Return the runs that were applied and not reverted, in the order of application."""
-    return tuple(_in_force)
+def runs() -> tuple[Run, ...]:
+    """Return the runs that were applied in this process, also those that were reverted since, the last ones."""
+    return tuple(_runs)
 
 
 def _whole(unit: Unit, record: PatchRecord) -> Optional[Outcome]:

@@ -92,8 +92,8 @@ def _own(patcher: Patcher) -> Iterator[dict[str, str]]:
         if isinstance(patch, PluginChange):
             continue
         try:
-            target = patch.unit().patch.changes[0].target
-            yield {"name": patch.name, "module": target.module, "patch": _dump(patch)}
+            core = patch.unit().patch
+            yield {"name": core.name, "module": core.changes[0].target.module, "patch": _dump(patch)}
         except Exception as error:  # pickle raises what it likes
             logger.info("patch %s is not carried to worker processes: %s", patch.name, describe_error(error))
 
@@ -107,8 +107,8 @@ def _follow(recipe: dict[str, Any]) -> None:
     patcher.disable(*recipe["disabled"])
     patcher.put_in_force(tell=False)
     units = [
-        Unit(CorePatch(f"{number}", [Call(_Fetch(entry["patch"]), module=entry["module"])]), [entry["name"]])
-        for number, entry in enumerate(recipe["patches"])
+        Unit(CorePatch(entry["name"], [Call(_Fetch(entry["patch"]), module=entry["module"])]), [entry["name"]])
+        for entry in recipe["patches"]
     ]
     Run(units).apply()
 

@@ -47,7 +47,8 @@ class DecoratorExpression(LazyDecorator):
         self.spec = spec
         try:
             # the bracket in the place of the @ keeps columns, and allows spaces and line breaks
-            node: ast.expr = ast.parse(f"({spec[1:]}\n)", mode="eval").body
+            self._source = f"({spec[1:]}\n)"
+            node: ast.expr = ast.parse(self._source, mode="eval").body
         except SyntaxError as error:
             raise DeclarationError(f"with_imports({spec!r}), column {error.offset}: {error.msg}") from None
         self._call = node if isinstance(node, ast.Call) else None
@@ -106,9 +107,8 @@ class DecoratorExpression(LazyDecorator):
 
     def _refusal(self, node: ast.expr, expected: str) -> DeclarationError:
         column = node.col_offset + 1
-        return DeclarationError(
-            f"with_imports({self.spec!r}), column {column}: {expected}, found {ast.unparse(node)!r}"
-        )
+        found = ast.get_source_segment(self._source, node)
+        return DeclarationError(f"with_imports({self.spec!r}), column {column}: {expected}, found {found!r}")
 
 
 class DecoratorPath(LazyDecorator):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from patchcore.compat.mx_driving import install
 from patchcore.hookspecs import hookimpl
 from patchcore.patcher import Patcher
-from patchcore.report import Section
+from patchcore.report import FAILED, Report, Section
 
 __all__ = ["take_part"]
 
@@ -28,14 +28,14 @@ class _Reporter:
 
     @hookimpl
     def report_sections(self) -> list[Section]:
-        from patchcore.compat.mx_driving.application import in_force
+        from patchcore.compat.mx_driving.application import runs
 
-        records = [record for run in in_force() for record in run.records()]
+        records = [record for run in runs() for record in run.records()]
         if not records:
             return []
-        lines = tuple(
-            f"{record.status} {record.name} [{record.origin}]{f': {record.reason}' if record.reason else ''}"
-            for record in records
-        )
+        counts = Report(tuple(records)).summary()
+        # what the plugins contribute to every patcher would be most of the lines
+        told = (record for record in records if record.distribution is None or record.status == FAILED)
+        lines = (f"{r.status} {r.name}{f': {r.reason}' if r.reason else ''}" for r in told)
         data = [{"name": record.name, "status": record.status, "reason": record.reason} for record in records]
-        return [Section("mx_driving.patcher", lines, data=data)]
+        return [Section("mx_driving.patcher", (counts, *lines), mark=f"mx_driving.patcher: {counts}", data=data)]

@@ -314,11 +314,8 @@ class Patcher:
 
     def classes(self) -> Iterator[tuple[PatchClass, Options]]:
         """Yield the classes that were added and are not left out, with their options. Not in mx_driving.patcher."""
-        return (
-            (entry.item, entry.options)
-            for entry in self._entries
-            if entry.is_class and not self._is_left_out(entry.item)
-        )
+        enabled = (entry for entry in self._entries if entry.is_class and not self._is_left_out(entry.item))
+        return ((entry.item, entry.options) for entry in enabled)
 
     def applied_patches(self) -> Iterator[BasePatch]:
         """Yield the patches in force, those of classes among them. Not in mx_driving.patcher."""
