@@ -262,7 +262,7 @@ def _guess(line: int, target: DottedTarget) -> list[Remark]:
     if target.found:
         return []
     module = target.target.partition(":")[0]
-    return [Remark(line, module, "not there to be looked at: taken for a module, as names suggest")]
+    return [Remark(line, module, "not found here; names suggest that it is a module")]
 
 
 def _quoted(text: str) -> str:

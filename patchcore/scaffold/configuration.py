@@ -203,6 +203,7 @@ class Configuration:
             return
         if not used:
             self.notes.append(Remark(line, f"class {name}", "nothing in the file adds it; declared with default=False"))
+        if not used or not all(patch.is_complete for patch in made):  # no part of it without the rest
             made = [patch._replace(keywords={**patch.keywords, "default": False}) for patch in made]
         for patch in made:
             self._declare(patch, found)

@@ -25,9 +25,7 @@ def effects(source: Source) -> list[Remark]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Global):
             names = ", ".join(node.names)
-            advice = (
-                "what it keeps there stays in replacements.py when the patch is reverted; make it state of an object"
-            )
+            advice = "it keeps its value when the patch is reverted; keep it in the object that is patched"
             remarks.append(Remark(node.lineno, f"global {names}", advice))
     return remarks
 
@@ -53,7 +51,7 @@ def _call(source: Source, call: ast.Call) -> Iterator[Remark]:
 
 
 def _assignments_inside(function: Function) -> Iterator[Remark]:
-    for node in ast.walk(function):
+    for node in _run_at_import(function.body):
         if isinstance(node, ast.Assign):
             yield from _assignment(node)
 

@@ -250,7 +250,8 @@ class Source(NamedTuple):
                 "a module that such a file imports is copied next to replacements.py"
             )
         known = {name: value for name, value in constants.items() if value is not None}
-        return cls(path, text, tree, from_patcher, defined, known)
+        ours = {name: found for name, found in from_patcher.items() if _may_be_imported(defined.get(name))}
+        return cls(path, text, tree, ours, defined, known)
 
     def imported(self, node: ast.expr) -> Optional[str]:
         """Return the name in the patcher's package that ``node`` stands for, ``None`` where it is something else."""
@@ -340,6 +341,11 @@ def _definitions(statement: ast.stmt) -> Iterator[tuple[str, Optional[ast.expr]]
                     yield name.id, statement.value if name is target else None
     elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         yield statement.target.id, statement.value
+
+
+def _may_be_imported(definition: Optional[ast.stmt]) -> bool:
+    """Tell whether the last definition of a name in the module, if any, is an import from the patcher."""
+    return definition is None or (isinstance(definition, ast.ImportFrom) and _is_patcher(definition))
 
 
 def _is_patcher(node: ast.ImportFrom) -> bool:
