@@ -309,6 +309,29 @@ def test_writes_that_the_module_cannot_see_are_warned_of(
     assert "writes to global counter" in warnings[0]
 
 
+def test_names_that_are_imported_and_not_used_do_not_make_a_copy(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        counter = 0
+        pool = "mine"
+
+        @with_imports(("kit.ops", "conv", "pool", "sum"))
+        def function():
+            global counter
+            counter += 1
+            return conv(counter)
+        """
+    )
+    module.function()
+    assert (module.counter, module.pool, hasattr(module, "sum")) == (1, "mine", False)
+
+
+def test_code_that_belongs_to_no_module_works() -> None:
+    scope: dict[str, Any] = {"with_imports": with_imports, "loads": None}
+    exec("@with_imports(('json', 'loads'))\ndef function(x): return loads(x)", scope)
+    assert scope["function"]("[1]") == [1]
+
+
 def test_an_object_that_the_module_has_under_the_name_already_needs_no_copy(migration: Callable[[str], Any]) -> None:
     module = migration(
         """
@@ -357,6 +380,21 @@ def test_names_do_not_go_to_the_module_of_a_decorator_below(migration: Callable[
     assert module.cached(1) is module.cached(1)
     assert module.named_after_another(1) == ("pool", 1)
     assert not hasattr(sys.modules["functools"], "pool")
+
+
+def test_a_copy_is_made_of_a_function_that_is_only_named_after_another(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        import functools
+        conv = None
+
+        @with_imports(("kit.ops", "conv"))
+        @functools.wraps(functools.update_wrapper)
+        def named_after_another(x): return conv(x)
+        """
+    )
+    assert module.named_after_another(1) == ("conv", 1)
+    assert module.conv is None
 
 
 def test_a_copy_cannot_be_made_of_what_another_decorator_has_wrapped(migration: Callable[[str], Any]) -> None:

@@ -160,12 +160,14 @@ class Configuration:
     def _add(self, found: FoundCall) -> None:
         for item in found.scope.spread(found.node.args):
             node = found.scope.follow(item)
-            if isinstance(node, ast.Call) and self.source.imported(node.func) is not None:
-                self._add_direct(FoundCall(node, found.scope, found.conditions))
-            else:
-                self._add_class(found, node)
-        options = [keyword for keyword in found.node.keywords if keyword.arg == "options"]
-        if options:
+            try:
+                if isinstance(node, ast.Call) and self.source.imported(node.func) is not None:
+                    self._add_direct(FoundCall(node, found.scope, found.conditions))
+                else:
+                    self._add_class(found, node)
+            except (Unknown, PatchcoreError) as reason:
+                self._leave(found, reason)
+        if any(keyword.arg == "options" for keyword in found.node.keywords):
             advice = "options= was handed to patches(); a patch here has options=, which its functions are called with"
             self.left.append(Remark(found.line, brief(found.node), advice))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.changes import Skip
@@ -103,8 +104,14 @@ class Run:
         self._patcher.revert()
 
     def records(self) -> tuple[PatchRecord, ...]:
-        """Return what the core reports of the units."""
-        return self._patcher.report(sweep=False).patches
+        """Return what the core reports of the units; one that does not fit is skipped, as the API has it."""
+        return tuple(map(self._record, self._patcher.report(sweep=False).patches))
+
+    def _record(self, record: PatchRecord) -> PatchRecord:
+        outcome = self._gate.outcomes.get(record.name)
+        if outcome is None or outcome.status is PatchStatus.APPLIED:
+            return record
+        return replace(record, status=outcome.status.value, reason=outcome.reason)
 
     def _outcomes(self, unit: Unit, record: PatchRecord) -> Iterable[tuple[Any, Outcome]]:
         decided = self._gate.outcomes.get(unit.patch.name) or _whole(unit, record)

@@ -19,7 +19,7 @@ from typing import Any
 
 from patchcore.changes import Call
 from patchcore.compat.mx_driving.application import Run, Unit
-from patchcore.compat.mx_driving.patcher.patch import BasePatch
+from patchcore.compat.mx_driving.base import BasePatch
 from patchcore.compat.mx_driving.patcher.patcher import Patcher
 from patchcore.compat.mx_driving.predefined import PluginChange, Predefined
 from patchcore.errors import describe_error
@@ -79,10 +79,10 @@ def _recipe(patcher: Patcher) -> dict[str, Any]:
         "internal_format": patcher.internal_format,
         "predefined": [
             _dump((patch_class, options))
-            for patch_class, options in patcher.classes()
+            for patch_class, options in patcher.selection.classes()
             if issubclass(patch_class, Predefined)
         ],
-        "disabled": sorted(patcher.disabled),
+        "disabled": sorted(patcher.selection.disabled),
         "patches": list(_own(patcher)),
     }
 

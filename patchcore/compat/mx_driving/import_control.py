@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 from patchcore.changes import Change, Literal
 from patchcore.compat.mx_driving.application import Run, Unit
@@ -30,6 +30,33 @@ class Replacement(NamedTuple):
 
     base: Optional[str] = None
     exports: Mapping[str, Any] = MappingProxyType({})
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        replacement: Union[str, Replacement, None],
+        base: Optional[str],
+        exports: Optional[Mapping[str, Any]],
+        attrs: Mapping[str, Any],
+    ) -> Replacement:
+        """Return what the arguments of ``replace_import`` mean together.
+
+        Args:
+            name: of the module that is replaced, for messages.
+            replacement, base: what it is replaced with.
+            exports, attrs: names, and what they are.
+
+        Raises:
+            ValueError: two of them say different things.
+        """
+        given = replacement if isinstance(replacement, Replacement) else cls(replacement)
+        if given.base is not None and base is not None:
+            raise ValueError(f"replace_import({name!r}): {given.base!r} and base_module={base!r} are given; give one")
+        twice = sorted(set(exports or ()) & set(attrs))
+        if twice:
+            raise ValueError(f"replace_import({name!r}): {', '.join(twice)} both in exports and as a keyword; give one")
+        return cls(given.base or base, {**given.exports, **(exports or {}), **attrs})
 
 
 class ImportControl:

@@ -12,8 +12,9 @@ from typing import Any, Optional
 from patchcore.changes import Change, Replace, Skip
 from patchcore.compat.mx_driving import catalogue
 from patchcore.compat.mx_driving.application import Run, Unit
+from patchcore.compat.mx_driving.base import BasePatch
 from patchcore.compat.mx_driving.changes import FillStub
-from patchcore.compat.mx_driving.patcher.patch import BasePatch, Patch
+from patchcore.compat.mx_driving.patcher.patch import Patch
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
 from patchcore.compat.mx_driving.paths import dotted, import_module, is_stub
 from patchcore.patch import Patch as CorePatch

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional
 
 from patchcore.compat.mx_driving import catalogue
 from patchcore.compat.mx_driving.application import LOGGER_NAME
-from patchcore.compat.mx_driving.patcher.patch import BasePatch
+from patchcore.compat.mx_driving.base import BasePatch
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
 from patchcore.patcher import Patcher
 from patchcore.settings import Choice

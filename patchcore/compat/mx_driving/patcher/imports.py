@@ -30,6 +30,8 @@ Spec = Union[str, Sequence[str]]
 #: Where a module keeps which of its names stand there because of with_imports.
 _ADDED = "__with_imports__"
 
+_adding = threading.Lock()
+
 _READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _WRITES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 
@@ -185,15 +187,14 @@ class _Missing:
         return f"with_imports({self.spec!r}): {self._reason()}"
 
     def _reason(self) -> str:
-        if self.name is not None:
-            if self.error is not None:
-                return f"{self.name} of {self.module} cannot be imported: {describe_error(self.error)}"
+        if self.error is None:
             known = namespace(sys.modules.get(self.module)) or {}
-            return f"{self.module} has no {self.name!r}{did_you_mean(self.name, known)}"
+            return f"{self.module} has no {self.name!r}{did_you_mean(str(self.name), known)}"
         absent = missing_ancestor(self.module)
-        if absent is None:
-            return f"{self.module} cannot be imported: {describe_error(self.error)}" if self.error else self.module
-        return f"there is no module {absent}{did_you_mean(absent, _siblings(absent))}"
+        if absent is not None:
+            return f"there is no module {absent}{did_you_mean(absent, _siblings(absent))}"
+        what = self.module if self.name is None else f"{self.name} of {self.module}"
+        return f"{what} cannot be imported: {describe_error(self.error)}"
 
 
 class _Recipe:
@@ -215,8 +216,7 @@ class _Recipe:
         decorators: Sequence[LazyDecorator],
         module_globals: dict[str, Any],
     ) -> None:
-        chain = _chain(function)
-        functions = [link for link in chain if isinstance(link, FunctionType)]
+        functions = [link for link in _chain(function) if isinstance(link, FunctionType)]
         if not callable(function) or not functions:
             raise DeclarationError(f"with_imports decorates functions, found {function!r}")
         self.function = function
@@ -225,7 +225,6 @@ class _Recipe:
         self.module_globals = module_globals
         # Another decorator's function belongs to that decorator's module, where names must not be added.
         self._functions = [link for link in functions if link.__globals__ is module_globals] or functions[:1]
-        self._is_wrapped = len(chain) > 1
         self._resolved: Any = None
         self._lock = threading.RLock()
 
@@ -277,33 +276,37 @@ class _Recipe:
         """Return the function with ``found`` among its globals.
 
         They go into its module, where that changes nothing for others: only names that meant nothing there. A copy of
-        the module's names, which needs no such care, would take writes to a ``global`` for itself, would not see what
-        the module does later, and could not be compiled, since torch.compile looks globals up in the module.
+        the module's names, which needs no such care, takes writes to a ``global`` for itself, does not see what the
+        module does later, hides references from the core, and torch.compile, which looks globals up in the module,
+        fails on it.
         """
-        own = self._functions[0].__globals__
-        taken = {name for name, value in found.items() if self._meaning(name, value) is not value}
-        taken &= self._names_in_code(_READS) if taken else taken
-        if not taken:
-            added = own.setdefault(_ADDED, {})
-            for name, value in found.items():
-                if self._meaning(name, value) is value and own.setdefault(name, value) is value:
-                    added[name] = value
-            return self.function
-        return self._copy(found, sorted(taken))
+        with _adding:
+            taken = {name for name, value in found.items() if self._meaning(name, value) is not value}
+            clashes = taken & self._names_in_code(_READS) if taken else taken
+            if not clashes:
+                own = self._functions[0].__globals__
+                new = {name: value for name, value in found.items() if name not in taken and name not in own}
+                own.setdefault(_ADDED, {}).update(new)
+                own.update(new)
+                return self.function
+        return self._copy(found, clashes)
 
     def _meaning(self, name: str, otherwise: Any) -> Any:
         """Return what ``name`` means in the module, ``otherwise`` when it means nothing."""
         own = self._functions[0].__globals__
         return own[name] if name in own else getattr(builtins, name, otherwise)
 
-    def _copy(self, found: Mapping[str, Any], taken: Sequence[str]) -> FunctionType:
-        names = ", ".join(taken)
-        if self._is_wrapped:
+    def _copy(self, found: Mapping[str, Any], clashes: Collection[str]) -> FunctionType:
+        names = ", ".join(sorted(clashes))
+        readers = [
+            function for function in self._functions if not _names(function.__code__, _READS).isdisjoint(clashes)
+        ]
+        if readers != [self.function]:
             raise DeclarationError(
                 f"{self._place()}: {names} means something else in its module, so the function itself is needed, and "
                 f"another decorator has wrapped it; put @with_imports below the others, right above def"
             )
-        function = self._functions[0]
+        function = readers[0]
         written = sorted(self._names_in_code(_WRITES))
         if written:
             patcher_logger.warning(
@@ -312,7 +315,7 @@ class _Recipe:
             )
         scope = {**function.__globals__, **found}
         if "__name__" not in self._names_in_code(_READS):
-            del scope["__name__"]  # with it torch.compile would look names up in the module of that name
+            scope.pop("__name__", None)  # with it torch.compile would look names up in the module of that name
         copy = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
         for key in ("__module__", "__qualname__", "__doc__", "__kwdefaults__", "__annotations__", "__type_params__"):
             if hasattr(function, key):

@@ -9,6 +9,7 @@ from typing import Any, Callable, Optional, Union
 from patchcore.compat.mx_driving.defaults import DEFAULT_FUNCTIONS
 from patchcore.compat.mx_driving.patcher.patch import LegacyPatch
 from patchcore.compat.mx_driving.patcher.patcher import Patcher
+from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
 from patchcore.compat.mx_driving.predefined import patch_of
 from patchcore.errors import DeclarationError
 
@@ -77,7 +78,10 @@ def add_module_patches(patcher: Patcher, module_patches: ModulePatches, blacklis
                 continue
             predefined = patch_of(wrapper.func)
             if predefined is not None:
-                patcher.add(predefined, options=wrapper.options or None)
+                rival = patcher.selection.add(predefined, wrapper.options or None)
+                if rival is not None:  # of functions that overwrite each other the last one counts
+                    patcher_logger.warning(f"Patch '{predefined.name}' takes the place of '{rival.name}'.")
+                    patcher.disable(rival)
             else:
                 patcher.add(_WrappedPatch(wrapper, module))
     patcher.disable(*left_out)

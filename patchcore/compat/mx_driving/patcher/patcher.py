@@ -5,34 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, Optional, Union
 
 from patchcore.compat.mx_driving import catalogue
 from patchcore.compat.mx_driving.application import Outcome, Run
+from patchcore.compat.mx_driving.base import BasePatch
 from patchcore.compat.mx_driving.import_control import ImportControl, Replacement
-from patchcore.compat.mx_driving.patcher.patch import BasePatch, Patch
+from patchcore.compat.mx_driving.info import info_text
+from patchcore.compat.mx_driving.patcher.patch import Patch
 from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
 from patchcore.compat.mx_driving.predefined import units_of
+from patchcore.compat.mx_driving.selection import Chosen, PatchClass, Selection, how_to_choose
 from patchcore.compat.mx_driving.training import Training
-from patchcore.errors import DeclarationError, SettingsError, did_you_mean
+from patchcore.errors import SettingsError
 from patchcore.patcher import Patcher as CorePatcher
 
 __all__ = ["Patch", "Patcher", "replace_with"]
-
-PatchClass = type[Patch]
-Options = Optional[Mapping[str, Any]]
-
-
-class _Entry(NamedTuple):
-    """What was added: a class that lists patches with its options, or a patch."""
-
-    item: Any
-    options: Options = None
-
-    @property
-    def is_class(self) -> bool:
-        return _is_patch_class(self.item)
 
 
 class _Told(BasePatch):
@@ -83,14 +72,12 @@ class Patcher:
         blacklist: Iterable[str] = (),
         allow_internal_format: Optional[bool] = None,
     ) -> None:
-        self._entries: list[_Entry] = []
-        self.disabled: set[str] = set()  # names of patches that are left out
+        self.selection = Selection()
         self._allow_internal_format = allow_internal_format
         self._training = Training()
         self.imports = ImportControl()
         self._runs: list[Run] = []
         self._counting: Optional[CorePatcher] = None
-        self._children: dict[int, list[BasePatch]] = {}  # of classes, by position among the entries
         self._applied = False
         if module_patches:
             from patchcore.compat.mx_driving.patcher.legacy import add_module_patches
@@ -103,7 +90,7 @@ class Patcher:
         """Whether :meth:`apply` was called, and the patches were not reverted since."""
         return self._applied
 
-    def add(self, *items: Union[PatchClass, BasePatch], options: Options = None) -> Patcher:
+    def add(self, *items: Union[PatchClass, BasePatch], options: Optional[Mapping[str, Any]] = None) -> Patcher:
         """Add patches; return the patcher.
 
         Args:
@@ -114,15 +101,13 @@ class Patcher:
             TypeError: something else is among them.
         """
         for item in items:
-            if not _is_patch_class(item) and not isinstance(item, BasePatch):
-                name = getattr(item, "__name__", repr(item))
-                raise TypeError(
-                    f"Patcher.add: expected a Patch class or a patch, found {item!r}; write a function that patches by "
-                    f"hand as LegacyPatch({name}, target_module='mmcv')"
+            rival = self.selection.add(item, options)
+            if rival is not None:
+                assert isinstance(item, type)
+                patcher_logger.warning(
+                    f"Patch '{item.name}' conflicts with already-enabled patch '{rival.name}'.\n"
+                    f"{how_to_choose(item, rival)}"
                 )
-            if isinstance(item, type):
-                self._warn_of_conflicts(item)
-            self._entries.append(_Entry(item, options))
         return self
 
     def disable(self, *names: Union[str, PatchClass, BasePatch]) -> Patcher:
@@ -134,7 +119,7 @@ class Patcher:
         Raises:
             TypeError: something else is among them.
         """
-        self.disabled.update(map(_name_of, names))
+        self.selection.disable(*names)
         return self
 
     def skip_import(self, *module_paths: str) -> Patcher:
@@ -189,7 +174,7 @@ class Patcher:
         Raises:
             ValueError: both ``replacement`` and ``base_module`` name a module, or a name is exported twice.
         """
-        chosen = _replacement(module_path, replacement, base_module, exports, attrs)
+        chosen = Replacement.of(module_path, replacement, base_module, exports, attrs)
         reason = self.imports.replace(module_path, chosen)
         if reason:
             patcher_logger.warning(f"replace_import({module_path!r}) has no effect: {reason}")
@@ -246,19 +231,7 @@ class Patcher:
         Args:
             diff: show also what the replacements change, where source is known.
         """
-        by_module: dict[str, list[BasePatch]] = {}
-        for patch, _ in self._collect():
-            by_module.setdefault(patch.module or "other", []).append(patch)
-        count = sum(map(len, by_module.values()))
-        lines = ["=" * 80, f"Patcher Info ({len(by_module)} modules, {count} patches)", "=" * 80, ""]
-        for module, patches in by_module.items():
-            lines.append(f"[{module}] {len(patches)} patches")
-            for patch in patches:
-                status = "disabled" if self._is_disabled(patch) else "applied" if patch.is_applied else "pending"
-                first, *more = patch.get_info(show_diff=diff).split("\n")
-                lines += [f"  [{status}] {first}", *(f"    {line}" for line in more)]
-            lines.append("")
-        patcher_logger.info("\n".join(lines))
+        patcher_logger.info(info_text(self.selection, diff=diff))
         return self
 
     def apply(self, allow_internal_format: Optional[bool] = None) -> Patcher:
@@ -297,7 +270,7 @@ class Patcher:
         Raises:
             DeclarationError, PatchError: see :meth:`apply`.
         """
-        self._refuse_conflicts()
+        self.selection.refuse_conflicts()
         self._applied = True
         try:
             for patch, parent, outcome in self._apply():
@@ -312,14 +285,9 @@ class Patcher:
         """What was said about private formats of torch_npu, ``None`` for nothing. Not in mx_driving.patcher."""
         return self._allow_internal_format
 
-    def classes(self) -> Iterator[tuple[PatchClass, Options]]:
-        """Yield the classes that were added and are not left out, with their options. Not in mx_driving.patcher."""
-        enabled = (entry for entry in self._entries if entry.is_class and not self._is_left_out(entry.item))
-        return ((entry.item, entry.options) for entry in enabled)
-
     def applied_patches(self) -> Iterator[BasePatch]:
         """Yield the patches in force, those of classes among them. Not in mx_driving.patcher."""
-        return (patch for patch, _ in self._collect() if patch.is_applied)
+        return (patch for patch, _ in self.selection.patches() if patch.is_applied)
 
     def revert(self) -> Patcher:
         """Restore everything that :meth:`apply` and changes of imports have changed; return the patcher.
@@ -335,7 +303,7 @@ class Patcher:
         while self._runs:
             self._runs.pop().revert()
         if self._applied:
-            for patch, _ in self._collect():
+            for patch, _ in self.selection.patches():
                 patch.is_applied = False
             self.imports.revert()
         self._applied = False
@@ -360,20 +328,21 @@ class Patcher:
         self._counting = self._training.patcher()
         if self._counting is not None:
             self._counting.apply()
-        early = [pair for pair in self._collect(early=True) if not self._is_disabled(pair[0])]
+        early = [pair for pair in self.selection.patches(early=True) if not self.selection.is_disabled(pair[0])]
         yield from self._apply_patches(early, known)
-        everything = self._collect()
-        self._warn_of_unknown_names(everything)
+        everything = self.selection.patches()
+        for message in self.selection.unknown_names(_known_names()):
+            patcher_logger.warning(message)
         yield from (
             (patch, parent, Outcome(PatchStatus.SKIPPED, "disabled"))
             for patch, parent in everything
-            if self._is_disabled(patch)
+            if self.selection.is_disabled(patch)
         )
-        later = [pair for pair in everything if not self._is_disabled(pair[0]) and not pair[0].is_applied]
+        later = [pair for pair in everything if not self.selection.is_disabled(pair[0]) and not pair[0].is_applied]
         yield from self._apply_patches(later, known)
 
     def _apply_patches(
-        self, patches: Sequence[tuple[BasePatch, str]], known: catalogue.Catalogue
+        self, patches: Sequence[Chosen], known: catalogue.Catalogue
     ) -> Iterator[tuple[BasePatch, str, Outcome]]:
         parents = {id(patch): parent for patch, parent in patches}
         for patch, outcome in self._apply_units([patch for patch, _ in patches], known):
@@ -408,109 +377,18 @@ class Patcher:
         """What goes with every patcher: transfer_to_npu, unless it was done already, and the internal format last."""
         from patchcore.compat.mx_driving.defaults import InternalFormat, TransferToNpu
 
-        done = TransferToNpu.name in self.disabled or "torch_npu.contrib.transfer_to_npu" in sys.modules
+        done = TransferToNpu.name in self.selection.disabled or "torch_npu.contrib.transfer_to_npu" in sys.modules
         transfer = [] if done else TransferToNpu.patches()
         return [*transfer, *InternalFormat.patches({"allow": bool(self._allow_internal_format)})]
 
-    def _collect(self, *, early: bool = False) -> list[tuple[BasePatch, str]]:
-        """Return the patches with the names of their classes; classes are asked once."""
-        found: list[tuple[BasePatch, str]] = []
-        for position, entry in enumerate(self._entries):
-            if not entry.is_class:
-                if not early:
-                    found.append((entry.item, entry.item.name))
-                continue
-            if self._is_left_out(entry.item) or (early and not getattr(entry.item, "apply_before_collect", False)):
-                continue
-            if position not in self._children:
-                self._children[position] = list(entry.item.patches(entry.options))
-            found += ((patch, entry.item.name) for patch in self._children[position])
-        return found
 
-    def _is_left_out(self, patch_class: PatchClass) -> bool:
-        return not self.disabled.isdisjoint((patch_class.name, getattr(patch_class, "legacy_name", patch_class.name)))
+def _known_names() -> Iterator[str]:
+    """Yield the names of predefined patches, added or not, which may be disabled to be on the safe side."""
+    from patchcore.compat.mx_driving.defaults import ALL, TransferToNpu
 
-    def _is_disabled(self, patch: BasePatch) -> bool:
-        return not self.disabled.isdisjoint(_names_of(patch))
-
-    def _refuse_conflicts(self) -> None:
-        classes = {patch.name: patch for patch, _ in self.classes()}
-        for patch in classes.values():
-            for name in _conflicts_of(patch):
-                if name in classes:
-                    raise DeclarationError(
-                        f"Patch conflict: '{patch.name}' conflicts with '{name}'. Both are enabled.\n"
-                        f"{_guidance(patch, classes[name])}"
-                    )
-
-    def _warn_of_conflicts(self, new: PatchClass) -> None:
-        for other, _ in self.classes():
-            conflict = other.name in _conflicts_of(new) or new.name in _conflicts_of(other)
-            if conflict and other.name != new.name:
-                patcher_logger.warning(
-                    f"Patch '{new.name}' conflicts with already-enabled patch '{other.name}'.\n{_guidance(new, other)}"
-                )
-
-    def _warn_of_unknown_names(self, patches: Iterable[tuple[BasePatch, str]]) -> None:
-        from patchcore.compat.mx_driving.defaults import ALL, TransferToNpu
-
-        known = {name for patch, parent in patches for name in (*_names_of(patch), parent)}
-        for entry in self._entries:
-            known.update((entry.item.name, getattr(entry.item, "legacy_name", "") or entry.item.name))
-        known.update(name for patch_class in ALL for name in (patch_class.name, patch_class.legacy_name))
-        known.add(TransferToNpu.name)
-        for name in sorted(self.disabled - known):
-            patcher_logger.warning(f"disable({name!r}): there is no such patch{did_you_mean(name, known)}")
-
-
-def _is_patch_class(item: Any) -> bool:
-    """Tell whether something is a class of patches: a subclass of ``Patch``, or one with all that is asked of it."""
-    if not isinstance(item, type):
-        return False
-    return issubclass(item, Patch) or all(hasattr(item, name) for name in ("patches", "name", "apply_all"))
-
-
-def _name_of(item: Any) -> str:
-    if isinstance(item, str):
-        return item
-    if _is_patch_class(item) or isinstance(item, BasePatch):
-        return str(item.name)
-    raise TypeError(f"Patcher.disable: expected a name, a Patch class or a patch, found {item!r}")
-
-
-def _names_of(patch: BasePatch) -> set[str]:
-    """Return what a patch may be called: its own name, and those of the plugin's patch that it belongs to."""
-    candidate = getattr(patch, "candidate", None)
-    return {patch.name} if candidate is None else {patch.name, *candidate.patch.names}
-
-
-def _conflicts_of(patch: PatchClass) -> set[str]:
-    return set(getattr(patch, "conflicts_with", None) or ())
-
-
-def _guidance(preferred: PatchClass, other: PatchClass) -> str:
-    return (
-        f"Disable the one that is not wanted before adding the other:\n"
-        f"  patcher.disable('{other.name}').add({preferred.__name__})\n"
-        f"or keep the other one:\n"
-        f"  patcher.disable('{preferred.name}').add({other.__name__})"
-    )
-
-
-def _replacement(
-    name: str,
-    replacement: Union[str, Replacement, None],
-    base: Optional[str],
-    exports: Optional[Mapping[str, Any]],
-    attrs: Mapping[str, Any],
-) -> Replacement:
-    given = replacement if isinstance(replacement, Replacement) else Replacement(replacement)
-    if given.base is not None and base is not None:
-        raise ValueError(f"replace_import({name!r}): both {given.base!r} and base_module={base!r} are given; give one")
-    twice = sorted(set(exports or ()) & set(attrs))
-    if twice:
-        raise ValueError(f"replace_import({name!r}): {', '.join(twice)} both in exports and as a keyword; give one")
-    return Replacement(given.base or base, {**given.exports, **(exports or {}), **attrs})
+    yield TransferToNpu.name
+    for patch_class in ALL:
+        yield from (patch_class.name, patch_class.legacy_name)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,112 @@
+"""What all patches of the API have in common."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Optional
+
+from patchcore.changes import Call
+from patchcore.compat.mx_driving.application import Outcome, Run, Unit
+from patchcore.compat.mx_driving.mentions import mentioned_packages
+from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
+from patchcore.compat.mx_driving.paths import is_there
+from patchcore.errors import DeclarationError, describe_error
+from patchcore.patch import Patch as CorePatch
+
+__all__ = ["BasePatch", "SinglePatch", "ask", "core_name"]
+
+
+class BasePatch(ABC):
+    """What a patcher can apply. A class of one's own gives ``name`` and :meth:`apply`."""
+
+    #: Whether it is in force.
+    is_applied = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What it is called in ``disable`` and in messages."""
+
+    @property
+    def module(self) -> str:
+        """The top-level package it is for, empty when the name does not say."""
+        return self.name.partition(".")[0] if "." in self.name else ""
+
+    @abstractmethod
+    def apply(self) -> PatchResult:
+        """Apply this patch alone."""
+
+    def get_info(self, show_diff: bool = False) -> str:
+        """Return a line about it; with ``show_diff`` also what it changes, where that is known."""
+        return self.name
+
+    def unit(self) -> Unit:
+        """Return the patch of the core that stands for it; one of a foreign class is its :meth:`apply`, run by hand."""
+        results: list[PatchResult] = []
+
+        def run(module: Any, options: Any) -> None:
+            result = self.apply()
+            results.append(result)
+            if isinstance(result, PatchResult) and result.status is not PatchStatus.APPLIED:
+                raise _NotApplied(result.reason or result.status.value)
+
+        module = self.module if self.module and is_there(self.module) else "sys"
+        call = Call(run, module=module, roots=mentioned_packages(type(self).apply))
+        return Unit(CorePatch(core_name(self.name), [call]), [self], skips=(_NotApplied,))
+
+
+class _NotApplied(Exception):
+    """A patch of a foreign class has said that it was not applied."""
+
+
+class SinglePatch(BasePatch):
+    """A patch that is one patch of the core."""
+
+    def __init__(self) -> None:
+        self._run: Optional[Run] = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a process needs that has not applied it."""
+        state = {name: value for name, value in self.__dict__.items() if name != "is_applied"}
+        return {**state, "_run": None, "_original": None}
+
+    def apply(self) -> PatchResult:
+        """Apply this patch alone; it stays applied until :meth:`revert`. Again, it changes nothing."""
+        if self.is_applied:
+            return self.result(Outcome(PatchStatus.APPLIED))
+        run = Run([self.unit()])
+        ((_, outcome),) = run.apply()
+        if outcome.status is PatchStatus.APPLIED:
+            self._run, self.is_applied = run, True
+        return self.result(outcome)
+
+    def revert(self) -> None:
+        """Restore what :meth:`apply` has changed. Not in mx_driving.patcher."""
+        if self._run is not None:
+            self._run.revert()
+        self._run, self.is_applied = None, False
+
+    def result(self, outcome: Outcome) -> PatchResult:
+        """Return what became of it as the API has it."""
+        return PatchResult(outcome.status, self.name, self.module, outcome.reason or None)
+
+
+def ask(what: str, check: Callable[..., bool], arguments: Mapping[str, Any]) -> bool:
+    """Call a check with those of the arguments that it takes by name.
+
+    Raises:
+        DeclarationError: the check raises; that is a bug in it, not a reason to skip the patch.
+    """
+    try:
+        taken = {name: arguments[name] for name in inspect.signature(check).parameters if name in arguments}
+        return bool(check(**taken))
+    except Exception as error:
+        raise DeclarationError(f"{what} error: {describe_error(error)}") from error
+
+
+def core_name(text: str) -> str:
+    """Return a name for a patch of the core."""
+    return re.sub(r"[^\w.+-]+", "_", text) or "patch"
