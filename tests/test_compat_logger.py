@@ -249,10 +249,10 @@ def kept(versions: None) -> PatcherLogger:
     log.add_skipped_module("flash_attn")
     log.add_injected_import("mmcv.runner.Hook")
     log.add_replaced_import("a -> b")
+    log.applied("loose")
     log.applied("mmcv.ops.msda.forward", package="mmcv", patch_name="msda")
     log.applied("mmcv.ops.msda.backward", package="mmcv", patch_name="msda", reason="on import of mmcv.ops")
     log.applied("mmcv.ops.dc", package="mmcv", patch_name="dc")
-    log.applied("loose")
     log.skipped("mmdet.x", "not installed", package="mmdet", patch_name="resnet", extra_info="3.3")
     log.failed("mmcv.y", "precheck error: boom", package="mmcv", patch_name="dc")
     return log
@@ -432,9 +432,9 @@ def test_other_ranks_are_as_silent_as_rank_0(
 def test_a_silent_failure_that_is_shown_is_logged_at_the_level_of_the_summary(
     kept: PatcherLogger, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept.set_rank(3).configure(on_fail="silent").configure_summary(show_failed=True)
+    kept.set_rank(3).configure(on_fail="silent").configure_summary(show_failed=True, level=logging.ERROR)
     kept.flush_summary()
-    assert shown(capsys) == "[Patcher] INFO: rank 3: Failed: mmcv.y (precheck error: boom)\n"
+    assert shown(capsys) == "[Patcher] ERROR: rank 3: Failed: mmcv.y (precheck error: boom)\n"
 
 
 @pytest.mark.parametrize("variable", ["RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"])

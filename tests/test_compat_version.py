@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from patchcore.compat.mx_driving.patcher.version import (
     is_mmcv_v2x,
     mmcv_version,
 )
+from patchcore.modules import StubSpec
 
 
 @pytest.fixture
@@ -102,6 +104,14 @@ def test_a_package_that_does_not_say_it_or_cannot_be_imported_has_none(
 def test_what_is_not_installed_has_no_version(site: Path) -> None:
     assert get_version("kit") is None
     assert not check_version("kit")
+
+
+def test_a_stub_has_no_version(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = types.ModuleType("kit")
+    stub.__spec__ = StubSpec("kit", None)
+    stub.__version__ = "2.1.0"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "kit", stub)
+    assert get_version("kit") is None
 
 
 def test_a_submodule_has_the_version_of_its_package(site: Path, make_package: Any) -> None:

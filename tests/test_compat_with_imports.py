@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import importlib
 import inspect
 import logging
@@ -235,7 +237,7 @@ def test_global_statements_write_to_the_module(migration: Callable[[str], Any]) 
 
 
 def test_a_name_that_means_something_else_in_the_module_keeps_its_meaning_there(
-    migration: Callable[[str], Any],
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
 ) -> None:
     module = migration(
         """
@@ -253,6 +255,7 @@ def test_a_name_that_means_something_else_in_the_module_keeps_its_meaning_there(
     assert module.function() == ("conv", 1)
     assert module.shadows() == ("kit", 1)
     assert module.others() == ("mine", 3)
+    assert not records.records
 
 
 def test_two_functions_may_mean_different_things_by_a_name(migration: Callable[[str], Any], make_package: Any) -> None:
@@ -379,7 +382,64 @@ def test_names_do_not_go_to_the_module_of_a_decorator_below(migration: Callable[
     )
     assert module.cached(1) is module.cached(1)
     assert module.named_after_another(1) == ("pool", 1)
-    assert not hasattr(sys.modules["functools"], "pool")
+    assert not hasattr(functools, "pool")
+
+
+def test_names_go_to_the_function_that_a_decorator_below_has_wrapped(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        from contextlib import contextmanager
+
+        @with_imports(("kit.ops", "conv"))
+        @contextmanager
+        def managed(x): yield conv(x)
+        """
+    )
+    with module.managed(1) as value:
+        assert value == ("conv", 1)
+    assert not hasattr(contextlib, "conv")
+
+
+def test_a_decorator_between_two_with_imports_is_kept(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        import functools
+
+        def between(function):
+            @functools.wraps(function)
+            def wrapper(*args): return ("between", function(*args))
+            return wrapper
+
+        @with_imports(("kit.ops", "pool"))
+        @between
+        @with_imports(("kit.ops", "conv"))
+        def function(x): return conv(pool(x))
+        """
+    )
+    assert module.function(1) == ("between", ("conv", ("pool", 1)))
+
+
+def test_decorators_get_the_attributes_of_the_function(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        conv = None
+        seen = []
+
+        def mark(function):
+            function._mark = 1
+            return function
+
+        def look(function):
+            seen.append(function._mark)
+            return function
+
+        @with_imports(("kit.ops", "conv"), "@look")
+        @mark
+        def function(x): return conv(x)
+        """
+    )
+    assert module.function(1) == ("conv", 1)
+    assert module.seen == [1]
 
 
 def test_a_copy_is_made_of_a_function_that_is_only_named_after_another(migration: Callable[[str], Any]) -> None:
@@ -533,6 +593,7 @@ def test_what_is_used_and_missing_is_an_error_of_the_first_call(
         assert f"{module.__file__}:2" in str(error.value)
         assert f"with_imports({spec[1:-1]!r})" in str(error.value) or spec.replace('"', "'") in str(error.value)
         assert message in str(error.value)
+        assert isinstance(error.value.__cause__, ImportError) is ("kit.ops" not in spec)
 
 
 def test_a_later_call_tries_again(migration: Callable[[str], Any], make_package: Any) -> None:
@@ -646,5 +707,12 @@ def test_a_module_that_calls_the_function_while_it_is_imported_for_it(
 ) -> None:
     module = migration('@with_imports("calling")\ndef function(): return calling.VALUE')
     make_package({"calling": "import migration\nVALUE = 1\nCALLED = migration.function()"})
+    assert module.function() == 1
+    assert sys.modules["calling"].CALLED == 1
+
+
+def test_a_decorator_whose_import_calls_the_function(migration: Callable[[str], Any], make_package: Any) -> None:
+    module = migration("@with_imports(apply_decorators=[('calling.plain', {})])\ndef function(): return 1")
+    make_package({"calling": "import migration\ndef plain(f): return f\nCALLED = migration.function()"})
     assert module.function() == 1
     assert sys.modules["calling"].CALLED == 1

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any, Callable
 
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib as tomli
+else:
+    import tomli
+
 from patchcore.errors import SettingsError
 from patchcore.scaffold.declarations import Code, Construction, Migration, PatchDeclaration, Remark
 from patchcore.scaffold.dotted import split_target
 from patchcore.scaffold.migration import read_migration
 from patchcore.scaffold.names import Names
-from patchcore.scaffold.predefined import _ALL
 from patchcore.scaffold.source import Unknown
 
-PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 NAMES = Names.derive("shop-npu")
 
 Migrate = Callable[[str], Migration]
@@ -276,7 +280,7 @@ class TestPatchClasses:
         text = text.replace("        return [", "        from mx_driving import ops, total\n        return [")
         assert [change.arguments[1] for change in only(migrate(text)).changes if isinstance(change, Construction)] == [
             "mx_driving:total",
-            "mx_driving:ops.Till.total",
+            "mx_driving.ops:Till.total",
         ]
 
     def test_conflicts_are_declared(self, migrate: Migrate) -> None:
@@ -285,7 +289,7 @@ class TestPatchClasses:
 
     def test_a_base_class_lends_its_patches(self, migrate: Migrate) -> None:
         text = in_class("AtomicPatch('shop.a', cls._total)") + "\nclass Other(Till):\n    name = 'other'\n"
-        till, other = migrate(text + "\nconfigure(Patcher().add(Other))").patches
+        till, other = migrate(text + "\ndef more(patcher):\n    patcher.add(Other)").patches
         assert (till.name, other.name) == ("shop_till", "other")
         assert other.changes[0].arguments == ("shop:a", "shop_npu.replacements:Other._total")
 
@@ -302,7 +306,14 @@ class TestPatchClasses:
 
     def test_a_class_that_nothing_adds_is_not_applied_by_default(self, migrate: Migrate) -> None:
         text = in_class("AtomicPatch('shop.a', cls._total)")
-        text += "\nclass Other(Patch):\n    @classmethod\n    def patches(cls):\n        return [AtomicPatch('x.y', cls.f)]\n    def f(): ...\n"
+        text += """
+class Other(Patch):
+    @classmethod
+    def patches(cls):
+        return [AtomicPatch('x.y', cls.f)]
+
+    def f(): ...
+"""
         till, other = migrate(text).patches
         assert "default" not in till.keywords
         assert other.keywords["default"] is False
@@ -359,11 +370,11 @@ class TestBuilders:
             """
         )
         assert [(p.name, p.line, p.changes[0].keywords, p.keywords) for p in migration.patches] == [
-            ("shop.tills", 9, {"module": "shop", "options": {"size": 2}}, {"priority": 3}),
-            ("shop.doors", 10, {"module": "shop.doors"}, {}),
-            ("shop.tills_2", 10, {"module": "shop.doors"}, {}),
+            ("shop.tills", 10, {"module": "shop", "options": {"size": 2}}, {"priority": 3}),
+            ("shop.doors", 11, {"module": "shop.doors"}, {}),
+            ("shop.tills_2", 11, {"module": "shop.doors"}, {}),
         ]
-        assert migration.left[0].what == "SystemExit('this file was run')" or not migration.left
+        assert migration.left == ()
 
     def test_tables_of_patches_are_followed(self, migrate: Migrate) -> None:
         migration = migrate(
@@ -384,7 +395,9 @@ class TestBuilders:
         "argument", ["Patch(lambda m, o: 0)", "Patch(tills, options)", "Patch(make())", "*options", "Patch(**options)"]
     )
     def test_what_is_computed_is_listed(self, migrate: Migrate, argument: str) -> None:
-        migration = migrate(f"def tills(m, o): ...\ndef b(options):\n    PatcherBuilder().add_module_patch('a', {argument})")
+        migration = migrate(
+            f"def tills(m, o): ...\ndef b(options):\n    PatcherBuilder().add_module_patch('a', {argument})"
+        )
         assert any(argument in remark.what for remark in migration.left)
         assert not any(patch.is_complete for patch in migration.patches)
 
@@ -396,19 +409,11 @@ class TestBuilders:
 
 
 class TestBuiltIns:
-    @pytest.mark.parametrize("predefined", [entry for entry in _ALL if entry.distribution], ids=lambda e: e.names[0])
-    def test_the_patches_that_are_named_exist(self, predefined: Any) -> None:
-        folder = {"mmcv-npu-patches": "mmcv_npu", "mmdet3d-npu-patches": "mmdet3d_npu"}
-        sources = (PLUGINS / folder.get(predefined.distribution, "torch_npu_patches")).rglob("*.py")
-        text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-        for patch in predefined.patches:
-            assert f'"{patch}"' in text or f'"{patch.partition(".")[2]}"' in text or patch.rpartition(".")[2] in text
-
     def test_they_are_left_to_the_plugins_that_have_them(self, migrate: Migrate) -> None:
-        text = "from mx_driving.patcher import DeformConv, ResNetFP16, ResNetMaxPool\nimport mx_driving.patcher as mxp\n"
-        migration = migrate(
-            text + "Patcher().add(DeformConv).disable(ResNetMaxPool).add(ResNetFP16, mxp.TorchScatter)"
+        text = (
+            "from mx_driving.patcher import DeformConv, ResNetFP16, ResNetMaxPool\nimport mx_driving.patcher as mxp\n"
         )
+        migration = migrate(text + "Patcher().add(DeformConv).disable(ResNetMaxPool).add(ResNetFP16, mxp.TorchScatter)")
         assert migration.patches == ()
         assert [(provided.name, provided.default) for provided in migration.provided] == [
             ("DeformConv", True),
@@ -424,7 +429,9 @@ class TestBuiltIns:
 
     def test_one_that_no_plugin_has_is_listed(self, migrate: Migrate) -> None:
         migration = migrate("from mx_driving.patcher import DiffusersNPU\nPatcher().add(DiffusersNPU)")
-        assert any("DiffusersNPU is a patch of mx_driving.patcher that no plugin has here" in text for text in left(migration))
+        assert any(
+            "DiffusersNPU is a patch of mx_driving.patcher that no plugin has here" in text for text in left(migration)
+        )
 
 
 class TestImports:
@@ -452,7 +459,10 @@ class TestImports:
                 "shop.replace.shop.cuda",
                 (Construction("ReplaceImport", ("shop.cuda",), {"with_": {"Wrapper": wrapper, "SIZE": 3}}),),
             ),
-            ("shop.replace.shop.more", (Construction("ReplaceImport", ("shop.more",), {"with_": {"Wrapper": wrapper}}),)),
+            (
+                "shop.replace.shop.more",
+                (Construction("ReplaceImport", ("shop.more",), {"with_": {"Wrapper": wrapper}}),),
+            ),
             ("shop.inject.Till", (Construction("InjectImport", ("shop.new", "Till", "shop")),)),
             ("shop.inject.Door", (Construction("InjectImport", ("shop.new", "Door", "shop")),)),
         ]
@@ -471,7 +481,9 @@ class TestImports:
         ],
     )
     def test_what_cannot_be_declared_is_listed(self, migrate: Migrate, call: str) -> None:
-        migration = migrate(f"from mx_driving.patcher import replace_with\ndef f(patcher, options):\n    patcher.{call}")
+        migration = migrate(
+            f"from mx_driving.patcher import replace_with\ndef f(patcher, options):\n    patcher.{call}"
+        )
         assert [remark.what for remark in migration.left if "patcher." in remark.what] == [f"patcher.{call}"]
         assert migration.patches == ()
 
@@ -496,22 +508,24 @@ class TestSettings:
             """
         )
         assert migration.settings == (
-            "[tool.patchcore]".replace("[", "# ["),
-            "# brake = 1000  # line 7: it is in a branch (line 6): if fast",
+            "# [tool.patchcore]",
+            "# brake = 1000  # line 8: it is in a branch (line 7): if fast",
+            "",
+            '[tool.patchcore.options."torch.internal_format"]',
+            "allow = true",
             "",
             "[tool.patchcore.profiling]",
             'path = "out"',
             "level = 1",
             "wait = 2",
-            "",
-            '[tool.patchcore.options."torch.internal_format"]',
-            "allow = true",
-        ) or set(migration.settings) >= {'path = "out"', "allow = true"}
+        )
+        assert tomli.loads("\n".join(migration.settings))["tool"]["patchcore"]["profiling"]["wait"] == 2
 
     def test_what_is_known_when_it_runs_only_is_listed(self, migrate: Migrate) -> None:
         migration = migrate("def set_brake(patcher, step):\n    patcher.brake_at(step)")
-        assert "patcher.brake_at(step): step is known when the program runs; say it with patchcore run --brake N" in left(
-            migration
+        assert (
+            "patcher.brake_at(step): step is known when the program runs; say it with patchcore run --brake N"
+            in left(migration)
         )
 
     def test_names_that_are_switched_off_are_those_of_the_patches_here(self, migrate: Migrate) -> None:

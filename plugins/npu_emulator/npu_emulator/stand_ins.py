@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Optional
 
 from npu_emulator.errors import RealLibraryError
+from patchcore.modules import StubSpec
 
 __all__ = ["StandIn", "StandInFinder"]
 
@@ -213,7 +214,7 @@ class StandInFinder(importlib.abc.MetaPathFinder):
         except ValueError:  # imported, and its __spec__ is None: made by hand, so not ours to hide
             where = f"already in sys.modules: {sys.modules[name]!r}"
         else:
-            if spec is None:
+            if spec is None or isinstance(spec, StubSpec):  # nothing, or what is there only to be imported
                 return
             where = f"at {spec.origin or list(spec.submodule_search_locations or ())}"
         raise RealLibraryError(

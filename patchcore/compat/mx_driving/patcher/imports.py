@@ -163,7 +163,6 @@ class _Import:
             name, alias = self.names
             if name in found and alias in missing:
                 found[alias] = found[name]
-                del missing[alias]
         return found, missing
 
 

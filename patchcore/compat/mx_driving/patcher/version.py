@@ -34,10 +34,7 @@ def get_version(package: str) -> Optional[str]:
         package: name for ``import``; of ``"mmcv.ops"``, where there is such a module, the version of mmcv.
     """
     known = _found.get(package)
-    if known is not None and known[0] is sys.modules.get(package):
-        return known[1]  # what is loaded stays the version it is, whatever is installed next to it
-    source = _source(package)
-    if known is not None and known[0] == source:
+    if known is not None and known[0] == _source(package):
         return known[1]
     version = installed_version(package) or _told_by_package(package)
     if version is not None:
@@ -128,7 +125,8 @@ def installed_version(package: str) -> Optional[str]:
 def _source(package: str) -> Any:
     """Return what decides the answer: the module where it is loaded, else where it would be looked for.
 
-    Installing and removing change the folder, as :class:`importlib.machinery.FileFinder` reckons too.
+    What is loaded stays the version it is, whatever is installed next to it. Installing and removing change a folder,
+    as :class:`importlib.machinery.FileFinder` reckons too.
     """
     module = sys.modules.get(package)
     if module is not None:
