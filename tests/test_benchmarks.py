@@ -17,7 +17,7 @@ from benchmarks.rows import Budget, Identity, RatioLimit, Row, TimeLimit, compar
 
 ROOT = Path(__file__).resolve().parent.parent
 #: How many rows each subject that needs no torch has.
-ROWS = {"import": 4, "list": 4, "calls": 20, "apply": 11, "import-watch": 6}
+ROWS = {"import": 4, "compat-import": 2, "list": 4, "calls": 20, "apply": 11, "import-watch": 6}
 
 
 def run_benchmarks(*arguments):

@@ -100,6 +100,15 @@ def test_nothing_is_imported_before_the_first_call(migration: Callable[[str], An
     assert "kit.ops" in sys.modules
 
 
+def test_an_alias_is_told_of_since_it_may_be_a_misspelt_name(
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
+) -> None:
+    module = migration('@with_imports(("kit.ops", "conv", "convolve"))\ndef function(x): return convolve(x)')
+    module.function(1)
+    messages = [record.getMessage() for record in records.records if record.levelno == logging.INFO]
+    assert messages == ["with_imports(('kit.ops', 'conv', 'convolve')): convolve stands for conv, kit.ops has none"]
+
+
 def test_a_third_name_that_exists_is_no_alias(migration: Callable[[str], Any]) -> None:
     module = migration('@with_imports(("kit.ops", "conv", "pool"))\ndef function(x): return pool(x)')
     assert module.function(1) == ("pool", 1)
@@ -256,6 +265,24 @@ def test_a_name_that_means_something_else_in_the_module_keeps_its_meaning_there(
     assert module.shadows() == ("kit", 1)
     assert module.others() == ("mine", 3)
     assert not records.records
+
+
+def test_a_name_that_only_a_function_inside_uses_counts_as_used(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        conv = None
+
+        @with_imports(("kit.ops", "conv"), ("kit.ops", "lost"))
+        def function(x):
+            def inner(): return conv(x)
+            def losing(): return lost
+            return inner()
+        """
+    )
+    with pytest.raises(ImportError, match=r"kit\.ops has no 'lost'"):
+        module.function(1)
+    sys.modules["kit.ops"].lost = 1  # type: ignore[attr-defined]
+    assert module.function(1) == ("conv", 1)
 
 
 def test_two_functions_may_mean_different_things_by_a_name(migration: Callable[[str], Any], make_package: Any) -> None:

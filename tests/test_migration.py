@@ -439,7 +439,7 @@ class TestImports:
         migration = migrate(
             """
             class Wrapper: ...
-            SKIP = ["flash_attn", "spconv"]
+            SKIP = ["flash_attn", "spconv", "spconv.pytorch", "mmdet3d.ops.a", "mmdet3d.ops.b"]
             INJECT = [("shop.new", "Till", "shop"), ("shop.new", "Door", "shop")]
             def configure(p):
                 p.skip_import(*SKIP).skip_import("ipdb")
@@ -452,7 +452,12 @@ class TestImports:
         )
         wrapper = "shop_npu.replacements:Wrapper"
         assert [(patch.name, patch.changes) for patch in migration.patches] == [
-            ("shop.stubs", (Construction("StubImport", ("flash_attn",)), Construction("StubImport", ("spconv",)))),
+            ("shop.stub.flash_attn", (Construction("StubImport", ("flash_attn",)),)),
+            ("shop.stub.spconv", (Construction("StubImport", ("spconv",)),)),
+            (
+                "shop.stub.mmdet3d",
+                (Construction("StubImport", ("mmdet3d.ops.a",)), Construction("StubImport", ("mmdet3d.ops.b",))),
+            ),
             ("shop.stub.ipdb", (Construction("StubImport", ("ipdb",)),)),
             ("shop.replace.shop.old", (Construction("ReplaceImport", ("shop.old",), {"with_": "shop.new"}),)),
             (
@@ -466,6 +471,9 @@ class TestImports:
             ("shop.inject.Till", (Construction("InjectImport", ("shop.new", "Till", "shop")),)),
             ("shop.inject.Door", (Construction("InjectImport", ("shop.new", "Door", "shop")),)),
         ]
+        assert migration.notes == (
+            Remark(9, "skip_import of spconv.pytorch", "the stub of spconv has everything inside"),
+        )
 
     @pytest.mark.parametrize(
         "call",

@@ -16,6 +16,7 @@ __all__ = ["SUBJECTS", "missing", "rows_of"]
 #: The name of each subject on the command line, and its module.
 SUBJECTS = {
     "import": "importing_patchcore",
+    "compat-import": "importing_compat",
     "list": "listing",
     "calls": "calls",
     "tensor-index": "tensor_index",

@@ -243,7 +243,7 @@ def arguments_of(found: FoundCall, kind: str) -> dict[str, ast.expr]:
 
 def brief(node: ast.AST) -> str:
     """Return an expression in one line, shortened."""
-    text = " ".join(ast.unparse(node).split())
+    text = " ".join(ast.unparse(node).replace("lambda :", "lambda:").split())  # Python 3.9 writes the space
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
 
 

@@ -323,9 +323,10 @@ class Configuration:
         return self.classes.name_of(reference) if reference in self.classes.classes else reference
 
     def _change_imports(self, found: FoundCall) -> None:
-        name, summary, changes = IMPORT_CALLS[called_name(found.node)](found, self.reader)
-        keywords = {"summary": summary}
-        self._declare(PatchDeclaration(f"{self.plugin}.{name}", found.line, changes, keywords), found)
+        for name, summary, changes, notes in IMPORT_CALLS[called_name(found.node)](found, self.reader):
+            keywords = {"summary": summary}
+            patch = PatchDeclaration(f"{self.plugin}.{name}", found.line, changes, keywords, notes, known_as=name)
+            self._declare(patch, found)
 
     # ---- settings ----
 

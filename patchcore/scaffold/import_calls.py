@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.scaffold.atomic import AtomicReader, brief
-from patchcore.scaffold.declarations import Construction, problem_of
+from patchcore.scaffold.declarations import Construction, Remark, problem_of
 from patchcore.scaffold.source import Scope, Unknown
 from patchcore.scaffold.walking import FoundCall
 
@@ -23,34 +23,45 @@ class ImportPatch(NamedTuple):
         name: the last part of its name.
         summary: one line.
         changes: of the patch.
+        notes: what to know about it.
     """
 
     name: str
     summary: str
     changes: tuple[Construction, ...]
+    notes: tuple[Remark, ...] = ()
 
 
-def _skip_import(found: FoundCall, reader: AtomicReader) -> ImportPatch:
-    modules = [found.scope.text(node) for node in found.scope.spread(found.node.args)]
+def _skip_import(found: FoundCall, reader: AtomicReader) -> list[ImportPatch]:
+    """One patch for each top-level package: where that is not there, a stub inside of it keeps a patch from applying."""
+    modules = list(dict.fromkeys(found.scope.text(node) for node in found.scope.spread(found.node.args)))
     if not modules:
         raise Unknown("it names no module")
-    changes = _checked(*(Construction("StubImport", (module,)) for module in modules))
-    if len(modules) == 1:
-        return ImportPatch(f"stub.{modules[0]}", f"import without {modules[0]}", changes)
-    return ImportPatch("stubs", "import without what is not there", changes)
+    patches: dict[str, ImportPatch] = {}
+    for module in modules:
+        root = module.partition(".")[0]
+        patch = patches.get(root, ImportPatch(f"stub.{root}", f"import without {module}", ()))
+        around = next((other for other in modules if module.startswith(f"{other}.")), None)
+        if around is None:
+            stub = _checked(Construction("StubImport", (module,)))
+            summary = patch.summary if not patch.changes else f"import without some modules of {root}"
+            patches[root] = patch._replace(changes=(*patch.changes, *stub), summary=summary)
+        else:
+            note = Remark(found.line, f"skip_import of {module}", f"the stub of {around} has everything inside")
+            patches[root] = patch._replace(notes=(*patch.notes, note))
+    return list(patches.values())
 
 
-def _inject_import(found: FoundCall, reader: AtomicReader) -> ImportPatch:
+def _inject_import(found: FoundCall, reader: AtomicReader) -> list[ImportPatch]:
     given = _arguments(found, _INJECTED)
     if set(given) != set(_INJECTED):
         raise Unknown("it takes a module, a name and the module that gets it")
     source, name, into = (found.scope.text(given[key]) for key in _INJECTED)
-    return ImportPatch(
-        f"inject.{name}", f"{name} in {into}", _checked(Construction("InjectImport", (source, name, into)))
-    )
+    change = Construction("InjectImport", (source, name, into))
+    return [ImportPatch(f"inject.{name}", f"{name} in {into}", _checked(change))]
 
 
-def _replace_import(found: FoundCall, reader: AtomicReader) -> ImportPatch:
+def _replace_import(found: FoundCall, reader: AtomicReader) -> list[ImportPatch]:
     scope = found.scope
     given = _arguments(found, ("module_path", "replacement"))
     if "module_path" not in given:
@@ -70,11 +81,11 @@ def _replace_import(found: FoundCall, reader: AtomicReader) -> ImportPatch:
     if other is not None:
         with_ = scope.text(other)
     change = Construction("ReplaceImport", (module,), {"with_": with_})
-    return ImportPatch(f"replace.{module}", f"another {module}", _checked(change))
+    return [ImportPatch(f"replace.{module}", f"another {module}", _checked(change))]
 
 
 #: What reads each of the calls.
-IMPORT_CALLS: Mapping[str, Callable[[FoundCall, AtomicReader], ImportPatch]] = {
+IMPORT_CALLS: Mapping[str, Callable[[FoundCall, AtomicReader], list[ImportPatch]]] = {
     "skip_import": _skip_import,
     "replace_import": _replace_import,
     "inject_import": _inject_import,

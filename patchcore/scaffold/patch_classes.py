@@ -70,7 +70,7 @@ class PatchClasses:
                 yield _part(found)
 
     def _keywords(self, owner: ast.ClassDef) -> tuple[dict[str, Any], tuple[Remark, ...]]:
-        summary = (ast.get_docstring(owner) or "").partition("\n")[0]
+        summary = (ast.get_docstring(owner) or "").partition("\n")[0].strip()
         keywords: dict[str, Any] = {"summary": summary} if summary else {}
         remarks = []
         for attribute, argument in _NAMES.items():

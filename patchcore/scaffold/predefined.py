@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-__all__ = ["Predefined", "find_predefined"]
+__all__ = ["Predefined", "every_predefined", "find_predefined"]
 
 _MMCV, _MMDET3D, _TORCH = "mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches"
 
@@ -64,6 +64,11 @@ _ALL = (
     Predefined(("DiffusersNPU", "diffusers_npu")),
 )
 _BY_NAME = {name: predefined for predefined in _ALL for name in predefined.names}
+
+
+def every_predefined() -> tuple[Predefined, ...]:
+    """Return all of them."""
+    return _ALL
 
 
 def find_predefined(name: str) -> Optional[Predefined]:

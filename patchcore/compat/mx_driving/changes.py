@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 from typing import Any, Callable, Optional
 
 from patchcore import binding
 from patchcore.changes import Register, Replace, Skip, SlotChange, resolve
-from patchcore.compat.mx_driving.paths import Missing, locate, object_at, target_of
+from patchcore.compat.mx_driving.paths import Missing, locate, object_at, reference_to, target_of
 from patchcore.declaration import Declaration
 from patchcore.errors import DeclarationError, TargetNotFound, describe_error, did_you_mean
-from patchcore.modules import is_class
+from patchcore.modules import is_class, is_initializing
 from patchcore.stubs import StubModule
 from patchcore.target import ABSENT, ClassSlot, Slot, Target, find_slot
 
@@ -73,11 +74,16 @@ class SetAttribute(SlotChange):
 
     @property
     def source(self) -> Any:
-        return self.replacement if self.replacement is not None else self.target_wrapper
+        if not isinstance(self.replacement, str):
+            return self.replacement if self.replacement is not None else self.target_wrapper
+        target = reference_to(self.replacement)
+        loaded = sys.modules.get(target.module)
+        # it is not waited for where its module applies the patch itself, and is being imported
+        return self.replacement if loaded is not None and is_initializing(loaded) else target
 
     @property
     def makes_product(self) -> bool:
-        return True
+        return self.replacement is None or self.replacement_wrapper is not None or self.runtime_check is not None
 
     @property
     def libraries(self) -> tuple[str, ...]:

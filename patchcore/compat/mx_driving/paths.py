@@ -14,7 +14,7 @@ from patchcore.modules import StubSpec, executed_module, find_module
 from patchcore.stubs import StubModule
 from patchcore.target import ABSENT, Item, NamespaceSlot, Slot, Target, slot_of
 
-__all__ = ["Missing", "dotted", "import_module", "is_stub", "is_there", "locate", "object_at", "target_of"]
+__all__ = ["Missing", "dotted", "import_module", "is_stub", "is_there", "locate", "object_at", "reference_to", "target_of"]
 
 
 def target_of(path: str) -> Target:
@@ -62,6 +62,15 @@ def is_stub(name: str) -> bool:
     return name not in sys.modules and isinstance(importlib.util.find_spec(name), StubSpec)
 
 
+def reference_to(path: str) -> Target:
+    """Return what a dotted path means, which may be a module as a whole; imports nothing.
+
+    Raises:
+        TargetError: the path is malformed.
+    """
+    return Target(path, ()) if "." not in path or find_module(path) else target_of(path)
+
+
 def object_at(path: str) -> Any:
     """Import what a dotted path names and return it; a static method of a class as it stands there.
 
@@ -70,9 +79,7 @@ def object_at(path: str) -> Any:
         ImportError: a module on the way cannot be imported.
         TargetNotFound: there is no such thing; the message has the nearest name.
     """
-    if "." not in path or find_module(path):
-        return importlib.import_module(path)
-    return resolve(Target.parse(path), raw=True)
+    return resolve(reference_to(path), raw=True)
 
 
 class Missing(NamespaceSlot):

@@ -161,8 +161,10 @@ class _Import:
                 found[name] = value
         if len(self.names) == 2:
             name, alias = self.names
-            if name in found and alias in missing:
+            if name in found and alias in missing and missing[alias].error is None:
                 found[alias] = found[name]
+                # no secret: a second name that is misspelt would mean the first
+                patcher_logger.info(f"with_imports({self.spec!r}): {alias} stands for {name}, {self.module} has none")
         return found, missing
 
 
@@ -187,7 +189,7 @@ class _Missing:
 
     def _reason(self) -> str:
         if self.error is None:
-            known = namespace(sys.modules.get(self.module)) or {}
+            known = [key for key in namespace(sys.modules.get(self.module)) or {} if not key.startswith("__")]
             return f"{self.module} has no {self.name!r}{did_you_mean(str(self.name), known)}"
         absent = missing_ancestor(self.module)
         if absent is not None:

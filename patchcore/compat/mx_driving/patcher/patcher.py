@@ -77,6 +77,7 @@ class Patcher:
         self._training = Training()
         self.imports = ImportControl()
         self._runs: list[Run] = []
+        self._format: Optional[Run] = None  # of tensors on the NPU
         self._counting: Optional[CorePatcher] = None
         self._applied = False
         if module_patches:
@@ -218,7 +219,7 @@ class Patcher:
         """
         self._allow_internal_format = allow
         if self._applied:
-            self._apply_units(self._device_patches()[-1:], catalogue.load())
+            self._set_internal_format()
         return self
 
     def disallow_internal_format(self) -> Patcher:
@@ -302,6 +303,9 @@ class Patcher:
         self._counting = None
         while self._runs:
             self._runs.pop().revert()
+        if self._format is not None:
+            self._format.revert()
+        self._format = None
         if self._applied:
             for patch, _ in self.selection.patches():
                 patch.is_applied = False
@@ -324,7 +328,8 @@ class Patcher:
         """Apply everything in its order; yield each patch, the name of its class, and what became of it."""
         known = catalogue.load()
         self.imports.enforce()
-        yield from self._apply_device_patches(known)
+        self._set_internal_format()
+        yield from self._transfer_to_npu(known)
         self._counting = self._training.patcher()
         if self._counting is not None:
             self._counting.apply()
@@ -354,12 +359,23 @@ class Patcher:
         self._runs.append(run)
         return run.apply()
 
-    def _apply_device_patches(self, known: catalogue.Catalogue) -> Iterator[tuple[BasePatch, str, Outcome]]:
-        """Apply what goes with every patcher; transfer_to_npu is told as one patch, its places are hundreds."""
-        *transfer, _ = self._apply_units(self._device_patches(), known)
-        if transfer:
-            applied = (outcome for _, outcome in transfer if outcome.status is PatchStatus.APPLIED)
-            yield _Told("torch.cuda"), "transfer_to_npu", next(applied, transfer[0][1])
+    def _transfer_to_npu(self, known: catalogue.Catalogue) -> Iterator[tuple[BasePatch, str, Outcome]]:
+        """Let what asks for CUDA get the NPU, unless that was done already; told as one patch, its places are many."""
+        from patchcore.compat.mx_driving.defaults import TransferToNpu
+
+        if TransferToNpu.name in self.selection.disabled or "torch_npu.contrib.transfer_to_npu" in sys.modules:
+            return
+        outcomes = [outcome for _, outcome in self._apply_units(TransferToNpu.patches(), known)]
+        applied = (outcome for outcome in outcomes if outcome.status is PatchStatus.APPLIED)
+        yield _Told("torch.cuda"), TransferToNpu.name, next(applied, outcomes[0])
+
+    def _set_internal_format(self) -> None:
+        from patchcore.compat.mx_driving.defaults import InternalFormat
+
+        if self._format is not None:
+            self._format.revert()
+        self._format = Run(units_of(InternalFormat.patches({"allow": bool(self._allow_internal_format)})))
+        self._format.apply()
 
     @staticmethod
     def _tell(patch: BasePatch, parent: str, outcome: Outcome) -> None:
@@ -372,14 +388,6 @@ class Patcher:
             patcher_logger.debug(f"Failed: {patch.name} ({outcome.reason})")
         else:
             patcher_logger.failed(patch.name, **told)
-
-    def _device_patches(self) -> list[BasePatch]:
-        """What goes with every patcher: transfer_to_npu, unless it was done already, and the internal format last."""
-        from patchcore.compat.mx_driving.defaults import InternalFormat, TransferToNpu
-
-        done = TransferToNpu.name in self.selection.disabled or "torch_npu.contrib.transfer_to_npu" in sys.modules
-        transfer = [] if done else TransferToNpu.patches()
-        return [*transfer, *InternalFormat.patches({"allow": bool(self._allow_internal_format)})]
 
 
 def _known_names() -> Iterator[str]:

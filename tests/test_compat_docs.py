@@ -1,0 +1,38 @@
+"""The page about mx_driving.patcher says what happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from patchcore.compat.mx_driving import patcher
+from patchcore.compat.mx_driving.finder import OLDER_MODULES
+
+PAGE = (Path(__file__).parents[1] / "docs" / "mx-driving-patcher.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+def test_the_example_prints_what_the_page_shows(tmp_path: Path) -> None:
+    _, program = blocks("python")
+    printed, summary = blocks("text")
+    script = tmp_path / "example.py"
+    script.write_text(program)
+    environment = {**os.environ, "PATCHCORE_PLUGINS": ""}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == printed
+    assert summary in done.stderr
+
+
+def test_the_modules_that_the_page_names_are_there() -> None:
+    folder = Path(patcher.__file__).parent
+    offered = {path.stem for path in folder.glob("*.py")} - {"__init__", "imports"}
+    (sentence,) = re.findall(r"of its modules (.*?), as in mx-driving", PAGE, flags=re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", sentence)) == offered
+    (sentence,) = re.findall(r"26\.2; (.*?), which the first versions had", PAGE, flags=re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", sentence)) == set(OLDER_MODULES)
