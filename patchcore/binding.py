@@ -150,7 +150,8 @@ def copy_metadata(function: Any, original: Any) -> Any:
         value = getattr(original, name, None)
         if isinstance(value, str):
             setattr(function, name, value)
-    annotations = getattr(original, "__annotations__", None)
+    # asking a class for its annotations would add some to it
+    annotations = None if isinstance(original, type) else getattr(original, "__annotations__", None)
     function.__annotations__ = dict(annotations) if isinstance(annotations, Mapping) else {}
     for name, value in (getattr(original, "__dict__", None) or {}).items():
         if not name.startswith("_"):

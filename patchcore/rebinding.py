@@ -90,7 +90,9 @@ class Rebinder:
         old, slot = reference(below), record.slot
         made = [(maker, layer.change) for maker, layer in self._journal.makers(old)]
         source = self._journal.followed(slot) or self._likeliest(slot, old, made)
-        if any(maker is record for maker, _ in made):
+        if isinstance(state.change, Register):
+            home = False  # nobody has the class from the table, whatever names of its module the table is next to
+        elif any(maker is record for maker, _ in made):
             source, home = record, True
         elif source is not None:  # at home in the packages around where it was put
             home = source.slot.name.startswith(f"{state.target.module}.")

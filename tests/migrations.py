@@ -26,8 +26,10 @@ SHOP = {
     "shop": "from shop.tools import price",
     "shop.tools": """
         LIMIT = 3
+        NOTHING = None
         TABLE = {"price": 1, "inner": {"key": 2}}
         def price(item, count=1): return ("price", item, count)
+        def fill(basket): basket.append("done")
         def label(item): return ("label", item)
         class Till:
             def ring(self, item): return ("ring", item)

@@ -92,7 +92,7 @@ class TestReplacing:
         result = applied("shop.tools.price", "kernels.prise")
         assert (result.status, shop.tools.price("apple")) == (SKIPPED, ("price", "apple", 1))
         assert "kernels:prise does not exist" in result.reason
-        assert "did you mean 'price'" in result.reason.lower()
+        assert "did you mean 'price'" in result.reason
         assert applied("shop.tools.price", "absent.price").status is SKIPPED
 
     @pytest.mark.parametrize("value", [0, False, (), 7.5], ids=str)
@@ -127,11 +127,7 @@ class TestWrapping:
         assert shop.tools.price is new
 
     def test_there_is_nothing_to_wrap_in_none(self, applied: Any, shop: SimpleNamespace) -> None:
-        shop.tools.nothing = None
-        try:
-            assert applied("shop.tools.nothing", target_wrapper=twice).reason == "original not found for target_wrapper"
-        finally:
-            del shop.tools.nothing
+        assert applied("shop.tools.NOTHING", target_wrapper=twice).reason == "original not found for target_wrapper"
 
     def test_the_constructor_of_a_class(self, applied: Any, shop: SimpleNamespace) -> None:
         def with_drawer(original: Any) -> Any:
@@ -261,23 +257,15 @@ class TestRuntimeCheck:
         assert shop.tools.price("apple") == ("price", "apple", 1)
 
     def test_an_error_of_the_replacement_reaches_the_caller(self, applied: Any, shop: SimpleNamespace) -> None:
-        calls = []
-        shop.tools.log = calls.append
-
-        def original(item: Any) -> None:
-            calls.append("original")
-
-        def broken(item: list[str]) -> None:
-            item.append("half done")
+        def broken(basket: list[str]) -> None:
+            basket.append("half done")
             raise RuntimeError("kernel failed")
 
-        shop.tools.record = original
-        applied("shop.tools.record", broken, runtime_check=lambda item: True)
+        applied("shop.tools.fill", broken, runtime_check=lambda basket: True)
         basket: list[str] = []
         with pytest.raises(RuntimeError, match="kernel failed"):
-            shop.tools.record(basket)
-        assert (calls, basket) == ([], ["half done"])
-        AtomicPatch("shop.tools.record", broken).revert()
+            shop.tools.fill(basket)
+        assert basket == ["half done"]  # and the original has not run on what was left
 
     def test_a_class_may_be_chosen(self, applied: Any, shop: SimpleNamespace) -> None:
         original = shop.tools.Till
@@ -333,16 +321,16 @@ class TestWhatDoesNotFit:
         ("path", "reason"),
         [
             ("absent.price", "module not found: absent"),
-            ("shop.tools.prise", "target not found: shop.tools:prise. Did you mean 'price'?"),
-            ("shop.tols.price", "target not found: shop.tols does not exist. Did you mean 'tools'?"),
-            ("shop.tools.Till.rang", "target not found: shop.tools:Till.rang. Did you mean 'ring'?"),
-            ("shop.tools.Tull.ring", "target not found: shop.tools.Tull does not exist. Did you mean 'Till'?"),
+            ("shop.tools.prise", "target not found: shop.tools:prise; did you mean 'price'?"),
+            ("shop.tols.price", "target not found: shop.tols does not exist; did you mean 'tools'?"),
+            ("shop.tools.Till.rang", "target not found: shop.tools:Till.rang; did you mean 'ring'?"),
+            ("shop.tools.Tull.ring", "target not found: shop.tools.Tull does not exist; did you mean 'Till'?"),
         ],
     )
     def test_a_target_that_is_not_there(self, applied: Any, path: str, reason: str) -> None:
         result = applied(path, new)
         assert result.status is SKIPPED
-        assert result.reason.lower() == reason.lower()
+        assert result.reason == reason
 
     def test_a_path_without_a_dot(self) -> None:
         result = AtomicPatch("price", new).apply()
@@ -369,7 +357,7 @@ class TestWhatDoesNotFit:
             calls.append(function)
             if len(calls) > 1:
                 raise RuntimeError("no more")
-            return new
+            return lambda *args: args
 
         replacement = new if wrapper == "replacement_wrapper" else None
         original = shop.tools.price

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 if sys.version_info >= (3, 11):
     import tomllib as tomli
@@ -19,6 +21,7 @@ from patchcore.scaffold.declarations import Code, Construction, Migration, Patch
 from patchcore.scaffold.dotted import split_target
 from patchcore.scaffold.migration import read_migration
 from patchcore.scaffold.names import Names
+from patchcore.scaffold.rendering import plugin_module
 from patchcore.scaffold.source import Unknown
 
 NAMES = Names.derive("shop-npu")
@@ -108,6 +111,7 @@ class TestPatchClasses:
             ("'mx_driving.ops.Till.total'", "mx_driving.ops:Till.total"),
             ("'mx_driving.total'", "mx_driving:total"),
             ("12", 12),
+            ("(1, 'a')", (1, "a")),
         ],
     )
     def test_what_is_put_into_a_class(self, migrate: Migrate, replacement: str, target: Any) -> None:
@@ -454,8 +458,9 @@ class TestImports:
         assert [(patch.name, patch.changes) for patch in migration.patches] == [
             ("shop.stub.flash_attn", (Construction("StubImport", ("flash_attn",)),)),
             ("shop.stub.spconv", (Construction("StubImport", ("spconv",)),)),
+            ("shop.stub.spconv.pytorch", (Construction("StubImport", ("spconv.pytorch",)),)),
             (
-                "shop.stub.mmdet3d",
+                "shop.stub.mmdet3d.modules",
                 (Construction("StubImport", ("mmdet3d.ops.a",)), Construction("StubImport", ("mmdet3d.ops.b",))),
             ),
             ("shop.stub.ipdb", (Construction("StubImport", ("ipdb",)),)),
@@ -471,9 +476,6 @@ class TestImports:
             ("shop.inject.Till", (Construction("InjectImport", ("shop.new", "Till", "shop")),)),
             ("shop.inject.Door", (Construction("InjectImport", ("shop.new", "Door", "shop")),)),
         ]
-        assert migration.notes == (
-            Remark(9, "skip_import of spconv.pytorch", "the stub of spconv has everything inside"),
-        )
 
     @pytest.mark.parametrize(
         "call",
@@ -528,6 +530,37 @@ class TestSettings:
             "wait = 2",
         )
         assert tomli.loads("\n".join(migration.settings))["tool"]["patchcore"]["profiling"]["wait"] == 2
+
+    @pytest.mark.parametrize(
+        ("call", "allowed"),
+        [
+            ("PatcherBuilder().build(allow_internal_format=True)", True),
+            ("PatcherBuilder().build(True)", True),
+            ("PatcherBuilder().build(allow_internal_format=False)", False),
+            ("Patcher({}, set(), True)", True),
+            ("Patcher().allow_internal_format()", True),
+            ("Patcher().allow_internal_format(False)", False),
+            ("Patcher().disallow_internal_format()", False),
+        ],
+    )
+    def test_internal_formats_are_an_option(self, migrate: Migrate, call: str, allowed: bool) -> None:
+        migration = migrate(f"from mx_driving.patcher import *\npatcher = {call}")
+        assert ("allow = true" in migration.settings) == allowed
+        assert migration.provided[0].patches == ("torch.internal_format",)
+
+    @pytest.mark.parametrize(
+        ("call", "advice"),
+        [
+            ("ensure_mmcv_version('1.7')", "mmcv_npu.mmcv_version.mmcv_version"),
+            ("configure_patcher_logging(on_fail='exception')", "on_failure"),
+            ("default_patcher.with_precision_debugger()", "there is no such thing here"),
+        ],
+    )
+    def test_what_has_no_setting_is_listed(self, migrate: Migrate, call: str, advice: str) -> None:
+        name = call.partition("(")[0].partition(".")[0]
+        migration = migrate(f"from mx_driving.patcher import {name}\ndef f():\n    {call}")
+        assert [remark.what for remark in migration.left] == [call]
+        assert advice in migration.left[0].advice
 
     def test_what_is_known_when_it_runs_only_is_listed(self, migrate: Migrate) -> None:
         migration = migrate("def set_brake(patcher, step):\n    patcher.brake_at(step)")
@@ -610,6 +643,20 @@ class TestReplacements:
     def test_what_runs_as_a_script_only_is_not(self, migrate: Migrate) -> None:
         assert migrate("if __name__ == '__main__':\n    main()").left == ()
 
+    def test_what_is_done_beside_configuring_is_listed(self, migrate: Migrate) -> None:
+        migration = migrate(
+            """
+            def set_up(): ...
+            def configure(patcher):
+                set_up()
+                patcher.skip_import("a")
+                patcher.print_info()
+            def other():
+                set_up()
+            """
+        )
+        assert [(remark.line, remark.what) for remark in migration.left] == [(7, "set_up()")]
+
 
 class TestFiles:
     @pytest.mark.parametrize(
@@ -652,3 +699,88 @@ class TestTargets:
     def test_what_names_nothing_is_refused(self, dotted: str) -> None:
         with pytest.raises(Unknown):
             split_target(dotted)
+
+
+#: What makes a patch or changes imports; all of them name the place ``shop.t<number>``.
+_PIECES = (
+    "AtomicPatch('shop.t{}', f)",
+    "RegistryPatch('shop.t{}', f)",
+    "LegacyPatch(f, target_module='shop.t{}')",
+    "patcher.add(AtomicPatch('shop.t{}', f))",
+    "patcher.skip_import('shop.t{}')",
+    "patcher.replace_import('shop.t{}', 'shop.other')",
+    "patcher.inject_import('shop.source', 'Name', 'shop.t{}')",
+    "PatcherBuilder().add_module_patch('shop.t{}', Patch(f))",
+    "Patcher({{'shop.t{}': [Patch(f)]}})",
+)
+_SMALL = (
+    "{}",
+    "made.append({})",
+    "made = [{}]",
+    "made += [{} for name in ('a', 'b')]",
+    "made = [{} for name in options]",
+    "made = (lambda: {})",
+    "made = {} if options else None",
+    "made = options or {}",
+    "made = {{'a': {}}}",
+    'print(f"{{{}}}")',
+    "assert {}",
+    "return [{}]",
+)
+_LARGE = (
+    "if options:\n{}",
+    "if mmcv_version.is_v2x:\n{}",
+    "if options:\n    pass\nelse:\n{}",
+    "for name in ('a', 'b'):\n{}",
+    "for name in options:\n{}",
+    "while options:\n{}",
+    "with options:\n{}",
+    "try:\n{}\nexcept ImportError:\n    pass",
+    "try:\n    pass\nexcept ImportError:\n{}\nfinally:\n    pass",
+    "def inner(name):\n{}",
+    "async def inner(name):\n{}",
+    "class Inner:\n    def method(self):\n{}",
+)
+
+
+@st.composite
+def places(draw: st.DrawFn) -> tuple[str, int]:
+    """Draw the statements of a function, and how many places they name."""
+    lines = []
+    count = draw(st.integers(1, 6))
+    for number in range(count):
+        piece = draw(st.sampled_from(_PIECES)).format(number)
+        statement = draw(st.sampled_from(_SMALL)).format(piece)
+        for around in draw(st.lists(st.sampled_from(_LARGE), max_size=2)):
+            statement = around.format(textwrap.indent(statement, " " * 8))
+        lines.append(statement)
+    return "\n".join(lines), count
+
+
+@given(
+    places(),
+    st.sampled_from(
+        [
+            "def configure(patcher, options):\n{}",
+            "class X(Patch):\n    @classmethod\n    def patches(cls, options=None):\n{}",
+            "class X:\n    def configure(self, patcher):\n{}",
+            "if True:\n    def configure(patcher, options):\n{}",
+            "def outer():\n    class X(Patch):\n        def patches(cls, options=None):\n{}",
+        ]
+    ),
+)
+def test_nothing_is_dropped_in_silence(tmp_path_factory: Any, drawn: tuple[str, int], around: str) -> None:
+    statements, count = drawn
+    path = tmp_path_factory.mktemp("drawn") / "patch.py"
+    names = "AtomicPatch, LegacyPatch, Patch, Patcher, PatcherBuilder, RegistryPatch, mmcv_version"
+    body = around.format(textwrap.indent(statements, " " * 12))
+    path.write_text(f"from mx_driving.patcher import {names}\ndef f(): ...\n{body}\n", encoding="utf-8")
+    migration = read_migration(path, NAMES)
+    changes = [change for patch in migration.patches for change in patch.changes]
+    text = "\n".join([*map(str, changes), *(remark.what for remark in migration.left)]).replace("shop:t", "shop.t")
+    missing = [number for number in range(count) if f"shop.t{number}" not in text]
+    assert not missing, f"{missing} of\n{path.read_text()}\n{text}"
+    namespace: dict[str, Any] = {}
+    exec(plugin_module(migration, NAMES, "patch.py"), namespace)  # which imports patchcore only
+    declared = [patch.name for patch in namespace["register_patches"]()]
+    assert declared == [patch.name for patch in migration.patches]

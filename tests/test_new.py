@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -306,7 +307,7 @@ class TestMigration:
         printed = python("-c", SCRIPT.format(package="shop_npu"), path=[project, library], cwd=library)
         assert printed.splitlines() == [
             "30 -60 npu till by npu BY NPU 5 ('steel', 'lidar_ops')",
-            "['applied', 'applied', 'applied', 'applied', 'skipped'] True",
+            "['applied', 'applied', 'applied', 'applied', 'skipped', 'skipped'] True",
             "20 40 till by hand by hand 3",
         ]
 
@@ -351,7 +352,7 @@ class TestMigration:
         (library / "patch.py").write_text(text, encoding="utf-8")
         project = new(library, "shop-npu", "--from", str(library / "patch.py"))
         assert passes_its_tests(project)
-        code = "from shop_npu.plugin import register_patches as r; print([(p.name, p.summary) for p in r()][2])"
+        code = "from shop_npu import plugin; print([(p.name, p.summary) for p in (plugin.SHOP_TILL,)][0])"
         printed = python("-X", "utf8", "-c", code, path=[project], cwd=project)
         assert printed.strip() == str(("shop_till_", odd.replace("\\\\", "\\").strip()))
 
@@ -380,3 +381,16 @@ def test_the_patches_that_other_plugins_provide_are_there(tmp_path: Path) -> Non
     found = {patch["name"]: (patch["distribution"], patch["default"]) for patch in json.loads(printed)["patches"]}
     expected = {patch: (entry.distribution, entry.default) for entry in every_predefined() for patch in entry.patches}
     assert {name: found.get(name) for name in expected} == expected
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    page = (ROOT / "docs" / "new-plugin.md").read_text(encoding="utf-8")
+    source, plugin = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    (tmp_path / "migrate_to_ascend").mkdir()
+    (tmp_path / "migrate_to_ascend" / "patch.py").write_text(source, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for session in re.findall(r"```console\n(.*?)```", page, flags=re.DOTALL):
+        command, _, output = session.partition("\n")
+        assert main(command.split()[2:]) == 0
+        assert capsys.readouterr().out == output
+    assert plugin in (tmp_path / "birdview-npu" / "birdview_npu" / "plugin.py").read_text(encoding="utf-8")

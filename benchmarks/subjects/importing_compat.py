@@ -16,7 +16,7 @@ _CODE = {
     CORE: ("import pluggy", "import patchcore; patchcore.Patcher"),
     INSTALL: (
         "import patchcore; patchcore.Patcher",
-        "import patchcore.compat.mx_driving, patchcore.compat.mx_driving.patcher; patchcore.compat.mx_driving.install()",
+        "from patchcore.compat import mx_driving; import patchcore.compat.mx_driving.patcher; mx_driving.install()",
     ),
     NAMES: (
         "import patchcore; patchcore.Patcher; from patchcore.compat import mx_driving; mx_driving.install()",

@@ -71,6 +71,9 @@ def _print_migration(migration: Migration, source: Path) -> None:
     provided = sorted({(p.name, p.distribution, ", ".join(p.patches)) for p in migration.provided})
     if provided:
         print_table("Provided by other plugins", _PROVIDED_COLUMNS, provided)
+    if migration.settings:
+        print("For the pyproject.toml of the program")
+        print("\n".join(f"  {line}".rstrip() for line in migration.settings))
     for title, remarks in (("Left to do", migration.left), ("Notes", migration.notes)):
         if remarks:
             print_table(title, _REMARK_COLUMNS, _rows(remarks, source))

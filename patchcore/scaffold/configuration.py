@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from patchcore.errors import PatchcoreError
 from patchcore.scaffold.atomic import AtomicReader, ReadChange, arguments_of, brief
@@ -13,35 +13,19 @@ from patchcore.scaffold.declarations import PatchDeclaration, Provided, Remark
 from patchcore.scaffold.import_calls import IMPORT_CALLS
 from patchcore.scaffold.patch_classes import PatchClasses, grouped
 from patchcore.scaffold.predefined import find_predefined
-from patchcore.scaffold.source import Function, Scope, Source, Unknown, called_name, receiver_root
-from patchcore.scaffold.walking import FoundCall, Walker, function_scope
+from patchcore.scaffold.setting_calls import INTERNAL_FORMAT, SETTING_CALLS, Setting, internal_format
+from patchcore.scaffold.source import Function, Scope, Source, Unknown, called_name, line_of, receiver_root
+from patchcore.scaffold.walking import FoundCall, Walker, function_scope, run_at_once
 
-__all__ = ["Configuration", "Setting"]
+__all__ = ["Configuration"]
 
 _PATCHERS = ("Patcher", "PatcherBuilder", "LegacyPatcherBuilder", "default_patcher", "default_patcher_builder")
 #: Methods of patchers that much else has, too.
 _COMMON_NAMES = ("add", "disable", "build", "apply", "apply_all")
+#: Calls beside those of a patcher that nobody misses.
+_SILENT = ("print", "print_info", "info", "debug", "warning")
 _WRAPPERS = ("Patch", "LegacyPatchWrapper")
-_PROFILING = ("path", "level", "skip_first", "wait", "warmup", "active", "repeat")
-_INTERNAL_FORMAT = "torch.internal_format"
 _TORCH = "torch-npu-patches"
-_MMCV_VERSIONS = ("mmcv.version.mmdet", "mmcv.version.mmdet3d")
-
-
-class Setting(NamedTuple):
-    """Something for ``[tool.patchcore]``.
-
-    Args:
-        line: where the file says it.
-        key: of the setting; of a table ``profiling`` or ``options`` with dots.
-        value: a literal.
-        doubt: why it may not hold, ``""`` for nothing.
-    """
-
-    line: int
-    key: str
-    value: Any
-    doubt: str = ""
 
 
 class Configuration:
@@ -69,6 +53,7 @@ class Configuration:
         self.distributions: set[str] = set()
         #: The calls that were read, by identity.
         self.seen: set[int] = set()
+        self._configuring: dict[int, Function] = {}
         self._added: set[str] = set()
         self._adds_classes = False
         self._patcher_names = set(self._find_patcher_names())
@@ -79,9 +64,7 @@ class Configuration:
             "disable": self._disable,
             "disable_patches": self._disable,
             **dict.fromkeys(IMPORT_CALLS, self._change_imports),
-            "with_profiling": self._profiling,
-            "brake_at": self._brake,
-            "with_brake": self._brake,
+            **dict.fromkeys(SETTING_CALLS, self._set),
             "allow_internal_format": self._internal_format,
             "disallow_internal_format": self._internal_format,
             "build": self._build,
@@ -98,11 +81,13 @@ class Configuration:
 
     def read(self) -> None:
         """Read every function and the body of the file, then the classes that nothing adds."""
-        for found in self._calls():
+        for found, function in self._calls():
             handler = self._handler(found)
             if handler is None:
                 continue
             self.seen.add(id(found.node))
+            if function is not None:
+                self._configuring[id(function)] = function
             try:
                 handler(found)
             except (Unknown, PatchcoreError) as reason:
@@ -110,19 +95,25 @@ class Configuration:
         for name in self.classes.classes:
             if name not in self._added:
                 self._declare_class(name, used=not self._adds_classes)
+        self.left += self._beside()
 
     def is_unmistakable(self, call: ast.Call) -> bool:
-        """Tell whether a call can only be one of a patcher's methods, whatever it is called on."""
+        """Tell whether a call can only be one of a patcher's methods, whatever it is called on, or its constructor."""
+        if self.source.imported(call.func) == "Patcher":
+            return bool(call.args or call.keywords)
         is_method = isinstance(call.func, ast.Attribute) and self.source.imported(call.func) is None
         return is_method and called_name(call) in self._handlers and called_name(call) not in _COMMON_NAMES
 
-    def _calls(self) -> Iterator[FoundCall]:
+    def _calls(self) -> Iterator[tuple[FoundCall, Optional[Function]]]:
+        """Every call, with the function that it is in."""
         walker = Walker(self.source)
         module = Scope(self.source.constants, is_module=True)
-        yield from walker.calls(self.source.tree.body, module)
+        for found in walker.calls(self.source.tree.body, module):
+            yield found, None
         for function, owner in _outermost_functions(self.source.tree.body):
             if function.name != "patches" or owner not in self.classes.classes:
-                yield from walker.calls(function.body, function_scope(function, Scope(self.source.constants)))
+                for found in walker.calls(function.body, function_scope(function, Scope(self.source.constants))):
+                    yield found, function
 
     def _handler(self, found: FoundCall) -> Any:
         imported = self.source.imported(found.node.func)
@@ -282,7 +273,8 @@ class Configuration:
         if "blacklist" in given:
             self._disable_all(found, found.scope.items(given["blacklist"]))
         if "allow_internal_format" in given:
-            self._set_internal_format(found, given["allow_internal_format"])
+            node = ast.Call(found.node.func, [given["allow_internal_format"]], [])
+            self._internal_format(found._replace(node=ast.copy_location(node, found.node)))
 
     def _provide(self, found: FoundCall, name: str) -> None:
         predefined = find_predefined(name)
@@ -323,64 +315,43 @@ class Configuration:
         return self.classes.name_of(reference) if reference in self.classes.classes else reference
 
     def _change_imports(self, found: FoundCall) -> None:
-        for name, summary, changes, notes in IMPORT_CALLS[called_name(found.node)](found, self.reader):
+        for name, summary, changes in IMPORT_CALLS[called_name(found.node)](found, self.reader):
             keywords = {"summary": summary}
-            patch = PatchDeclaration(f"{self.plugin}.{name}", found.line, changes, keywords, notes, known_as=name)
+            patch = PatchDeclaration(f"{self.plugin}.{name}", found.line, changes, keywords, known_as=name)
             self._declare(patch, found)
 
     # ---- settings ----
 
-    def _profiling(self, found: FoundCall) -> None:
-        given = dict(zip(_PROFILING, found.scope.spread(found.node.args)))
-        given.update((keyword.arg, keyword.value) for keyword in found.node.keywords if keyword.arg)
-        for name, node in given.items():
-            if name not in _PROFILING:
-                raise Unknown(f"with_profiling has no {name}")
-            self._set(found, f"profiling.{name}", node, "--profile DIR")
-
-    def _brake(self, found: FoundCall) -> None:
-        given = [*found.scope.spread(found.node.args), *(keyword.value for keyword in found.node.keywords)]
-        if len(given) != 1:
-            raise Unknown("it takes the number of a step")
-        self._set(found, "brake", given[0], "--brake N")
-
-    def _set(self, found: FoundCall, key: str, node: ast.expr, option: str) -> None:
-        try:
-            value = found.scope.literal(node)
-        except Unknown:
-            advice = f"say it with patchcore run {option}"
-            raise Unknown(f"{ast.unparse(node)} is known when the program runs", advice) from None
-        self.settings.append(Setting(found.line, key, value, found.conditions.doubt))
+    def _set(self, found: FoundCall) -> None:
+        self.settings += SETTING_CALLS[called_name(found.node)](found)
 
     def _internal_format(self, found: FoundCall) -> None:
-        allow = called_name(found.node) == "allow_internal_format"
-        given = [*found.node.args, *(keyword.value for keyword in found.node.keywords)]
-        self._set_internal_format(found, given[0] if allow and given else ast.Constant(allow))
+        self.provided.append(Provided(found.line, "allow_internal_format", (INTERNAL_FORMAT,), _TORCH, True))
+        self.distributions.add(_TORCH)
+        self.settings += internal_format(found)
 
     def _build(self, found: FoundCall) -> None:
-        given = [keyword.value for keyword in found.node.keywords if keyword.arg == "allow_internal_format"]
-        for node in [*found.node.args, *given]:
-            self._set_internal_format(found, node)
-
-    def _set_internal_format(self, found: FoundCall, node: ast.expr) -> None:
-        line = found.line
-        self.provided.append(Provided(line, "allow_internal_format", (_INTERNAL_FORMAT,), _TORCH, True))
-        self.distributions.add(_TORCH)
-        if found.scope.literal(node) is True:
-            self.settings.append(Setting(line, f'options."{_INTERNAL_FORMAT}".allow', True, found.conditions.doubt))
+        if found.node.args or found.node.keywords:
+            self._internal_format(found)
 
     def _mmcv_version(self, found: FoundCall) -> None:
-        distribution = "mmcv-npu-patches"
-        line = found.line
-        self.provided.append(Provided(line, called_name(found.node), _MMCV_VERSIONS, distribution, False))
-        self.distributions.add(distribution)
-        self.settings.append(Setting(line, "enable", list(_MMCV_VERSIONS), found.conditions.doubt))
+        advice = 'mmcv_npu.mmcv_version.mmcv_version(VERSION, "mmdet", "mmdet3d") returns the patch that does'
+        raise Unknown("no function here shows another version of mmcv", advice)
 
     def _logging(self, found: FoundCall) -> None:
         raise Unknown("messages are a matter of settings", 'on_failure = "raise", log = "debug" in [tool.patchcore]')
 
     def _no_counterpart(self, found: FoundCall) -> None:
         raise Unknown("there is no such thing here", "use the debugger in the training script")
+
+    def _beside(self) -> Iterator[Remark]:
+        """What is done where a patcher is configured, besides configuring it."""
+        for function in self._configuring.values():
+            for statement in run_at_once(function.body):
+                call = statement.value if isinstance(statement, ast.Expr) else None
+                if isinstance(call, ast.Call) and id(call) not in self.seen and called_name(call) not in _SILENT:
+                    advice = "it is done where the patcher is configured, which no one does here; do it in the program"
+                    yield Remark(line_of(call), brief(call), advice)
 
     def _leave(self, found: FoundCall, reason: Exception) -> None:
         advice = getattr(reason, "advice", "declare it by hand")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from patchcore.scaffold.atomic import brief
 from patchcore.scaffold.declarations import Remark
 from patchcore.scaffold.source import PATCHER, Function, Source
+from patchcore.scaffold.walking import run_at_once
 
 __all__ = ["effects"]
 
@@ -17,7 +18,7 @@ _WHENEVER = "runs whenever replacements.py is imported, and is not taken back"
 def effects(source: Source) -> list[Remark]:
     """Return what is to be done about calls and assignments at import, relative imports and global state."""
     remarks = list(_relative_imports(source))
-    for statement in _run_at_import(source.tree.body):
+    for statement in run_at_once(source.tree.body):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             remarks += _call(source, statement.value)
         elif isinstance(statement, ast.Assign):
@@ -30,18 +31,6 @@ def effects(source: Source) -> list[Remark]:
     return remarks
 
 
-def _run_at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for statement in body:
-        if isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test):
-            continue
-        if isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try)):
-            yield from _run_at_import(statement.body)
-            yield from _run_at_import(getattr(statement, "orelse", []))
-            yield from _run_at_import(getattr(statement, "finalbody", []))
-        else:
-            yield statement
-
-
 def _call(source: Source, call: ast.Call) -> Iterator[Remark]:
     function = source.function(call.func.id) if isinstance(call.func, ast.Name) else None
     changes = list(_assignments_inside(function)) if function is not None else []
@@ -51,7 +40,7 @@ def _call(source: Source, call: ast.Call) -> Iterator[Remark]:
 
 
 def _assignments_inside(function: Function) -> Iterator[Remark]:
-    for node in _run_at_import(function.body):
+    for node in run_at_once(function.body):
         if isinstance(node, ast.Assign):
             yield from _assignment(node)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.scaffold.atomic import AtomicReader, brief
-from patchcore.scaffold.declarations import Construction, Remark, problem_of
+from patchcore.scaffold.declarations import Construction, problem_of
 from patchcore.scaffold.source import Scope, Unknown
 from patchcore.scaffold.walking import FoundCall
 
@@ -23,33 +23,30 @@ class ImportPatch(NamedTuple):
         name: the last part of its name.
         summary: one line.
         changes: of the patch.
-        notes: what to know about it.
     """
 
     name: str
     summary: str
     changes: tuple[Construction, ...]
-    notes: tuple[Remark, ...] = ()
 
 
 def _skip_import(found: FoundCall, reader: AtomicReader) -> list[ImportPatch]:
-    """One patch for each top-level package: where that is not there, a stub inside of it keeps a patch from applying."""
+    """One patch for each library, and one for what is inside of it, which applies only where the library is there."""
     modules = list(dict.fromkeys(found.scope.text(node) for node in found.scope.spread(found.node.args)))
     if not modules:
         raise Unknown("it names no module")
-    patches: dict[str, ImportPatch] = {}
+    groups: dict[tuple[str, bool], list[str]] = {}
     for module in modules:
-        root = module.partition(".")[0]
-        patch = patches.get(root, ImportPatch(f"stub.{root}", f"import without {module}", ()))
-        around = next((other for other in modules if module.startswith(f"{other}.")), None)
-        if around is None:
-            stub = _checked(Construction("StubImport", (module,)))
-            summary = patch.summary if not patch.changes else f"import without some modules of {root}"
-            patches[root] = patch._replace(changes=(*patch.changes, *stub), summary=summary)
-        else:
-            note = Remark(found.line, f"skip_import of {module}", f"the stub of {around} has everything inside")
-            patches[root] = patch._replace(notes=(*patch.notes, note))
-    return list(patches.values())
+        root, _, inner = module.partition(".")
+        groups.setdefault((root, bool(inner)), []).append(module)
+    return [_stubs(root, members) for (root, _), members in groups.items()]
+
+
+def _stubs(root: str, modules: list[str]) -> ImportPatch:
+    changes = _checked(*(Construction("StubImport", (module,)) for module in modules))
+    if len(modules) == 1:
+        return ImportPatch(f"stub.{modules[0]}", f"import without {modules[0]}", changes)
+    return ImportPatch(f"stub.{root}.modules", f"import without some modules of {root}", changes)
 
 
 def _inject_import(found: FoundCall, reader: AtomicReader) -> list[ImportPatch]:

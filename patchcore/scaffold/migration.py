@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Union
 
 from patchcore.scaffold.atomic import CONSTRUCTORS, AtomicReader, brief
-from patchcore.scaffold.configuration import Configuration, Setting
+from patchcore.scaffold.configuration import Configuration
 from patchcore.scaffold.declarations import Construction, Migration, PatchDeclaration, Remark
 from patchcore.scaffold.effects import effects
 from patchcore.scaffold.names import Names
 from patchcore.scaffold.patch_classes import PatchClasses
 from patchcore.scaffold.predefined import find_predefined
 from patchcore.scaffold.rewriting import rewrite_imports
+from patchcore.scaffold.setting_calls import Setting
 from patchcore.scaffold.source import Source, line_of
 from patchcore.scaffold.tables import settings_lines
 

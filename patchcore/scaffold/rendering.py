@@ -125,24 +125,15 @@ def plugin_module(migration: Migration, names: Names, file: str) -> str:
         file: name of the file that was read.
     """
     variables = _variables(migration.patches)
-    declarations = ["\n".join(_declaration(p, variables[p.name], file)) for p in migration.patches]
-    body = "\n\n".join(declarations)
-    helpers = [helper.format(package=names.package) for helper in _helpers(body)]
-    imports = ["import patchcore as pc\n"]
+    declarations = ["\n".join(_declaration(p, variables[p.name], file)) + "\n" for p in migration.patches]
+    helpers = [helper.format(package=names.package) for helper in _helpers("".join(declarations))]
+    imports = "from operator import attrgetter\nfrom typing import Any, Callable\n\n" if helpers else ""
+    head = f"{_HEAD.format(file=file)}\n{imports}import patchcore as pc\n"
+    register = _REGISTER.format(listed=_items([Code(name) for name in variables.values()], 4, len("    return ")))
+    # functions are set off by two empty lines, constants by one
     if helpers:
-        imports = ["from operator import attrgetter\nfrom typing import Any, Callable\n", *imports]
-    returned = _items([Code(name) for name in variables.values()], 4, len("    return "))
-    parts = ["\n".join([_HEAD.format(file=file), *imports])]
-    parts += helpers
-    parts += [_REGISTER.format(listed=returned)]
-    if declarations:
-        parts.insert(len(parts) - 1, body + "\n")
-    # helpers and functions are set off by two lines, constants that follow imports by one
-    text = parts[0]
-    for previous, part in zip(parts, parts[1:]):
-        follows_imports = previous is parts[0] and part == body + "\n"
-        text += ("\n" if follows_imports else "\n\n") + part
-    return text
+        return "\n\n".join([head, *helpers, "\n".join(declarations), register])
+    return "\n\n".join(["\n".join([head, *declarations]), register])
 
 
 def functions_module(migration: Migration, names: Names) -> str:
@@ -233,8 +224,12 @@ def _value(value: Any, indent: int, column: int) -> str:
         return value.text
     if isinstance(value, str):
         return _quoted(value)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return _items(value, indent, column)
+    if isinstance(value, tuple) and len(value) != 1:
+        return _broken("(", [_value(item, indent + 4, indent + 4) for item in value], ")", indent, column)
+    if isinstance(value, set) and value:  # in an order that does not change from run to run
+        return _broken("{", sorted(_value(item, indent + 4, indent + 4) for item in value), "}", indent, column)
     if isinstance(value, Mapping):
         pairs = [f"{_value(k, indent, column)}: {_value(v, indent + 4, indent + 8)}" for k, v in value.items()]
         return _broken("{", pairs, "}", indent, column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,8 @@ PATCHER = "mx_driving.patcher"
 
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 _MAX_DEPTH = 20
+#: The names of the package itself, and of the modules in it.
+_SUBMODULE = re.compile(r"patcher|patch|legacy|version|reporting|patcher_logger|\w+_patch")
 
 
 class Unknown(Exception):
@@ -114,6 +117,8 @@ class Scope:
         node = self.follow(node)
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             return list(self.spread(node.elts))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("list", "set", "tuple"):
+            return self.items(node.args[0]) if node.args else []
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "items":
             table = self.follow(node.func.value)
             if isinstance(table, ast.Dict) and not node.args:
@@ -150,7 +155,8 @@ class Scope:
             if type(left) is type(right) and isinstance(left, (str, list, tuple, int, float)):
                 return left + right
         if isinstance(node, (ast.List, ast.Tuple)):
-            return [self.literal(element, depth + 1) for element in self.spread(node.elts)]
+            elements = [self.literal(element, depth + 1) for element in self.spread(node.elts)]
+            return elements if isinstance(node, ast.List) else tuple(elements)
         if isinstance(node, ast.Dict) and all(node.keys):
             keys = [self.literal(key, depth + 1) for key in node.keys if key]
             return dict(zip(keys, (self.literal(value, depth + 1) for value in node.values)))
@@ -292,8 +298,8 @@ class Source(NamedTuple):
                 alias.asname == dotted and f"{alias.name}.".startswith(f"{PATCHER}.") for alias in statement.names
             )
         if isinstance(statement, ast.ImportFrom):  # from mx_driving import patcher as p
-            named = [f"{statement.module}.{a.name}" for a in statement.names if (a.asname or a.name) == dotted]
-            return any(map(_is_inside, named))
+            names = [alias.name for alias in statement.names if (alias.asname or alias.name) == dotted]
+            return any(_is_inside(f"{statement.module}.{name}") and _SUBMODULE.fullmatch(name) for name in names)
         return False
 
 

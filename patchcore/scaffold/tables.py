@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from patchcore.scaffold.configuration import Setting
+from patchcore.scaffold.setting_calls import Setting
 
 __all__ = ["settings_lines"]
 

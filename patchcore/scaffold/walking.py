@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional, Union
 from patchcore.scaffold.source import Function, Scope, Source, Unknown, line_of
 from patchcore.scaffold.versions import negated, version_requirement
 
-__all__ = ["Conditions", "FoundCall", "Walker", "function_scope"]
+__all__ = ["Conditions", "FoundCall", "Walker", "function_scope", "run_at_once"]
 
 
 class Conditions(NamedTuple):
@@ -200,6 +200,19 @@ def function_scope(function: Function, outer: Scope, *, owner: Optional[str] = N
     if owner is not None:
         scope.names.pop("cls", None)
     return scope
+
+
+def run_at_once(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Iterate over statements and those inside of them, but not over what runs later, in functions and classes."""
+    for statement in body:
+        if isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test):
+            continue
+        if isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try)):
+            yield from run_at_once(statement.body)
+            yield from run_at_once(getattr(statement, "orelse", []))
+            yield from run_at_once(getattr(statement, "finalbody", []))
+        else:
+            yield statement
 
 
 def _ends(body: Sequence[ast.stmt]) -> bool:

@@ -50,6 +50,7 @@ class Unit(NamedTuple):
         provenance: who contributes it.
         prepare: called when it is its turn, before anything is written; returns why it is not to be applied.
         skips: errors of the patch that mean that it does not fit.
+        like: the last unit before it, by the name of its patch, that does the same; it is not applied on top of that.
     """
 
     patch: Patch
@@ -57,6 +58,7 @@ class Unit(NamedTuple):
     provenance: Provenance = LOCAL
     prepare: Optional[Prepare] = None
     skips: tuple[type[Exception], ...] = (TargetNotFound,)
+    like: str = ""
 
     @property
     def own(self) -> bool:
@@ -73,7 +75,7 @@ class Run:
     """
 
     def __init__(self, units: Iterable[Unit], settings: Optional[Settings] = None) -> None:
-        self.units = _in_order(units)
+        self.units, self._repeated = _in_order(units)
         self._inner: list[Run] = []  # what patches have applied by hand meanwhile
         self._gate = _Gate(self.units)
         self._patcher = _core_patcher(self.units, settings or Settings(), self._gate)
@@ -95,7 +97,13 @@ class Run:
             _stack.runs.pop()
             self._gate.open = False
         _runs.append(self)
-        return [pair for unit in self.units for pair in self._outcomes(unit, report[unit.patch.name])]
+        outcomes: dict[str, list[Outcome]] = {}
+        for unit in self.units:
+            name = unit.patch.name
+            like = self._gate.repeated.get(name)
+            outcomes[name] = list(self._outcomes(unit, report[name])) if like is None else outcomes[like]
+        told = [*((unit, unit.patch.name) for unit in self.units), *((unit, unit.like) for unit in self._repeated)]
+        return [pair for unit, name in told for pair in zip(unit.members, outcomes[name])]
 
     def revert(self) -> None:
         """Restore everything, last applied first."""
@@ -113,11 +121,11 @@ class Run:
             return record
         return replace(record, status=outcome.status.value, reason=outcome.reason)
 
-    def _outcomes(self, unit: Unit, record: PatchRecord) -> Iterable[tuple[Any, Outcome]]:
+    def _outcomes(self, unit: Unit, record: PatchRecord) -> Iterable[Outcome]:
         decided = self._gate.outcomes.get(unit.patch.name) or _whole(unit, record)
         one_for_all = len(unit.members) != len(record.changes)
-        for member, change in zip(unit.members, record.changes or (None,) * len(unit.members)):
-            yield member, decided or _of_change(change, one_for_all)
+        for _, change in zip(unit.members, record.changes or (None,) * len(unit.members)):
+            yield decided or _of_change(change, one_for_all)
 
 
 class _Gate:
@@ -126,6 +134,7 @@ class _Gate:
     def __init__(self, units: Iterable[Unit]) -> None:
         self._units = {unit.patch.name: unit for unit in units}
         self.outcomes: dict[str, Outcome] = {}
+        self.repeated: dict[str, str] = {}  # the unit that did the same, by unit
         self.open = True  # while the run is being applied
 
     @hookimpl
@@ -138,6 +147,13 @@ class _Gate:
             return Skip(describe_error(error))
         if skip is not None:
             self.outcomes[patch.name] = Outcome(PatchStatus.SKIPPED, skip.reason)
+            return skip
+        like = unit.like
+        while like in self.outcomes:  # that one did not fit
+            like = self._units[like].like
+        if like:
+            self.repeated[patch.name] = like
+            skip = Skip(f"does what {like} does")
         return skip
 
     @hookimpl
@@ -206,16 +222,19 @@ class _Ordered(Patch):
     __hash__ = Patch.__hash__
 
 
-def _in_order(units: Iterable[Unit]) -> list[Unit]:
+def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
     """Return the units with distinct names, and those of the migration ordered against all others.
 
-    Among themselves, patches of plugins keep the order that they declare. One that does what an earlier one does is
-    left out.
+    Among themselves, patches of plugins keep the order that they declare. One of them that does what an earlier one
+    does is left out, and returned in the second list.
     """
     named: list[Unit] = []
+    repeated: list[Unit] = []
     taken: set[str] = set()
     for unit in units:
-        if any(unit.patch.changes and unit.patch.changes == other.patch.changes for other in named):
+        unit = unit._replace(like=_like(unit, named))
+        if unit.like and not unit.own:
+            repeated.append(unit)
             continue
         name, count = unit.patch.name, 1
         while name in taken:
@@ -224,12 +243,24 @@ def _in_order(units: Iterable[Unit]) -> list[Unit]:
         taken.add(name)
         named.append(unit if name == unit.patch.name else unit._replace(patch=unit.patch.evolve(name=name)))
     names = [unit.patch.name for unit in named]
-    return [
+    ordered = [
         unit._replace(patch=_Ordered.of(unit.patch, after=tuple(names[:i]), before=_plugins_after(named, i)))
         if unit.own
         else unit
         for i, unit in enumerate(named)
     ]
+    return ordered, repeated
+
+
+def _like(unit: Unit, earlier: Sequence[Unit]) -> str:
+    """Return the name of the unit that does the same, ``""`` for none; what was changed again since is done anew."""
+    targets = {change.target for change in unit.patch.changes}
+    for other in reversed(earlier):
+        if other.patch.changes == unit.patch.changes and targets:
+            return other.patch.name
+        if not targets.isdisjoint(change.target for change in other.patch.changes):
+            return ""
+    return ""
 
 
 def _plugins_after(units: Sequence[Unit], position: int) -> tuple[str, ...]:

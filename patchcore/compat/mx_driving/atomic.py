@@ -31,7 +31,7 @@ class AtomicPatch(SinglePatch):
         target_wrapper: called with the original, returns what is put in its place; without ``replacement`` only.
 
     Raises:
-        ValueError: neither a replacement nor a wrapper of the target is given, or a path is malformed.
+        ValueError: neither a replacement nor a wrapper of the target is given.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class AtomicPatch(SinglePatch):
     def unit(self) -> Unit:
         root = self.target.partition(".")[0]
         paths = [self.target, *(path for path in self.aliases if is_there(path.partition(".")[0]))]
-        if "." not in self.target or not is_there(root):
+        if not _has_dot(self.target) or not is_there(root):
             # no target can be made of the one, and for the other nothing may be imported
             return Unit(CorePatch(core_name(self.name)), [self], prepare=lambda: self._misfit(root))
         changes = [self._change(path) for path in paths]
@@ -119,9 +119,13 @@ class AtomicPatch(SinglePatch):
         self._original = original
 
     def _misfit(self, root: str) -> Optional[Skip]:
-        if "." not in self.target:
+        if not _has_dot(self.target):
             raise DeclarationError(f"invalid target path {self.target!r}; write 'package.module.attribute'")
         return Skip(f"module not found: {root}")
+
+
+def _has_dot(path: str) -> bool:
+    return "." in path.strip(".")
 
 
 def _called(obj: Any, none: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from abc import ABC, abstractmethod
@@ -15,8 +16,9 @@ from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStat
 from patchcore.compat.mx_driving.paths import is_there
 from patchcore.errors import DeclarationError, describe_error
 from patchcore.patch import Patch as CorePatch
+from patchcore.report import APPLIED, PENDING
 
-__all__ = ["BasePatch", "SinglePatch", "ask", "core_name"]
+__all__ = ["BasePatch", "SinglePatch", "ask", "core_name", "unit_of"]
 
 
 class BasePatch(ABC):
@@ -77,10 +79,12 @@ class SinglePatch(BasePatch):
         """Apply this patch alone; it stays applied until :meth:`revert`. Again, it changes nothing."""
         if self.is_applied:
             return self.result(Outcome(PatchStatus.APPLIED))
-        run = Run([self.unit()])
+        self.revert()  # what was done to aliases of a target that was not there
+        run = self._run = Run([unit_of(self)])
         ((_, outcome),) = run.apply()
-        if outcome.status is PatchStatus.APPLIED:
-            self._run, self.is_applied = run, True
+        self.is_applied = outcome.status is PatchStatus.APPLIED
+        if not any(change.status in (APPLIED, PENDING) for record in run.records() for change in record.changes):
+            self.revert()
         return self.result(outcome)
 
     def revert(self) -> None:
@@ -92,6 +96,18 @@ class SinglePatch(BasePatch):
     def result(self, outcome: Outcome) -> PatchResult:
         """Return what became of it as the API has it."""
         return PatchResult(outcome.status, self.name, self.module, outcome.reason or None)
+
+
+def unit_of(patch: BasePatch) -> Unit:
+    """Return the unit of a patch; one that fails where none can be made of it."""
+    try:
+        return patch.unit()
+    except DeclarationError as error:
+        return Unit(CorePatch(core_name(patch.name)), [patch], prepare=functools.partial(_fail, error))
+
+
+def _fail(error: Exception) -> None:
+    raise error
 
 
 def ask(what: str, check: Callable[..., bool], arguments: Mapping[str, Any]) -> bool:

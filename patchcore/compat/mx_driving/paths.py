@@ -14,7 +14,17 @@ from patchcore.modules import StubSpec, executed_module, find_module
 from patchcore.stubs import StubModule
 from patchcore.target import ABSENT, Item, NamespaceSlot, Slot, Target, slot_of
 
-__all__ = ["Missing", "dotted", "import_module", "is_stub", "is_there", "locate", "object_at", "reference_to", "target_of"]
+__all__ = [
+    "Missing",
+    "dotted",
+    "import_module",
+    "is_stub",
+    "is_there",
+    "locate",
+    "object_at",
+    "reference_to",
+    "target_of",
+]
 
 
 def target_of(path: str) -> Target:
@@ -51,7 +61,7 @@ def is_there(name: str) -> bool:
     """Tell whether a top-level module can be imported, be it a stub; imports nothing."""
     if name in sys.modules:
         return sys.modules[name] is not None
-    return find_module(name) or is_stub(name)
+    return bool(name) and (find_module(name) or is_stub(name))
 
 
 def is_stub(name: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Optional
 from patchcore.changes import Change, Replace, Skip
 from patchcore.compat.mx_driving import catalogue
 from patchcore.compat.mx_driving.application import Run, Unit
-from patchcore.compat.mx_driving.base import BasePatch
+from patchcore.compat.mx_driving.base import BasePatch, unit_of
 from patchcore.compat.mx_driving.changes import FillStub
 from patchcore.compat.mx_driving.patcher.patch import Patch
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
@@ -172,7 +172,7 @@ def units_of(patches: list[BasePatch]) -> list[Unit]:
         if isinstance(patch, PluginChange):
             pending.append(patch)
         else:
-            units.append(patch.unit())
+            units.append(unit_of(patch))
     return [*units, group(pending)] if pending else units
 
 

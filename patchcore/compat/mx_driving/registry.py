@@ -9,7 +9,8 @@ from patchcore.changes import Skip
 from patchcore.compat.mx_driving.application import Unit
 from patchcore.compat.mx_driving.base import SinglePatch, ask, core_name
 from patchcore.compat.mx_driving.changes import RegisterProduct
-from patchcore.compat.mx_driving.paths import import_module, is_there
+from patchcore.compat.mx_driving.paths import import_module, is_there, object_at
+from patchcore.errors import TargetNotFound
 from patchcore.patch import Patch as CorePatch
 
 __all__ = ["RegistryPatch"]
@@ -77,9 +78,25 @@ class RegistryPatch(SinglePatch):
             if self.precheck is not None and not ask("precheck", self.precheck, arguments):
                 return Skip("precheck failed")
             problem = import_module(change.target.module)
-            return None if problem is None else Skip(f"registry not found: {self.registry} ({problem})")
+            if problem is not None:
+                return Skip(f"registry not found: {self.registry} ({problem})")
+            self._let_library_register()
+            return None
 
         return Unit(CorePatch(name, [change]), [self], prepare=prepare)
+
+    def _let_library_register(self) -> None:
+        """Import what the registry has its classes from: the library cannot register a name that was taken before.
+
+        mmengine's registries are filled when they are asked for a class (0.10, ``Registry.import_from_location``).
+        """
+        try:
+            registry = object_at(self.registry)
+        except (ImportError, TargetNotFound):
+            return  # the change says so
+        fill = getattr(registry, "import_from_location", None)
+        if fill is not None:
+            fill()
 
     def get_info(self, show_diff: bool = False) -> str:
         what = getattr(self.module_cls, "__name__", None) or "<factory>"

@@ -51,7 +51,7 @@ def train_with_mmengine(model, loader, work_dir):
         work_dir,
         train_dataloader=loader,
         train_cfg={"by_epoch": True, "max_epochs": 1},
-        optim_wrapper={"optimizer": {"type": "AdamW", "lr": 1e-3}, "clip_grad": {"max_norm": 5.0}},
+        optim_wrapper={"optimizer": {"type": "SGD", "lr": 0.02, "momentum": 0.9}, "clip_grad": {"max_norm": 5.0}},
         custom_hooks=[PrintLoss()],
         default_hooks={"logger": None, "checkpoint": None},
         log_level="WARNING",
@@ -65,7 +65,7 @@ def train_with_mmcv(model, loader, work_dir):
     from mmcv.parallel import MMDataParallel
     from mmcv.runner import EpochBasedRunner, build_optimizer
 
-    optimizer = build_optimizer(model, {"type": "AdamW", "lr": 1e-3})
+    optimizer = build_optimizer(model, {"type": "SGD", "lr": 0.02, "momentum": 0.9})
     model = MMDataParallel(model, device_ids=[torch.cuda.current_device()] if torch.cuda.is_available() else None)
     logger = logging.getLogger("occupancy")
     runner = EpochBasedRunner(model, optimizer=optimizer, work_dir=work_dir, logger=logger, max_epochs=1)

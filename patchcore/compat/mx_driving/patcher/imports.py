@@ -53,8 +53,9 @@ def with_imports(
     (``sum``), the function gets a copy of the module's names instead, made at the first call; what it then writes to a
     ``global`` stays in the copy, and a warning says so.
 
-    What cannot be imported is an error of the first call if the function uses it and its module does not have it
-    either; the next call tries again. What the function does not use may be missing.
+    What cannot be imported is warned about at the first call if the function uses it and its module does not have it
+    either; the function is called all the same, and so it is without a decorator that is not there: one that serves two
+    versions of a library gets along with what there is.
 
     Functions, methods, generator and coroutine functions, ``staticmethod`` and ``classmethod`` objects can be
     decorated, also several times. Other decorators of the function belong above this one.
@@ -230,16 +231,12 @@ class _Recipe:
         self._lock = threading.RLock()
 
     def resolve(self) -> Any:
-        """Return the function to call, with what it uses imported.
-
-        Raises:
-            ImportError: something that the function uses, or a decorator of it, cannot be imported.
-        """
+        """Return the function to call, with what could be imported of what it uses."""
         # Not under the lock: another thread may call the function while it imports, and hold the lock of that import.
         found, missing = self._load()
         with self._lock:
             if self._resolved is None:
-                self._refuse(missing)
+                self._warn_of(missing)
                 self._resolved = self._decorated(self._with_names(found), found)
             return self._resolved
 
@@ -252,8 +249,11 @@ class _Recipe:
             missing.update(not_here)
         return found, {name: what for name, what in missing.items() if name not in found}
 
-    def _refuse(self, missing: Mapping[str, _Missing]) -> None:
-        """Raise an error if something missing is used; what the module itself has under the name will do."""
+    def _warn_of(self, missing: Mapping[str, _Missing]) -> None:
+        """Warn if something missing is used; what the module itself has under the name will do.
+
+        The function may get along without it: one that serves two versions of a library asks which it has.
+        """
         if not missing:
             return
         used = self._names_in_code(_READS).union(decorator.name for decorator in self.decorators if decorator.name)
@@ -268,10 +268,7 @@ class _Recipe:
                 patcher_logger.debug(f"{self._place()} does without {name}: {what}")
         if needed:
             reasons = "; ".join(dict.fromkeys(map(str, needed)))
-            error = next((what.error for what in needed if what.error is not None), None)
-            raise ImportError(
-                f"{self._place()} uses what cannot be imported: {reasons}", name=needed[0].module
-            ) from error
+            patcher_logger.warning(f"{self._place()} uses what cannot be imported: {reasons}")
 
     def _with_names(self, found: Mapping[str, Any]) -> Any:
         """Return the function with ``found`` among its globals.
@@ -329,12 +326,10 @@ class _Recipe:
         for decorator in self.decorators:
             try:
                 function = decorator.resolve(scope)(function)
-            except ImportError as error:
-                raise ImportError(f"{self._place()} cannot be decorated: {error}") from error
-            except Exception as error:
-                raise DeclarationError(
-                    f"{self._place()} cannot be decorated: {decorator.spec!r} raised {describe_error(error)}"
-                ) from error
+            except Exception as error:  # a library's other version may lack it, and the function go without
+                patcher_logger.warning(
+                    f"{self._place()} is not decorated with {decorator.spec!r}: {describe_error(error)}"
+                )
         return function
 
     def _names_in_code(self, operations: Collection[str]) -> set[str]:

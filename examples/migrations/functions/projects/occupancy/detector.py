@@ -31,7 +31,9 @@ class OccupancyNet(nn.Module):
         self.reduce = nn.Conv2d(channels, dims, 1)
         self.queries = nn.Embedding(grid[0] * grid[1], dims)
         self.among_all = FlashMHA(dims, heads)
-        self.among_near = MultiScaleDeformableAttention(dims, heads, num_levels=1, num_points=4, batch_first=True)
+        self.among_near = MultiScaleDeformableAttention(
+            dims, heads, num_levels=1, num_points=4, dropout=0.0, batch_first=True
+        )
         self.among_near.init_weights()
         self.to_cameras = CameraAttention(dims, heads, points=4)
         self.norms = nn.ModuleList(nn.LayerNorm(dims) for _ in range(3))

@@ -1,0 +1,3 @@
+from projects.pillars.models.net import PillarNet
+
+__all__ = ["PillarNet"]
