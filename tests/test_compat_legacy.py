@@ -105,6 +105,8 @@ class TestLegacyPatch:
         failing = LegacyPatch(by_hand, {"fail": True}, target_module="shop")
         assert failing.apply().status is FAILED
         assert restored.tools.price is not new
+        with Patcher().add(failing):
+            assert restored.tools.price is not new
         patch = LegacyPatch(by_hand, target_module="shop")
         with Patcher().add(patch):
             assert (patch.is_applied, restored.tools.price) == (True, new)

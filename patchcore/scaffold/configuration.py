@@ -146,8 +146,6 @@ class Configuration:
         names += [node.attr for node in nodes if isinstance(node, ast.Attribute)]
         return any(n in self._patcher_names or "patcher" in n.lower() or "builder" in n.lower() for n in names)
 
-    # ---- patches ----
-
     def _add(self, found: FoundCall) -> None:
         for item in found.scope.spread(found.node.args):
             node = found.scope.follow(item)
@@ -291,8 +289,6 @@ class Configuration:
             )
             self.notes.append(Remark(line, brief(found.node), advice))
 
-    # ---- what is switched off ----
-
     def _disable(self, found: FoundCall) -> None:
         self._disable_all(found, list(found.scope.spread(found.node.args)))
 
@@ -319,8 +315,6 @@ class Configuration:
             keywords = {"summary": summary}
             patch = PatchDeclaration(f"{self.plugin}.{name}", found.line, changes, keywords, known_as=name)
             self._declare(patch, found)
-
-    # ---- settings ----
 
     def _set(self, found: FoundCall) -> None:
         self.settings += SETTING_CALLS[called_name(found.node)](found)

@@ -77,7 +77,7 @@ class Run:
     def __init__(self, units: Iterable[Unit], settings: Optional[Settings] = None) -> None:
         self.units, self._repeated = _in_order(units)
         self._inner: list[Run] = []  # what patches have applied by hand meanwhile
-        self._gate = _Gate(self.units)
+        self._gate = _Gate(self.units, self._inner)
         self._patcher = _core_patcher(self.units, settings or Settings(), self._gate)
 
     def apply(self) -> list[tuple[Any, Outcome]]:
@@ -107,8 +107,7 @@ class Run:
 
     def revert(self) -> None:
         """Restore everything, last applied first."""
-        while self._inner:
-            self._inner.pop().revert()
+        _revert(self._inner)
         self._patcher.revert()
 
     def records(self) -> tuple[PatchRecord, ...]:
@@ -128,11 +127,18 @@ class Run:
             yield decided or _of_change(change, one_for_all)
 
 
+def _revert(runs: list[Run], start: int = 0) -> None:
+    while len(runs) > start:
+        runs.pop().revert()
+
+
 class _Gate:
     """Hears, as a plugin of the core's Patcher, when it is a unit's turn and when one fails."""
 
-    def __init__(self, units: Iterable[Unit]) -> None:
+    def __init__(self, units: Iterable[Unit], inner: list[Run]) -> None:
         self._units = {unit.patch.name: unit for unit in units}
+        self._inner = inner
+        self._inner_before = 0  # how many there were when it was the last unit's turn
         self.outcomes: dict[str, Outcome] = {}
         self.repeated: dict[str, str] = {}  # the unit that did the same, by unit
         self.open = True  # while the run is being applied
@@ -140,6 +146,7 @@ class _Gate:
     @hookimpl
     def before_apply(self, patch: Patch) -> Optional[Skip]:
         unit = self._units[patch.name]
+        self._inner_before = len(self._inner)
         try:
             skip = unit.prepare() if unit.prepare is not None else None
         except Exception as error:
@@ -159,6 +166,8 @@ class _Gate:
     @hookimpl
     def on_failure(self, patch: Patch, error: Exception, context: Context) -> str:
         unit = self._units[patch.name]
+        if self.open:
+            _revert(self._inner, self._inner_before)
         skipped = isinstance(error, unit.skips)
         reason = describe_error(error)
         self.outcomes[patch.name] = Outcome(PatchStatus.SKIPPED if skipped else PatchStatus.FAILED, reason)

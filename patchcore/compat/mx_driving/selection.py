@@ -45,6 +45,7 @@ class Selection:
 
     def __init__(self) -> None:
         self.disabled: set[str] = set()
+        self._passed_over: set[str] = set()
         self._entries: list[_Entry] = []
         self._listed: dict[int, list[BasePatch]] = {}  # the patches of classes, by position among the entries
 
@@ -72,6 +73,11 @@ class Selection:
             TypeError: one of them is neither a name nor a class nor a patch.
         """
         self.disabled.update(map(_name_of, items))
+
+    def pass_over(self, name: str) -> None:
+        """Leave out a patch by not adding it."""
+        self.disabled.add(name)
+        self._passed_over.add(name)
 
     def classes(self) -> Iterator[tuple[PatchClass, Options]]:
         """Yield the classes that are not left out, with their options."""
@@ -122,7 +128,7 @@ class Selection:
         Args:
             known: further names that mean something.
         """
-        names = set(known)
+        names = self._passed_over.union(known)
         for patch, group in self.patches():
             names.update((*_names_of(patch), group))
         for entry in self._entries:

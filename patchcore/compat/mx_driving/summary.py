@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from patchcore.compat.mx_driving.patcher.version import installed_version
 
@@ -15,8 +14,7 @@ _OTHER = "other"
 _WIDTH = 78
 
 
-@dataclass
-class PatchInfo:
+class PatchInfo(NamedTuple):
     """One line of the summary.
 
     Args:
@@ -34,7 +32,6 @@ class PatchInfo:
     extra_info: str = ""
 
 
-@dataclass
 class SummaryConfig:
     """What the summary shows.
 
@@ -45,12 +42,21 @@ class SummaryConfig:
         show_import_events: whether it has the sections of skipped, injected and replaced imports.
     """
 
-    enabled: bool = True
-    level: int = _INFO
-    show_applied: Optional[bool] = None
-    show_skipped: Optional[bool] = None
-    show_failed: Optional[bool] = None
-    show_import_events: bool = True
+    def __init__(
+        self,
+        enabled: bool = True,
+        level: int = _INFO,
+        show_applied: Optional[bool] = None,
+        show_skipped: Optional[bool] = None,
+        show_failed: Optional[bool] = None,
+        show_import_events: bool = True,
+    ) -> None:
+        self.enabled = enabled
+        self.level = level
+        self.show_applied = show_applied
+        self.show_skipped = show_skipped
+        self.show_failed = show_failed
+        self.show_import_events = show_import_events
 
 
 class Events:

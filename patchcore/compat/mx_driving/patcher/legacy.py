@@ -75,6 +75,7 @@ def add_module_patches(patcher: Patcher, module_patches: ModulePatches, blacklis
         listed = [wrappers] if isinstance(wrappers, LegacyPatchWrapper) else wrappers
         for wrapper in sorted(listed):
             if wrapper.name in left_out:
+                patcher.selection.pass_over(wrapper.name)
                 continue
             predefined = patch_of(wrapper.func)
             if predefined is not None:

@@ -343,7 +343,8 @@ class Patcher:
             for patch, parent in everything
             if self.selection.is_disabled(patch)
         )
-        later = [pair for pair in everything if not self.selection.is_disabled(pair[0]) and not pair[0].is_applied]
+        done = {id(patch) for patch, _ in early}
+        later = [pair for pair in everything if not self.selection.is_disabled(pair[0]) and id(pair[0]) not in done]
         yield from self._apply_patches(later, known)
 
     def _apply_patches(

@@ -16,8 +16,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Optional
 
 from patchcore import errors
 from patchcore.compat.mx_driving.summary import Events, PatchInfo, SummaryConfig, summary_text
@@ -54,8 +53,7 @@ class PatchError(errors.PatchError):
     """A patch failed, or another event happened, for which the action is ``exception``."""
 
 
-@dataclass
-class EventPolicy:
+class EventPolicy(NamedTuple):
     """An action, taken apart.
 
     Args:

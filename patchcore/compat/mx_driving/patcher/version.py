@@ -18,7 +18,7 @@ from patchcore.modules import find_module, namespace
 
 __all__ = ["check_version", "get_version", "is_mmcv_v1x", "is_mmcv_v2x", "mmcv_version"]
 
-_LEADING_NUMBERS = re.compile(r"(\d+)(?:\.(\d+))?")
+_LEADING_NUMBERS = r"(\d+)(?:\.(\d+))?"
 
 #: By package: what the answer was read from (see :func:`_source`), and the answer. Only packages that were found.
 _found: dict[str, tuple[Any, str]] = {}
@@ -177,6 +177,6 @@ def _numbers(version: str) -> Optional[tuple[int, Optional[int]]]:
     try:
         parsed = Version(version)
     except InvalidVersion:  # "2.x-dev"
-        match = _LEADING_NUMBERS.match(version)
+        match = re.match(_LEADING_NUMBERS, version)
         return None if match is None else (int(match[1]), None if match[2] is None else int(match[2]))
     return parsed.major, parsed.minor
