@@ -15,6 +15,9 @@ from patchcore.patch import Patch as CorePatch
 
 __all__ = ["RegistryPatch"]
 
+#: By package: what registers its own classes, where importing its registries does not.
+_FILLED_BY = {"mmengine": "mmengine.runner"}
+
 
 class RegistryPatch(SinglePatch):
     """Enters a class or function in a registry of mmcv or mmengine.
@@ -86,17 +89,16 @@ class RegistryPatch(SinglePatch):
         return Unit(CorePatch(name, [change]), [self], prepare=prepare)
 
     def _let_library_register(self) -> None:
-        """Import what the registry has its classes from: the library cannot register a name that was taken before.
-
-        mmengine's registries are filled when they are asked for a class (0.10, ``Registry.import_from_location``).
-        """
+        """Import what the registry has its classes from: the library cannot register a name that was taken before."""
+        filled_by = _FILLED_BY.get(self.registry.partition(".")[0])
+        if filled_by is not None:
+            import_module(filled_by)
         try:
             registry = object_at(self.registry)
         except (ImportError, TargetNotFound):
             return  # the change says so
-        fill = getattr(registry, "import_from_location", None)
-        if fill is not None:
-            fill()
+        if hasattr(registry, "import_from_location"):  # of mmengine 0.10: its other registries know what fills them
+            registry.import_from_location()
 
     def get_info(self, show_diff: bool = False) -> str:
         what = getattr(self.module_cls, "__name__", None) or "<factory>"

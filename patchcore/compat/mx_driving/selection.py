@@ -152,7 +152,7 @@ def is_patch_class(item: Any) -> bool:
 def how_to_choose(one: PatchClass, other: PatchClass) -> str:
     """Return the lines that settle a conflict."""
     return (
-        f"Disable the one that is not wanted before adding the other:\n"
+        f"Disable the one that is not wanted, which default_patcher may have, before adding the other:\n"
         f"  patcher.disable('{other.name}').add({one.__name__})\n"
         f"or keep the other one:\n"
         f"  patcher.disable('{one.name}').add({other.__name__})"

@@ -94,7 +94,7 @@ class LegacyPatcherBuilder:
     def __init__(self) -> None:
         self._module_patches: dict[str, list[LegacyPatchWrapper]] = {}
         self._blacklist: set[str] = set()
-        self._profiling: Optional[dict[str, Any]] = None
+        self._profiling_options: Optional[dict[str, Any]] = None
         self._brake_step: Optional[int] = None
 
     def add_module_patch(self, module_name: str, *patches: LegacyPatchWrapper) -> LegacyPatcherBuilder:
@@ -134,7 +134,7 @@ class LegacyPatcherBuilder:
     ) -> LegacyPatcherBuilder:
         """Record training steps; return the builder. Arguments: see :meth:`patchcore.Patcher.with_profiling`."""
         steps = {"skip_first": skip_first, "wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
-        self._profiling = {"path": path, "level": level, **steps}
+        self._profiling_options = {"path": path, "level": level, **steps}
         return self
 
     def brake_at(self, brake_step: int) -> LegacyPatcherBuilder:
@@ -152,8 +152,8 @@ class LegacyPatcherBuilder:
         """
         patcher = Patcher()
         add_module_patches(patcher, self._module_patches, self._blacklist)
-        if self._profiling is not None:
-            patcher.with_profiling(**self._profiling)
+        if self._profiling_options is not None:
+            patcher.with_profiling(**self._profiling_options)
         if self._brake_step is not None:
             patcher.brake_at(self._brake_step)
         return _LegacyPatcher(patcher.allow_internal_format(allow_internal_format))
