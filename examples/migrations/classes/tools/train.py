@@ -31,7 +31,7 @@ except ImportError:  # mmcv 1
 
 
 class PrintLoss(Hook):
-    """Prints the loss of each step, and how the points came."""
+    """Prints the loss of each step, on each rank."""
 
     def after_train_iter(self, runner, batch_idx=None, data_batch=None, outputs=None):
         outputs = runner.outputs if outputs is None else outputs
@@ -96,6 +96,7 @@ def main(arguments=None):
         init_dist(options.launcher, backend="nccl")
     torch.manual_seed(0)
     model = MODELS.build(MODEL)
+    model.init_weights()
     if torch.cuda.is_available():
         model = model.cuda()
     data = Sweeps(2 * options.steps * int(os.environ.get("WORLD_SIZE", 1)))

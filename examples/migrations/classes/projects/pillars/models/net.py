@@ -2,19 +2,27 @@
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from projects.pillars.models.encoder import PillarEncoder, pillar_index
 from projects.pillars.ops.boxes import points_in_boxes
 
 try:
     from mmdet.registry import MODELS
+    from mmengine.model import BaseModel
 except ImportError:  # mmdet 2
+    from mmcv.runner import BaseModule
     from mmdet.models.builder import MODELS
+
+    class BaseModel(BaseModule):
+        """What the runner of mmcv 1 asks of a model."""
+
+        def train_step(self, data, optimizer, **kwargs):
+            """Return the loss of a batch."""
+            return {"loss": self(**data, mode="loss")["loss"], "num_samples": len(data["points"])}
 
 
 @MODELS.register_module()
-class PillarNet(nn.Module):
+class PillarNet(BaseModel):
     """Which cells of the ground an object stands on.
 
     Args:
@@ -31,9 +39,13 @@ class PillarNet(nn.Module):
         self.head = MODELS.build(head)
         self.cells = cells
 
-    def forward(self, points):
-        """Return the logits of the cells, shape (n, cells * cells)."""
-        return self.head(self.backbone(self.encoder(points))[-1])
+    def forward(self, points, boxes=None, mode="tensor"):
+        """Return the logits of the cells, shape (n, cells * cells); with mode "loss" the loss."""
+        points = points.float()
+        logits = self.head(self.backbone(self.encoder(points))[-1])
+        if mode != "loss":
+            return logits
+        return {"loss": F.binary_cross_entropy_with_logits(logits, self.targets(points, boxes.float()))}
 
     def targets(self, points, boxes):
         """Return how many points of objects are in each cell, at most one, shape (n, cells * cells)."""
@@ -42,12 +54,3 @@ class PillarNet(nn.Module):
         target = torch.zeros(len(points) * self.cells**2, device=points.device)
         target[index] = 1
         return target.view(len(points), -1)
-
-    def train_step(self, data, optim_wrapper=None, **kwargs):
-        """Make a step with mmengine, which hands the optimizer over; return the loss to the runner of mmcv 1."""
-        device = next(self.parameters()).device
-        points, boxes = (data[name].to(device).float() for name in ("points", "boxes"))
-        loss = F.binary_cross_entropy_with_logits(self(points), self.targets(points, boxes))
-        if hasattr(optim_wrapper, "update_params"):
-            optim_wrapper.update_params(loss)
-        return {"loss": loss, "num_samples": len(points)}
