@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import patchcore as pc
+from patchcore.plan import Candidate
 from patchcore.plugins import Plugins
 from patchcore.process import process_rank
 from patchcore.provenance import Provenance
@@ -694,3 +695,17 @@ def test_local_modules_are_imported_from_their_directories_first_and_leave_them_
     assert [p.file for p in patcher.plugins.provenances.values()] == [
         str(tmp_path / name / f"{name}.py") for name in names
     ]
+
+
+def test_a_patch_of_a_plugin_stays_that_plugins_when_it_is_handed_over(shop) -> None:
+    provenance = Provenance("vision", "vision-npu", "1.0")
+    patcher = pc.Patcher([Candidate(PRICE, provenance)])
+    record = patcher.apply()["shop.price"]
+    assert (record.plugin, record.distribution, record.version) == ("vision", "vision-npu", "1.0")
+    assert shop.price() == "new"
+    patcher.revert()
+
+
+def test_a_name_that_is_taken_twice_among_the_patches_handed_over_is_an_error(shop) -> None:
+    with pytest.raises(pc.DeclarationError, match=r"'shop\.price' is taken by"):
+        pc.Patcher([PRICE, Candidate(PRICE, Provenance("vision"))]).plan()

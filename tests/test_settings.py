@@ -512,3 +512,18 @@ def test_what_are_no_settings(change) -> None:
         Settings.from_dict({**asdict(Settings()), **change})
     with pytest.raises(KeyError):
         Settings.from_dict({})
+
+
+def test_another_patcher_whose_programs_choose_themselves_disables_all_that_nothing_else_enables(tmp_path) -> None:
+    everything = Choice(False, "*", "--compat mx_driving", -1)
+    settings = load(tmp_path, arguments={"compat": ["mx_driving"]}, origin="command line")
+    assert settings.compat == ("mx_driving",)
+    assert settings.choices == (everything,)
+    assert Settings.from_dict(asdict(settings)) == settings
+    toml = '[tool.patchcore]\nenable = ["a"]\ncompat = ["mx_driving"]\n'
+    assert [choice.name for choice in load(tmp_path, toml).choices] == ["*", "a"]
+
+
+def test_a_patcher_that_is_not_known_is_refused_with_the_nearest(tmp_path) -> None:
+    with pytest.raises(pc.SettingsError, match=r"PATCHCORE_COMPAT.*expected one of mx_driving; did you mean 'mx_driving'"):
+        load(tmp_path, environ={"PATCHCORE_COMPAT": "mx_drivin"})

@@ -288,3 +288,25 @@ def test_a_snapshot_wakes_no_lazy_module(make_package) -> None:
     lazy.again = sleepy
     lazy.Holder.lazy = 3
     assert edits(snapshot).keys() == {"shop.lazy:again", "shop.lazy:Holder.lazy"}
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_what_a_function_does_to_other_packages_that_it_names_is_reverted_too(make_package, loaded: bool) -> None:
+    make_package({"shop": "", "store": "", "store.shelves": "class Shelf:\n    def load(self): return 'old'\n"})
+    if loaded:
+        importlib.import_module("store.shelves")
+
+    def by_hand(module: Any, options: Any) -> None:
+        shelves = importlib.import_module("store.shelves")
+        shelves.Shelf.load = lambda self: "new"
+        shelves.added = True
+
+    call = patchcore.Call(by_hand, module="shop", roots=["store"])
+    importlib.import_module("shop")
+    with patchcore.Patcher([patchcore.Patch("legacy", [call])], strict=True) as applied:
+        shelves = importlib.import_module("store.shelves")
+        assert (shelves.Shelf().load(), shelves.added) == ("new", True)
+        (change,) = applied.report()["legacy"].changes
+        assert set(change.slots) == {"store.shelves:Shelf.load", "store.shelves:added"}
+    assert shelves.Shelf().load() == "old"
+    assert not hasattr(shelves, "added")
