@@ -105,7 +105,8 @@ class SlotWriter:
         if carrier.slot.identity == slot.identity:
             return
         state.reason = f"through {carrier.slot.name}"
-        if own is not ABSENT and self._journal.find(slot) is None:
+        # one that follows another slot, which has got the same, is to go back to what that one held
+        if own is not ABSENT and not self._journal.looks_after(slot):
             if isinstance(slot, ClassSlot):
                 slot = StaticSlot.of(slot.owner, slot.key, slot.name, own)
             self._journal.follow(carrier, slot)

@@ -1,5 +1,6 @@
 """AtomicPatch of the mx_driving.patcher API: one attribute replaced or wrapped, and restored."""
 
+# ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
 from __future__ import annotations
 
 import importlib
@@ -272,6 +273,17 @@ class TestRuntimeCheck:
         applied("shop.tools.Till", "kernels.Till", runtime_check=lambda *args: bool(args))
         assert type(shop.tools.Till()) is original
 
+    def test_what_chooses_is_as_good_as_what_it_stands_for(self, applied: Any, shop: SimpleNamespace) -> None:
+        shop.tools.price._torchdynamo_disable = True
+        try:
+            applied("shop.tools.price", new, runtime_check=lambda *args: True)
+            chooser = shop.tools.price
+            assert pickle.loads(pickle.dumps(chooser)) is chooser
+            assert not hasattr(chooser, "_torchdynamo_disable")  # a framework's mark is for that very function
+            assert str(inspect.signature(chooser)) == "(item, count=1)"
+        finally:
+            del chooser.__wrapped__._torchdynamo_disable
+
     def test_a_value_is_replaced_whatever_it_says(self, applied: Any, shop: SimpleNamespace) -> None:
         applied("shop.tools.LIMIT", 4, runtime_check=lambda: False)
         assert shop.tools.LIMIT == 4
@@ -361,7 +373,9 @@ class TestWhatDoesNotFit:
 
         replacement = new if wrapper == "replacement_wrapper" else None
         original = shop.tools.price
-        result = applied("shop.tools.price", replacement, aliases=["shop.tools.label"], **{wrapper: fails_the_second_time})
+        result = applied(
+            "shop.tools.price", replacement, aliases=["shop.tools.label"], **{wrapper: fails_the_second_time}
+        )
         assert (result.status, result.reason) == (FAILED, f"{wrapper} error: RuntimeError: no more")
         assert len(calls) == 2
         assert shop.tools.price is shop.user.cost is original

@@ -1,5 +1,6 @@
 """API 1.0 of mx_driving.patcher: functions that patch by hand, Patch(function), builders and the patchers they make."""
 
+# ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
 from __future__ import annotations
 
 import importlib

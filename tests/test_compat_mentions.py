@@ -69,7 +69,7 @@ def migration(make_package: Any) -> Any:
     ("name", "packages"),
     [
         ("imports", ("library", "other")),
-        ("imports_relatively", ()),
+        ("imports_relatively", ("migration",)),
         ("names_a_module", ("library",)),
         ("names_a_class", ("library",)),
         ("names_a_function", ("library",)),

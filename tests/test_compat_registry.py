@@ -1,5 +1,6 @@
 """RegistryPatch of the mx_driving.patcher API: classes entered in registries of mmcv and mmengine, and taken out."""
 
+# fixtures are imported, and named again by the parameters that get them
 from __future__ import annotations
 
 import importlib

@@ -7,7 +7,9 @@ import sys
 import types
 
 import pytest
-from library import load, new, replace
+from library import NewNet, load, new, replace
+
+import patchcore
 
 
 def test_every_reference_is_rebound_and_restored_to_the_identical_object(make_package) -> None:
@@ -205,3 +207,25 @@ def test_a_consumer_s_module_alias_changes_nobody_else(make_package) -> None:
         assert m.user.ops is new
         assert m.third.ops is sys.modules["lib"].ops is m.ops
     assert m.user.ops is m.ops
+
+
+def test_an_alias_that_follows_one_slot_is_not_bound_to_another_that_got_the_same(make_package) -> None:
+    m = load(make_package, {})
+    conv, pool = m.ops.conv, m.ops.pool
+    change = patchcore.Replace("lib.ops:pool", new, aliases=["lib.ops:conv", "lib:conv"])
+    with patchcore.Patcher([patchcore.Patch("p", [change])], strict=True):
+        assert m.ops.pool is m.ops.conv is m.lib.conv is new
+    assert m.lib.conv is m.ops.conv is conv
+    assert m.ops.pool is pool
+
+
+@pytest.mark.parametrize("registry", ["lib.registry:MODELS", "lib:MODELS"])
+def test_an_entry_of_a_registry_changes_no_name(make_package, registry: str) -> None:
+    nets = "from lib.registry import MODELS\n@MODELS.register\nclass Net: pass"
+    m = load(make_package, {"lib.nets": nets})
+    m.lib.MODELS = m.registry.MODELS
+    original = m.nets.Net
+    with patchcore.Patcher([patchcore.Patch("p", [patchcore.Register(registry, NewNet, name="Net")])], strict=True):
+        assert m.registry.MODELS._module_dict["Net"] is NewNet
+        assert m.nets.Net is original
+    assert m.registry.MODELS._module_dict["Net"] is m.nets.Net is original

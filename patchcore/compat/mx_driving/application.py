@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from patchcore.changes import Skip
 from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
@@ -22,7 +22,7 @@ from patchcore.provenance import LOCAL, Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, PatchRecord
 from patchcore.settings import Choice, Settings
 
-__all__ = ["LOGGER_NAME", "Outcome", "Run", "Unit", "runs"]
+__all__ = ["LOGGER_NAME", "Outcome", "Run", "Unit", "revert_with_run", "runs"]
 
 LOGGER_NAME = "mx_driving.patcher"
 
@@ -76,7 +76,7 @@ class Run:
 
     def __init__(self, units: Iterable[Unit], settings: Optional[Settings] = None) -> None:
         self.units, self._repeated = _in_order(units)
-        self._inner: list[Run] = []  # what patches have applied by hand meanwhile
+        self._inner: list[Union[Run, Patcher]] = []  # what patches have applied by hand meanwhile
         self._gate = _Gate(self.units, self._inner)
         self._patcher = _core_patcher(self.units, settings or Settings(), self._gate)
 
@@ -88,8 +88,7 @@ class Run:
         Raises:
             PatchcoreError: the plan itself is impossible.
         """
-        if _stack.runs:
-            _stack.runs[-1]._inner.append(self)
+        revert_with_run(self)
         _stack.runs.append(self)
         try:
             report = self._patcher.apply()
@@ -127,7 +126,7 @@ class Run:
             yield decided or _of_change(change, one_for_all)
 
 
-def _revert(runs: list[Run], start: int = 0) -> None:
+def _revert(runs: list[Union[Run, Patcher]], start: int = 0) -> None:
     while len(runs) > start:
         runs.pop().revert()
 
@@ -135,7 +134,7 @@ def _revert(runs: list[Run], start: int = 0) -> None:
 class _Gate:
     """Hears, as a plugin of the core's Patcher, when it is a unit's turn and when one fails."""
 
-    def __init__(self, units: Iterable[Unit], inner: list[Run]) -> None:
+    def __init__(self, units: Iterable[Unit], inner: list[Union[Run, Patcher]]) -> None:
         self._units = {unit.patch.name: unit for unit in units}
         self._inner = inner
         self._inner_before = 0  # how many there were when it was the last unit's turn
@@ -189,6 +188,12 @@ class _Stack(threading.local):
 _stack = _Stack()
 #: The last of this process, for reports; a program may apply patches in a loop.
 _runs: deque[Run] = deque(maxlen=100)
+
+
+def revert_with_run(applied: Union[Run, Patcher]) -> None:
+    """Let what a patch has applied by hand be reverted with the run that is applying the patch in this thread."""
+    if _stack.runs:
+        _stack.runs[-1]._inner.append(applied)
 
 
 def runs() -> tuple[Run, ...]:

@@ -14,7 +14,7 @@ from patchcore.compat.mx_driving.application import Outcome, Run, Unit
 from patchcore.compat.mx_driving.mentions import mentioned_packages
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
 from patchcore.compat.mx_driving.paths import is_there
-from patchcore.errors import DeclarationError, describe_error
+from patchcore.errors import DeclarationError, PatchcoreError, describe_error
 from patchcore.patch import Patch as CorePatch
 from patchcore.report import APPLIED, PENDING
 
@@ -47,21 +47,24 @@ class BasePatch(ABC):
 
     def unit(self) -> Unit:
         """Return the patch of the core that stands for it; one of a foreign class is its :meth:`apply`, run by hand."""
-        results: list[PatchResult] = []
 
         def run(module: Any, options: Any) -> None:
             result = self.apply()
-            results.append(result)
             if isinstance(result, PatchResult) and result.status is not PatchStatus.APPLIED:
-                raise _NotApplied(result.reason or result.status.value)
+                kind = _Skipped if result.status is PatchStatus.SKIPPED else _Failed
+                raise kind(result.reason or result.status.value)
 
         module = self.module if self.module and is_there(self.module) else "sys"
         call = Call(run, module=module, roots=mentioned_packages(type(self).apply))
-        return Unit(CorePatch(core_name(self.name), [call]), [self], skips=(_NotApplied,))
+        return Unit(CorePatch(core_name(self.name), [call]), [self], skips=(_Skipped,))
 
 
-class _NotApplied(Exception):
-    """A patch of a foreign class has said that it was not applied."""
+class _Skipped(PatchcoreError):
+    """A patch of a foreign class has said that it does not fit."""
+
+
+class _Failed(PatchcoreError):
+    """A patch of a foreign class has said that it failed."""
 
 
 class SinglePatch(BasePatch):

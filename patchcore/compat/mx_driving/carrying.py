@@ -3,8 +3,8 @@
 A program that applies patches under ``if __name__ == "__main__":`` has workers without them, where these are spawned
 and not forked. In a run of ``patchcore run`` each process leaves a recipe of what it has applied in its environment,
 which its children inherit: names, and patches as :mod:`pickle` refers to them, by module and name. In a child a patch
-is fetched, and its module imported, when the module of its target is; what pickle cannot refer to (a lambda, a function
-in a function) stays behind, and is logged.
+is fetched, and its module imported, when the module of its target is, or once the script has run, where the script
+itself defines it; what pickle cannot refer to (a lambda, a function in a function) stays behind, and is logged.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import json
 import logging
 import os
 import pickle
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
-from patchcore.changes import Call
+from patchcore.changes import Call, Wrap
 from patchcore.compat.mx_driving.application import Run, Unit
 from patchcore.compat.mx_driving.base import BasePatch
 from patchcore.compat.mx_driving.patcher.patcher import Patcher
@@ -35,6 +37,7 @@ RECIPES = "PATCHCORE_MX_DRIVING"
 _taking_part = False
 _inherited: list[dict[str, Any]] = []  # recipes of the parent
 _left: dict[int, dict[str, Any]] = {}  # by patcher
+_waiting: list[_Fetch] = []
 
 
 def begin() -> None:
@@ -50,6 +53,9 @@ def begin() -> None:
             _follow(recipe)
         except Exception as error:  # a worker without a patch is better than no worker
             logger.warning("patches of the parent process are not applied here: %s", describe_error(error))
+    if any(_is_of_script(entry["patch"]) for recipe in _inherited for entry in recipe["patches"]):
+        work = Wrap("multiprocessing.process:BaseProcess._bootstrap", _begin_work)
+        Run([Unit(CorePatch("mx_driving.patcher.script", [work]), [work])]).apply()
 
 
 def leave(patcher: Patcher) -> None:
@@ -104,7 +110,8 @@ def _follow(recipe: dict[str, Any]) -> None:
         getattr(patcher.imports, method)(*map(_load, arguments))
     for patch_class, options in map(_load, recipe["predefined"]):
         patcher.add(patch_class, options=options)
-    patcher.disable(*recipe["disabled"])
+    for name in recipe["disabled"]:
+        patcher.selection.pass_over(name)  # the parent has said which of them mean nothing
     patcher.put_in_force(tell=False)
     units = [
         Unit(CorePatch(entry["name"], [Call(_Fetch(entry["patch"]), module=entry["module"])]), [entry["name"]])
@@ -124,9 +131,37 @@ class _Fetch:
         self._text = text
 
     def __call__(self, module: Any, options: Any) -> None:
-        patch: BasePatch = _load(self._text)
+        try:
+            patch: BasePatch = _load(self._text)
+        except AttributeError:
+            if self in _waiting or not _is_of_script(self._text):
+                raise
+            _waiting.append(self)  # the script has imported the module, and has not got to defining the patch
+            return
         result = patch.apply()
         logger.debug("patch %s of the parent process: %s", result.name, result.status.value)
+
+
+def _is_of_script(text: str) -> bool:
+    return b"__main__" in base64.b64decode(text)
+
+
+def _begin_work(original: Callable[..., int], *args: Any, **kwargs: Any) -> int:
+    """Apply what waits for the script, which has run when a worker begins its work; let it work then."""
+    script = vars(sys.modules["__main__"])
+    before = dict(script)
+    for fetch in _waiting:
+        try:
+            fetch(None, {})
+        except Exception as error:
+            logger.warning("a patch of the parent process is not applied here: %s", describe_error(error))
+    _waiting.clear()
+    # multiprocessing runs the script in a namespace that is no module's, and makes the module a copy of it
+    changed = {name: value for name, value in script.items() if before.get(name) is not value}
+    for function in [value for value in script.values() if isinstance(value, FunctionType)]:
+        if changed and function.__module__ == script["__name__"]:
+            function.__globals__.update(changed)
+    return original(*args, **kwargs)
 
 
 def _dump(value: Any) -> str:

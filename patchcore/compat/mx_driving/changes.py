@@ -7,12 +7,12 @@ not is skipped; the path may lead into a stub; a predicate that raises chooses t
 from __future__ import annotations
 
 import functools
-import logging
 import sys
 from typing import Any, Callable, Optional
 
 from patchcore import binding
 from patchcore.changes import Register, Replace, Skip, SlotChange, resolve
+from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
 from patchcore.compat.mx_driving.paths import Missing, locate, object_at, reference_to, target_of
 from patchcore.declaration import Declaration
 from patchcore.errors import DeclarationError, TargetNotFound, describe_error, did_you_mean
@@ -21,8 +21,6 @@ from patchcore.stubs import StubModule
 from patchcore.target import ABSENT, ClassSlot, Slot, Target, find_slot
 
 __all__ = ["FillStub", "RegisterProduct", "SetAttribute"]
-
-logger = logging.getLogger("mx_driving.patcher")
 
 Wrapper = Callable[[Any], Any]
 
@@ -224,7 +222,7 @@ def _guarded(check: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             return bool(check(*args, **kwargs))
         except Exception as error:
-            logger.debug("the runtime_check of %s raised %s; the original is called", name, describe_error(error))
+            patcher_logger.debug(f"the runtime_check of {name} raised {describe_error(error)}; the original is called")
             return False
 
     return decides

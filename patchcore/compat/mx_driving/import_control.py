@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Optional, Union
 
 from patchcore.changes import Change, Literal
 from patchcore.compat.mx_driving.application import Run, Unit
-from patchcore.compat.mx_driving.changes import SetAttribute
 from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
+from patchcore.compat.mx_driving.paths import is_stub
 from patchcore.errors import DeclarationError, describe_error
 from patchcore.import_changes import InjectImport, ReplaceImport, StubImport
 from patchcore.modules import find_module, missing_ancestor
@@ -59,6 +59,14 @@ class Replacement(NamedTuple):
         return cls(given.base or base, {**given.exports, **(exports or {}), **attrs})
 
 
+class _ReplaceAlsoInStub(ReplaceImport):
+    """Replaces a module that may be inside a package which is a stub."""
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        return ()  # no library has to be there
+
+
 class ImportControl:
     """What one patcher has changed about imports. Its methods return why nothing was changed, else an empty text.
 
@@ -68,8 +76,8 @@ class ImportControl:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
-        self._declared: list[list[Unit]] = []
         self._runs: list[Run] = []
+        self._withdrawn: list[Run] = []
 
     def skip(self, name: str) -> str:
         """Make a module importable that is not installed; and the packages around it, where they are not either.
@@ -80,7 +88,7 @@ class ImportControl:
         if self._is_stub(name):
             return ""
         self.calls.append(("skip", (name,)))
-        if name in sys.modules:
+        if name in sys.modules and not is_stub(name):
             return f"{name} is imported already"
         missing = missing_ancestor(name)
         if missing is None:
@@ -107,39 +115,35 @@ class ImportControl:
         if base is not None and not find_module(base):
             return f"there is no module {base}"
         missing = missing_ancestor(name)
-        around = missing is not None and missing != name
-        if base is not None and not exports and not around:
-            return self._put(f"replace_import.{name}", [ReplaceImport(name, with_=base)])
-        if base is not None:
-            exports = {**_names_of(base), **exports}
-        if not around:
-            literal = {key: Literal(value) if isinstance(value, str) else value for key, value in exports.items()}
-            return self._put(f"replace_import.{name}", [ReplaceImport(name, with_=literal)])
-        assert missing is not None
-        return self.skip(missing) or self._put(
-            f"replace_import.{name}", [_export(f"{name}.{key}", value) for key, value in exports.items()]
-        )
+        if missing is not None and missing != name:
+            reason = self.skip(missing)
+            if reason:
+                return reason
+        with_: Any = base
+        if base is None or exports:
+            exports = {**(_names_of(base) if base is not None else {}), **exports}
+            with_ = {key: Literal(value) if isinstance(value, str) else value for key, value in exports.items()}
+        return self._put(f"replace_import.{name}", [_ReplaceAlsoInStub(name, with_=with_)])
 
     def enforce(self) -> None:
         """Put in force again what was reverted."""
-        if not self._runs:
-            for units in self._declared:
-                self._run(units)
+        withdrawn, self._withdrawn = self._withdrawn, []
+        for run in withdrawn:
+            self._run(run.units)
 
     def revert(self) -> None:
         """Take everything back, the last first; :meth:`enforce` would put it in force again."""
-        while self._runs:
-            self._runs.pop().revert()
+        for run in reversed(self._runs):
+            run.revert()
+        self._withdrawn += self._runs
+        self._runs = []
 
     def _put(self, name: str, changes: Sequence[Change]) -> str:
         try:
             units = [Unit(Patch(name, changes), [name])]
         except DeclarationError as error:
             return describe_error(error)
-        reason = self._run(units)
-        if not reason:
-            self._declared.append(units)
-        return reason
+        return self._run(units)
 
     def _run(self, units: list[Unit]) -> str:
         run = Run(units)
@@ -151,8 +155,9 @@ class ImportControl:
         return ""
 
     def _is_stub(self, name: str) -> bool:
-        stubs = (unit.patch.changes[0].target.module for units in self._declared for unit in units)
-        return bool(self._runs) and any(f"{name}.".startswith(f"{stub}.") for stub in stubs if stub)
+        changes = (change for run in self._runs for unit in run.units for change in unit.patch.changes)
+        stubs = (change.name for change in changes if isinstance(change, StubImport))
+        return any(f"{name}.".startswith(f"{stub}.") for stub in stubs)
 
 
 def _names_of(module: str) -> dict[str, Any]:
@@ -162,19 +167,3 @@ def _names_of(module: str) -> dict[str, Any]:
         for key, value in vars(importlib.import_module(module)).items()
         if key.isidentifier() and not (key.startswith("__") and key.endswith("__"))
     }
-
-
-def _export(path: str, value: Any) -> SetAttribute:
-    """Return the change that puts a value in a stub, whatever it is: a text is not taken for the name of something."""
-    return SetAttribute(
-        path,
-        value if not isinstance(value, str) and value is not None else False,
-        target_wrapper=None,
-        replacement_wrapper=lambda _: value,
-        runtime_check=None,
-        seen=_ignore,
-    )
-
-
-def _ignore(original: Any) -> None:
-    """Nobody wants to know."""

@@ -9,9 +9,12 @@ from __future__ import annotations
 import dis
 import re
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+from patchcore.modules import module_file
 
 __all__ = ["mentioned_packages"]
 
@@ -22,17 +25,15 @@ _OTHERS = frozenset(("builtins", "patchcore", "pluggy", "mx_driving", "__main__"
 
 
 def mentioned_packages(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the top-level packages that a function and the functions it calls import or name, without its own.
+    """Return the top-level packages that a function and the functions it calls import or name.
 
     Functions that it merely defines run later, and do not count.
 
     Args:
         function: of the migration.
     """
-    standard = getattr(sys, "stdlib_module_names", frozenset(sys.builtin_module_names))  # the former since Python 3.10
-    own = _root(getattr(function, "__module__", None))
-    found = {_root(name) for name in _names(function, set())}
-    return tuple(sorted(found - _OTHERS - standard - {own, ""}))
+    found = {_root(name) for name in _names(function, set())} - _OTHERS - {""}
+    return tuple(sorted(name for name in found if not _is_standard(name)))
 
 
 def _names(function: Any, seen: set[int]) -> Iterator[str]:
@@ -66,8 +67,17 @@ def _names_of(value: Any, function: FunctionType, seen: set[int]) -> Iterator[st
         yield value.__name__
     elif issubclass(kind, FunctionType) and value.__module__ == function.__module__:
         yield from _names(value, seen)
-    elif issubclass(kind, (type, FunctionType)):
-        yield getattr(value, "__module__", None) or ""
+    elif issubclass(kind, (type, FunctionType)) and _root(value.__module__) != _root(function.__module__):
+        yield value.__module__ or ""
+
+
+def _is_standard(name: str) -> bool:
+    """Tell whether a top-level module belongs to Python."""
+    if sys.version_info >= (3, 10):
+        return name in sys.stdlib_module_names
+    folder = sysconfig.get_path("stdlib")
+    file = module_file(name) or ""
+    return name in sys.builtin_module_names or (file.startswith(folder) and "-packages" not in file)
 
 
 def _root(name: Any) -> str:

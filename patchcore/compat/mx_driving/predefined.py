@@ -166,7 +166,7 @@ def units_of(patches: list[BasePatch]) -> list[Unit]:
     pending: list[PluginChange] = []
     for patch in patches:
         is_change = isinstance(patch, PluginChange)
-        if pending and not (is_change and patch.candidate.patch is pending[0].candidate.patch):  # type: ignore[attr-defined]
+        if pending and not (is_change and _goes_with(patch, pending)):  # type: ignore[arg-type]
             units.append(group(pending))
             pending = []
         if isinstance(patch, PluginChange):
@@ -174,6 +174,11 @@ def units_of(patches: list[BasePatch]) -> list[Unit]:
         else:
             units.append(unit_of(patch))
     return [*units, group(pending)] if pending else units
+
+
+def _goes_with(change: PluginChange, others: Sequence[PluginChange]) -> bool:
+    """Tell whether a change is of the same patch as others, and not one of them over again."""
+    return change.candidate.patch is others[0].candidate.patch and all(change.index != o.index for o in others)
 
 
 def apply_units(units: list[Unit]) -> list[tuple[Any, PatchResult]]:

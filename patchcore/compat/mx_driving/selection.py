@@ -103,6 +103,11 @@ class Selection:
             found += (Chosen(patch, entry.item.name) for patch in self._listed[position])
         return found
 
+    def listed(self) -> Iterator[BasePatch]:
+        """Yield the patches that were added, and those of classes that have been asked for theirs."""
+        for position, entry in enumerate(self._entries):
+            yield from self._listed.get(position, ()) if entry.is_class else (entry.item,)
+
     def is_disabled(self, patch: BasePatch) -> bool:
         """Tell whether a patch is disabled by a name of its own."""
         return not self.disabled.isdisjoint(_names_of(patch))

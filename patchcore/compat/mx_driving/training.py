@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Optional
 
 from patchcore.compat.mx_driving import catalogue
-from patchcore.compat.mx_driving.application import LOGGER_NAME
+from patchcore.compat.mx_driving.application import LOGGER_NAME, revert_with_run
 from patchcore.compat.mx_driving.base import BasePatch
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
 from patchcore.patcher import Patcher
@@ -84,11 +84,12 @@ class TrainingLoops(BasePatch):
     def apply(self) -> PatchResult:
         """Apply it, unless another loop's patch has done so with the same options."""
         training = Training.of(self.options)
-        if training not in _in_force:
+        if training not in _in_force or not _in_force[training].applied:
             patcher = training.patcher()
             if patcher is None:
                 return PatchResult(PatchStatus.SKIPPED, self.name, "", "neither profiling nor brake is asked for")
             patcher.apply()
+            revert_with_run(patcher)
             _in_force[training] = patcher
         self.is_applied = True
         return PatchResult(PatchStatus.APPLIED, self.name, "")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from mx_driving.patcher import default_patcher  # noqa: E402
+from mx_driving.patcher import default_patcher
 
-from migrate_to_ascend.patch import configure_patcher  # noqa: E402
+from migrate_to_ascend.patch import configure_patcher
 
 configure_patcher(default_patcher, performance="--performance" in sys.argv)
 default_patcher.apply()

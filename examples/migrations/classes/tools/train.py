@@ -20,6 +20,7 @@ BACKBONE = {
     "strides": (1, 1),
     "dilations": (1, 1),
     "out_indices": (1,),
+    "init_cfg": [],
 }
 MODEL = {"type": "PillarNet", "backbone": BACKBONE, "head": {"type": "PillarHeadV1", "channels": 32}}
 OPTIMIZER = {"type": "SGD", "lr": 0.02, "momentum": 0.9, "weight_decay": 1e-4}
@@ -96,7 +97,6 @@ def main(arguments=None):
         init_dist(options.launcher, backend="nccl")
     torch.manual_seed(0)
     model = MODELS.build(MODEL)
-    model.init_weights()
     if torch.cuda.is_available():
         model = model.cuda()
     data = Sweeps(2 * options.steps * int(os.environ.get("WORLD_SIZE", 1)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from mx_driving.patcher import patch_mmcv_version  # noqa: E402
+from mx_driving.patcher import patch_mmcv_version
 
 # what mmdet 3 and mmdet 2 were released for
 patch_mmcv_version("2.0.1" if importlib.util.find_spec("mmengine") else "1.7.0")

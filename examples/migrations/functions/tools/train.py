@@ -17,6 +17,7 @@ BACKBONE = {
     "dilations": (1, 1),
     "out_indices": (1,),
     "base_channels": 32,
+    "frozen_stages": 0,
     "dcn": {"type": "DCNv2", "deform_groups": 1, "fallback_on_stride": False},
     "stage_with_dcn": (False, True),
 }

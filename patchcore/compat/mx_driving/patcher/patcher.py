@@ -307,10 +307,10 @@ class Patcher:
             self._format.revert()
         self._format = None
         if self._applied:
-            for patch, _ in self.selection.patches():
+            for patch in self.selection.listed():
                 patch.is_applied = False
-            self.imports.revert()
         self._applied = False
+        self.imports.revert()
         return self
 
     def __enter__(self) -> Patcher:
