@@ -8,10 +8,13 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore.errors import SettingsError
 from patchcore.modules import StubSpec, namespace
+
+if TYPE_CHECKING:
+    from patchcore.compat.mx_driving.transfer import Transfer
 
 __all__ = ["OLDER_MODULES", "PATCHER", "PublicNames"]
 
@@ -19,6 +22,8 @@ __all__ = ["OLDER_MODULES", "PATCHER", "PublicNames"]
 PACKAGE = "mx_driving"
 PATCHER = f"{PACKAGE}.patcher"
 OURS = f"{__package__}.patcher"
+
+_TORCH = "torch"
 
 #: Modules of the first versions of 1.0 (mx_driving of 2025, before ``*_patch.py``), each with what it has here.
 OLDER_MODULES = {
@@ -59,6 +64,8 @@ class PublicNames:
 
     def disconnect(self) -> None:
         """Undo :meth:`connect` and every import that these finders answered."""
+        if self._modules.transfer is not None:
+            self._modules.transfer.revert()
         for finder in (self._modules, self._package):
             if finder in sys.meta_path:
                 sys.meta_path.remove(finder)
@@ -87,10 +94,20 @@ class _Modules(_Finder):
     Each is one object under both names, so that there is one class of a name, and one default patcher.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.transfer: Optional[Transfer] = None  # what importing mx_driving does besides
+
     def find_spec(
         self, name: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """Return the spec of one of our modules for a public name; ``None`` for all other names."""
+        """Return the spec of one of our modules for a public name; ``None`` for all other names.
+
+        The import of torch is the time to watch it, for what it has to be patched with then.
+        """
+        if name == _TORCH and self.loaded and self.transfer is None:
+            self._begin_transfer()
+            return _found_by_others(self, name)
         if name != PATCHER and not name.startswith(f"{PATCHER}."):
             return None
         inner = name[len(PATCHER) + 1 :]
@@ -114,6 +131,25 @@ class _Modules(_Finder):
         else:
             module = sys.modules[name] = importlib.import_module(OURS + name[len(PATCHER) :])
         self.loaded[name] = module
+        if _TORCH in sys.modules:
+            self._begin_transfer()
+
+    def _begin_transfer(self) -> None:
+        if self.transfer is None:
+            from patchcore.compat.mx_driving.transfer import Transfer
+
+            self.transfer = Transfer()
+            self.transfer.begin()
+
+
+def _found_by_others(finder: object, name: str) -> Optional[ModuleSpec]:
+    """Return what the other finders find for a top-level module, those among them that have come since."""
+    for other in list(sys.meta_path):
+        find_spec = getattr(other, "find_spec", None)
+        spec: Optional[ModuleSpec] = find_spec(name, None) if find_spec is not None and other is not finder else None
+        if spec is not None:
+            return spec
+    return None
 
 
 class _PackageWithoutKernels(_Finder):

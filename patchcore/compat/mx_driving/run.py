@@ -30,7 +30,8 @@ class _Reporter:
     def report_sections(self) -> list[Section]:
         from patchcore.compat.mx_driving.application import runs
 
-        records = [record for run in runs() for record in run.records()]
+        # by name: a patch that the parent has applied is there twice, waiting and then applied
+        records = list({record.name: record for run in runs() for record in run.records()}.values())
         if not records:
             return []
         counts = Report(tuple(records)).summary()

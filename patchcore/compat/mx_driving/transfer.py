@@ -1,0 +1,90 @@
+"""CUDA on the NPU from the import of ``mx_driving.patcher`` on.
+
+``mx_driving/__init__.py`` (mx-driving 26.2) imports ``torch_npu.contrib.transfer_to_npu``, so that a migration may rely
+on ``torch.cuda.is_available()`` before it applies anything; mmcv 1.x asks when it is imported, and never again.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Optional
+
+from patchcore.application import Application, ChangeState
+from patchcore.changes import Change
+from patchcore.compat.mx_driving.application import Run, Unit
+from patchcore.patch import Patch
+from patchcore.rebinding import Moves
+from patchcore.report import APPLIED
+from patchcore.target import Target
+
+if TYPE_CHECKING:
+    from patchcore.engine import Engine
+    from patchcore.writers import Writer
+
+__all__ = ["Transfer"]
+
+
+class Transfer:
+    """Applies the patches of transfer_to_npu when torch is imported; plugins are not asked before.
+
+    Where torch_npu's own was imported it has been done.
+    """
+
+    def __init__(self) -> None:
+        self._waiting = Run([Unit(Patch("mx_driving.transfer_to_npu", [_OnImportOfTorch(self)]), [self])])
+        self._run: Optional[Run] = None
+
+    def begin(self) -> None:
+        """Wait for torch, or apply at once."""
+        self._waiting.apply()
+
+    def apply(self) -> None:
+        """Apply the patches."""
+        from patchcore.compat.mx_driving import catalogue
+        from patchcore.compat.mx_driving.defaults import TransferToNpu
+        from patchcore.compat.mx_driving.predefined import units_of
+
+        if "torch_npu.contrib.transfer_to_npu" not in sys.modules:
+            self._run = Run(units_of(TransferToNpu.patches()), catalogue.load().settings)
+            self._run.apply()
+
+    def revert(self) -> None:
+        """Take it back."""
+        if self._run is not None:
+            self._run.revert()
+        self._run = None
+        self._waiting.revert()
+
+
+class _OnImportOfTorch(Change):
+    """Applies a transfer when torch has been imported.
+
+    Args:
+        transfer: what is applied.
+    """
+
+    transfer: Transfer
+
+    def __init__(self, transfer: Transfer) -> None:
+        super().__init__(target=Target("torch", ("__dict__",)), transfer=transfer)
+
+    @property
+    def source(self) -> Any:
+        return Transfer.apply
+
+    def claims(self, target: Target) -> tuple[Target, ...]:
+        return ()
+
+    def writer(self, engine: Engine) -> Writer:
+        return _Applier()
+
+
+class _Applier:
+    """Applies the transfer of an :class:`_OnImportOfTorch`; what that writes is in the journal by itself."""
+
+    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+        assert isinstance(state.change, _OnImportOfTorch)
+        if state.written_in is None:
+            state.written_in, state.status = module, APPLIED
+            state.change.transfer.apply()
