@@ -34,6 +34,6 @@ def rows(budget: Budget) -> list[Row]:
         timings[name] = reported(probe, env)
     samples = interleave(timings, budget.rounds(40))
     return [
-        compare(SUBJECT, what, CORE, samples[what], samples[CORE], budget=budget, limit=LIMIT)
-        for what in (INSTALL, NAMES)
+        compare(SUBJECT, what, CORE, samples[what], samples[CORE], budget=budget, limit=limit)
+        for what, limit in ((INSTALL, LIMIT), (NAMES, None))
     ]

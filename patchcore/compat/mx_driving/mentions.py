@@ -9,7 +9,6 @@ from __future__ import annotations
 import dis
 import re
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -75,6 +74,8 @@ def _is_standard(name: str) -> bool:
     """Tell whether a top-level module belongs to Python."""
     if sys.version_info >= (3, 10):
         return name in sys.stdlib_module_names
+    import sysconfig
+
     folder = sysconfig.get_path("stdlib")
     file = module_file(name) or ""
     return name in sys.builtin_module_names or (file.startswith(folder) and "-packages" not in file)
