@@ -367,8 +367,9 @@ class Patcher:
         if TransferToNpu.name in self.selection.disabled or "torch_npu.contrib.transfer_to_npu" in sys.modules:
             return
         outcomes = [outcome for _, outcome in self._apply_units(TransferToNpu.patches(), known)]
-        applied = (outcome for outcome in outcomes if outcome.status is PatchStatus.APPLIED)
-        yield _Told("torch.cuda"), TransferToNpu.name, next(applied, outcomes[0])
+        # applied if one is, and without the remark that some of them wait for parts of torch
+        told = min(outcomes, key=lambda outcome: (outcome.status is not PatchStatus.APPLIED, outcome.reason))
+        yield _Told("torch.cuda"), TransferToNpu.name, told
 
     def _set_internal_format(self) -> None:
         from patchcore.compat.mx_driving.defaults import InternalFormat
