@@ -19,7 +19,7 @@ from patchcore.compat.mx_driving.patcher.mmcv_patch import msda
 from patchcore.compat.mx_driving.patcher.patch import AtomicPatch, LegacyPatch, Patch, PatchResult, PatchStatus
 from patchcore.compat.mx_driving.patcher.patcher import Patcher
 from patchcore.compat.mx_driving.patcher.patcher_logger import PatchError, configure_patcher_logging
-from patchcore.errors import DeclarationError
+from patchcore.errors import DeclarationError, SettingsError
 
 APPLIED, SKIPPED, FAILED = PatchStatus.APPLIED, PatchStatus.SKIPPED, PatchStatus.FAILED
 
@@ -358,3 +358,8 @@ def test_modules_are_imported_that_are_installed(make_package: Any) -> None:
     with PatcherBuilder().add_module_patch("shop.tools", Patch(lambda module, options: None)).build():
         assert "shop.tools" in sys.modules
     assert importlib.import_module("shop.tools").price("apple") == ("price", "apple", 1)
+
+
+def test_the_debugger_of_msprobe_is_refused_by_a_builder_too() -> None:
+    with pytest.raises(SettingsError, match=r"msprobe\.pytorch\.PrecisionDebugger"):
+        LegacyPatcherBuilder().with_precision_debugger(dump_path="dump")

@@ -144,6 +144,11 @@ class LegacyPatcherBuilder:
 
     with_brake = brake_at
 
+    def with_precision_debugger(self, *args: Any, **kwargs: Any) -> LegacyPatcherBuilder:
+        """Raise :class:`patchcore.SettingsError`: msprobe is not driven from here."""
+        Patcher().with_precision_debugger()
+        return self
+
     def build(self, allow_internal_format: bool = False) -> _LegacyPatcher:
         """Return the patcher, not applied.
 
