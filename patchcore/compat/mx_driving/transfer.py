@@ -1,7 +1,8 @@
 """CUDA on the NPU from the import of ``mx_driving.patcher`` on.
 
 ``mx_driving/__init__.py`` (mx-driving 26.2) imports ``torch_npu.contrib.transfer_to_npu``, so that a migration may rely
-on ``torch.cuda.is_available()`` before it applies anything; mmcv 1.x asks when it is imported, and never again.
+on ``torch.cuda.is_available()`` before it applies anything; mmcv 1.x asks when it is imported, and never again. The
+first patcher that is reverted takes this back with all else.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from patchcore.engine import Engine
     from patchcore.writers import Writer
 
-__all__ = ["Transfer"]
+__all__ = ["Transfer", "end"]
+
+_begun: list[Transfer] = []
+
+
+def end() -> None:
+    """Take back what importing ``mx_driving.patcher`` has begun; patchers that are applied keep theirs."""
+    while _begun:
+        _begun.pop().revert()
 
 
 class Transfer:
@@ -37,6 +46,7 @@ class Transfer:
 
     def begin(self) -> None:
         """Wait for torch, or apply at once."""
+        _begun.append(self)
         self._waiting.apply()
 
     def apply(self) -> None:

@@ -278,7 +278,7 @@ class Patcher:
                 if tell:
                     self._tell(patch, parent, outcome)
         except BaseException:
-            self.revert()
+            self._take_back()
             raise
 
     @property
@@ -295,6 +295,24 @@ class Patcher:
 
         Not in mx_driving.patcher, where patches stay to the end of the process.
         """
+        transfer = sys.modules.get("patchcore.compat.mx_driving.transfer")  # what importing this has begun
+        if self._applied and transfer is not None:
+            transfer.end()
+        self._take_back()
+        return self
+
+    def __enter__(self) -> Patcher:
+        return self.apply()
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.revert()
+
+    def _take_back(self) -> None:
         carrying = sys.modules.get("patchcore.compat.mx_driving.carrying")
         if carrying is not None:
             carrying.withdraw(self)
@@ -311,18 +329,6 @@ class Patcher:
                 patch.is_applied = False
         self._applied = False
         self.imports.revert()
-        return self
-
-    def __enter__(self) -> Patcher:
-        return self.apply()
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.revert()
 
     def _apply(self) -> Iterator[tuple[BasePatch, str, Outcome]]:
         """Apply everything in its order; yield each patch, the name of its class, and what became of it."""
