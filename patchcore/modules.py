@@ -25,6 +25,7 @@ __all__ = [
     "is_immutable",
     "is_initializing",
     "is_lazy",
+    "lineage",
     "loaded_modules",
     "missing_ancestor",
     "module_file",
@@ -145,7 +146,7 @@ def module_file(name: str) -> Optional[str]:
 
 def missing_ancestor(name: str) -> Optional[str]:
     """Return the first of ``a``, ``a.b``, ``a.b.c`` that cannot be found for ``name = "a.b.c"``, or ``None``."""
-    for ancestor in _lineage(name):
+    for ancestor in lineage(name):
         if not find_module(ancestor):
             return ancestor
     return None
@@ -159,7 +160,8 @@ def submodule_names(package: str) -> list[str]:
     return sorted(f"{package}.{info.name}" for info in pkgutil.iter_modules(list(path))) if path else []
 
 
-def _lineage(name: str) -> Iterator[str]:
+def lineage(name: str) -> Iterator[str]:
+    """Return the full names of the packages around a module, the outermost first, and its own."""
     parts = name.split(".")
     return (".".join(parts[: i + 1]) for i in range(len(parts)))
 

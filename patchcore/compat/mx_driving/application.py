@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from patchcore.changes import Skip
-from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
+from patchcore.compat.mx_driving.patcher.patcher_logger import LOGGER_NAME, patcher_logger
 from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
 from patchcore.declaration import Declaration
 from patchcore.errors import PatchError, TargetNotFound, UnknownName, describe_error
@@ -22,9 +22,7 @@ from patchcore.provenance import LOCAL, Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, PatchRecord
 from patchcore.settings import Choice, Settings
 
-__all__ = ["LOGGER_NAME", "Outcome", "Run", "Unit", "revert_with_run", "runs"]
-
-LOGGER_NAME = "mx_driving.patcher"
+__all__ = ["Outcome", "Run", "Unit", "revert_with_run", "runs"]
 
 Prepare = Callable[[], Optional[Skip]]
 
@@ -121,9 +119,8 @@ class Run:
 
     def _outcomes(self, unit: Unit, record: PatchRecord) -> Iterable[Outcome]:
         decided = self._gate.outcomes.get(unit.patch.name) or _whole(unit, record)
-        one_for_all = len(unit.members) != len(record.changes)
         for _, change in zip(unit.members, record.changes or (None,) * len(unit.members)):
-            yield decided or _of_change(change, one_for_all)
+            yield decided or _of_change(change)
 
 
 def _revert(runs: list[Union[Run, Patcher]], start: int = 0) -> None:
@@ -210,7 +207,7 @@ def _whole(unit: Unit, record: PatchRecord) -> Optional[Outcome]:
     return None
 
 
-def _of_change(change: Optional[ChangeRecord], alone: bool) -> Outcome:
+def _of_change(change: Optional[ChangeRecord]) -> Outcome:
     if change is None or change.status == APPLIED:
         return Outcome(PatchStatus.APPLIED)
     if change.status == PENDING:

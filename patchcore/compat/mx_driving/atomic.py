@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from patchcore.changes import Skip
 from patchcore.compat.mx_driving.application import Unit
-from patchcore.compat.mx_driving.base import SinglePatch, ask, core_name
+from patchcore.compat.mx_driving.base import SinglePatch, agrees, core_name
 from patchcore.compat.mx_driving.changes import SetAttribute
 from patchcore.compat.mx_driving.paths import import_module, is_there, object_at
 from patchcore.errors import DeclarationError, TargetNotFound
@@ -89,7 +89,7 @@ class AtomicPatch(SinglePatch):
                 "target_wrapper": self._target_wrapper,
                 "aliases": self.aliases,
             }
-            if self.precheck is not None and not ask("precheck", self.precheck, arguments):
+            if not agrees(self.precheck, arguments):
                 return Skip("precheck failed")
             problems = [import_module(name) for name in modules]
             return Skip(problems[0]) if problems[0] is not None else None

@@ -18,7 +18,7 @@ from patchcore.errors import DeclarationError, PatchcoreError, describe_error
 from patchcore.patch import Patch as CorePatch
 from patchcore.report import APPLIED, PENDING
 
-__all__ = ["BasePatch", "SinglePatch", "ask", "core_name", "unit_of"]
+__all__ = ["BasePatch", "SinglePatch", "agrees", "core_name", "result_of", "unit_of"]
 
 
 class BasePatch(ABC):
@@ -81,14 +81,14 @@ class SinglePatch(BasePatch):
     def apply(self) -> PatchResult:
         """Apply this patch alone; it stays applied until :meth:`revert`. Again, it changes nothing."""
         if self.is_applied:
-            return self.result(Outcome(PatchStatus.APPLIED))
+            return result_of(self, Outcome(PatchStatus.APPLIED))
         self.revert()  # what was done to aliases of a target that was not there
         run = self._run = Run([unit_of(self)])
         ((_, outcome),) = run.apply()
         self.is_applied = outcome.status is PatchStatus.APPLIED
         if not any(change.status in (APPLIED, PENDING) for record in run.records() for change in record.changes):
             self.revert()
-        return self.result(outcome)
+        return result_of(self, outcome)
 
     def revert(self) -> None:
         """Restore what :meth:`apply` has changed. Not in mx_driving.patcher."""
@@ -96,9 +96,10 @@ class SinglePatch(BasePatch):
             self._run.revert()
         self._run, self.is_applied = None, False
 
-    def result(self, outcome: Outcome) -> PatchResult:
-        """Return what became of it as the API has it."""
-        return PatchResult(outcome.status, self.name, self.module, outcome.reason or None)
+
+def result_of(patch: BasePatch, outcome: Outcome) -> PatchResult:
+    """Return what became of a patch as the API has it."""
+    return PatchResult(outcome.status, patch.name, patch.module, outcome.reason or None)
 
 
 def unit_of(patch: BasePatch) -> Unit:
@@ -113,17 +114,19 @@ def _fail(error: Exception) -> None:
     raise error
 
 
-def ask(what: str, check: Callable[..., bool], arguments: Mapping[str, Any]) -> bool:
-    """Call a check with those of the arguments that it takes by name.
+def agrees(precheck: Optional[Callable[..., bool]], arguments: Mapping[str, Any]) -> bool:
+    """Call a ``precheck`` with those of the arguments that it takes by name; true where there is none.
 
     Raises:
-        DeclarationError: the check raises; that is a bug in it, not a reason to skip the patch.
+        DeclarationError: it raises; that is a bug in it, not a reason to skip the patch.
     """
+    if precheck is None:
+        return True
     try:
-        taken = {name: arguments[name] for name in inspect.signature(check).parameters if name in arguments}
-        return bool(check(**taken))
+        taken = {name: arguments[name] for name in inspect.signature(precheck).parameters if name in arguments}
+        return bool(precheck(**taken))
     except Exception as error:
-        raise DeclarationError(f"{what} error: {describe_error(error)}") from error
+        raise DeclarationError(f"precheck error: {describe_error(error)}") from error
 
 
 def core_name(text: str) -> str:

@@ -25,7 +25,18 @@ __all__ = ["FillStub", "RegisterProduct", "SetAttribute"]
 Wrapper = Callable[[Any], Any]
 
 
-class SetAttribute(SlotChange):
+class _FoundWhenWritten:
+    """Whether the target is there, and its library, is found out when the turn of the change has come."""
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        return ()
+
+    def find_slot(self, target: Target, module: Any) -> Slot:
+        return locate(target, module)
+
+
+class SetAttribute(_FoundWhenWritten, SlotChange):
     """Put an object in the place of the target's, or what wraps the target's: the change of an ``AtomicPatch``.
 
     Args:
@@ -82,13 +93,6 @@ class SetAttribute(SlotChange):
     @property
     def makes_product(self) -> bool:
         return self.replacement is None or self.replacement_wrapper is not None or self.runtime_check is not None
-
-    @property
-    def libraries(self) -> tuple[str, ...]:
-        return ()  # whether they are there is found out when their turn has come
-
-    def find_slot(self, target: Target, module: Any) -> Slot:
-        return locate(target, module)
 
     def build(self, below: Any, slot: Slot) -> Any:
         if isinstance(slot, Missing):
@@ -155,7 +159,7 @@ class FillStub(SlotChange):
         return resolve(self.change.replacement)
 
 
-class RegisterProduct(Register):
+class RegisterProduct(_FoundWhenWritten, Register):
     """Enter a class in a registry: the change of a ``RegistryPatch``, whose class may be made when it is applied.
 
     Args:
@@ -178,13 +182,6 @@ class RegisterProduct(Register):
     @property
     def makes_product(self) -> bool:
         return True
-
-    @property
-    def libraries(self) -> tuple[str, ...]:
-        return ()
-
-    def find_slot(self, target: Target, module: Any) -> Slot:
-        return locate(target, module)
 
     def build(self, below: Any, slot: Slot) -> Any:
         if isinstance(slot, Missing):

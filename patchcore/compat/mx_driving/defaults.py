@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 from patchcore.compat.mx_driving.patcher import mmcv_patch, mmdet3d_patch, mmdet_patch, numpy_patch, torch_patch
 from patchcore.compat.mx_driving.patcher.mmengine_patch import OptimizerWrapper
 from patchcore.compat.mx_driving.patcher.python_patch import CollectionsCompat
 from patchcore.compat.mx_driving.patcher.torch_scatter_patch import TorchScatter
 from patchcore.compat.mx_driving.predefined import Predefined
 
-__all__ = ["ALL", "DEFAULT", "DEFAULT_FUNCTIONS", "InternalFormat", "TransferToNpu", "by_legacy_name"]
+__all__ = ["ALL", "DEFAULT", "InternalFormat", "TransferToNpu", "by_legacy_name", "torch_npu_transferred"]
 
 #: In the order of mx_driving.patcher 26.2, in which they are applied.
 DEFAULT: list[type[Predefined]] = [
@@ -40,23 +42,6 @@ ALL: list[type[Predefined]] = [
     torch_patch.NpuFusedAdamwStep,
 ]
 
-#: The same for API 1.0: the module that a function is added for, and the function.
-DEFAULT_FUNCTIONS = [
-    ("mmcv", mmcv_patch.msda),
-    ("mmcv", mmcv_patch.dc),
-    ("mmcv", mmcv_patch.mdc),
-    ("mmcv", mmcv_patch.spconv3d),
-    ("mmcv", mmcv_patch.stream),
-    ("mmcv", mmcv_patch.ddp),
-    ("mmdet", mmdet_patch.resnet_add_relu),
-    ("mmdet", mmdet_patch.resnet_maxpool),
-    ("numpy", numpy_patch.numpy_type),
-    ("mmdet3d", mmdet3d_patch.nuscenes_dataset),
-    ("mmdet3d", mmdet3d_patch.nuscenes_metric),
-    ("torch", torch_patch.index),
-    ("torch", torch_patch.batch_matmul),
-]
-
 
 class TransferToNpu(Predefined):
     """What importing ``mx_driving`` does besides: what asks for CUDA gets the NPU, and torch.compile understands it."""
@@ -66,6 +51,11 @@ class TransferToNpu(Predefined):
     target_module = "torch"
     provided_by = ("compile", "transfer_to_npu")
     distribution = "torch-npu-patches"
+
+
+def torch_npu_transferred() -> bool:
+    """Tell whether torch_npu's own ``transfer_to_npu`` was imported, on top of which ours would be one too many."""
+    return "torch_npu.contrib.transfer_to_npu" in sys.modules
 
 
 class InternalFormat(Predefined):

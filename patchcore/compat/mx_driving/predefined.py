@@ -12,16 +12,17 @@ from typing import Any, Optional
 from patchcore.changes import Change, Replace, Skip
 from patchcore.compat.mx_driving import catalogue
 from patchcore.compat.mx_driving.application import Run, Unit
-from patchcore.compat.mx_driving.base import BasePatch, unit_of
+from patchcore.compat.mx_driving.base import BasePatch, result_of, unit_of
 from patchcore.compat.mx_driving.changes import FillStub
 from patchcore.compat.mx_driving.patcher.patch import Patch
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
 from patchcore.compat.mx_driving.paths import dotted, import_module, is_stub
+from patchcore.modules import lineage
 from patchcore.patch import Patch as CorePatch
 from patchcore.plan import Candidate
 from patchcore.target import Target
 
-__all__ = ["PluginChange", "Predefined", "apply_units", "legacy_function", "patch_of", "units_of"]
+__all__ = ["PluginChange", "Predefined", "apply_units", "function_of", "legacy_function", "patch_of", "units_of"]
 
 
 class PluginChange(BasePatch):
@@ -35,7 +36,6 @@ class PluginChange(BasePatch):
     def __init__(self, candidate: Candidate, index: int) -> None:
         self.candidate = candidate
         self.index = index
-        self._run: Optional[Run] = None
 
     @property
     def name(self) -> str:
@@ -144,7 +144,8 @@ def _in_stub(patch: CorePatch, chosen: Sequence[Change], members: list[PluginCha
     packages = [
         FillStub(Target(package, fill.target.path), fill.change)
         for fill in fills
-        for package in _ancestors(fill.target.module)
+        for package in lineage(fill.target.module)
+        if package != fill.target.module
     ]
     modules = dict.fromkeys(fill.target.module for fill in (*fills, *packages))
 
@@ -153,11 +154,6 @@ def _in_stub(patch: CorePatch, chosen: Sequence[Change], members: list[PluginCha
             import_module(name)
 
     return Unit(CorePatch(patch.name, [*fills, *packages]), members, prepare=prepare)
-
-
-def _ancestors(module: str) -> list[str]:
-    parts = module.split(".")
-    return [".".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
 def units_of(patches: list[BasePatch]) -> list[Unit]:
@@ -186,22 +182,21 @@ def apply_units(units: list[Unit]) -> list[tuple[Any, PatchResult]]:
     results = []
     for patch, outcome in Run(units, catalogue.load().settings).apply():
         patch.is_applied = outcome.status is PatchStatus.APPLIED
-        results.append((patch, PatchResult(outcome.status, patch.name, patch.module, outcome.reason or None)))
+        results.append((patch, result_of(patch, outcome)))
     return results
 
 
-def legacy_function(patch: type[Predefined], name: str = "") -> Callable[..., None]:
-    """Return the function of API 1.0 that stands for a predefined patch, for ``Patch(function)``.
+def legacy_function(patch: type[Predefined]) -> Callable[..., None]:
+    """Make the function of API 1.0 that stands for a predefined patch, for ``Patch(function)``; it has its legacy name.
 
     Args:
         patch: the predefined patch.
-        name: of the function; the patch's ``legacy_name`` by default.
     """
 
     def function(module: Any = None, options: Optional[Mapping[str, Any]] = None) -> None:
         patch.apply_all(options)
 
-    function.__name__ = function.__qualname__ = name or patch.legacy_name
+    function.__name__ = function.__qualname__ = patch.legacy_name
     function.__doc__ = f"Apply the predefined patch {patch.name}; the module is looked up, whichever is given."
     function.__module__ = __name__
     _LEGACY[function] = patch
@@ -214,6 +209,16 @@ def patch_of(function: Any) -> Optional[type[Predefined]]:
         return _LEGACY.get(function)
     except TypeError:  # not hashable
         return None
+
+
+def function_of(patch: type[Predefined]) -> Callable[..., None]:
+    """Return the function of API 1.0 that was made for a predefined patch.
+
+    Raises:
+        KeyError: there is none.
+    """
+    functions: dict[type[Predefined], Callable[..., None]] = {patch: function for function, patch in _LEGACY.items()}
+    return functions[patch]
 
 
 _LEGACY: dict[Any, type[Predefined]] = {}

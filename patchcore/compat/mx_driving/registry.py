@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from patchcore.changes import Skip
 from patchcore.compat.mx_driving.application import Unit
-from patchcore.compat.mx_driving.base import SinglePatch, ask, core_name
+from patchcore.compat.mx_driving.base import SinglePatch, agrees, core_name
 from patchcore.compat.mx_driving.changes import RegisterProduct
 from patchcore.compat.mx_driving.paths import import_module, is_there, object_at
 from patchcore.errors import TargetNotFound
@@ -78,7 +78,7 @@ class RegistryPatch(SinglePatch):
                 "force": self.force,
                 "module_factory": self.module_factory,
             }
-            if self.precheck is not None and not ask("precheck", self.precheck, arguments):
+            if not agrees(self.precheck, arguments):
                 return Skip("precheck failed")
             problem = import_module(change.target.module)
             if problem is not None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Optional
 
 from patchcore.compat.mx_driving import catalogue
-from patchcore.compat.mx_driving.application import LOGGER_NAME, revert_with_run
+from patchcore.compat.mx_driving.application import revert_with_run
 from patchcore.compat.mx_driving.base import BasePatch
+from patchcore.compat.mx_driving.patcher.patcher_logger import LOGGER_NAME
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
 from patchcore.patcher import Patcher
 from patchcore.settings import Choice

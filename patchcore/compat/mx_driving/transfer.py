@@ -7,7 +7,6 @@ first patcher that is reverted takes this back with all else.
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -52,10 +51,10 @@ class Transfer:
     def apply(self) -> None:
         """Apply the patches."""
         from patchcore.compat.mx_driving import catalogue
-        from patchcore.compat.mx_driving.defaults import TransferToNpu
+        from patchcore.compat.mx_driving.defaults import TransferToNpu, torch_npu_transferred
         from patchcore.compat.mx_driving.predefined import units_of
 
-        if "torch_npu.contrib.transfer_to_npu" not in sys.modules:
+        if not torch_npu_transferred():
             self._run = Run(units_of(TransferToNpu.patches()), catalogue.load().settings)
             self._run.apply()
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Callable, Optional, Union
 
-from patchcore.compat.mx_driving.defaults import DEFAULT_FUNCTIONS
+from patchcore.compat.mx_driving.defaults import DEFAULT
 from patchcore.compat.mx_driving.patcher.patch import LegacyPatch
 from patchcore.compat.mx_driving.patcher.patcher import Patcher
 from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
-from patchcore.compat.mx_driving.predefined import patch_of
+from patchcore.compat.mx_driving.predefined import function_of, patch_of
 from patchcore.errors import DeclarationError
 
 __all__ = ["LegacyPatchWrapper", "LegacyPatcherBuilder", "PatcherBuilder", "default_patcher_builder"]
@@ -233,8 +233,8 @@ class _DefaultPatcherBuilder(LegacyPatcherBuilder):
 
     def __init__(self) -> None:
         super().__init__()
-        for module, function in DEFAULT_FUNCTIONS:
-            self.add_module_patch(module, LegacyPatchWrapper(function))
+        for patch in DEFAULT:
+            self.add_module_patch(patch.target_module, LegacyPatchWrapper(function_of(patch)))
 
     def __repr__(self) -> str:
         return "<default_patcher_builder>"

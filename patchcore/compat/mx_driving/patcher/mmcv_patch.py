@@ -148,7 +148,7 @@ voxelization = legacy_function(Voxelization)
 sigmoid_focal_loss = legacy_function(SigmoidFocalLoss)
 stream = legacy_function(Stream)
 ddp = legacy_function(DDP)
-ddp_forward = legacy_function(DDPForward, "ddp_forward")
+ddp_forward = legacy_function(DDPForward)
 optimizer_hooks = legacy_function(OptimizerHooks)
 
 

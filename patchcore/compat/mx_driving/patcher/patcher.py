@@ -368,9 +368,9 @@ class Patcher:
 
     def _transfer_to_npu(self, known: catalogue.Catalogue) -> Iterator[tuple[BasePatch, str, Outcome]]:
         """Let what asks for CUDA get the NPU, unless that was done already; told as one patch, its places are many."""
-        from patchcore.compat.mx_driving.defaults import TransferToNpu
+        from patchcore.compat.mx_driving.defaults import TransferToNpu, torch_npu_transferred
 
-        if TransferToNpu.name in self.selection.disabled or "torch_npu.contrib.transfer_to_npu" in sys.modules:
+        if TransferToNpu.name in self.selection.disabled or torch_npu_transferred():
             return
         outcomes = [outcome for _, outcome in self._apply_units(TransferToNpu.patches(), known)]
         # applied if one is, and without the remark that some of them wait for parts of torch
