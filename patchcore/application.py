@@ -125,6 +125,7 @@ def record_of(
     veto: Optional[str],
     applied: bool,
     places: Mapping[int, Sequence[str]],
+    remarks: tuple[str, ...] = (),
 ) -> PatchRecord:
     """Return what became of one patch of a plan.
 
@@ -134,6 +135,7 @@ def record_of(
         veto: why a plugin did not want it, ``None`` where none objected.
         applied: whether the Patcher is applied.
         places: by ``id`` of a change's state, where its original is left.
+        remarks: see :class:`patchcore.report.PatchRecord`.
     """
     who = entry.provenance
     if application is None:
@@ -155,4 +157,4 @@ def record_of(
             status = REVERTED
         elif status in (PENDING, SKIPPED):
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
-    return PatchRecord(entry.patch.name, status, reason, who.plugin, who.distribution, who.version, changes)
+    return PatchRecord(entry.patch.name, status, reason, who.plugin, who.distribution, who.version, changes, remarks)

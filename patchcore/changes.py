@@ -138,6 +138,13 @@ class SlotChange(Change):
         """
         raise NotImplementedError
 
+    def callee(self, product: Any) -> Optional[tuple[Any, int]]:
+        """Return what gets every call of the target, and how many arguments it gets before those of the call.
+
+        ``None`` where that is not known, or is up to each call.
+        """
+        return None
+
     def companions(self, module: Any) -> Sequence[tuple[Slot, Callable[[Any, Slot], Any]]]:
         """Return further slots of ``module`` to write along, each with what makes the new value of the present one."""
         return ()
@@ -215,6 +222,9 @@ class Replace(SlotChange):
             return (self,)
         return tuple(self.evolve(target=target, aliases=()) for target in (self.target, *self.aliases))
 
+    def callee(self, product: Any) -> Optional[tuple[Any, int]]:
+        return (product, 0) if self.when_call is None else None
+
     def find_slot(self, target: Target, module: Any) -> Slot:
         return find_slot(target, module, may_be_absent=self.create)
 
@@ -259,6 +269,9 @@ class Wrap(SlotChange):
     @property
     def makes_product(self) -> bool:
         return True
+
+    def callee(self, product: Any) -> Optional[tuple[Any, int]]:
+        return resolve(self.wrapper), 1
 
     def build(self, below: Any, slot: Slot) -> Any:
         _refuse_absent(below, slot)

@@ -88,6 +88,15 @@ class Environment:
             return Verdict(FAILED, describe_error(error))
         return _ask(patch) if reason is None else Verdict(SKIPPED, reason)
 
+    def suits(self, patch: Patch) -> bool:
+        """Tell whether ``patch`` is for what is installed here in these versions, whatever else it needs."""
+        try:
+            if any(self.unmet(requirement) is not None for requirement in patch.requires):
+                return False
+        except DeclarationError:  # which the plan says
+            return False
+        return all(self.is_module(root) for change in patch.changes for root in change.libraries)
+
     def _misfit(self, patch: Patch) -> Optional[str]:
         for requirement in patch.requires:
             reason = self.unmet(requirement)

@@ -4,6 +4,7 @@ PatchcoreError
 ├── DeclarationError      a patch or a change is declared wrongly
 │   └── TargetError       a target cannot be parsed
 ├── TargetNotFound        a target does not exist in the library that is installed
+├── Unseen                what a target is cannot be told without importing its library
 ├── UnknownName           a name in enable / disable / plugins matches nothing
 ├── PlanError             the patches cannot be put in an order (a cycle)
 ├── ConflictError         two patches write one slot and neither gives way
@@ -32,6 +33,7 @@ __all__ = [
     "TargetError",
     "TargetNotFound",
     "UnknownName",
+    "Unseen",
     "conflict_message",
     "describe_error",
     "did_you_mean",
@@ -52,6 +54,10 @@ class TargetError(DeclarationError):
 
 class TargetNotFound(PatchcoreError, LookupError):
     """A target names something that does not exist."""
+
+
+class Unseen(PatchcoreError, LookupError):
+    """What a target is cannot be told from the source of its library, which is not imported."""
 
 
 class UnknownName(PatchcoreError, LookupError):

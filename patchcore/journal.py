@@ -153,6 +153,12 @@ class Journal:
         """Return the record of a patched slot, or ``None``."""
         return self._records.get(slot.identity)
 
+    def original(self, slot: Slot) -> Any:
+        """Return the raw value that a lookup in ``slot`` would find if nothing had been written, or ``ABSENT``."""
+        found = slot.lookup()
+        record = self.find(slot) or next((record for record, _ in self.makers(found)), None)
+        return found if record is None else record.original
+
     def records_of(self, owner: Any) -> list[Record]:
         """Return the records that ``owner`` has layers in, oldest first."""
         return list(self._owned.get(id(owner), ()))

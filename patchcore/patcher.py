@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 
 from patchcore.application import Application, record_of
 from patchcore.changes import Skip
+from patchcore.drift import Comparison, Drift
 from patchcore.engine import ENGINE
 from patchcore.errors import DeclarationError, PatchError, UnknownName, describe_error, did_you_mean
 from patchcore.patch import Patch
@@ -19,7 +20,7 @@ from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
 from patchcore.provenance import LOCAL, Provenance
 from patchcore.rebinding import Moves
-from patchcore.report import FAILED, PatchRecord, Report
+from patchcore.report import APPLIED, FAILED, PatchRecord, Report
 from patchcore.requests import Requests
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
@@ -87,6 +88,8 @@ class Patcher(Requests, contextlib.ContextDecorator):
         self._vetoes: dict[str, str] = {}
         self._applications: dict[str, Application] = {}
         self._notes: list[str] = []
+        self._remarked: dict[str, tuple[str, ...]] = {}  # what was found out about the targets of patches
+        self._drift = Drift()
         self._failure: Optional[PatchError] = None
         self._depth = 0  # of with blocks and decorated calls
         self._applying = threading.RLock()  # held while code of others runs
@@ -167,6 +170,17 @@ class Patcher(Requests, contextlib.ContextDecorator):
             raise UnknownName(unknown[0])
         return replace(plan, notes=(*plan.notes, *unknown))
 
+    def compare(self, entry: PlannedPatch) -> list[Comparison]:
+        """Return what has become of the targets of a planned patch since their fingerprints were recorded.
+
+        Reads the source of the library, which is not imported. Returns nothing for a plugin that carries no
+        fingerprints.
+
+        Raises:
+            PluginError: the file of the fingerprints cannot be read.
+        """
+        return self._drift.of(entry)
+
     @property
     def applied_plan(self) -> Plan:
         """The plan that was applied last; before that, the one that would be."""
@@ -192,7 +206,8 @@ class Patcher(Requests, contextlib.ContextDecorator):
             with self._lock:
                 self._entries = {entry.patch.name: entry for entry in plan}
                 self._plan, self._vetoes, self._applications, self._failure = plan, {}, {}, None
-                self._notes = list(plan.notes)
+                self._notes, self._remarked = list(plan.notes), {}
+                self._drift = Drift(original_of=ENGINE.journal.original)
                 self.applied = True
             return self._carry_out(plan, list(plan))
 
@@ -245,7 +260,10 @@ class Patcher(Requests, contextlib.ContextDecorator):
     def completed(self, application: Application) -> None:
         """Called by the engine when a patch that waited is applied."""
         logger.debug("%s applied on import", application.patch.name)
-        self._tell(self._entries[application.patch.name])
+        entry = self._entries[application.patch.name]
+        if entry.provenance.file is not None:
+            self._remarks(entry)
+        self._tell(entry)
         try:
             self._refuse_problems()
         except PatchError as failure:
@@ -347,6 +365,8 @@ class Patcher(Requests, contextlib.ContextDecorator):
             misfit = not entry.go and not entry.unwanted
             if misfit and (entry.patch.required or (entry.status == FAILED and self.settings.on_failure == "raise")):
                 raise PatchError(f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {entry.reason}")
+            if entry.go and entry.provenance.file is not None and self.settings.on_failure == "raise":
+                self._drift.refuse(entry)
 
     def _refuse_problems(self) -> None:
         if self.plugins.problems and self.settings.on_failure == "raise":
@@ -392,8 +412,24 @@ class Patcher(Requests, contextlib.ContextDecorator):
     def _record(self, entry: PlannedPatch, places: Mapping[int, Sequence[str]]) -> PatchRecord:
         name = entry.patch.name
         return record_of(
-            entry, self._applications.get(name), veto=self._vetoes.get(name), applied=self.applied, places=places
+            entry,
+            self._applications.get(name),
+            veto=self._vetoes.get(name),
+            applied=self.applied,
+            places=places,
+            remarks=() if entry.provenance.file is None else self._remarks(entry),
         )
+
+    def _remarks(self, entry: PlannedPatch) -> tuple[str, ...]:
+        """What there is to say about the targets of a patch that is applied, once they are imported."""
+        name = entry.patch.name
+        application = self._applications.get(name)
+        if application is not None and application.status == APPLIED and name not in self._remarked:
+            self._remarked[name], level = self._drift.remarks(entry)
+            if not process_rank():
+                for remark in self._remarked[name]:
+                    logger.log(level, "patch %s (%s): %s", name, entry.provenance, remark)
+        return self._remarked.get(name, ())
 
     def _log(self, report: Report, entries: Sequence[PlannedPatch]) -> None:
         """Log what nobody has logged yet about ``entries``."""

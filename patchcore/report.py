@@ -54,6 +54,7 @@ class PatchRecord:
         reason: why it is not applied.
         plugin, distribution, version: who contributes it; ``distribution`` is ``None`` for local code.
         changes: one record per change, in order.
+        remarks: what else there is to say: targets that have changed since their fingerprints were recorded.
     """
 
     name: str
@@ -63,6 +64,7 @@ class PatchRecord:
     distribution: Optional[str]
     version: Optional[str]
     changes: tuple[ChangeRecord, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -175,6 +177,7 @@ class Report:
             )
             for change in patch.changes:
                 lines += _change_lines(change)
+            lines += (f"           drift: {remark}" for remark in patch.remarks)
         lines += (f"  problem: {problem}" for problem in self.problems)
         lines += (f"  note: {note}" for note in self.notes)
         for section in self.sections:

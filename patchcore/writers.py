@@ -7,12 +7,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional, Protocol
 
 from patchcore.application import Application, ChangeState
+from patchcore.binding import wrapped_callable
 from patchcore.changes import Call, Skip, SlotChange
-from patchcore.errors import ConflictError, conflict_message
+from patchcore.errors import ConflictError, DeclarationError, conflict_message
 from patchcore.journal import Layer, Record
 from patchcore.rebinding import Moves
 from patchcore.references import StaticSlot
 from patchcore.report import APPLIED, SKIPPED
+from patchcore.signatures import CALLED_AS_DECLARED, alike, misfit
 from patchcore.snapshot import Edit, Snapshot
 from patchcore.target import ABSENT, ClassSlot, Slot
 
@@ -67,6 +69,7 @@ class SlotWriter:
             self._refuse_conflict(application, slot, own)
             try:
                 product = change.build(below, slot)
+                _refuse_misfit(change, slot, below, product)
             except Exception:
                 if self._engine.defers(application, state):
                     return True
@@ -125,6 +128,33 @@ class SlotWriter:
                 continue
             if any(holder in application.holders for holder in other.holders):
                 raise ConflictError(conflict_message(slot.name + through, other, application))
+
+
+def _refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> None:
+    """Raise where what is to be put in a slot cannot take the calls that the target gets."""
+    if not issubclass(type(below), _CHECKED) or isinstance(product, Skip):
+        return
+    callee = change.callee(product)
+    if callee is None or (callee[0] is product and alike(below, product)):
+        return
+    form = type(below) if issubclass(type(below), _FORMS) else None
+    if form is not (type(product) if issubclass(type(product), _FORMS) else None):
+        return  # who gives it another form has changed what its arguments are
+    original, taker = wrapped_callable(below), wrapped_callable(callee[0])
+    bound = isinstance(slot, ClassSlot) and form is not staticmethod
+    why = misfit(original, taker, bound=bound, before=callee[1])
+    if why is not None:
+        name = getattr(taker, "__qualname__", repr(taker))
+        raise DeclarationError(
+            f"{name} cannot take every call of {slot.name}: {why}; give it the parameters of the target, "
+            "or *args and **kwargs"
+        )
+
+
+#: Objects that say how what is in them is called.
+_FORMS = (staticmethod, classmethod, property)
+#: What is asked how it is called.
+_CHECKED = (*CALLED_AS_DECLARED, *_FORMS)
 
 
 class CallWriter:

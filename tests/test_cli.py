@@ -18,7 +18,7 @@ from patchcore import __version__
 from patchcore.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["list", "plan", "explain", "check", "doctor", "run"]
+COMMANDS = ["list", "plan", "explain", "check", "doctor", "run", "bisect", "lock", "outdated"]
 
 SHOP = {
     "shop": "from shop.prices import price\n",

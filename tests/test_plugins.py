@@ -37,7 +37,7 @@ def install(make_package) -> Callable[..., None]:
 
 @pytest.fixture
 def shop(make_package) -> ModuleType:
-    make_package({"shop": "def price(): return 'price'\ndef label(): return 'label'"})
+    make_package({"shop": "def price(item): return 'price'\ndef label(): return 'label'"})
     import shop
 
     return shop
@@ -261,7 +261,7 @@ def test_a_plugin_that_fails_after_an_import_under_strict_fails_the_import(insta
             if outcome.status == "applied":
                 raise RuntimeError("broken later")
     """
-    make_package({"later": "def f(): return 'f'"})
+    make_package({"later": "def f(x): return 'f'"})
     install("bad", source)
     patcher = pc.Patcher.discover(patches=[pc.Patch("later.f", [pc.Replace("later:f", len)])], strict=True)
     patcher.apply()

@@ -139,7 +139,7 @@ def test_a_process_that_is_killed_leaves_the_last_one(shop: Programs, capsys: py
     patches = PATCHES.replace(
         "return [double]", 'return [double, pc.Patch("deals.till", [pc.Replace("shop.tills:f", id)])]'
     )
-    shop.write({"script.py": source, "shop/tills.py": "def f(): pass\n", "deals.py": patches})
+    shop.write({"script.py": source, "shop/tills.py": "def f(x): pass\n", "deals.py": patches})
     done = shop.run(shop.patchcore, *RUN, "script.py", code=-signal.SIGKILL)
     assert (done.stdout, done.stderr) == ("", "")
     (content,) = contents(shop)
@@ -339,7 +339,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM
     patches = PATCHES.replace(
         "return [double]", 'return [double, pc.Patch("deals.till", [pc.Replace("shop.tills:f", id)])]'
     )
-    shop.write({"script.py": source, "shop/tills.py": "def f(): pass\n", "deals.py": patches})
+    shop.write({"script.py": source, "shop/tills.py": "def f(x): pass\n", "deals.py": patches})
     done = shop.run(shop.patchcore, *RUN, "script.py")
     assert [line.partition(" to ")[0] for line in errors(done)] == [
         "patchcore: the report could not be written",

@@ -77,6 +77,7 @@ def test_the_json_view_has_everything_and_a_schema_version() -> None:
         "plugin": "vision",
         "distribution": "vision-patches",
         "version": "1.0",
+        "remarks": [],
         "changes": [
             {
                 "kind": "replace",
@@ -132,7 +133,7 @@ def test_a_problem_without_a_distribution_or_version() -> None:
 
 @pytest.fixture
 def shop(make_package) -> ModuleType:
-    make_package({"shop": "def price(): return 'price'\nclass Item:\n    def weigh(self): pass"})
+    make_package({"shop": "def price(item): return 'price'\nclass Item:\n    def weigh(self): pass"})
     return importlib.import_module("shop")
 
 
@@ -141,7 +142,7 @@ def test_the_report_of_a_real_apply(make_package, shop) -> None:
     import user  # noqa: F401
 
     patches = [
-        pc.Patch("a.applied", [pc.Replace("shop:price", len), pc.Wrap("shop:Item.weigh", len)]),
+        pc.Patch("a.applied", [pc.Replace("shop:price", len), pc.Wrap("shop:Item.weigh", max)]),
         pc.Patch("b.pending", [pc.Replace("later:f", len)]),
         pc.Patch("c.skipped", [pc.Replace("nolibrary:f", len)]),
         pc.Patch("d.failed", [pc.Replace("shop:prise", len)]),

@@ -514,7 +514,7 @@ def test_a_patch_whose_write_is_refused_fails_and_leaves_nothing() -> None:
             raise TypeError("read only")
 
     module = types.ModuleType("refusing")
-    original = module.__dict__["function"] = lambda: None
+    original = module.__dict__["function"] = lambda x: None
     module.__dict__["TABLE"] = Refusing(a=1)
     changes = [patchcore.Replace("refusing:function", len), patchcore.Replace("refusing:TABLE['a']", 2)]
     sys.modules["refusing"] = module

@@ -29,7 +29,11 @@ _COMMANDS = {
     "run": "patchcore.cli.run",
     "report": "patchcore.cli.report",
     "verify": "patchcore.cli.verify",
+    "bisect": "patchcore.cli.bisect",
+    "lock": "patchcore.cli.lock",
+    "outdated": "patchcore.cli.outdated",
     "new": "patchcore.cli.new",
+    "fingerprint": "patchcore.cli.fingerprint",
 }
 
 
@@ -69,6 +73,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         from patchcore.cli import run
 
         return run.parse(arguments[1:])
+    if arguments[:1] == ["bisect"]:
+        from patchcore.cli import bisect
+
+        return bisect.parse(arguments[1:])
     if arguments[:1] == ["verify"]:
         from patchcore.cli import verify
 

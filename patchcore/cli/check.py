@@ -1,4 +1,4 @@
-"""``patchcore check``: for CI; exit 1 on broken plugins, conflicts, failing or unmet required patches."""
+"""``patchcore check``: for CI; exit 1 on broken plugins, conflicts, failing or unmet required patches, and drift."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
-from patchcore.errors import PatchError, describe_error
+from patchcore.conditions import Environment
+from patchcore.errors import PatchError, PluginError, describe_error
 from patchcore.patcher import Patcher
+from patchcore.plan import Plan
 from patchcore.report import FAILED, PENDING
 
 __all__ = ["COLUMNS", "Finding", "add_parser", "findings", "main"]
@@ -24,7 +26,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "check",
         help="exit 1 when something is wrong",
-        description="Exit with 1 on broken plugins, conflicts, failing patches and unmet required ones; for CI.",
+        description="Exit with 1 on broken plugins, conflicts, failing patches, unmet required ones, and targets that "
+        "have changed since their fingerprints were recorded; for CI.",
     )
     shared.add_selection(parser)
     shared.add_format(parser)
@@ -61,10 +64,27 @@ def findings(patcher: Patcher, *, apply: bool) -> list[Finding]:
             found.append(("conflict" if entry in plan.conflicts else "failed", entry.patch.name, entry.reason))
         elif entry.patch.required and not entry.go and not entry.unwanted:
             found.append(("required", entry.patch.name, entry.reason))
+    found += _drift(patcher, plan)
     if apply:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.go])
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     return found
+
+
+def _drift(patcher: Patcher, plan: Plan) -> list[Finding]:
+    """What has changed under patches that nobody has disabled, also under those that need what is not here: an NPU."""
+    environment = Environment()
+    found: list[Finding] = []
+    for entry in plan:
+        disabled = entry.unwanted and entry.chosen_by is not None
+        if not disabled and environment.suits(entry.patch):
+            try:
+                comparisons = patcher.compare(entry)
+            except PluginError as error:
+                found.append(("plugin", entry.provenance.plugin, str(error)))
+                continue
+            found += (("drift", entry.patch.name, str(c)) for c in comparisons if c.drifted)
+    return list(dict.fromkeys(found))
 
 
 def _try(patcher: Patcher, names: list[str]) -> list[Finding]:

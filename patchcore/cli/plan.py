@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
-from patchcore.plan import PlannedPatch
+from patchcore.drift import Comparison, remarks
+from patchcore.errors import PluginError
+from patchcore.patcher import Patcher
+from patchcore.plan import Plan, PlannedPatch
 
 __all__ = ["add_parser", "main"]
 
@@ -28,11 +32,18 @@ def main(options: argparse.Namespace) -> int:
     """Print the plan."""
     patcher = shared.patcher_from(options)
     plan = patcher.plan()
+    drift = _drift(patcher, plan)
     if options.format == "json":
         origins = dict(patcher.settings.origins)
-        print_json({"settings": origins, **plan.to_dict(), "problems": shared.describe_problems(patcher)})
+        view = plan.to_dict()
+        for entry, described in zip(plan, view["patches"]):
+            described["drift"] = [comparison.to_dict() for comparison in drift.get(entry.patch.name, ())]
+        print_json({"settings": origins, **view, "problems": shared.describe_problems(patcher)})
     elif len(plan):
-        rows = [(str(number), e.patch.name, _verdict(e), _what(e)) for number, e in enumerate(plan, 1)]
+        rows = [
+            (str(number), e.patch.name, _verdict(e), "\n".join([_what(e), *remarks(drift.get(e.patch.name, ()))]))
+            for number, e in enumerate(plan, 1)
+        ]
         print_table("Plan", ("#", "PATCH", "VERDICT", "CHANGES OR REASON"), rows)
         for note in plan.notes:
             print(f"note: {note}")
@@ -40,6 +51,18 @@ def main(options: argparse.Namespace) -> int:
         print("no patches")
     shared.print_problems(patcher)
     return 0
+
+
+def _drift(patcher: Patcher, plan: Plan) -> dict[str, list[Comparison]]:
+    """What has become of the targets of the patches that are to be applied, by patch; plugins' errors go to stderr."""
+    found = {}
+    for entry in plan:
+        if entry.go:
+            try:
+                found[entry.patch.name] = patcher.compare(entry)
+            except PluginError as error:
+                print(f"patchcore: {error}", file=sys.stderr)
+    return found
 
 
 def _verdict(entry: PlannedPatch) -> str:

@@ -34,7 +34,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     log_to_stderr()
     known, _ = _build_parser(add_help=False).parse_known_args(arguments)
-    patcher = shared.patcher_from(known, start=None if known.as_module else _project(arguments))
+    project = None if known.as_module else _project(arguments)
+    patcher = shared.patcher_from(known, start=project)
     log_to_stderr(patcher.settings.log)
     parser = _build_parser(patcher.plugins)
     options = shared.parse(parser, arguments, patcher)
@@ -48,7 +49,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             "expected what to run: patchcore run train.py, patchcore run -m package.train, "
             "or patchcore run -- torchrun ..."
         )
-    options.patcher = patcher
+    options.patcher, options.project = patcher, project
     # the program's own are nobody else's business, and there may be many
     options.arguments = arguments[: len(arguments) - len(options.program)]
     options.command = main
@@ -76,7 +77,7 @@ def main(options: argparse.Namespace) -> None:
 
     Raises:
         SettingsError: there is no such program, or it cannot be started.
-        PatchError: a patch cannot be applied, under the policy ``raise``.
+        PatchError: a patch cannot be applied, under the policy ``raise``; the lock file says something else.
     """
     from patchcore.launch.command import find_command
     from patchcore.launch.session import Session
@@ -90,6 +91,10 @@ def main(options: argparse.Namespace) -> None:
         problems += map(str, patcher.plugins.problems)
         if problems:
             raise PatchError(f"nothing was started: {'; '.join(problems)}")
+    if options.locked:
+        from patchcore.lockfile import find_lock, refuse_differences
+
+        refuse_differences(find_lock(options.project, Path.cwd()), plan)
     command.replace_process(Session.of(patcher, plan, options.arguments).environment(os.environ))
 
 
@@ -124,6 +129,7 @@ def _build_parser(
         f"in that one's place, and chooses the patches itself",
     )
     parser.add_argument("--report-dir", metavar="DIR", help="each process writes a report there, for patchcore report")
+    parser.add_argument("--locked", action="store_true", help="start nothing where patchcore.lock says something else")
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
     if program:
         rest = argparse.REMAINDER

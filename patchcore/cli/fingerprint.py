@@ -1,0 +1,190 @@
+"""``patchcore fingerprint``: record what the targets of a plugin look like, for ``check`` to tell when they change."""
+
+from __future__ import annotations
+
+import argparse
+import sysconfig
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_json, print_table
+from patchcore.conditions import Environment
+from patchcore.drift import Fingerprint, Library, Recorded, file_of, watched
+from patchcore.errors import UnknownName, describe_error
+from patchcore.fingerprint import Originals
+from patchcore.plan import Candidate, select
+
+__all__ = ["add_parser", "main"]
+
+
+class _Row(NamedTuple):
+    """One target: who has it, and what was to be recorded or has been found to be otherwise."""
+
+    library: str
+    target: str
+    result: str
+
+
+class _Plugin:
+    """The fingerprints of one plugin as they are in its file, and as they are now.
+
+    Args:
+        path: of the file.
+        whole: all patches of the plugin are looked at, so that what else the file has for a version is out of date.
+    """
+
+    def __init__(self, path: Path, *, whole: bool) -> None:
+        self.path = path
+        self.whole = whole
+        self.recorded = Recorded.read(path)
+        self.now: dict[Library, dict[str, Fingerprint]] = {}
+        self.failures: list[_Row] = []
+
+    def take(self, candidate: Candidate, originals: Originals, environment: Environment) -> None:
+        """Take the fingerprints of one patch."""
+        targets = [change.target.pin(environment.is_module) for change in candidate.patch.changes]
+        for change, target in watched(candidate.patch, targets):
+            library = Library.of(target, environment)
+            found = self.now.setdefault(library, {})
+            if str(target) in found:
+                continue
+            try:
+                found[str(target)] = originals.fingerprint(change, target)
+            except Exception as error:  # of the library's import
+                self.failures.append(_Row(str(library), str(target), f"failed: {describe_error(error)}"))
+
+    def rows(self) -> list[_Row]:
+        """Return what is otherwise than in the file."""
+        rows = list(self.failures)
+        failed = {row.target for row in rows}
+        for library, now in self.now.items():
+            before = self.recorded.entries(library)
+            for target, fingerprint in now.items():
+                if target not in before:
+                    rows.append(_Row(str(library), target, "new"))
+                elif before[target] != fingerprint:
+                    rows.append(_Row(str(library), target, "changed"))
+            gone = [target for target in before if target not in now and target not in failed] if self.whole else []
+            rows += (_Row(str(library), target, "not a target any more") for target in gone)
+        return rows
+
+    def write(self) -> None:
+        """Write the file: the versions that are installed here anew, the others as they are."""
+        for library, now in self.now.items():
+            versions = self.recorded.libraries.setdefault(library.name, {})
+            kept = {} if self.whole else versions.get(library.version, {})
+            versions[library.version] = {**kept, **now}
+        self.recorded.write()
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "fingerprint",
+        help="record what targets look like, so that check can tell when they change",
+        description="Record the fingerprints of the targets of a plugin, for the versions of libraries that are "
+        "installed here, in the file fingerprints.json of the plugin's package. What it has for other versions stays. "
+        "Imports a library where its source does not show a target.",
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="PLUGIN|PATCH",
+        help="whose fingerprints; by default those of every plugin outside of site-packages",
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
+    shared.add_selection(parser)
+    shared.add_format(parser)
+    parser.set_defaults(command=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Record or compare; 1 when a target could not be looked at, or with ``--check`` when something differs."""
+    patcher = shared.patcher_from(options)
+    candidates = patcher.collect()
+    environment = Environment()
+    chosen = _chosen(options.names, candidates)
+    plugins = _plugins(chosen, candidates, named=bool(options.names), check=options.check)
+    originals = Originals(import_missing=True)
+    for candidate in chosen:
+        path = file_of(candidate.provenance)
+        plugin = None if path is None else plugins.get(path)
+        if plugin is not None and environment.suits(candidate.patch):
+            plugin.take(candidate, originals, environment)
+    rows = {path: plugin.rows() for path, plugin in plugins.items()}
+    if not options.check:
+        for path, plugin in plugins.items():
+            if any(not row.result.startswith("failed") for row in rows[path]):
+                plugin.write()
+    _print(options, plugins, rows)
+    shared.print_problems(patcher)
+    found = [row for listed in rows.values() for row in listed]
+    return 1 if any(options.check or row.result.startswith("failed") for row in found) else 0
+
+
+def _chosen(names: list[str], candidates: list[Candidate]) -> list[Candidate]:
+    if not names:
+        return candidates
+    wanted = {candidate.patch.name for name in names for candidate in select(name, candidates)}
+    return [candidate for candidate in candidates if candidate.patch.name in wanted]
+
+
+def _plugins(chosen: list[Candidate], candidates: list[Candidate], *, named: bool, check: bool) -> dict[Path, _Plugin]:
+    """The plugins to look at, by file.
+
+    Raises:
+        UnknownName: a patch was named that no plugin contributes.
+        PluginError: a file cannot be read.
+    """
+    names = {candidate.patch.name for candidate in chosen}
+    found: dict[Path, _Plugin] = {}
+    for candidate in chosen:
+        path = file_of(candidate.provenance)
+        if path is None:
+            if named:
+                raise UnknownName(f"{candidate.patch.name} is of no plugin that has a file of its own")
+            continue
+        if path in found or (not named and not check and _is_installed(path)):
+            continue
+        siblings = [c.patch.name for c in candidates if file_of(c.provenance) == path]
+        if path.is_file() or not check:
+            found[path] = _Plugin(path, whole=names.issuperset(siblings))
+    return found
+
+
+def _is_installed(path: Path) -> bool:
+    """Tell whether a plugin lies where pip has put it, and is not its author's."""
+    folders = [Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")]
+    return any(folder in path.resolve().parents for folder in folders)
+
+
+def _print(options: argparse.Namespace, plugins: dict[Path, _Plugin], rows: dict[Path, list[_Row]]) -> None:
+    if options.format == "json":
+        files = [
+            {
+                "file": str(path),
+                "libraries": {str(library): len(now) for library, now in plugin.now.items()},
+                "differences": [row._asdict() for row in rows[path]],
+            }
+            for path, plugin in plugins.items()
+        ]
+        print_json({"files": files})
+        return
+    for path, plugin in plugins.items():
+        counts = ", ".join(f"{library} ({_count(len(now))})" for library, now in plugin.now.items() if now)
+        print(f"{path}: {counts or 'nothing that is installed here'}")
+        if rows[path]:
+            print_table("Out of date" if options.check else "Recorded", ("LIBRARY", "TARGET", "RESULT"), rows[path])
+    if not plugins:
+        print(_nothing(options))
+
+
+def _count(number: int) -> str:
+    return "1 target" if number == 1 else f"{number} targets"
+
+
+def _nothing(options: argparse.Namespace) -> Optional[str]:
+    if options.check:
+        return "no plugin carries fingerprints"
+    return "no plugin to record; those in site-packages have to be named"

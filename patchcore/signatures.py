@@ -1,0 +1,113 @@
+"""Can a replacement take the calls that its target gets? Told from their signatures, before anybody calls it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from inspect import Parameter
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, WrapperDescriptorType
+from typing import Any, Optional
+
+__all__ = ["CALLED_AS_DECLARED", "alike", "misfit"]
+
+_BY_POSITION = Parameter.POSITIONAL_ONLY
+#: The types of what says itself how it is called.
+CALLED_AS_DECLARED = (
+    FunctionType,
+    BuiltinFunctionType,
+    MethodType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+    functools.partial,
+    type,
+)
+
+_POSITIONAL = (_BY_POSITION, Parameter.POSITIONAL_OR_KEYWORD)
+_ANY_NUMBER = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+#: As many arguments as nobody has parameters, who does not take any number.
+_MANY = 64
+
+#: Arguments by position, and the names of those by keyword.
+Call = tuple[int, tuple[str, ...]]
+
+
+def misfit(original: Any, replacement: Any, *, bound: bool = False, before: int = 0) -> Optional[str]:
+    """Return why ``replacement`` cannot take a call that ``original`` takes, ``None`` when it can take them all.
+
+    What has no signature that can be read (much of what is written in C) is believed to fit, and so is an object with
+    a ``__call__``: it may be a proxy, which is not to be woken.
+
+    Args:
+        original: a function, class or other callable, as it is called: a static method without its descriptor.
+        replacement: what is called in its place.
+        bound: both get the instance or class first, by position, whatever they call it.
+        before: how many arguments ``replacement`` gets besides, before those of the call: 1 for a wrapper.
+    """
+    if not issubclass(type(original), CALLED_AS_DECLARED) or not issubclass(type(replacement), CALLED_AS_DECLARED):
+        return None
+    wanted = _signature(original, follow_wrapped=True)
+    given = _signature(replacement, follow_wrapped=False)
+    if wanted is None or given is None:
+        return None
+    for count, names in _calls(wanted, bound):
+        try:
+            given.bind(*[None] * (count + before), **dict.fromkeys(names))
+        except TypeError as error:
+            return f"its signature is {given}, that of the target {wanted}: {error}"
+    return None
+
+
+def alike(original: Any, replacement: Any) -> bool:
+    """Tell at once of two plain functions that one takes the calls of the other; false where that is not plain."""
+    if type(original) is not FunctionType or type(replacement) is not FunctionType:
+        return False
+    if hasattr(original, "__wrapped__") or hasattr(original, "__signature__"):  # asking for __dict__ would make one
+        return False
+    one, other = original.__code__, replacement.__code__
+    if one.co_kwonlyargcount or other.co_kwonlyargcount or (one.co_flags | other.co_flags) & _ANY_NUMBER:
+        return False
+    count = one.co_argcount
+    defaults = original.__defaults__
+    if count != other.co_argcount:
+        return False
+    if defaults is None:
+        return True
+    first = count - len(defaults)
+    return (
+        len(defaults) == len(replacement.__defaults__ or ())
+        and other.co_posonlyargcount <= one.co_posonlyargcount
+        and one.co_varnames[first:count] == other.co_varnames[first:count]
+    )
+
+
+def _signature(value: Any, *, follow_wrapped: bool) -> Optional[inspect.Signature]:
+    try:
+        found = inspect.signature(value, follow_wrapped=follow_wrapped)
+    except Exception:  # of a metaclass or a __signature__, besides those that inspect documents
+        return None
+    parameters = [p.replace(annotation=Parameter.empty) for p in found.parameters.values()]
+    return found.replace(parameters=parameters, return_annotation=Parameter.empty)
+
+
+def _calls(signature: inspect.Signature, bound: bool) -> Iterator[Call]:
+    """Yield calls such that whoever takes them all takes every call that ``signature`` takes.
+
+    Required arguments are by position, as they are in nearly all calls, so that a replacement may call them by other
+    names. Optional ones are left out, by position, and by name. Where there is no end of arguments, there are many.
+    """
+    parameters = list(signature.parameters.values())
+    first = 1 if bound and parameters and parameters[0].kind in _POSITIONAL else 0
+    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    named = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
+    required = [p for p in positional if p.default is Parameter.empty]
+    required_names = tuple(p.name for p in named if p.default is Parameter.empty)
+    more = ("_patchcore_any_name",) if any(p.kind is Parameter.VAR_KEYWORD for p in parameters) else ()
+    further = _MANY if any(p.kind is Parameter.VAR_POSITIONAL for p in parameters) else 0
+    yield len(required), required_names
+    yield len(positional) + further, (*(p.name for p in named), *more)
+    yield (
+        len(required),
+        (*(p.name for p in positional[max(first, len(required)) :] if p.kind is not _BY_POSITION), *required_names),
+    )

@@ -1,0 +1,235 @@
+"""``patchcore fingerprint`` records; ``check``, ``plan`` and ``apply --strict`` tell what has changed since."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributions import write_distribution
+
+from patchcore.cli import main
+
+SHOP = {
+    "shop": "",
+    "shop.prices": """
+        def price(item, discount=0):
+            return 10
+
+
+        class Till:
+            def total(self, items):
+                return sum(map(price, items))
+        """,
+}
+PLUGIN = {
+    "shop_npu": "",
+    "shop_npu.plugin": """
+        import patchcore as pc
+
+
+        def fast_price(item, discount=0):
+            return 11
+
+
+        @pc.wrap("shop.prices:Till.total", name="shop.total", requires="shop>=1", needs="no_such_npu")
+        def total(original, *args, **kwargs):
+            return original(*args, **kwargs)
+
+
+        @pc.hookimpl
+        def register_patches():
+            return [pc.Patch("shop.price", pc.Replace("shop.prices:price", fast_price)), total]
+        """,
+}
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+class Site:
+    """A folder on ``sys.path`` with the library ``shop`` and the plugin for it."""
+
+    def __init__(self, folder: Path, make_package: Any) -> None:
+        self.folder = folder
+        self.file = folder / "shop_npu" / "fingerprints.json"
+        self._make_package = make_package
+
+    def upgrade(self, version: str, old: str, new: str) -> None:
+        """Install another version of the library."""
+        source = SHOP["shop.prices"]
+        assert old in source
+        self._make_package({"shop.prices": source.replace(old, new)})
+        (self.folder / "shop-1.0.dist-info" / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: shop\nVersion: {version}\n"
+        )
+
+    def recorded(self) -> Any:
+        return json.loads(self.file.read_text())["libraries"]
+
+
+@pytest.fixture
+def site(make_package: Any, monkeypatch: pytest.MonkeyPatch) -> Site:
+    folder = make_package({**SHOP, **PLUGIN})
+    write_distribution(folder, "shop", "1.0")
+    write_distribution(folder, "shop-npu", "0.1", plugins={"shop": "shop_npu.plugin"})
+    for name in [name for name in os.environ if name.startswith("PATCHCORE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATCHCORE_PLUGINS", "shop")
+    monkeypatch.chdir(folder)
+    return Site(folder, make_package)
+
+
+@pytest.fixture
+def cli(site: Site, capsys: pytest.CaptureFixture[str]) -> Cli:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "shop_npu"]:
+            del sys.modules[name]
+        code = main(arguments)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_it_records_next_to_the_plugin_without_importing_the_library(site: Site, cli: Cli) -> None:
+    code, out, _ = cli("fingerprint", "shop")
+    assert code == 0
+    assert f"{site.file}: shop 1.0 (2 targets)" in out
+    targets = site.recorded()["shop"]["1.0"]
+    assert list(targets) == ["shop.prices:Till.total", "shop.prices:price"]
+    assert targets["shop.prices:price"]["signature"] == "(item, discount=0)"
+    assert "shop.prices" not in sys.modules
+
+
+def test_another_version_is_added_and_the_first_kept(site: Site, cli: Cli) -> None:
+    cli("fingerprint", "shop")
+    first = site.recorded()["shop"]["1.0"]
+    site.upgrade("1.1", "return 10", "return 12")
+    assert cli("fingerprint")[0] == 0
+    recorded = site.recorded()["shop"]
+    assert list(recorded) == ["1.0", "1.1"]
+    assert recorded["1.0"] == first
+    assert recorded["1.1"]["shop.prices:price"] != first["shop.prices:price"]
+    assert recorded["1.1"]["shop.prices:Till.total"] == first["shop.prices:Till.total"]
+
+
+def test_recording_twice_changes_nothing(site: Site, cli: Cli) -> None:
+    cli("fingerprint", "shop")
+    before = site.file.read_text()
+    code, out, _ = cli("fingerprint", "shop")
+    assert code == 0
+    assert "Recorded" not in out
+    assert site.file.read_text() == before
+
+
+def test_one_patch_leaves_the_others_as_they_are(site: Site, cli: Cli) -> None:
+    cli("fingerprint", "shop")
+    before = site.recorded()["shop"]["1.0"]
+    site.upgrade("1.0", "return", "return 1 +")
+    cli("fingerprint", "shop.price")
+    after = site.recorded()["shop"]["1.0"]
+    assert after["shop.prices:Till.total"] == before["shop.prices:Till.total"]
+    assert after["shop.prices:price"] != before["shop.prices:price"]
+
+
+def test_check_of_the_file_writes_nothing(site: Site, cli: Cli) -> None:
+    assert cli("fingerprint", "--check")[:2] == (0, "no plugin carries fingerprints\n")
+    cli("fingerprint", "shop")
+    assert cli("fingerprint", "--check")[0] == 0
+    before = site.file.read_text()
+    site.upgrade("1.0", "return 10", "return 12")
+    code, out, _ = cli("fingerprint", "--check", "--format", "json")
+    assert code == 1
+    (file,) = json.loads(out)["files"]
+    assert file["differences"] == [{"library": "shop 1.0", "target": "shop.prices:price", "result": "changed"}]
+    assert site.file.read_text() == before
+
+
+def test_a_target_that_is_not_there_is_a_failure_and_the_others_are_recorded(site: Site, cli: Cli) -> None:
+    site.upgrade("1.0", "def price(", "def prices(")
+    code, out, _ = cli("fingerprint", "shop")
+    assert code == 1
+    assert "failed: shop.prices has no price; did you mean 'prices'?" in out
+    assert list(site.recorded()["shop"]["1.0"]) == ["shop.prices:Till.total"]
+
+
+def test_a_name_that_means_nothing_is_a_usage_error(site: Site, cli: Cli) -> None:
+    code, _, err = cli("fingerprint", "shopp")
+    assert code == 2
+    assert "did you mean 'shop'?" in err
+
+
+def test_a_local_module_has_a_file_of_its_own(site: Site, cli: Cli) -> None:
+    (site.folder / "deals.py").write_text(
+        "import patchcore as pc\n"
+        "@pc.hookimpl\n"
+        "def register_patches():\n"
+        "    return [pc.Patch('deals.price', pc.Replace('shop.prices:price', lambda item, discount=0: 1))]\n"
+    )
+    assert cli("fingerprint", "-p", "deals", "deals")[0] == 0
+    content = json.loads((site.folder / "deals.fingerprints.json").read_text())
+    assert list(content["libraries"]["shop"]["1.0"]) == ["shop.prices:price"]
+    sys.modules.pop("deals")
+
+
+class TestUpgrade:
+    @pytest.fixture(autouse=True)
+    def recorded(self, site: Site, cli: Cli) -> None:
+        cli("fingerprint", "shop")
+
+    def test_check_names_exactly_what_has_changed(self, site: Site, cli: Cli) -> None:
+        assert cli("check")[:2] == (0, "no findings\n")
+        site.upgrade("1.1", "(item, discount=0)", "(item, percent=0)")
+        code, out, _ = cli("check", "--format", "json")
+        assert code == 1
+        assert json.loads(out)["findings"] == [
+            {
+                "kind": "drift",
+                "subject": "shop.price",
+                "message": "shop.prices:price: signature changed since shop 1.0: (item, discount=0) -> (item, percent=0)",
+            }
+        ]
+
+    def test_check_finds_it_under_patches_that_need_what_is_not_here(self, site: Site, cli: Cli) -> None:
+        site.upgrade("1.1", "sum(map(price, items))", "sum(map(price, sorted(items)))")
+        code, out, _ = cli("check")
+        assert code == 1
+        assert "shop.prices:Till.total: body changed since shop 1.0" in out
+        assert cli("check", "--disable", "shop.total")[0] == 0
+
+    def test_looks_are_no_finding(self, site: Site, cli: Cli) -> None:
+        site.upgrade("1.1", "return 10", '"""The price."""\n            return (10)  # as ever')
+        assert cli("check")[:2] == (0, "no findings\n")
+
+    def test_plan_has_a_remark(self, site: Site, cli: Cli) -> None:
+        assert "recorded" not in cli("plan")[1]
+        site.upgrade("1.1", "return 10", "return 12")
+        code, out, _ = cli("plan")
+        assert code == 0
+        assert "shop.prices:price: body changed since shop 1.0" in out
+        (drift,) = json.loads(cli("plan", "--format", "json")[1])["patches"][0]["drift"]
+        assert drift == {
+            "target": "shop.prices:price",
+            "status": "body changed",
+            "library": "shop",
+            "version": "1.1",
+            "recorded": "1.0",
+            "detail": "",
+        }
+
+    def test_plan_says_which_version_it_compares_with(self, site: Site, cli: Cli) -> None:
+        site.upgrade("2.0", "return 10", "return 10  # ten")
+        assert "shop 2.0 is not recorded; compared with 1.0: 1 target unchanged" in cli("plan")[1]
+
+    def test_a_broken_file_is_a_finding(self, site: Site, cli: Cli) -> None:
+        site.file.write_text("[]")
+        code, out, _ = cli("check")
+        assert code == 1
+        assert f"{site.file} cannot be read" in out
+        code, _, err = cli("plan")
+        assert code == 0
+        assert "cannot be read" in err

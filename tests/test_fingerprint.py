@@ -1,0 +1,578 @@
+"""What a target looks like: the same whatever its looks, another one once it does something else; and what follows."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import patchcore as pc
+from patchcore.drift import BODY_CHANGED, GONE, SIGNATURE_CHANGED, UNCHANGED, UNKNOWN, Fingerprint, Recorded, file_of
+from patchcore.errors import PluginError, TargetNotFound, Unseen
+from patchcore.fingerprint import COMPILED, Originals
+from patchcore.plan import Candidate
+from patchcore.provenance import Provenance
+from patchcore.signatures import alike, misfit
+from patchcore.syntax import digest, signature_text
+from patchcore.target import Target
+
+
+def digest_of(source: str) -> str:
+    return digest([ast.parse(source)])
+
+
+EXPRESSIONS = st.recursive(
+    st.one_of(
+        st.sampled_from(["x", "self.weight", "torch.float32"]).map(lambda name: ("name", name)),
+        st.integers(0, 300).map(lambda number: ("number", number)),
+        st.text("ab\n\u00e9", min_size=1, max_size=4).map(lambda text: ("text", text)),
+    ),
+    lambda inner: st.one_of(
+        st.tuples(st.just("binary"), inner, st.sampled_from("+-*"), inner),
+        st.tuples(st.just("call"), inner, st.lists(inner, max_size=2)),
+    ),
+    max_leaves=6,
+)
+FUNCTIONS = st.tuples(
+    st.sampled_from(["forward", "scale"]),
+    st.lists(EXPRESSIONS, min_size=1, max_size=3),
+    st.sampled_from(["(x)", "(x, y=1)", "(self, x, *, eps=1e-5)"]),
+)
+
+
+def write_expression(node: Any, style: random.Random) -> str:
+    kind, *parts = node
+    if kind == "name":
+        text = parts[0]
+    elif kind == "number":
+        text = style.choice([str, hex])(parts[0])
+    elif kind == "text":
+        cut = style.randrange(len(parts[0]) + 1)
+        pieces = [parts[0][:cut], parts[0][cut:]] if style.random() < 0.5 else [parts[0]]
+        text = f"({' '.join(style.choice(['', 'u']) + repr(piece) for piece in pieces)})"
+    elif kind == "binary":
+        space = style.choice(["", " ", "  "])
+        left, right = (write_expression(part, style) for part in (parts[0], parts[2]))
+        text = f"(({left}){space}{parts[1]}{space}({right}))"
+    else:
+        arguments = [write_expression(part, style) for part in parts[1]]
+        comma = style.choice(["", ","]) if arguments else ""
+        text = f"({write_expression(parts[0], style)})({', '.join(arguments)}{comma})"
+    return f"({text})" if style.random() < 0.2 else text
+
+
+def write_module(functions: Any, style: random.Random) -> str:
+    """One source of these functions, in some layout."""
+    lines = ["'''Says something.'''"] if style.random() < 0.5 else []
+    for name, body, parameters in functions:
+        indent = " " * style.choice([2, 4])
+        lines += [""] * style.randrange(3)
+        lines.append(f"def {name}{parameters.replace(', ', style.choice([',', ', ']))}:  # {style.random()}")
+        if style.random() < 0.5:
+            lines.append(f'{indent}"""About {style.random()}."""')
+        for expression in body:
+            lines += [f"{indent}# a remark"] * style.randrange(2) + [f"{indent}pass"] * style.randrange(2)
+            lines.append(f"{indent}x = {write_expression(expression, style)}")
+        lines.append(f"{indent}return x" + style.choice(["", ";", "  # done"]))
+    return "\n".join([*lines, ""])
+
+
+class TestSource:
+    @given(functions=st.lists(FUNCTIONS, min_size=1, max_size=2), one=st.integers(0, 99), other=st.integers(0, 99))
+    @settings(max_examples=40)
+    def test_looks_change_nothing(self, functions, one, other) -> None:
+        sources = [write_module(functions, random.Random(seed)) for seed in (one, other)]
+        assert digest_of(sources[0]) == digest_of(sources[1])
+
+    @given(functions=st.lists(FUNCTIONS, min_size=1, max_size=2, unique_by=lambda f: f[0]), other=EXPRESSIONS)
+    @settings(max_examples=40)
+    def test_what_a_function_does_changes_its_digest(self, functions, other) -> None:
+        name, body, parameters = functions[0]
+        changed = [(name, [*body, other], parameters), *functions[1:]]
+        style = random.Random(0)
+        assert digest_of(write_module(functions, style)) != digest_of(write_module(changed, style))
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("def f(x): return x", "def f(x, y=1): return x"),
+            ("def f(x): return x", "@cache\ndef f(x): return x"),
+            ("def f(x): return x", "async def f(x): return x"),
+            ("def f(x): return x", "def f(x: int): return x"),
+            ("x = 1", "x = True"),
+            ("x = 1", "x = 1.0"),
+            ("x = 'a'", "x = b'a'"),
+            ("x = f'{a}'", "x = f'{a!r}'"),
+            ("x = f'{a}b'", "x = f'b{a}'"),
+            ("if a: b()", "if a: pass\nelse: b()"),
+            ("class A(B): pass", "class A(C): pass"),
+        ],
+    )
+    def test_what_matters_changes_the_digest(self, one, other) -> None:
+        assert digest_of(one) != digest_of(other)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("x = f'a{b}' 'c' f'd'", "x = f'a{b}cd'"),
+            ("def f(a,  # type: int\n      b): pass", "def f(a, b): 'says what'"),
+            ("class A:\n    x = 1\n    'about x'", "class A:\n    x = 1"),
+        ],
+        ids=["f-strings", "type comments", "texts that stand alone"],
+    )
+    def test_how_it_is_written_does_not(self, one, other) -> None:
+        assert digest_of(one) == digest_of(other)
+
+    def test_the_digest_is_the_same_on_every_python(self) -> None:
+        source = """
+@decorate(1, key="\\u00e9")
+def f(a, /, b: int = 10**30, *args, c=None, **kwargs) -> str:
+    with open(a) as file, lock:
+        return f"{a!r:>{b}}" + u"x" + str(d[1:2, ...]) + str(-1.5e300j)
+"""
+        assert digest_of(source) == "9611541a79de2a52"
+
+    @pytest.mark.parametrize(
+        ("header", "text"),
+        [
+            ("(a, /, b, *, c)", "(a, /, b, *, c)"),
+            ("(a: int = -1, *args: int, b=None, **kwargs)", "(a=-1, *args, b=None, **kwargs)"),
+            ("(a='x', b=(1,), c=[torch.float], d=f(1), e=...)", "(a='x', b=(1,), c=[torch.float], d=..., e=...)"),
+        ],
+    )
+    def test_signatures_have_defaults_and_no_annotations(self, header, text) -> None:
+        (function,) = ast.parse(f"def f{header}: pass").body
+        assert signature_text(function.args) == text
+
+    @pytest.mark.parametrize(
+        ("header", "text"), [("(self, x)", "(x)"), ("(self, /, x)", "(x)"), ("(*args)", "(*args)")]
+    )
+    def test_of_a_bound_function_the_first_parameter_is_left_out(self, header, text) -> None:
+        (function,) = ast.parse(f"def f{header}: pass").body
+        assert signature_text(function.args, bound=True) == text
+
+
+LIBRARY = {
+    "kit": """
+        from kit.ops import conv
+        from kit import ops as operators
+        from .star import *
+        from .fast import turbo
+        __version__ = "1.0"
+        """,
+    "kit.ops": """
+        import functools
+        import kit.base as foundation
+        def conv(x, *, scale=1.0): return x * scale
+        pool = conv
+        TABLE = {"conv": conv, "limit": 3}
+        if functools:
+            def either(x): return 1
+        else:
+            def either(x): return 2
+        class Layer(foundation.Base):
+            kind = "layer"
+            def __init__(self, size): self.size = size
+            @staticmethod
+            def make(size): return Layer(size)
+            @classmethod
+            def load(cls, path): return cls(path)
+            @property
+            def shape(self): return self.size
+            @shape.setter
+            def shape(self, value): self.size = value
+            def forward(self, x): return x
+            alias = forward
+        def later(self): return 1
+        Layer.added = later
+        class Operator(Layer): pass
+        """,
+    "kit.base": """
+        class Root:
+            def reset(self): return 0
+        class Base(Root):
+            def reset(self): return 1
+            def inherited(self, y): return y
+        """,
+    "kit.star": "def spread(z): return z\n",
+    "kit.fast": """
+        def _make(): return lambda x: x
+        for _name in ("turbo",):
+            globals()[_name] = _make()
+        from math import sqrt
+        class Exact(dict):
+            pass
+        """,
+}
+
+
+def fingerprint(target: str, **options: Any) -> Fingerprint:
+    return Originals(**options).fingerprint(pc.Replace(target, None), Target.parse(target))
+
+
+class TestTarget:
+    @pytest.fixture(autouse=True)
+    def library(self, make_package) -> None:
+        make_package(LIBRARY)
+
+    @pytest.mark.parametrize(
+        ("target", "signature"),
+        [
+            ("kit.ops:conv", "(x, *, scale=1.0)"),
+            ("kit:conv", "(x, *, scale=1.0)"),
+            ("kit:operators.conv", "(x, *, scale=1.0)"),
+            ("kit:spread", "(z)"),
+            ("kit.ops:pool", "(x, *, scale=1.0)"),
+            ("kit.ops:either", "(x)"),
+            ("kit.ops:Layer", "(size)"),
+            ("kit.ops:Operator", "(size)"),
+            ("kit.ops:Layer.make", "(size)"),
+            ("kit.ops:Layer.load", "(cls, path)"),
+            ("kit.ops:Layer.shape", "(self)"),
+            ("kit.ops:Layer.alias", "(self, x)"),
+            ("kit.ops:Operator.inherited", "(self, y)"),
+            ("kit.ops:TABLE['limit']", ""),
+            ("kit:__version__", ""),
+        ],
+    )
+    def test_it_is_read_without_importing_the_library(self, target, signature) -> None:
+        found = fingerprint(target)
+        assert found.signature == signature
+        assert len(found.source) == 16
+        assert not [name for name in sys.modules if name.partition(".")[0] == "kit"]
+
+    def test_names_for_the_same_function_have_the_same_source(self) -> None:
+        assert fingerprint("kit:conv") == fingerprint("kit.ops:conv") == fingerprint("kit:operators.conv")
+
+    def test_the_method_nearest_to_the_class_counts(self) -> None:
+        assert fingerprint("kit.ops:Operator.reset") == fingerprint("kit.base:Base.reset")
+        assert fingerprint("kit.base:Base.reset") != fingerprint("kit.base:Root.reset")
+
+    def test_a_class_has_its_members_by_name(self) -> None:
+        found = fingerprint("kit.ops:Layer")
+        assert list(found.members) == ["__init__", "alias", "forward", "kind", "load", "make", "shape"]
+        assert found.members["forward"] == fingerprint("kit.ops:Layer.forward").source
+
+    def test_what_is_put_into_a_class_later_is_found(self) -> None:
+        assert fingerprint("kit.ops:Layer.added").source != fingerprint("kit.ops:later").source
+
+    def test_the_setter_belongs_to_a_property(self, make_package) -> None:
+        before = fingerprint("kit.ops:Layer.shape")
+        make_package({"kit.ops": LIBRARY["kit.ops"].replace("self.size = value", "self.size = value + 1")})
+        assert fingerprint("kit.ops:Layer.shape") != before
+
+    @pytest.mark.parametrize(
+        ("target", "nearest"),
+        [("kit.ops:convv", "'conv'"), ("kit.ops:Layer.forwards", "'forward'"), ("kit.opps:conv", "'kit.ops'")],
+    )
+    def test_what_is_not_there_is_named_with_the_nearest(self, target, nearest) -> None:
+        with pytest.raises(TargetNotFound, match=f"did you mean {nearest}"):
+            fingerprint(target)
+
+    def test_what_the_source_does_not_show_is_seen_once_it_is_imported(self) -> None:
+        with pytest.raises(Unseen, match=r"kit\.fast makes names"):
+            fingerprint("kit:turbo")
+        assert fingerprint("kit:turbo", import_missing=True).signature == "(x)"
+        assert fingerprint("kit:turbo").signature == "(x)"
+
+    def test_functions_in_c_have_a_signature_at_most(self) -> None:
+        import math
+
+        assert fingerprint("math:hypot") == Fingerprint(COMPILED)
+        assert fingerprint("math:sqrt") == Fingerprint(
+            COMPILED, str(importlib.import_module("inspect").signature(math.sqrt))
+        )
+
+    def test_what_another_library_defines_is_its_own_business(self) -> None:
+        assert fingerprint("kit.ops:functools.partial").source == "of functools"
+        own = fingerprint("kit.ops:Operator.__repr__")
+        assert own.source == fingerprint("kit.ops:Operator").source  # what is inherited is up to the class
+
+    def test_an_entry_of_a_registry_is_looked_at_in_the_registry(self, make_package) -> None:
+        make_package(
+            {
+                "hub": """
+                    class Registry:
+                        def __init__(self): self._module_dict = {}
+                    MODELS = Registry()
+                    class Net:
+                        def __init__(self, depth): pass
+                    MODELS._module_dict["Net"] = Net
+                    """
+            }
+        )
+        change = pc.Register("hub:MODELS", object, name="Net")
+        found = Originals(import_missing=True).fingerprint(change, change.target)
+        assert found.signature == "(depth)"
+        other = pc.Register("hub:MODELS", object, name="Other")
+        assert Originals().fingerprint(other, other.target).source == "absent"
+
+    def test_the_original_is_looked_at_below_the_patches(self) -> None:
+        importlib.import_module("kit.fast")
+        from patchcore.engine import ENGINE
+
+        before = fingerprint("kit.fast:turbo")
+        with pc.Patcher(
+            [pc.Patch("kit.turbo", pc.Replace("kit.fast:turbo", lambda *args, **kwargs: None))], strict=True
+        ):
+            assert fingerprint("kit.fast:turbo") != before
+            assert fingerprint("kit.fast:turbo", original_of=ENGINE.journal.original) == before
+
+
+def swap(x, *, scale=1.0):
+    return x
+
+
+PATCH = pc.Patch(
+    "kit.swap",
+    [
+        pc.Replace("kit.ops:conv", swap),
+        pc.Wrap("kit.ops:Layer.forward", lambda original, *args, **kwargs: original(*args, **kwargs)),
+        pc.Replace("kit.ops:Layer", factory=lambda layer: type("Layer", (layer,), {})),
+        pc.Replace("kit.ops:missing", swap, create=True),
+    ],
+)
+
+
+class WithPlugin:
+    @pytest.fixture
+    def plugin(self, make_package, tmp_path: Path) -> Provenance:
+        """A plugin file that carries the fingerprints of PATCH, made of kit 1.0."""
+        from distributions import write_distribution
+
+        folder = make_package(LIBRARY)
+        self.info = write_distribution(folder, "kit", "1.0")
+        self.make = make_package
+        provenance = Provenance("kit_npu", "kit-npu", "1.0", "kit_npu", str(tmp_path / "kit_npu.py"))
+        path = file_of(provenance)
+        entries = {str(change.target): Originals().fingerprint(change, change.target) for change in PATCH.changes[:3]}
+        Recorded(path, {"kit": {"1.0": entries}}).write()
+        return provenance
+
+    def upgrade(self, version: str, old: str, new: str) -> None:
+        assert old in LIBRARY["kit.ops"]
+        self.make({"kit.ops": LIBRARY["kit.ops"].replace(old, new)})
+        (self.info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: kit\nVersion: {version}\n")
+
+    def patcher(self, provenance: Provenance, **options: Any) -> pc.Patcher:
+        return pc.Patcher([Candidate(PATCH, provenance)], **options)
+
+
+class TestDrift(WithPlugin):
+    def compare(self, provenance: Provenance) -> dict[str, Any]:
+        patcher = self.patcher(provenance)
+        (entry,) = patcher.plan()
+        return {str(comparison.target): comparison for comparison in patcher.compare(entry)}
+
+    def statuses(self, provenance: Provenance) -> list[str]:
+        return [comparison.status for comparison in self.compare(provenance).values()]
+
+    def test_nothing_has_changed_at_first(self, plugin) -> None:
+        assert self.statuses(plugin) == [UNCHANGED] * 3
+
+    @pytest.mark.parametrize(
+        ("old", "new", "statuses"),
+        [
+            ("return x * scale", "return scale * x  # faster", [BODY_CHANGED, UNCHANGED, UNCHANGED]),
+            ("*, scale=1.0", "scale=1.0", [SIGNATURE_CHANGED, UNCHANGED, UNCHANGED]),
+            ("def conv(", "def convolve(", [GONE, UNCHANGED, UNCHANGED]),
+            ("forward(self, x): return x", "forward(self, x): return 2 * x", [UNCHANGED, BODY_CHANGED, BODY_CHANGED]),
+            ("__init__(self, size)", "__init__(self, size, depth=1)", [UNCHANGED, UNCHANGED, SIGNATURE_CHANGED]),
+            ("def conv(x, *, scale=1.0): ", "def conv(x,*,scale = 1.0): 'It.'; ", [UNCHANGED] * 3),
+        ],
+        ids=["body", "signature", "gone", "method", "constructor", "looks"],
+    )
+    def test_an_upgrade_names_what_has_changed(self, plugin, old, new, statuses) -> None:
+        self.upgrade("1.1", old, new)
+        assert self.statuses(plugin) == statuses
+        assert "kit" not in sys.modules
+
+    def test_it_says_what_was_and_what_is(self, plugin) -> None:
+        self.upgrade("1.1", "*, scale=1.0", "scale=1.0")
+        found = self.compare(plugin)["kit.ops:conv"]
+        text = "kit.ops:conv: signature changed since kit 1.0: (x, *, scale=1.0) -> (x, scale=1.0)"
+        assert str(found) == text
+        assert found.library.version == "1.1"
+
+    def test_of_a_class_it_names_the_methods(self, plugin) -> None:
+        self.upgrade(
+            "1.1", "def forward(self, x): return x", "def forward(self, x): return 2\n            def extra(self): pass"
+        )
+        assert self.compare(plugin)["kit.ops:Layer"].detail == "changed forward; new extra"
+
+    def test_what_is_gone_comes_with_the_nearest_name(self, plugin) -> None:
+        self.upgrade("1.1", "def conv(", "def conv2(")
+        assert "did you mean 'conv2'" in self.compare(plugin)["kit.ops:conv"].detail
+
+    def test_what_nobody_has_recorded_is_unknown(self, plugin) -> None:
+        path = file_of(plugin)
+        path.write_text(json.dumps({"schema_version": 1, "libraries": {}}))
+        assert self.statuses(plugin) == [UNKNOWN] * 3
+
+    @pytest.mark.parametrize(
+        ("installed", "compared"), [("0.9", "1.0"), ("1.0", "1.0"), ("1.5", "1.0"), ("2.1", "2.0"), ("1.0+cpu", "1.0")]
+    )
+    def test_a_version_that_is_not_recorded_is_compared_with_the_nearest(self, plugin, installed, compared) -> None:
+        recorded = Recorded.read(file_of(plugin))
+        recorded.libraries["kit"]["2.0"] = dict(recorded.libraries["kit"]["1.0"])
+        recorded.write()
+        self.upgrade(installed, "kind", "kind")
+        assert {c.recorded for c in self.compare(plugin).values()} == {compared}
+
+    def test_a_broken_file_is_named(self, plugin) -> None:
+        file_of(plugin).write_text("{")
+        with pytest.raises(PluginError, match=r"kit_npu\.fingerprints\.json cannot be read"):
+            self.compare(plugin)
+
+    def test_patches_of_no_plugin_are_left_alone(self, plugin) -> None:
+        patcher = pc.Patcher([PATCH])
+        assert patcher.compare(patcher.plan()["kit.swap"]) == []
+
+
+class TestApply(WithPlugin):
+    def test_drift_is_reported_once_the_library_is_imported(self, plugin, caplog) -> None:
+        self.upgrade("1.1", "return x * scale", "return scale * x")
+        with self.patcher(plugin) as patcher:
+            assert patcher.report()["kit.swap"].remarks == ()
+            module = importlib.import_module("kit.ops")
+            record = patcher.report()["kit.swap"]
+            assert module.conv is swap
+        assert record.status == "applied"
+        remark = "kit.ops:conv: body changed since kit 1.0"
+        assert record.remarks[0] == remark
+        assert record.remarks[1] == "kit 1.1 is not recorded; compared with 1.0: 2 targets unchanged"
+        assert [r.getMessage() for r in caplog.records if remark in r.getMessage()]
+
+    def test_a_recorded_version_is_believed(self, plugin) -> None:
+        with self.patcher(plugin) as patcher:
+            importlib.import_module("kit.ops")
+            assert patcher.report()["kit.swap"].remarks == ()
+
+    def test_strictly_drift_fails_the_patch_before_anything_is_written(self, plugin) -> None:
+        self.upgrade("1.1", "return x * scale", "return scale * x")
+        module = importlib.import_module("kit.ops")
+        original = module.conv
+        with pytest.raises(pc.PatchError, match=r"kit\.ops:conv: body changed since kit 1\.0\. Adapt the patch"):
+            self.patcher(plugin, strict=True).apply()
+        assert module.conv is original
+
+    def test_strictly_a_change_of_looks_fails_nothing(self, plugin) -> None:
+        self.upgrade("1.1", "return x * scale", "return (x * scale)  # scaled")
+        with self.patcher(plugin, strict=True):
+            assert importlib.import_module("kit.ops").conv is swap
+
+
+def takes_xy(x, y=1, *, z=2):
+    """The target of the cases below."""
+
+
+class TestSignature:
+    @pytest.mark.parametrize(
+        "replacement",
+        [
+            takes_xy,
+            lambda *args, **kwargs: None,
+            lambda x, y=1, *, z=2, more=3: None,
+            lambda x, y=None, z=None: None,
+            lambda x=0, y=1, *rest, z=2, **kwargs: None,
+        ],
+        ids=["the same", "anything", "more", "by position or name", "more optional"],
+    )
+    def test_what_takes_every_call_fits(self, replacement) -> None:
+        assert misfit(takes_xy, replacement) is None
+
+    @pytest.mark.parametrize(
+        "replacement",
+        [
+            lambda x: None,
+            lambda x, y=1: None,
+            lambda x, y, *, z=2: None,
+            lambda x, y=1, *, z=2, w: None,
+            lambda x, b=1, *, z=2: None,
+            lambda x, y=1, /, *, z=2: None,
+            lambda *args: None,
+            lambda **kwargs: None,
+        ],
+        ids=["fewer", "no z", "y required", "w required", "renamed", "by position only", "no names", "no positions"],
+    )
+    def test_what_cannot_take_a_call_does_not(self, replacement) -> None:
+        assert "that of the target (x, y=1, *, z=2)" in str(misfit(takes_xy, replacement))
+
+    def test_what_required_arguments_are_called_does_not_matter(self) -> None:
+        assert misfit(lambda self, x: None, lambda module, y: None, bound=True) is None
+        assert misfit(lambda text: None, len) is None
+
+    def test_an_instance_with_a_default_is_not_given_by_name(self) -> None:
+        assert misfit(lambda self=None, x=1: None, lambda module=None, x=2: None, bound=True) is None
+        assert misfit(lambda self=None, x=1: None, lambda module=None, x=2: None) is not None
+
+    def test_no_end_of_arguments_asks_for_no_end(self) -> None:
+        assert misfit(lambda *args: None, lambda a=1, b=2: None) is not None
+        assert misfit(lambda **kwargs: None, lambda a=1, b=2: None) is not None
+
+    @pytest.mark.parametrize(
+        "replacement",
+        [
+            lambda x, y=1: None,
+            lambda a, y=2: None,
+            lambda x, b=1: None,
+            lambda x, y: None,
+            lambda x=0, y=1: None,
+            lambda x, y=1, /: None,
+            lambda x, *y: None,
+            lambda x, y=1, *, z: None,
+        ],
+        ids=["same", "x renamed", "y renamed", "y required", "x optional", "by position", "any", "z required"],
+    )
+    def test_the_first_look_says_yes_only_where_the_closer_one_does(self, replacement) -> None:
+        for original in (lambda x, y=1: None, lambda x, y: None):
+            assert not alike(original, replacement) or misfit(original, replacement) is None
+
+    def test_a_wrapper_gets_the_original_first(self) -> None:
+        assert misfit(takes_xy, lambda original, x, y=1, *, z=2: None, before=1) is None
+        assert misfit(takes_xy, takes_xy, before=1) is not None
+
+    def test_what_has_no_signature_is_believed(self) -> None:
+        assert misfit(takes_xy, max) is None
+        assert misfit(max, takes_xy) is None
+
+    def test_a_replacement_that_cannot_take_the_calls_fails_before_it_is_called(self, make_package) -> None:
+        make_package(LIBRARY)
+        module = importlib.import_module("kit.ops")
+        original = module.conv
+        patch = pc.Patch("kit.conv", pc.Replace("kit.ops:conv", lambda x: x))
+        report = pc.Patcher([patch]).apply()
+        assert module.conv is original
+        record = report["kit.conv"]
+        assert record.status == "failed"
+        assert "cannot take every call of kit.ops:conv: its signature is (x)" in record.reason
+        assert "(x, *, scale=1.0)" in record.reason
+
+    def test_where_a_predicate_chooses_the_calls_it_answers_for_them(self, make_package) -> None:
+        make_package(LIBRARY)
+        module = importlib.import_module("kit.ops")
+        change = pc.Replace("kit.ops:conv", lambda x: ("new", x), when_call=lambda *args, **kwargs: not kwargs)
+        with pc.Patcher([pc.Patch("kit.conv", change)], strict=True):
+            assert module.conv(1) == ("new", 1)
+            assert module.conv(2, scale=3) == 6
+
+    def test_methods_get_their_instance_and_static_methods_none(self, make_package) -> None:
+        make_package(LIBRARY)
+        module = importlib.import_module("kit.ops")
+        changes = [
+            pc.Replace("kit.ops:Layer.forward", lambda layer, x: "new"),
+            pc.Replace("kit.ops:Layer.make", lambda size: "made"),
+            pc.Replace("kit.ops:Layer.load", lambda klass, path: klass),
+        ]
+        with pc.Patcher([pc.Patch("kit.layer", changes)], strict=True):
+            assert module.Layer(1).forward(2) == "new"
+            assert module.Layer.make(3) == "made"
+            assert module.Layer.load("x") is module.Layer

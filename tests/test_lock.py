@@ -1,0 +1,287 @@
+"""lockfile.py, ``patchcore lock`` and ``patchcore run --locked``."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributions import write_distribution
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from patch_folder import PatchFolder
+from reports import LABEL, PRICE, patcher
+from reports import SHOP as LIBRARY
+
+import patchcore as pc
+from patchcore import __version__
+from patchcore.errors import SettingsError
+from patchcore.launch.command import Command
+from patchcore.lockfile import make_lock, read_lock, to_toml, write_lock
+from patchcore.manifest import compare
+from patchcore.plan import Plan
+
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@pytest.fixture
+def shop(make_package: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> PatchFolder:
+    return PatchFolder(make_package, monkeypatch, capsys)
+
+
+def lock_of(*patches: pc.Patch, **named: Any) -> dict[str, Any]:
+    return make_lock(patcher(*patches, **named).plan())
+
+
+class TestContent:
+    def test_as_toml(self, make_package: Any) -> None:
+        folder = make_package(LIBRARY)
+        write_distribution(folder, "shop-library", "3.4", packages=["shop"])
+        price = PRICE.evolve(options={"path": 'a"\\b', "n": 1}, requires=("nosuch>=2",))
+        text = to_toml(lock_of(price, LABEL))
+        (file,) = re.findall('shop = "([0-9a-f]{16})"', text)
+        assert text == (
+            "# Written by `patchcore lock`; `patchcore lock --check` and `patchcore run --locked` compare it with what "
+            "is installed.\n"
+            "schema_version = 1\n"
+            f'patchcore = "{__version__}"\n'
+            f'python = "{PYTHON}"\n'
+            "\n"
+            "[libraries]\n"
+            'shop = "3.4"\n'
+            "\n"
+            "[files]\n"
+            f'shop = "{file}"\n'
+            "\n"
+            '[patches."shop.label"]\n'
+            'verdict = "to be applied"\n'
+            'reason = ""\n'
+            'plugin = "shop"\n'
+            'distribution = "shop-npu 1.0"\n'
+            'file = "none"\n'
+            "changes = [\n"
+            '    "replace shop:label <- reports.new",\n'
+            "]\n"
+            "\n"
+            '[patches."shop.price"]\n'
+            'verdict = "skipped"\n'
+            'reason = "requires nosuch>=2, nosuch is not installed"\n'
+            'plugin = "shop"\n'
+            'distribution = "shop-npu 1.0"\n'
+            'file = "none"\n'
+            "changes = [\n"
+            '    "replace shop:price <- reports.new",\n'
+            "]\n"
+            "\n"
+            '[patches."shop.price".options]\n'
+            'n = "1"\n'
+            """path = "'a\\"\\\\\\\\b'"\n"""
+        )
+
+    @pytest.mark.parametrize("patches", list(itertools.permutations([PRICE, LABEL])), ids=["one way", "the other"])
+    def test_does_not_depend_on_the_order_of_contributions(self, make_package: Any, patches: Any) -> None:
+        make_package(LIBRARY)
+        assert to_toml(lock_of(*patches)) == to_toml(lock_of(PRICE, LABEL))
+
+    def test_paths_are_left_out_of_reasons(self, make_package: Any, tmp_path: Path) -> None:
+        def broken() -> bool:
+            raise ValueError(f"no {tmp_path}/till.txt, see https://shop.example/till/1")
+
+        make_package(LIBRARY)
+        reason = lock_of(PRICE.evolve(when=broken))["patches"]["shop.price"]["reason"]
+        assert "till.txt" in reason
+        assert "https://shop.example/till/1" in reason
+        assert str(tmp_path) not in reason
+        assert str(Path(__file__).parent) not in reason
+
+    def test_profiling_and_brake_of_a_run_are_left_out(self, make_package: Any) -> None:
+        make_package(LIBRARY)
+        assert lock_of(PRICE) == make_lock(patcher(PRICE).brake_at(3, step="shop:label").plan())
+
+
+#: What has a meaning in TOML, what may not be in a string as it is, and what is far from ASCII.
+ALPHABET = "az09_- .,=#[]{}'\"\\\b\t\n\r\x00\x1f\x7f\x80\u00e9\u2028\ufffe\U0001f40d"
+TEXTS = st.text(ALPHABET, max_size=6)
+TABLES = st.dictionaries(TEXTS, TEXTS, max_size=2)
+LOCKS = st.fixed_dictionaries(
+    {
+        "patchcore": TEXTS,
+        "python": TEXTS,
+        "libraries": TABLES,
+        "files": TABLES,
+        "patches": st.dictionaries(
+            TEXTS,
+            st.fixed_dictionaries(
+                {
+                    **dict.fromkeys(["verdict", "reason", "plugin", "distribution", "file"], TEXTS),
+                    "changes": st.lists(st.builds("{} {}".format, TEXTS, TEXTS), max_size=2),
+                    "options": TABLES,
+                }
+            ),
+            max_size=2,
+        ),
+    }
+)
+
+
+class TestFile:
+    @settings(max_examples=25)
+    @given(lock=LOCKS)
+    def test_reading_gives_what_was_written(self, lock: dict[str, Any], tmp_path_factory: Any) -> None:
+        path = tmp_path_factory.getbasetemp() / "any.lock"
+        write_lock(path, lock)
+        assert read_lock(path) == lock
+        assert compare(read_lock(path), lock) == []
+
+    def test_what_utf_8_cannot_hold(self, make_package: Any, tmp_path: Path) -> None:
+        make_package(LIBRARY)
+        lock = lock_of(PRICE.evolve(requires=("no\udc80such",)))
+        write_lock(tmp_path / "a.lock", lock)
+        assert read_lock(tmp_path / "a.lock") == lock
+
+    def test_is_written_only_when_it_differs(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.lock"
+        lock = make_lock(Plan(()))
+        assert write_lock(path, lock)
+        assert not write_lock(path, lock)
+        assert write_lock(path, {**lock, "python": "2.7"})
+        assert [entry.name for entry in tmp_path.iterdir()] == ["a.lock"]
+
+    def test_cannot_be_written(self, tmp_path: Path) -> None:
+        with pytest.raises(SettingsError, match=r"nosuch.a\.lock cannot be written: No such file"):
+            write_lock(tmp_path / "nosuch" / "a.lock", make_lock(Plan(())))
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("[[", r"a\.lock cannot be read: "),
+            ("\xff", r"a\.lock cannot be read: .*decode"),
+            ("", r"is not what patchcore lock writes: schema_version is None; write it anew: patchcore lock"),
+            ('schema_version = "1"', r"schema_version is '1'"),
+            ("schema_version = 1", r"patchcore is None"),
+            (
+                'schema_version = 2\npatchcore = "7.0"',
+                r"a\.lock has schema_version 2, this patchcore reads up to 1: it was written by patchcore 7\.0",
+            ),
+            ("{start}[patches]\na = 1", r"patches\.a has not the keys verdict, reason"),
+            ("{start}[patches.a]\nverdict = ''", r"patches\.a has not the keys verdict, reason"),
+            ("{start}[libraries.a]", r"libraries\.a is {}"),
+            ("{start}[patches.a]\n{patch}changes = ['replace']", r"patches\.a\.changes are \['replace'\]"),
+            ("{start}[patches.a]\n{patch}changes = []\noptions = {n = 1}", r"patches\.a\.options\.n is 1"),
+            ("{start}[patches.a]\n{patch}changes = 1", r"patches\.a\.changes is 1"),
+        ],
+    )
+    def test_that_cannot_be_used(self, tmp_path: Path, text: str, message: str) -> None:
+        start = "schema_version = 1\npatchcore = '1'\npython = '1'\n[libraries]\n[files]\n"
+        patch = "".join(f"{key} = ''\n" for key in ("verdict", "reason", "plugin", "distribution", "file"))
+        path = tmp_path / "a.lock"
+        path.write_bytes(text.replace("{start}", start).replace("{patch}", patch).encode("latin-1"))
+        with pytest.raises(SettingsError, match=message):
+            read_lock(path)
+
+    def test_is_missing(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.lock"
+        with pytest.raises(
+            SettingsError, match=re.escape(f"no lock file {path}; write it: patchcore lock --file {path}")
+        ):
+            read_lock(path)
+
+
+class TestCommand:
+    def test_write_and_check(self, shop: PatchFolder) -> None:
+        assert shop.run("lock") == (0, "patchcore.lock: 4 patches written\n", "")
+        assert shop.run("lock", "--check") == (0, "no differences\n", "")
+        result = shop.run("lock")
+        assert (result.code, result.out) == (0, f"{shop.folder / 'patchcore.lock'}: 4 patches as before\n")
+
+    def test_differences(self, shop: PatchFolder) -> None:
+        shop.run("lock")
+        (shop.folder / "shop.py").write_text("def price():\n    return None\n")
+        result = shop.run("lock", "--check", "--disable", "shop.sale")
+        assert (result.code, result.err) == (1, "")
+        title, columns, sale, file = result.out.splitlines()
+        assert title == f"Differences from {shop.folder / 'patchcore.lock'}"
+        assert columns.split() == ["SUBJECT", "LOCKED", "HERE"]
+        assert re.split("  +", sale.strip()) == ["patch shop.sale", "to be applied", "skipped: by choice"]
+        assert file.strip().startswith("file of shop, of patch shop.label, shop.price, ")
+        rows = shop.run("lock", "--check", "--disable", "shop.sale", "--format", "json").json["differences"]
+        assert rows[0] == {"subject": "patch shop.sale", "locked": "to be applied", "here": "skipped: by choice"}
+
+    def test_below_the_file(self, shop: PatchFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+        shop.run("lock")
+        (shop.folder / "below").mkdir()
+        monkeypatch.setenv("PYTHONPATH", str(shop.folder))
+        monkeypatch.chdir(shop.folder / "below")
+        assert shop.run("lock", "--check").code == 0
+
+    def test_another_file(self, shop: PatchFolder) -> None:
+        assert shop.run("lock", "--file", "other.lock", "--format", "json").json["changed"] is True
+        assert not (shop.folder / "patchcore.lock").exists()
+        assert shop.run("lock", "--check", "--file", "other.lock").code == 0
+
+    def test_check_without_a_file(self, shop: PatchFolder) -> None:
+        message = "patchcore: there is no lock file patchcore.lock; write it: patchcore lock --file patchcore.lock\n"
+        assert shop.run("lock", "--check") == (2, "", message)
+
+    def test_a_plugin_that_is_broken(self, shop: PatchFolder) -> None:
+        shop.run("lock")
+        locked = (shop.folder / "patchcore.lock").read_text()
+        shop.replace("return PATCHES", "raise LookupError('no patches today')")
+        sys.modules.pop("deals")
+        result = shop.run("lock")
+        assert (result.code, result.out) == (1, "")
+        assert "no patches today" in result.err
+        assert result.err.splitlines()[-1].endswith(
+            "patchcore.lock is not written: the patches of a plugin that is broken would be missing in it"
+        )
+        assert (shop.folder / "patchcore.lock").read_text() == locked
+        result = shop.run("lock", "--check")
+        assert (result.code, "patch shop.sale" in result.out, "no patches today" in result.err) == (1, True, True)
+
+    def test_imports_no_target(self, shop: PatchFolder) -> None:
+        shop.run("lock")
+        assert "shop" not in sys.modules
+
+
+class TestLockedRun:
+    @pytest.fixture
+    def started(self, shop: PatchFolder, monkeypatch: pytest.MonkeyPatch) -> list[Command]:
+        """The commands that were started, in the place of starting them."""
+        started: list[Command] = []
+        monkeypatch.setattr(Command, "replace_process", lambda command, environ: started.append(command))
+        shop.write(**{"work.train": "", "work": ""})
+        return started
+
+    def test_starts_what_is_as_it_was_locked(self, shop: PatchFolder, started: list[Command]) -> None:
+        shop.run("lock")
+        assert shop.run("run", "--locked", "work/train.py") == (0, "", "")
+        assert started[0].arguments[-1] == "work/train.py"
+
+    def test_refuses_a_difference(self, shop: PatchFolder, started: list[Command]) -> None:
+        shop.run("lock")
+        result = shop.run("run", "--locked", "--disable", "shop.sale", "work/train.py")
+        assert (result.code, started) == (1, [])
+        assert result.err == (
+            f"patchcore: nothing was started: this environment is not what {shop.folder / 'patchcore.lock'} says:\n"
+            "  patch shop.sale: locked: to be applied; here: skipped: by choice\n"
+            "if it is as it should be, write that down and review it: patchcore lock\n"
+        )
+
+    def test_without_the_option_nothing_is_compared(self, shop: PatchFolder, started: list[Command]) -> None:
+        (shop.folder / "patchcore.lock").write_text("[[")
+        assert shop.run("run", "work/train.py").code == 0
+
+    def test_the_file_next_to_the_program_counts_first(self, shop: PatchFolder, started: list[Command]) -> None:
+        shop.run("lock")
+        (shop.folder / "work" / "patchcore.lock").write_text("[[")
+        result = shop.run("run", "--locked", "work/train.py")
+        assert (result.code, started) == (2, [])
+        assert f"{shop.folder / 'work' / 'patchcore.lock'} cannot be read" in result.err
+
+    def test_no_file(self, shop: PatchFolder, started: list[Command]) -> None:
+        result = shop.run("run", "--locked", "work/train.py")
+        assert (result.code, started) == (2, [])
+        assert result.err.startswith("patchcore: --locked: there is no patchcore.lock, neither at or above ")
