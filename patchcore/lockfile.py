@@ -1,7 +1,8 @@
 """``patchcore.lock``: what an environment would patch, and into what, written down to be reviewed and compared.
 
 The file is the manifest of a plan as TOML: sorted, without paths and times, so that it is the same wherever the same
-is installed, and a change of it is a change of what is patched. See :mod:`patchcore.manifest` for what is in it.
+is installed, and a change of it is a change of what is patched. See :mod:`patchcore.manifest` for what is in it; in the
+place of whole files of libraries it has the fingerprints of targets, which do not change with comments and layout.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from patchcore.errors import PatchError, SettingsError
+from patchcore.conditions import Environment
+from patchcore.drift import watched
+from patchcore.errors import PatchError, SettingsError, TargetNotFound, Unseen
+from patchcore.fingerprint import Originals
 from patchcore.manifest import Difference, compare, make_manifest
-from patchcore.plan import Plan
+from patchcore.plan import Plan, PlannedPatch
 
 __all__ = [
     "FILE",
@@ -54,6 +58,9 @@ _PATCH = {
 #: Its patches stand for options of a run, such as --brake.
 _OPTIONS_OF_RUNS = "patchcore"
 
+#: What stands for the fingerprint of a target that is gone.
+_GONE = "not there"
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 #: The folders of an absolute path, which differ from machine to machine.
@@ -61,7 +68,7 @@ _FOLDERS = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:)?[\\/](?:[^\s\\/:]+[\\/])*")
 
 
 def make_lock(plan: Plan) -> dict[str, Any]:
-    """Return what a lock file of ``plan`` holds, as :func:`read_lock` reads it; imports nothing."""
+    """Return what a lock file of ``plan`` holds, as :func:`read_lock` reads it; reads sources, imports nothing."""
     entries = {e.patch.name: e for e in plan if e.provenance.plugin != _OPTIONS_OF_RUNS}
     manifest = make_manifest(Plan(tuple(entries.values())))
     patches = {}
@@ -81,8 +88,30 @@ def make_lock(plan: Plan) -> dict[str, Any]:
         "python": ".".join(manifest["python"].split(".")[:2]),
         "patches": patches,
         "libraries": _sorted(manifest["libraries"]),
-        "files": _sorted(manifest["files"]),
+        "targets": _sorted(_fingerprints(entries.values())),
     }
+
+
+def _fingerprints(entries: Iterable[PlannedPatch]) -> dict[str, str]:
+    """The fingerprints, as text, of the targets of those patches that are for what is installed here.
+
+    Those that only an import would show (functions in C) are left out.
+    """
+    environment, originals = Environment(), Originals()
+    found: dict[str, str] = {}
+    for entry in entries:
+        if not environment.suits(entry.patch):
+            continue
+        for change, target in watched(entry.patch, entry.targets):
+            try:
+                fingerprint = originals.fingerprint(change, target)
+            except TargetNotFound:
+                found[str(target)] = _GONE
+            except Unseen:
+                continue
+            else:
+                found[str(target)] = f"{fingerprint.source} {fingerprint.signature}".strip()
+    return found
 
 
 def to_toml(lock: Mapping[str, Any]) -> str:
@@ -200,10 +229,10 @@ def _text(value: Optional[str]) -> str:
 
 def _fault(content: Mapping[str, Any]) -> Optional[str]:
     """Return what is wrong with the content of a file, ``None`` for nothing."""
-    for key, kind in (("patchcore", str), ("python", str), ("patches", dict), ("libraries", dict), ("files", dict)):
+    for key, kind in (("patchcore", str), ("python", str), ("patches", dict), ("libraries", dict), ("targets", dict)):
         if not isinstance(content.get(key), kind):
             return f"{key} is {content.get(key)!r}"
-    tables: dict[str, Any] = {key: content[key] for key in ("libraries", "files")}
+    tables: dict[str, Any] = {key: content[key] for key in ("libraries", "targets")}
     for name, patch in content["patches"].items():
         if not isinstance(patch, dict) or patch.keys() != _PATCH.keys():
             return f"patches.{name} has not the keys {', '.join(_PATCH)}"
@@ -221,7 +250,7 @@ def _fault(content: Mapping[str, Any]) -> Optional[str]:
 
 
 def _tables(lock: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("libraries", "files"):
+    for key in ("libraries", "targets"):
         yield _table((key,), _pairs(lock[key], lock[key]))
     for name, patch in lock["patches"].items():
         yield _table(("patches", name), _pairs(patch, (key for key in _PATCH if key != "options")))

@@ -61,25 +61,29 @@ def digest(manifest: Mapping[str, Any]) -> str:
 
 
 def compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference]:
-    """Return what differs between two manifests, patches first."""
+    """Return what differs between two manifests, or two locks, patches first."""
     found = list(_compare_tables("patch ", one["patches"], other["patches"], missing="not contributed by any plugin"))
-    for prefix, table in (("", "libraries"), ("file of ", "files")):
-        for difference in _compare_tables("", one[table], other[table], missing="not patched"):
+    for prefix, table in (("", "libraries"), ("file of ", "files"), ("target ", "targets")):
+        for difference in _compare_tables("", one.get(table, {}), other.get(table, {}), missing="not patched"):
             name = difference.subject
             found.append(difference._replace(subject=f"{prefix}{name}, of {_patches_on(name, one, other)}"))
     found += (Difference(key, one[key], other[key]) for key in ("python", "patchcore") if one[key] != other[key])
     return found
 
 
-def _patches_on(module: str, *manifests: Mapping[str, Any]) -> str:
-    """Name the patches that change something in ``module`` or, for a library, below it."""
+def _patches_on(place: str, *manifests: Mapping[str, Any]) -> str:
+    """Name the patches that change something in ``place``: a target, a module or, for a library, below it."""
     names = {
         name: None
         for manifest in manifests
         for name, patch in manifest["patches"].items()
-        if any(f"{change.split(' ')[1].partition(':')[0]}.".startswith(f"{module}.") for change in patch["changes"])
+        if any(_is_in(change.split(" ")[1], place) for change in patch["changes"])
     }
     return f"patch {', '.join(names)}"
+
+
+def _is_in(target: str, place: str) -> bool:
+    return target == place or f"{target.partition(':')[0]}.".startswith(f"{place}.")
 
 
 def _describe(entry: PlannedPatch) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pytest
 from distributions import write_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patch_folder import SHOP as LIBRARY_OF_FOLDER
 from patch_folder import PatchFolder
 from reports import LABEL, PRICE, patcher
 from reports import SHOP as LIBRARY
@@ -42,7 +43,7 @@ class TestContent:
         write_distribution(folder, "shop-library", "3.4", packages=["shop"])
         price = PRICE.evolve(options={"path": 'a"\\b', "n": 1}, requires=("nosuch>=2",))
         text = to_toml(lock_of(price, LABEL))
-        (file,) = re.findall('shop = "([0-9a-f]{16})"', text)
+        (source,) = re.findall('= "([0-9a-f]{16}) ', text)
         assert text == (
             "# Written by `patchcore lock`; `patchcore lock --check` and `patchcore run --locked` compare it with what "
             "is installed.\n"
@@ -53,8 +54,8 @@ class TestContent:
             "[libraries]\n"
             'shop = "3.4"\n'
             "\n"
-            "[files]\n"
-            f'shop = "{file}"\n'
+            "[targets]\n"
+            f'"shop:label" = "{source} ()"\n'
             "\n"
             '[patches."shop.label"]\n'
             'verdict = "to be applied"\n'
@@ -111,7 +112,7 @@ LOCKS = st.fixed_dictionaries(
         "patchcore": TEXTS,
         "python": TEXTS,
         "libraries": TABLES,
-        "files": TABLES,
+        "targets": TABLES,
         "patches": st.dictionaries(
             TEXTS,
             st.fixed_dictionaries(
@@ -175,7 +176,7 @@ class TestFile:
         ],
     )
     def test_that_cannot_be_used(self, tmp_path: Path, text: str, message: str) -> None:
-        start = "schema_version = 1\npatchcore = '1'\npython = '1'\n[libraries]\n[files]\n"
+        start = "schema_version = 1\npatchcore = '1'\npython = '1'\n[libraries]\n[targets]\n"
         patch = "".join(f"{key} = ''\n" for key in ("verdict", "reason", "plugin", "distribution", "file"))
         path = tmp_path / "a.lock"
         path.write_bytes(text.replace("{start}", start).replace("{patch}", patch).encode("latin-1"))
@@ -199,16 +200,32 @@ class TestCommand:
 
     def test_differences(self, shop: PatchFolder) -> None:
         shop.run("lock")
-        (shop.folder / "shop.py").write_text("def price():\n    return None\n")
+        shop.write(
+            shop=LIBRARY_OF_FOLDER.replace("def label():\n    return False", "def label(size=1):\n    return None")
+        )
         result = shop.run("lock", "--check", "--disable", "shop.sale")
         assert (result.code, result.err) == (1, "")
-        title, columns, sale, file = result.out.splitlines()
+        title, columns, sale, label = result.out.splitlines()
         assert title == f"Differences from {shop.folder / 'patchcore.lock'}"
         assert columns.split() == ["SUBJECT", "LOCKED", "HERE"]
         assert re.split("  +", sale.strip()) == ["patch shop.sale", "to be applied", "skipped: by choice"]
-        assert file.strip().startswith("file of shop, of patch shop.label, shop.price, ")
+        subject, locked, here = re.split("  +", label.strip())
+        assert subject == "target shop:label, of patch shop.label"
+        assert re.fullmatch(r"[0-9a-f]{16} \(\)", locked)
+        assert re.fullmatch(r"[0-9a-f]{16} \(size=1\)", here)
         rows = shop.run("lock", "--check", "--disable", "shop.sale", "--format", "json").json["differences"]
         assert rows[0] == {"subject": "patch shop.sale", "locked": "to be applied", "here": "skipped: by choice"}
+
+    def test_other_looks_of_a_library_are_no_difference(self, shop: PatchFolder) -> None:
+        shop.run("lock")
+        shop.write(shop="# all of it\n" + LIBRARY_OF_FOLDER.replace("():", "():  # that is it"))
+        assert shop.run("lock", "--check") == (0, "no differences\n", "")
+
+    def test_a_target_that_has_gone(self, shop: PatchFolder) -> None:
+        shop.run("lock")
+        shop.write(shop=LIBRARY_OF_FOLDER.replace("def label", "def caption"))
+        (row,) = shop.run("lock", "--check", "--format", "json").json["differences"]
+        assert (row["subject"], row["here"]) == ("target shop:label, of patch shop.label", "not there")
 
     def test_below_the_file(self, shop: PatchFolder, monkeypatch: pytest.MonkeyPatch) -> None:
         shop.run("lock")

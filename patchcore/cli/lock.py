@@ -23,7 +23,7 @@ def add_parser(subparsers: Any) -> None:
         "lock",
         help="write patchcore.lock, or compare it with what is installed",
         description=f"Write what would be patched here, and into what, to {FILE}: patches, targets, plugins, options, "
-        "versions and fingerprints of files. With --check compare, and exit with 1 when something differs. "
+        "versions and fingerprints of targets. With --check compare, and exit with 1 when something differs. "
         "Imports no target.",
     )
     shared.add_selection(parser)
