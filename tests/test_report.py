@@ -88,6 +88,8 @@ def test_the_json_view_has_everything_and_a_schema_version() -> None:
                 "rebound": ["lib:conv", "user:f"],
                 "kept": ["plug:plain"],
                 "unreachable": ["closure user:g (user.py:3)"],
+                "calls": None,
+                "replaced": None,
             },
             {
                 "kind": "wrap",
@@ -98,6 +100,8 @@ def test_the_json_view_has_everything_and_a_schema_version() -> None:
                 "rebound": [],
                 "kept": [],
                 "unreachable": [],
+                "calls": None,
+                "replaced": None,
             },
         ],
     }

@@ -109,15 +109,17 @@ class ProcessReport:
 
         from patchcore.manifest import digest
 
+        report = self._patcher.report(sweep=False)
         view = {
             "run": self._session.run,
             "role": present_role(self._role),
             "finished": finished,
+            "summary": report.summary(never_hit=finished),
             "written": time.time(),
             "digest": digest(self.manifest),
             "manifest": self.manifest,
         }
-        return json.dumps({**self._patcher.report(sweep=False).to_dict(), **view}, indent=1)
+        return json.dumps({**report.to_dict(), **view}, indent=1)
 
     def _rename(self) -> None:
         # process ids come again: after exec, in containers, on other hosts
@@ -138,7 +140,7 @@ class ProcessReport:
     def _end(self) -> None:
         self.write(finished=True)
         if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
-            say(self._patcher.report(sweep=False).summary())
+            say(self._patcher.report(sweep=False).summary(never_hit=True))
 
 
 class _News:
