@@ -44,7 +44,8 @@ class Tally:
     def reset(self) -> None:
         """Start again at 0, in a process that was forked: another thread of the parent may have held the lock."""
         self._lock = threading.Lock()
-        self._start += self.value
+        found = self.value  # which counts as well
+        self._start += found
 
 
 class Counter:
