@@ -346,11 +346,10 @@ class Patcher(Requests, contextlib.ContextDecorator):
                 with self._lock:
                     if not self.applied:  # an import in another thread has failed, or somebody has reverted
                         break
-                    application = ENGINE.acquire(
-                        entry.patch, entry.targets, entry.provenance, self, counting=self.settings.count
-                    )
+                    counting = self.settings.count and not self._is_request(entry)
+                    application = ENGINE.acquire(entry.patch, entry.targets, entry.provenance, self, counting=counting)
                     self._applications[entry.patch.name] = application
-                    if self.settings.count and not application.counting:
+                    if counting and not application.counting:
                         self._note_not_counted(application)
                 ENGINE.advance(application, moves, self)
             self._tell(entry)
@@ -368,9 +367,11 @@ class Patcher(Requests, contextlib.ContextDecorator):
         if not self.plugins.implements("before_apply"):
             return False
         context = Context(entry.provenance, self.settings, plan)
-        veto = self.plugins.first("before_apply", _is_skip, "None or Skip('why')", patch=entry.patch, context=context)
+        who, veto = self.plugins.decide(
+            "before_apply", _is_skip, "None or Skip('why')", patch=entry.patch, context=context
+        )
         if veto is not None:
-            self._vetoes[entry.patch.name] = f"vetoed by a plugin: {veto.reason}"
+            self._vetoes[entry.patch.name] = f"vetoed by {who}: {veto.reason}"
         return veto is not None
 
     def _refuse(self, entries: Iterable[PlannedPatch]) -> None:
