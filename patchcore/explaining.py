@@ -185,9 +185,16 @@ class Explainer:
         place = Place.of(source)
         replaces = by_hand or (isinstance(change, Replace) and change.factory is None)
         diff = difference(original, source) if self._diff and replaces else ""
-        who = layer.owner
+        predicate = change.when_call if isinstance(change, Replace) else None
         return LayerExplanation(
-            who.patch.name, change.kind, str(who.provenance), str(place), place.file, place.line, diff
+            layer.owner.patch.name,
+            change.kind,
+            str(layer.owner.provenance),
+            str(place),
+            place.file,
+            place.line,
+            when_call=None if predicate is None else str(Place.of(predicate)),
+            diff=diff,
         )
 
     def _import_layer(self, made: _Made) -> LayerExplanation:

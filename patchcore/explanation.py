@@ -32,6 +32,7 @@ class LayerExplanation:
         provenance: who contributes the patch.
         place: where the new behaviour is written, as text.
         file, line: the same, ``None`` where there is no Python source.
+        when_call: where the predicate is written that sends calls there, or to what is below.
         diff: how a replacement differs from the original, as ``diff -u`` has it.
     """
 
@@ -41,6 +42,7 @@ class LayerExplanation:
     place: str
     file: Optional[str] = None
     line: Optional[int] = None
+    when_call: Optional[str] = None
     diff: str = ""
 
 

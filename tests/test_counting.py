@@ -603,6 +603,7 @@ def test_every_process_of_a_run_counts_its_own_and_the_merged_report_adds_up(pro
     assert done.stderr.splitlines()[-1] == "patchcore: 2 applied; never hit: deals.stock"
     assert main(["report", str(programs.folder / "out")]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if line.endswith("family.py") and "never hit" in line] == []  # in each process
     assert "deals.price 3 1 3 shop.prices:price" in lines
     assert "deals.stock 0 0 shop.prices:stock" in lines
     assert "never hit: deals.stock" in lines

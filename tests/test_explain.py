@@ -271,10 +271,19 @@ def test_the_setting_that_decided(explain, site, monkeypatch, arguments, environ
     result = explain(PRICE, "deals.price", *arguments)
     (verdict,) = [line for line in result.lines if line.startswith("verdict")]
     said = said.format(site / "pyproject.toml")
-    assert verdict.endswith(f"(decided by {said})")
+    origin, _, name = said.rpartition(" ")
+    expected = f"skipped: disabled by {origin} ({name})" if origin else "apply (decided by default)"
+    assert verdict == f"verdict   {expected}"
     patch = explain(PRICE, "deals.price", *arguments, "--format", "json").patch("deals.price")
     assert " ".join(filter(None, (patch["chosen_by"], patch["chosen_as"]))) == said
     assert patch["cause"] == ("fit" if said == "default" else "choice")
+
+
+def test_the_setting_that_enabled(explain) -> None:
+    source = PRICE.replace("fast))", "fast), default=False)")
+    assert "verdict   apply (decided by --enable deals)" in explain(source, "deals.price", "--enable", "deals").lines
+    reason = "not in the default set; apply it with --enable deals.price"
+    assert f"verdict   skipped: {reason} (decided by default)" in explain(source, "deals.price").lines
 
 
 def test_options_say_where_they_come_from(explain, site) -> None:
@@ -315,6 +324,12 @@ def twice(original, *args, **kwargs):
     assert layers[0]["file"].endswith("deals.py")
     assert layers[0]["place"] == f"deals:twice.function ({layers[0]['file']}:{layers[0]['line']})"
     assert "+    return 11" in layers[2]["diff"]
+
+
+def test_a_layer_that_only_some_calls_reach(explain, site) -> None:
+    source = f"def some(item, discount=0):\n    return True\n{PRICE.replace('fast))', 'fast, when_call=some))')}"
+    lines = explain(source, "deals.price").lines
+    assert f"when deals:some ({site / 'deals.py'}:2), else what is below" in lines
 
 
 def test_an_edit_by_hand_is_compared_with_the_original(explain) -> None:

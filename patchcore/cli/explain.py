@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import STYLES, print_json, print_line
+from patchcore.conditions import BY_CHOICE
 from patchcore.errors import TargetError, UnknownName, describe_error
 from patchcore.explaining import Explainer
 from patchcore.explanation import PatchExplanation, TargetExplanation
@@ -120,9 +121,12 @@ def _print_patch(patch: PatchExplanation) -> None:
     print_line(f"{patch.name}: {patch.summary}" if patch.summary else patch.name, "bold")
     reason = f": {patch.reason}" if patch.reason else ""
     said = f" {patch.chosen_as}" if patch.chosen_as else ""
+    decided = f" (decided by {patch.chosen_by}{said})"
+    if patch.cause == BY_CHOICE and patch.chosen_as:  # which the reason says
+        decided = ""
     facts = [
         ("from", f"{patch.provenance}{f' ({patch.file})' if patch.file else ''}"),
-        ("verdict", f"{patch.verdict}{reason} (decided by {patch.chosen_by}{said})"),
+        ("verdict", f"{patch.verdict}{reason}{decided}"),
     ]
     if patch.verdict == "apply" and patch.status != "applied":
         facts.append(("outcome", f"{patch.status}{f': {patch.status_reason}' if patch.status_reason else ''}"))
@@ -158,6 +162,8 @@ def _print_target(target: TargetExplanation) -> None:
         print_line(f"  {'outermost' if number == 0 else 'below it '} {layer.what} {layer.place}")
         if layer.patch:
             print_line(f"            by {layer.patch} ({layer.provenance})")
+        if layer.when_call:
+            print_line(f"            when {layer.when_call}, else what is below")
     if target.original:
         print_line(f"  original  {target.original}")
     for change in target.changes:

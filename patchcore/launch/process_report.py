@@ -109,17 +109,15 @@ class ProcessReport:
 
         from patchcore.manifest import digest
 
-        report = self._patcher.report(sweep=False)
         view = {
             "run": self._session.run,
             "role": present_role(self._role),
             "finished": finished,
-            "summary": report.summary(never_hit=finished),
             "written": time.time(),
             "digest": digest(self.manifest),
             "manifest": self.manifest,
         }
-        return json.dumps({**report.to_dict(), **view}, indent=1)
+        return json.dumps({**self._patcher.report(sweep=False).to_dict(), **view}, indent=1)
 
     def _rename(self) -> None:
         # process ids come again: after exec, in containers, on other hosts
