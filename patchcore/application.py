@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Optional, Protocol
 
-from patchcore.changes import Call, Change
+from patchcore.changes import Call, Change, SlotChange
 from patchcore.errors import describe_error
 from patchcore.patch import Patch
 from patchcore.plan import PlannedPatch
@@ -65,24 +65,43 @@ class ChangeState:
         if slot not in self.slots:
             self.slots.append(slot)
 
-    def record(self, unreachable: tuple[str, ...] = ()) -> ChangeRecord:
-        """Return an immutable copy for reports, with the places found to be ``unreachable``."""
+    def record(self, unreachable: tuple[str, ...] = (), *, counted: bool = False) -> ChangeRecord:
+        """Return an immutable copy for reports.
+
+        Args:
+            unreachable: the places found to be so.
+            counted: whether to say how often the target was called.
+        """
         reason = self.reason
         if self.status == PENDING and not reason:
             reason = f"waits for the import of {self.target.module}"
         target = self.target.module if isinstance(self.change, Call) else str(self.target)
         places = (tuple(self.slots), tuple(self.rebound), tuple(self.kept), unreachable)
-        return ChangeRecord(self.change.kind, target, self.status, reason, *places)
+        counter = self.change.counter if counted and isinstance(self.change, SlotChange) else None
+        if counter is None or not counter.in_use:
+            return ChangeRecord(self.change.kind, target, self.status, reason, *places)
+        counts = (counter.calls, counter.replaced)
+        return ChangeRecord(self.change.kind, target, self.status, reason, *places, *counts)
 
 
 class Application:
     """One patch in force: its changes, and the Patchers that hold it."""
 
-    def __init__(self, patch: Patch, targets: Sequence[Target], provenance: Provenance, *, shared: bool = True) -> None:
+    def __init__(
+        self,
+        patch: Patch,
+        targets: Sequence[Target],
+        provenance: Provenance,
+        *,
+        shared: bool = True,
+        counting: bool = False,
+    ) -> None:
         self.patch = patch
         self.shared = shared  # between all who hold the patch
         self.provenance = provenance
-        self.states = [ChangeState(change, target) for change, target in zip(patch.changes, targets)]
+        self.counting = counting  # the calls of its targets
+        changes = [change.counted() for change in patch.changes] if counting else patch.changes
+        self.states = [ChangeState(change, target) for change, target in zip(changes, targets)]
         self.holders: list[Holder] = []
         self.expects: list[str] = []  # the modules whose import it is told about
         self.error: Optional[Exception] = None
@@ -124,6 +143,7 @@ def record_of(
     *,
     veto: Optional[str],
     applied: bool,
+    counted: bool,
     places: Mapping[int, Sequence[str]],
     remarks: tuple[str, ...] = (),
 ) -> PatchRecord:
@@ -134,6 +154,7 @@ def record_of(
         application: what was done about it, ``None`` for nothing.
         veto: why a plugin did not want it, ``None`` where none objected.
         applied: whether the Patcher is applied.
+        counted: whether to say how often targets were called.
         places: by ``id`` of a change's state, where its original is left.
         remarks: see :class:`patchcore.report.PatchRecord`.
     """
@@ -149,7 +170,7 @@ def record_of(
         )
     else:
         status, reason = application.status, ""
-        changes = tuple(state.record(tuple(places.get(id(state), ()))) for state in application.states)
+        changes = tuple(state.record(tuple(places.get(id(state), ())), counted=counted) for state in application.states)
         if application.error is not None:
             reason = describe_error(application.error)
         elif not applied:

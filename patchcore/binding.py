@@ -8,20 +8,30 @@ a replacement is the object itself, a wrapper is one plain Python function.
 from __future__ import annotations
 
 import functools
-import inspect
-import linecache
 import sys
 from collections.abc import Mapping
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Callable, Optional
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from patchcore.errors import DeclarationError
 
-__all__ = ["bind_like", "copy_metadata", "dispatch", "has_identity", "reference", "wrap", "wrapped_callable"]
+if TYPE_CHECKING:
+    from patchcore.counting import Counter
+
+__all__ = ["bind_like", "copy_metadata", "count", "dispatch", "has_identity", "reference", "wrap", "wrapped_callable"]
 
 _DESCRIPTORS = (staticmethod, classmethod, property, functools.cached_property)
 # these have a __get__ that binds nothing: a partial only warns, in Python 3.13, that it will bind
 _UNBOUND = (MethodType, functools.partial) if sys.version_info < (3, 14) else (MethodType,)
+# what a function can stand for, and nobody misses anything: no classes, partials, caches, objects with a __call__
+_COUNTED = (FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType, WrapperDescriptorType)
 
 
 def reference(raw: Any) -> Any:
@@ -84,8 +94,14 @@ def wrapped_callable(raw: Any) -> Any:
     return raw
 
 
-def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool) -> Any:
+def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Optional[Counter] = None) -> Any:
     """Return ``raw`` with ``wrapper(original, *args, **kwargs)`` around its callable, in the same form.
+
+    Args:
+        raw: of the slot.
+        wrapper: gets the callable inside ``raw`` before the arguments of the call.
+        in_class: whether the slot belongs to a class.
+        counter: counts the calls.
 
     Raises:
         DeclarationError: ``raw`` is a class, or cannot be called.
@@ -105,13 +121,30 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool) -> Any:
             f"cannot wrap {original!r}: expected something callable, found {type(original).__name__}"
         )
 
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return wrapper(original, *args, **kwargs)
+    if counter is None:
+
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            return wrapper(original, *args, **kwargs)
+
+    else:
+        tick = counter.replacement.tick
+        counter.in_use = True
+
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            tick()
+            return wrapper(original, *args, **kwargs)
 
     return bind_like(raw, copy_metadata(wrapped, original), in_class=in_class)
 
 
-def dispatch(raw: Any, replacement: Any, predicate: Callable[..., Any], *, in_class: bool) -> Any:
+def dispatch(
+    raw: Any,
+    replacement: Any,
+    predicate: Callable[..., Any],
+    *,
+    in_class: bool,
+    counter: Optional[Counter] = None,
+) -> Any:
     """Return ``raw`` so that it calls ``replacement`` where ``predicate(*args, **kwargs)`` is true, else the original.
 
     Only the predicate decides: what the replacement raises reaches the caller, and so does what the predicate raises.
@@ -119,7 +152,19 @@ def dispatch(raw: Any, replacement: Any, predicate: Callable[..., Any], *, in_cl
     dispatcher in Python can be: predicate and replacement then get every argument, left out ones with the original's
     defaults. Where one of the two does not take them all, or the original is no Python function, the dispatcher passes
     on just what it is called with.
+
+    Args:
+        raw: of the slot.
+        replacement: called where the predicate is true.
+        predicate: gets the arguments of the call.
+        in_class: whether the slot belongs to a class.
+        counter: counts which of the two is called, in the dispatcher itself.
+
+    Raises:
+        DeclarationError: one of the two cannot be called, or the original is a class.
     """
+    from patchcore import generated  # for those who dispatch
+
     original = wrapped_callable(raw)
     chosen = wrapped_callable(replacement)
     if not callable(original) or not callable(chosen):
@@ -128,8 +173,21 @@ def dispatch(raw: Any, replacement: Any, predicate: Callable[..., Any], *, in_cl
         raise DeclarationError(
             f"when_call cannot stand in for the class {original.__qualname__}: dispatch on its methods instead"
         )
-    made: Any = _generate_dispatcher(original, chosen, predicate) if type(original) is FunctionType else None
-    if made is None:
+    if counter is not None:
+        counter.in_use = True
+    made: Any = generated.dispatcher(original, chosen, predicate, counter) if type(original) is FunctionType else None
+    if made is None and counter is not None:
+        to_replacement, to_original = counter.ticks
+
+        def counting_dispatcher(*args: Any, **kwargs: Any) -> Any:
+            if predicate(*args, **kwargs):
+                to_replacement()
+                return chosen(*args, **kwargs)
+            to_original()
+            return original(*args, **kwargs)
+
+        made = counting_dispatcher
+    elif made is None:
 
         def dispatcher(*args: Any, **kwargs: Any) -> Any:
             if predicate(*args, **kwargs):
@@ -138,6 +196,40 @@ def dispatch(raw: Any, replacement: Any, predicate: Callable[..., Any], *, in_cl
 
         made = dispatcher
     return bind_like(raw, copy_metadata(made, original), in_class=in_class)
+
+
+def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:
+    """Return ``raw`` with a function around its callable that counts the calls; as it is where none can stand for it.
+
+    The function has the name, documentation, signature and attributes of the callable. What pickle goes by, module and
+    qualified name, is that of the slot, where the function is found.
+
+    Args:
+        raw: what would stand in the slot.
+        counter: counts.
+        name: of the slot, ``package.module:Class.attribute``.
+        in_class: whether the slot belongs to a class.
+    """
+    from patchcore import generated  # for those who count
+
+    function = wrapped_callable(raw)
+    if type(function) not in _COUNTED or (raw is not function and not in_class):
+        return raw
+    made: Any = generated.counting_function(function, counter) if type(function) is FunctionType else None
+    if made is None:
+        tick = counter.replacement.tick
+
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            tick()
+            return function(*args, **kwargs)
+
+        made = counting
+    made = copy_metadata(made, function)
+    module, _, path = name.partition(":")
+    if "[" not in path:  # pickle knows no items
+        made.__module__, made.__qualname__ = module, path
+    counter.in_use = True
+    return bind_like(raw, made, in_class=in_class)
 
 
 def copy_metadata(function: Any, original: Any) -> Any:
@@ -158,82 +250,3 @@ def copy_metadata(function: Any, original: Any) -> Any:
             setattr(function, name, value)
     function.__wrapped__ = original
     return function
-
-
-class _Parameters:
-    """The parameters of a function, as the text of its header and of a call that passes them all on."""
-
-    def __init__(self, function: FunctionType) -> None:
-        code: CodeType = function.__code__
-        count = code.co_argcount
-        names = code.co_varnames
-        self.positional = names[:count]
-        self.keyword_only = names[count : count + code.co_kwonlyargcount]
-        rest = list(names[count + code.co_kwonlyargcount :])
-        self.args = rest.pop(0) if code.co_flags & inspect.CO_VARARGS else None
-        self.kwargs = rest.pop(0) if code.co_flags & inspect.CO_VARKEYWORDS else None
-        self.header = ", ".join(self._header(function, code.co_posonlyargcount))
-        self.call = ", ".join(
-            [
-                *self.positional,
-                *([f"*{self.args}"] if self.args else ()),
-                *(f"{name}={name}" for name in self.keyword_only),
-                *([f"**{self.kwargs}"] if self.kwargs else ()),
-            ]
-        )
-
-    def _header(self, function: FunctionType, positional_only: int) -> list[str]:
-        # the values of the defaults are set on the finished function
-        first_default = len(self.positional) - len(function.__defaults__ or ())
-        header = [name if i < first_default else f"{name}=None" for i, name in enumerate(self.positional)]
-        if positional_only:
-            header.insert(positional_only, "/")
-        if self.args or self.keyword_only:
-            header.append(f"*{self.args or ''}")
-        defaults = function.__kwdefaults__ or {}
-        header += (f"{name}=None" if name in defaults else name for name in self.keyword_only)
-        return header + ([f"**{self.kwargs}"] if self.kwargs else [])
-
-    def are_taken_by(self, function: Any) -> bool:
-        """Tell whether ``function`` can be called with all of them, as far as its signature is known."""
-        try:
-            signature = inspect.signature(function)
-        except (TypeError, ValueError):
-            return False
-        kinds = {parameter.kind for parameter in signature.parameters.values()}
-        if (self.args and inspect.Parameter.VAR_POSITIONAL not in kinds) or (
-            self.kwargs and inspect.Parameter.VAR_KEYWORD not in kinds
-        ):
-            return False
-        try:
-            signature.bind(*self.positional, **dict.fromkeys(self.keyword_only))
-        except TypeError:
-            return False
-        return True
-
-
-def _generate_dispatcher(original: FunctionType, chosen: Any, predicate: Any) -> Optional[FunctionType]:
-    """Write and compile a dispatcher with the parameters of ``original``; ``None`` where that would not do."""
-    parameters = _Parameters(original)
-    if "_pc_" in parameters.header or not (parameters.are_taken_by(chosen) and parameters.are_taken_by(predicate)):
-        return None
-    source = (
-        "def _pc_make(_pc_predicate, _pc_replacement, _pc_original):\n"
-        f"    def _pc_dispatcher({parameters.header}):\n"
-        f"        if _pc_predicate({parameters.call}):\n"
-        f"            return _pc_replacement({parameters.call})\n"
-        f"        return _pc_original({parameters.call})\n"
-        "    return _pc_dispatcher\n"
-    )
-    filename = f"<patchcore dispatcher for {original.__module__}:{original.__qualname__}>"
-    scope: dict[str, Any] = {}
-    try:
-        exec(compile(source, filename, "exec"), scope)  # text made from parameter names only, as dataclasses does
-    except SyntaxError:  # names that no source has, of a function made by a program
-        return None
-    # (size, no mtime, lines, name): tracebacks and inspect.getsource show the dispatcher; linecache never checks it
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    dispatcher: FunctionType = scope["_pc_make"](predicate, chosen, original)
-    dispatcher.__defaults__ = original.__defaults__
-    dispatcher.__kwdefaults__ = dict(original.__kwdefaults__) if original.__kwdefaults__ else None
-    return dispatcher

@@ -18,6 +18,7 @@ from patchcore.modules import is_class
 from patchcore.target import ABSENT, ClassSlot, Item, Slot, Target, find_slot
 
 if TYPE_CHECKING:
+    from patchcore.counting import Counter
     from patchcore.engine import Engine
     from patchcore.writers import Writer
 
@@ -107,6 +108,10 @@ class Change(Declaration):
         """Return this change with options laid over its own, where it has any."""
         return self
 
+    def counted(self) -> Change:
+        """Return this change so that it counts the calls that come through it; itself, where there are none to see."""
+        return self
+
     def phrase(self, target: Target) -> str:
         """Return what it does to ``target``, its own with its module, for people."""
         return f"{self.kind} {target}"
@@ -117,6 +122,9 @@ class Change(Declaration):
 
 class SlotChange(Change):
     """A change of one slot."""
+
+    #: Counts the calls of the target that come through it; ``None`` where nobody asks for that.
+    counter: Optional[Counter] = None
 
     @property
     def adds(self) -> bool:
@@ -137,6 +145,12 @@ class SlotChange(Change):
         May import the replacement, and may be called again when the layers below change.
         """
         raise NotImplementedError
+
+    def count(self, raw: Any, slot: Slot) -> Any:
+        """Return ``raw``, as it is to stand in ``slot``, with its calls counted where somebody asks for that."""
+        if self.counter is None:
+            return raw
+        return binding.count(raw, self.counter, name=slot.name, in_class=isinstance(slot, ClassSlot))
 
     def callee(self, product: Any) -> Optional[tuple[Any, int]]:
         """Return what gets every call of the target, and how many arguments it gets before those of the call.
@@ -211,7 +225,13 @@ class Replace(SlotChange):
 
     @property
     def makes_product(self) -> bool:
-        return self.when_call is not None or self.factory is not None
+        counts = self.counter is not None and self.counter.in_use
+        return self.when_call is not None or self.factory is not None or counts
+
+    def counted(self) -> Change:
+        from patchcore.counting import Counter  # for those who count
+
+        return self.evolve(counter=Counter(branches=self.when_call is not None))
 
     @property
     def adds(self) -> bool:
@@ -223,7 +243,11 @@ class Replace(SlotChange):
         return tuple(self.evolve(target=target, aliases=()) for target in (self.target, *self.aliases))
 
     def callee(self, product: Any) -> Optional[tuple[Any, int]]:
-        return (product, 0) if self.when_call is None else None
+        if self.when_call is not None:
+            return None
+        if self.counter is not None and self.counter.in_use:  # what counts takes what the replacement takes
+            return binding.wrapped_callable(product).__wrapped__, 0
+        return product, 0
 
     def find_slot(self, target: Target, module: Any) -> Slot:
         return find_slot(target, module, may_be_absent=self.create)
@@ -240,8 +264,8 @@ class Replace(SlotChange):
         else:
             value = resolve(self.replacement, raw=in_class)
         if self.when_call is not None:
-            return binding.dispatch(below, value, self.when_call, in_class=in_class)
-        return binding.bind_like(below, value, in_class=in_class)
+            return binding.dispatch(below, value, self.when_call, in_class=in_class, counter=self.counter)
+        return self.count(binding.bind_like(below, value, in_class=in_class), slot)
 
 
 class Wrap(SlotChange):
@@ -270,12 +294,18 @@ class Wrap(SlotChange):
     def makes_product(self) -> bool:
         return True
 
+    def counted(self) -> Change:
+        from patchcore.counting import Counter  # for those who count
+
+        return self.evolve(counter=Counter())
+
     def callee(self, product: Any) -> Optional[tuple[Any, int]]:
         return resolve(self.wrapper), 1
 
     def build(self, below: Any, slot: Slot) -> Any:
         _refuse_absent(below, slot)
-        return binding.wrap(slot.as_own(below), resolve(self.wrapper), in_class=isinstance(slot, ClassSlot))
+        wrapper, in_class = resolve(self.wrapper), isinstance(slot, ClassSlot)
+        return binding.wrap(slot.as_own(below), wrapper, in_class=in_class, counter=self.counter)
 
 
 class Register(SlotChange):

@@ -31,11 +31,13 @@ class Verdict(NamedTuple):
         status: ``pending`` (go), ``skipped`` or ``failed``.
         reason: why it is not to be applied.
         cause: ``BY_FIT``, ``BY_CHOICE`` or ``BY_CONFLICT``.
+        rival: of a conflict, the patch that is applied instead.
     """
 
     status: str
     reason: str = ""
     cause: str = BY_FIT
+    rival: Optional[str] = None
 
 
 class Environment:

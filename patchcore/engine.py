@@ -71,6 +71,7 @@ class Engine:
         holder: Holder,
         *,
         shared: bool = True,
+        counting: bool = False,
     ) -> Application:
         """Put ``patch`` in force for ``holder``; :meth:`advance` writes what can be written.
 
@@ -80,11 +81,12 @@ class Engine:
             provenance: who contributes the patch.
             holder: is told about later imports, and lets go with :meth:`release`.
             shared: false for one that this holder has to itself.
+            counting: count the calls of its targets; one that is in force already stays as it is.
         """
         with self._lock:
             application = self._in_force(patch, provenance) if shared else None
             if application is None:
-                application = Application(patch, targets, provenance, shared=shared)
+                application = Application(patch, targets, provenance, shared=shared, counting=counting)
                 self._active.setdefault(patch.name, []).append(application)
                 for name in application.modules:
                     self._expect(name, application)

@@ -62,6 +62,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
         settings: decisions from outside; the defaults by default.
         enable, disable: patches, names, legacy names, targets or plugin names, on top of ``settings``.
         strict: raise at the first failure and leave nothing applied, the same as ``on_failure="raise"``.
+        count: count the calls of patched targets, see :class:`patchcore.report.ChangeRecord`.
 
     Raises:
         UnknownName: at the first plan, when a name in ``enable`` / ``disable`` means nothing.
@@ -76,9 +77,11 @@ class Patcher(Requests, contextlib.ContextDecorator):
         enable: Union[Name, Sequence[Name]] = (),
         disable: Union[Name, Sequence[Name]] = (),
         strict: bool = False,
+        count: bool = False,
     ) -> None:
         settings = settings or Settings()
-        self.settings = replace(settings, on_failure="raise") if strict else settings
+        settings = replace(settings, on_failure="raise") if strict else settings
+        self.settings = replace(settings, count=True) if count else settings
         self._choose(_listed(enable), _listed(disable))
         self.plugins = plugins or Plugins(discover=False)
         self._own = tuple(patches)
@@ -107,12 +110,13 @@ class Patcher(Requests, contextlib.ContextDecorator):
         patches: Iterable[Patch] = (),
         modules: Sequence[str] = (),
         settings: Optional[Settings] = None,
+        count: bool = False,
     ) -> Patcher:
         """Return a Patcher with the installed plugins, under the settings of environment and pyproject.toml.
 
         Args:
             plugins: names of the plugins to load; all by default.
-            enable, disable, strict: see :class:`Patcher`.
+            enable, disable, strict, count: see :class:`Patcher`.
             patches: further patches.
             modules: names of local modules that implement hooks without being packaged, besides those of the settings.
             settings: instead of reading environment and pyproject.toml.
@@ -127,7 +131,9 @@ class Patcher(Requests, contextlib.ContextDecorator):
             settings = replace(settings, plugins=(plugins,) if isinstance(plugins, str) else tuple(plugins))
         local = (*settings.modules, *map(LocalModule, modules))
         loaded = Plugins(allowed=settings.plugins, modules=local)
-        return cls(patches, plugins=loaded, settings=settings, enable=enable, disable=disable, strict=strict)
+        return cls(
+            patches, plugins=loaded, settings=settings, enable=enable, disable=disable, strict=strict, count=count
+        )
 
     def collect(self) -> list[Candidate]:
         """Return every patch with who contributes it; asks the plugins once. What they contribute broken is noted.
@@ -340,8 +346,11 @@ class Patcher(Requests, contextlib.ContextDecorator):
                 with self._lock:
                     if not self.applied:  # an import in another thread has failed, or somebody has reverted
                         break
-                    application = ENGINE.acquire(entry.patch, entry.targets, entry.provenance, self)
+                    counting = self.settings.count and not self._is_request(entry)
+                    application = ENGINE.acquire(entry.patch, entry.targets, entry.provenance, self, counting=counting)
                     self._applications[entry.patch.name] = application
+                    if counting and not application.counting:
+                        self._note_not_counted(application)
                 ENGINE.advance(application, moves, self)
             self._tell(entry)
         ENGINE.rebind(moves, waiting=list(self._applications.values()))
@@ -349,13 +358,20 @@ class Patcher(Requests, contextlib.ContextDecorator):
             raise PatchError(str(self._failure)) from self._failure
         self._refuse_problems()
 
+    def _note_not_counted(self, application: Application) -> None:
+        note = f"{application}: calls are not counted, a Patcher that does not count had it in force before"
+        if note not in self._notes:
+            self._notes.append(note)
+
     def _is_vetoed(self, entry: PlannedPatch, plan: Plan) -> bool:
         if not self.plugins.implements("before_apply"):
             return False
         context = Context(entry.provenance, self.settings, plan)
-        veto = self.plugins.first("before_apply", _is_skip, "None or Skip('why')", patch=entry.patch, context=context)
+        who, veto = self.plugins.decide(
+            "before_apply", _is_skip, "None or Skip('why')", patch=entry.patch, context=context
+        )
         if veto is not None:
-            self._vetoes[entry.patch.name] = f"vetoed by a plugin: {veto.reason}"
+            self._vetoes[entry.patch.name] = f"vetoed by {who}: {veto.reason}"
         return veto is not None
 
     def _refuse(self, entries: Iterable[PlannedPatch]) -> None:
@@ -416,6 +432,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
             self._applications.get(name),
             veto=self._vetoes.get(name),
             applied=self.applied,
+            counted=self.settings.count,
             places=places,
             remarks=() if entry.provenance.file is None else self._remarks(entry),
         )
@@ -452,13 +469,16 @@ def apply(
     disable: Union[Name, Sequence[Name]] = (),
     strict: bool = False,
     patches: Iterable[Patch] = (),
+    count: bool = False,
 ) -> Patcher:
     """Discover the installed plugins and apply their patches; return the Patcher.
 
     On its own it stays applied; ``with patchcore.apply():`` restores everything at the end of the block. Arguments and
     exceptions are those of :meth:`Patcher.discover` and :meth:`Patcher.apply`.
     """
-    patcher = Patcher.discover(plugins=plugins, enable=enable, disable=disable, strict=strict, patches=patches)
+    patcher = Patcher.discover(
+        plugins=plugins, enable=enable, disable=disable, strict=strict, patches=patches, count=count
+    )
     patcher.apply()
     return patcher
 

@@ -38,6 +38,8 @@ class PlannedPatch:
         reason: why it is not, empty when it is.
         chosen_by: the setting that enabled or disabled it; ``None`` for the default.
         cause: what a verdict other than ``pending`` goes by, see :class:`patchcore.conditions.Verdict`.
+        rival: of a conflict, the patch that is applied instead.
+        chosen_as: the name by which that setting means it.
     """
 
     patch: Patch
@@ -47,6 +49,8 @@ class PlannedPatch:
     reason: str = ""
     chosen_by: Optional[str] = None
     cause: str = BY_FIT
+    rival: Optional[str] = None
+    chosen_as: Optional[str] = None
 
     @property
     def go(self) -> bool:
@@ -153,7 +157,7 @@ def continue_plan(plan: Plan, known: Mapping[str, PlannedPatch], tried: Containe
         if entry.patch.name not in tried and entry != known.get(entry.patch.name):
             rival = next((beaten[target] for target in entry.targets if target in beaten), None)
             if rival is not None and entry.go:  # who came first stays
-                entry = replace(entry, status=FAILED, reason=rival.reason, cause=BY_CONFLICT)
+                entry = replace(entry, status=FAILED, reason=rival.reason, cause=BY_CONFLICT, rival=rival.patch.name)
             before = entry
             new.append(entry)
             targets.update(entry.targets if entry.go else ())
@@ -204,10 +208,12 @@ def make_plan(
     entries = []
     for candidate in ordered:
         name = candidate.patch.name
-        status, reason, cause = verdicts[name]
-        origin = chosen[name].origin if name in chosen else None
+        status, reason, cause, rival = verdicts[name]
+        origin, said = (chosen[name].origin, chosen[name].name) if name in chosen else (None, None)
         entries.append(
-            PlannedPatch(candidate.patch, candidate.provenance, targets[name], status, reason, origin, cause)
+            PlannedPatch(
+                candidate.patch, candidate.provenance, targets[name], status, reason, origin, cause, rival, said
+            )
         )
     return Plan(tuple(entries), tuple(notes))
 
@@ -346,12 +352,13 @@ def _exclude(
         rival = rival or next((refused_by[n] for n in candidate.patch.names if n in refused_by), None)
         if rival is not None:
             reason = f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
-            verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT)
+            verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT, rival.patch.name)
             continue
         clash = _clash(candidate, claims[name], written, holding)
         if clash is not None:
             target, other = clash
-            verdicts[name] = Verdict(FAILED, conflict_message(str(target), other, candidate), BY_CONFLICT)
+            message = conflict_message(str(target), other, candidate)
+            verdicts[name] = Verdict(FAILED, message, BY_CONFLICT, other.patch.name)
             continue
         accepted.update((n, candidate) for n in candidate.patch.names)
         refused_by.update((n, candidate) for n in candidate.patch.conflicts)

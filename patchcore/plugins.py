@@ -136,13 +136,19 @@ class Plugins:
 
     def first(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Any:
         """Return the first answer other than ``None``; an answer that ``accept`` refuses is noted and passed over."""
+        return self.decide(hook, accept, expected, **arguments)[1]
+
+    def decide(
+        self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any
+    ) -> tuple[Optional[Provenance], Any]:
+        """Return who gives the answer that :meth:`first` returns, ``None`` for nobody, and the answer."""
         for provenance, answer in self.each(hook, **arguments):
             if answer is None:
                 continue
             if accept(answer):
-                return answer
+                return provenance, answer
             self.note(provenance, hook, TypeError(f"expected {expected}, got {answer!r}"))
-        return None
+        return None, None
 
     def sections(self) -> tuple[Section, ...]:
         """Return what plugins tell of this process besides patches."""

@@ -32,6 +32,9 @@ class ChangeRecord:
         rebound: by-value references that were bound to the replacement.
         kept: by-value references left alone because the replacement itself reads them.
         unreachable: places that still hold the original and cannot be rebound: closures, default arguments, containers.
+        calls: how often the target was called through this change in this process; ``None`` where that is not counted.
+        replaced: how many of these calls ``when_call`` has sent to the replacement, the others to the original;
+            ``None`` without ``when_call``.
     """
 
     kind: str
@@ -42,6 +45,8 @@ class ChangeRecord:
     rebound: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     unreachable: tuple[str, ...] = ()
+    calls: Optional[int] = None
+    replaced: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,12 @@ class PatchRecord:
     version: Optional[str]
     changes: tuple[ChangeRecord, ...] = ()
     remarks: tuple[str, ...] = ()
+
+    @property
+    def never_hit(self) -> bool:
+        """True when it is or was in force, its calls were counted, and there were none."""
+        counts = [change.calls for change in self.changes if change.calls is not None]
+        return self.status in (APPLIED, REVERTED) and bool(counts) and not any(counts)
 
     @property
     def origin(self) -> str:
@@ -148,12 +159,23 @@ class Report:
         """True when no patch and no plugin failed."""
         return not self.problems and not self.with_status(FAILED)
 
-    def summary(self) -> str:
-        """Return one line: how many patches have which status, and the marks of the sections."""
+    @property
+    def never_hit(self) -> tuple[str, ...]:
+        """The names of the patches that were applied and whose targets, which are counted, nobody has called so far."""
+        return tuple(record.name for record in self.patches if record.never_hit)
+
+    def summary(self, *, never_hit: bool = False) -> str:
+        """Return one line: how many patches have which status, and the marks of the sections.
+
+        Args:
+            never_hit: also name the patches that were never hit, as is due when nobody is going to call them any more.
+        """
         counts = [(status, len(self.with_status(status))) for status in (APPLIED, PENDING, SKIPPED, FAILED, REVERTED)]
         text = ", ".join(f"{count} {status}" for status, count in counts if count) or "no patches"
         if self.problems:
             text += f"; {len(self.problems)} plugin problems"
+        if never_hit and self.never_hit:
+            text += f"; never hit: {', '.join(self.never_hit)}"
         marks = ", ".join(section.mark for section in self.sections if section.mark)
         return f"{text} ({marks})" if marks else text
 
@@ -161,6 +183,7 @@ class Report:
         """Return the JSON view as plain dictionaries and lists, with ``schema_version``."""
         view = asdict(self)
         view["environment"] = dict(self.environment)
+        view["never_hit"] = list(self.never_hit)
         return {"schema_version": SCHEMA_VERSION, "summary": self.summary(), **view}
 
     def to_json(self) -> str:
@@ -178,6 +201,8 @@ class Report:
             for change in patch.changes:
                 lines += _change_lines(change)
             lines += (f"           drift: {remark}" for remark in patch.remarks)
+        if self.never_hit:
+            lines.append(f"  never hit: {', '.join(self.never_hit)}")
         lines += (f"  problem: {problem}" for problem in self.problems)
         lines += (f"  note: {note}" for note in self.notes)
         for section in self.sections:
@@ -197,4 +222,7 @@ def _change_lines(change: ChangeRecord) -> list[str]:
     ):
         if places:
             lines.append(f"             {label} {', '.join(places)}")
+    if change.calls is not None:
+        ways = "" if change.replaced is None else f", {change.replaced} of them replaced"
+        lines.append(f"             {change.calls} call{'' if change.calls == 1 else 's'}{ways}")
     return lines

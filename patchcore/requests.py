@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 from patchcore.errors import SettingsError
 
 if TYPE_CHECKING:
-    from patchcore.plan import Candidate
+    from patchcore.plan import Candidate, PlannedPatch
     from patchcore.plugins import Plugins
     from patchcore.settings import Choice, Settings
 
@@ -91,6 +91,14 @@ class Requests:
         if self._counters is None:  # the plugins are asked once
             self._counters = patches.counters(self.settings, self.plugins, others)
         return [*self._counters, *patches.listeners(self.settings)]
+
+    def _is_request(self, entry: PlannedPatch) -> bool:
+        """Tell whether a planned patch is there for profiling or a brake: nobody wants to know how often it is hit."""
+        if self._counters is None:
+            return False
+        from patchcore.training.patches import CORE
+
+        return entry.provenance == CORE or any(entry.patch is counter.patch for counter in self._counters)
 
     def _with_requests(self, requested: list[Candidate]) -> tuple[Choice, ...]:
         """Return the choices of the settings, and those that ``requested`` stands for."""

@@ -39,6 +39,7 @@ _KEYS = (
     "brake",
     "step",
     "compat",
+    "count",
 )
 _VARIABLES = {f"PATCHCORE_{key.upper()}": key for key in _KEYS if key != "options"}
 #: The table of named tables, each of which may have any key but ``use_profile``.
@@ -91,6 +92,7 @@ class Settings:
         step: targets of the functions each call of which is a training step; empty for those that are known.
         compat: the interfaces of other patchers that programs find, by their modules in :mod:`patchcore.compat`. Those
             programs apply patches themselves, so that without further choices none are applied before.
+        count: whether the calls of patched targets are counted.
         origins: for each field that is not a default, which source decided it.
     """
 
@@ -106,6 +108,7 @@ class Settings:
     brake: Union[int, str, None] = None
     step: tuple[str, ...] = ()
     compat: tuple[str, ...] = ()
+    count: bool = False
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -328,6 +331,14 @@ def _text(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
     return os.fsdecode(value) or None
 
 
+def _switch(value: Any, where: str, directory: Optional[Path]) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).strip().lower() not in _SWITCHES:
+        raise SettingsError(f"{where} = {value!r}; expected true or false")
+    return _SWITCHES[str(value).strip().lower()]
+
+
 def _level(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
     levels = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
     if not isinstance(value, str) or value.upper() not in levels:
@@ -386,6 +397,9 @@ def _compat(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...
     return names
 
 
+#: What an environment variable may say.
+_SWITCHES = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("", "0", "false", "no", "off"), False)}
+
 _CHECKS = {
     "plugins": _names,
     "modules": _modules,
@@ -400,4 +414,5 @@ _CHECKS = {
     "brake": _brake,
     "step": _steps,
     "compat": _compat,
+    "count": _switch,
 }

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -281,15 +282,16 @@ class TestExplain:
             "shop.price: prices from the cash register",
             f"  from      plugin shop, shop-npu 1.2 ({plugin})",
             "  verdict   apply (decided by default)",
-            "  requires  packaging>=20",
-            "  also      price",
+            f"  requires  packaging>=20 (found {version('packaging')})",
             "  upstream  https://shop.example/1",
+            "  also      price",
             "",
             "shop.prices:price",
             f"  outermost replace shop_npu.plugin:fast_price ({plugin}:{line})",
             "            by shop.price (plugin shop, shop-npu 1.2)",
             f"  original  shop.prices:price ({prices}:2)",
             "  shop.price: applied",
+            "    drift       not recorded: plugin shop, shop-npu 1.2 carries no fingerprints",
             "    --- original",
             "    +++ replacement",
             "    @@ -1,2 +1,3 @@",

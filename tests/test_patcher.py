@@ -285,7 +285,7 @@ def test_a_hook_can_veto_a_patch(shop) -> None:
         assert shop.price() == "price"
         assert shop.label is new
         record = patcher.report()["shop.price"]
-    assert (record.status, record.reason) == ("skipped", "vetoed by a plugin: not on this chip")
+    assert (record.status, record.reason) == ("skipped", "vetoed by plugin test, test-patches 1.0: not on this chip")
     assert record.changes[0].status == "skipped"
 
 
@@ -570,7 +570,7 @@ def test_a_patch_that_was_vetoed_stays_so_and_one_that_comes_to_fit_can_be(make_
         assert patcher.refresh() == report
         assert len(asked) == 3
         assert statuses(report) == {"shop.price": "skipped", "shop.kernel": "applied", "tax.rate": "skipped"}
-        assert report["tax.rate"].reason == "vetoed by a plugin: no"
+        assert report["tax.rate"].reason == "vetoed by plugin test, test-patches 1.0: no"
 
 
 def test_a_patch_that_failed_is_not_tried_again(shop, caplog) -> None:

@@ -524,7 +524,7 @@ def test_an_old_style_hook_wrapper_goes_around_too(install, shop) -> None:
     install("veto", "import patchcore as pc\n@pc.hookimpl\ndef before_apply(): return None")
     install("good", GOOD)
     with pc.Patcher.discover() as patcher:
-        assert patcher.report()["good.patch"].reason == "vetoed by a plugin: wrapped"
+        assert patcher.report()["good.patch"].reason == "vetoed by plugin veto, veto-patches 1.0: wrapped"
     assert sys.modules["wrapper_plugin"].seen == [("good.patch", None)]
 
 

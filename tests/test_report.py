@@ -69,7 +69,16 @@ def test_sections_follow_and_their_marks_end_the_summary() -> None:
 def test_the_json_view_has_everything_and_a_schema_version() -> None:
     view = json.loads(REPORT.to_json())
     assert view["schema_version"] == SCHEMA_VERSION == 1
-    assert sorted(view) == ["environment", "notes", "patches", "problems", "schema_version", "sections", "summary"]
+    assert sorted(view) == [
+        "environment",
+        "never_hit",
+        "notes",
+        "patches",
+        "problems",
+        "schema_version",
+        "sections",
+        "summary",
+    ]
     assert view["patches"][0] == {
         "name": "lib.conv",
         "status": "applied",
@@ -88,6 +97,8 @@ def test_the_json_view_has_everything_and_a_schema_version() -> None:
                 "rebound": ["lib:conv", "user:f"],
                 "kept": ["plug:plain"],
                 "unreachable": ["closure user:g (user.py:3)"],
+                "calls": None,
+                "replaced": None,
             },
             {
                 "kind": "wrap",
@@ -98,6 +109,8 @@ def test_the_json_view_has_everything_and_a_schema_version() -> None:
                 "rebound": [],
                 "kept": [],
                 "unreachable": [],
+                "calls": None,
+                "replaced": None,
             },
         ],
     }

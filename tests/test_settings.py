@@ -96,6 +96,24 @@ def test_the_stronger_source_wins_key_by_key(tmp_path) -> None:
     assert settings.origins["on_failure"] == "PATCHCORE_ON_FAILURE"
 
 
+@pytest.mark.parametrize(("text", "count"), [("1", True), ("on", True), ("TRUE", True), ("0", False), ("", False)])
+def test_counting_is_switched_by_a_variable(tmp_path, text, count) -> None:
+    settings = load(tmp_path, "[tool.patchcore]\ncount = true\n", environ={"PATCHCORE_COUNT": text})
+    assert (settings.count, settings.origins["count"]) == (count, "PATCHCORE_COUNT")
+
+
+def test_counting_is_switched_by_pyproject_and_the_command_line(tmp_path) -> None:
+    assert load(tmp_path, "[tool.patchcore]\ncount = true\n").count is True
+    settings = load(tmp_path, environ={"PATCHCORE_COUNT": "0"}, arguments={"count": True}, origin="command line")
+    assert (settings.count, settings.origins) == (True, {"count": "--count"})
+
+
+@pytest.mark.parametrize("value", ["maybe", 2, [True]])
+def test_what_is_no_switch_says_where(tmp_path, value) -> None:
+    with pytest.raises(pc.SettingsError, match=r"argument: count = .*; expected true or false"):
+        load(tmp_path, arguments={"count": value})
+
+
 def test_an_empty_allow_list_means_no_plugins(tmp_path) -> None:
     assert load(tmp_path, environ={"PATCHCORE_PLUGINS": ""}).plugins == ()
     assert load(tmp_path, "[tool.patchcore]\nplugins = []\n").plugins == ()
@@ -480,6 +498,7 @@ SETTINGS = st.builds(
     log=st.none() | TEXTS,
     options=st.dictionaries(TEXTS, st.dictionaries(TEXTS, VALUES, max_size=2), max_size=2),
     use_profile=st.none() | TEXTS,
+    count=st.booleans(),
     origins=st.dictionaries(TEXTS, TEXTS, max_size=2),
 )
 

@@ -235,10 +235,10 @@ class Process(RuleBasedStateMachine):
         memories.clear()
         self.patchers = [pc.Patcher() for _ in range(3)]
 
-    @rule(number=PATCHERS, patches=st.lists(st.sampled_from(POOL), unique=True, max_size=6))
-    def apply(self, number: int, patches: list[pc.Patch]) -> None:
+    @rule(number=PATCHERS, patches=st.lists(st.sampled_from(POOL), unique=True, max_size=6), count=st.booleans())
+    def apply(self, number: int, patches: list[pc.Patch], count: bool = False) -> None:
         if not self.patchers[number].applied:
-            self.patchers[number] = pc.Patcher(patches)
+            self.patchers[number] = pc.Patcher(patches, count=count)
         self.patchers[number].apply()
 
     @rule(number=PATCHERS)

@@ -82,6 +82,8 @@ def rows(budget: Budget) -> list[Row]:
         found += _wrap_rows(shape, budget)
     for shape in SHAPES:
         found += _dispatch_rows(shape, budget)
+    for shape in (FUNCTION, METHOD):
+        found += _count_rows(shape, budget)
     return found
 
 
@@ -133,6 +135,22 @@ def _dispatch_rows(shape: Shape, budget: Budget) -> list[Row]:
         what = f"when_call {answer}, {shape.name}: added per call"
         found += _added_rows(what, shape, installs, budget, limits={by_exception: DISPATCH_LIMIT})
     return found
+
+
+def _count_rows(shape: Shape, budget: Budget) -> list[Row]:
+    """Compare what counting adds to a direct call with a closure that counts, and to a dispatcher with nothing."""
+    replacement = _raw(_namesake_module("counted kernels"), shape.path)
+    installs: dict[str, Install] = {
+        OURS: lambda module, path: _patch(pc.Replace(f"{module.__name__}:{path}", replacement), count=True),
+        "hand-written closure that counts": lambda module, path: _put(module, path, _counting_closure(replacement)),
+    }
+    found = _added_rows(f"Replace counted, {shape.name}: added per call", shape, installs, budget)
+    modules = {name: _namesake_module(name) for name in ("counted", "uncounted")}
+    for name, module in modules.items():
+        _patch(pc.Replace(_target(module, shape), replacement, when_call=shape.yes), count=name == "counted")
+    samples = interleave({name: _calling(m, shape, budget) for name, m in modules.items()}, budget.rounds(40))
+    what = f"when_call true counted, {shape.name}"
+    return [*found, compare(SUBJECT, what, "uncounted", samples["counted"], samples["uncounted"], budget=budget)]
 
 
 def _added_rows(
@@ -189,9 +207,9 @@ def _put(module: ModuleType, path: str, value: Any) -> None:
     setattr(_owner(module, path), path.rpartition(".")[2], value)
 
 
-def _patch(change: pc.Replace | pc.Wrap) -> None:
+def _patch(change: pc.Replace | pc.Wrap, *, count: bool = False) -> None:
     patch = pc.Patch(f"benchmark.calls_{change.target.module}", [change])
-    report = pc.Patcher([patch], strict=True).apply()
+    report = pc.Patcher([patch], strict=True, count=count).apply()
     assert report[patch.name].status == "applied", report
 
 
@@ -203,6 +221,18 @@ def _closure(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def closure(*args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
+
+    return closure
+
+
+def _counting_closure(function: Callable[..., Any]) -> Callable[..., Any]:
+    calls = 0
+
+    @functools.wraps(function)
+    def closure(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return function(*args, **kwargs)
 
     return closure
 

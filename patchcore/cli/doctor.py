@@ -151,6 +151,7 @@ def _settings(patcher: Patcher) -> list[Fact]:
         "profiling": "none" if settings.profiling is None else settings.profiling["path"],
         "brake": "none" if settings.brake is None else str(settings.brake),
         "step": ", ".join(settings.step) or "none",
+        "count": "yes" if settings.count else "no",
     }
     facts = [
         ("setting", key, f"{value} (from {settings.origins.get(key, 'default')})") for key, value in values.items()

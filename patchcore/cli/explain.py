@@ -6,28 +6,25 @@ Imports the library of the target, applies the plan, looks, and takes everything
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
-import inspect
-import textwrap
-from collections.abc import Iterable
-from types import ModuleType
+from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
-from patchcore.binding import reference, wrapped_callable
-from patchcore.changes import Replace, resolve
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json
-from patchcore.engine import ENGINE
+from patchcore.cli.output import STYLES, print_json, print_line
+from patchcore.conditions import BY_CHOICE
 from patchcore.errors import TargetError, UnknownName, describe_error
-from patchcore.journal import Layer, Record
+from patchcore.explaining import Explainer
+from patchcore.explanation import PatchExplanation, TargetExplanation
 from patchcore.modules import find_module
 from patchcore.patcher import Patcher
 from patchcore.plan import Plan, PlannedPatch, select
-from patchcore.report import Report
-from patchcore.target import ABSENT, Slot, Target, find_slot
+from patchcore.target import Target
 
 __all__ = ["add_parser", "main"]
+
+#: How lines of a difference are shown on a terminal.
+_DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def add_parser(subparsers: Any) -> None:
@@ -52,17 +49,29 @@ def main(options: argparse.Namespace) -> int:
     entries, targets = _meant(options.name, patcher, plan)
     with patcher:
         failures = _import(target.module for target in targets)
-        report = patcher.report(unreachable=True)
-        explained = [_explain(target, report, failures, diff=not options.no_diff) for target in targets]
-    if not entries:
-        (asked,) = explained
-        if asked["error"]:
-            raise UnknownName(asked["error"])
-        entries = [entry for entry in plan if entry.patch.name in {layer["patch"] for layer in asked["layers"]}]
+        explainer = Explainer(patcher, plan, failures, diff=not options.no_diff)
+        explained = [explainer.target(target) for target in targets]
+        if not entries:
+            (asked,) = explained
+            if asked.error:
+                raise UnknownName(asked.error)
+            involved = {change.patch for change in asked.changes}
+            entries = [entry for entry in plan if entry.patch.name in involved]
+        patches = [explainer.patch(entry) for entry in entries]
     if options.format == "json":
-        print_json({"patches": [_describe(entry) for entry in entries], "targets": explained})
+        print_json(
+            {
+                "patches": [patch.to_dict() for patch in patches],
+                "targets": [target.to_dict() for target in explained],
+                "settings": dict(patcher.settings.origins),
+                "notes": list(plan.notes),
+                "problems": shared.describe_problems(patcher),
+            }
+        )
     else:
-        _print(entries, explained)
+        _print(patches, explained)
+        for note in plan.notes:
+            print(f"note: {note}")
     shared.print_problems(patcher)
     return 0
 
@@ -99,152 +108,73 @@ def _import(modules: Iterable[str]) -> dict[str, str]:
     return failures
 
 
-def _explain(target: Target, report: Report, failures: dict[str, str], *, diff: bool) -> dict[str, Any]:
-    changes = [(p, c) for p in report.patches for c in p.changes if c.target == str(target)]
-    explanation: dict[str, Any] = {
-        "target": str(target),
-        "error": failures.get(target.module),
-        "follows": None,
-        "original": None,
-        "layers": [],
-        "changes": [
-            {
-                "patch": patch.name,
-                "status": change.status,
-                "reason": change.reason or patch.reason,
-                "rebound": list(change.rebound),
-                "kept": list(change.kept),
-                "unreachable": list(change.unreachable),
-            }
-            for patch, change in changes
-        ],
-    }
-    if explanation["error"] or not target.path:  # of an import there is nothing more to see
-        return explanation
-    try:
-        slot = find_slot(target, importlib.import_module(target.module), may_be_absent=bool(changes))
-    except Exception as error:
-        explanation["error"] = describe_error(error)
-        return explanation
-    record = _record_of(slot)
-    if record is None:
-        explanation["original"] = _place(wrapped_callable(slot.lookup()))
-        return explanation
-    if record.slot.identity != slot.identity:
-        explanation["follows"] = record.slot.name
-    original = wrapped_callable(record.original)
-    explanation["original"] = _place(original)
-    explanation["layers"] = [_describe_layer(layer, original, diff=diff) for layer in reversed(record.layers)]
-    return explanation
-
-
-def _record_of(slot: Slot) -> Optional[Record]:
-    """The record of a slot, or of the slot that it took its value from."""
-    makers = ENGINE.journal.makers(slot.lookup())
-    return ENGINE.journal.find(slot) or next((record for record, _ in makers), None)
-
-
-def _describe_layer(layer: Layer, original: Any, *, diff: bool) -> dict[str, Any]:
-    if layer.owner is None:
-        return {"patch": None, "what": "put there by somebody else", "place": _place(layer.product), "diff": ""}
-    source = wrapped_callable(reference(resolve(layer.change.source)))
-    replaces = isinstance(layer.change, Replace) and layer.change.factory is None
-    return {
-        "patch": layer.owner.patch.name,
-        "what": layer.change.kind,
-        "provenance": str(layer.owner.provenance),
-        "place": _place(source),
-        "diff": _diff(original, source) if diff and replaces else "",
-    }
-
-
-def _describe(entry: PlannedPatch) -> dict[str, Any]:
-    patch = entry.patch
-    return {
-        "name": patch.name,
-        "summary": patch.summary,
-        "provenance": str(entry.provenance),
-        "file": entry.provenance.file,
-        "verdict": "apply" if entry.go else entry.status,
-        "reason": entry.reason,
-        "chosen_by": entry.chosen_by or "default",
-        "requires": [*patch.requires, *patch.needs],
-        "after": list(patch.after),
-        "before": list(patch.before),
-        "conflicts": list(patch.conflicts),
-        "legacy_names": list(patch.legacy_names),
-        "upstream": patch.upstream,
-    }
-
-
-def _place(obj: Any) -> str:
-    if obj is ABSENT:
-        return "nothing"
-    if isinstance(obj, ModuleType):
-        return f"module {obj.__name__} ({getattr(obj, '__file__', None) or 'no Python source'})"
-    name = f"{getattr(obj, '__module__', '?')}:{getattr(obj, '__qualname__', type(obj).__name__)}"
-    try:
-        unwrapped = inspect.unwrap(obj) if callable(obj) else obj
-        line = inspect.getsourcelines(unwrapped)[1]
-        return f"{name} ({inspect.getsourcefile(unwrapped)}:{line})"
-    except (TypeError, OSError):
-        return f"{name} (no Python source)"
-
-
-def _source(obj: Any) -> Optional[list[str]]:
-    try:
-        return textwrap.dedent(inspect.getsource(obj)).splitlines()
-    except (TypeError, OSError):
-        return None
-
-
-def _diff(original: Any, replacement: Any) -> str:
-    before, after = _source(original), _source(replacement)
-    if before is None or after is None:
-        return ""
-    return "\n".join(difflib.unified_diff(before, after, "original", "replacement", lineterm="", n=2))
-
-
-def _print(entries: list[PlannedPatch], explained: list[dict[str, Any]]) -> None:
-    for entry in entries:
-        _print_patch(_describe(entry))
-    for number, explanation in enumerate(explained):
-        if number or entries:
+def _print(patches: Sequence[PatchExplanation], targets: Sequence[TargetExplanation]) -> None:
+    for patch in patches:
+        _print_patch(patch)
+    for number, target in enumerate(targets):
+        if number or patches:
             print()
-        _print_target(explanation)
+        _print_target(target)
 
 
-def _print_patch(patch: dict[str, Any]) -> None:
-    print(f"{patch['name']}: {patch['summary']}" if patch["summary"] else patch["name"])
-    print(f"  from      {patch['provenance']}{' (' + patch['file'] + ')' if patch['file'] else ''}")
-    reason = f": {patch['reason']}" if patch["reason"] else ""
-    print(f"  verdict   {patch['verdict']}{reason} (decided by {patch['chosen_by']})")
-    for key, label in (("requires", "requires"), ("after", "after"), ("before", "before"), ("conflicts", "conflicts")):
-        if patch[key]:
-            print(f"  {label:<9} {', '.join(patch[key])}")
-    if patch["legacy_names"]:
-        print(f"  also      {', '.join(patch['legacy_names'])}")
-    if patch["upstream"]:
-        print(f"  upstream  {patch['upstream']}")
+def _print_patch(patch: PatchExplanation) -> None:
+    print_line(f"{patch.name}: {patch.summary}" if patch.summary else patch.name, "bold")
+    reason = f": {patch.reason}" if patch.reason else ""
+    said = f" {patch.chosen_as}" if patch.chosen_as else ""
+    decided = f" (decided by {patch.chosen_by}{said})"
+    if patch.cause == BY_CHOICE and patch.chosen_as:  # which the reason says
+        decided = ""
+    facts = [
+        ("from", f"{patch.provenance}{f' ({patch.file})' if patch.file else ''}"),
+        ("verdict", f"{patch.verdict}{reason}{decided}"),
+    ]
+    if patch.verdict == "apply" and patch.status != "applied":
+        facts.append(("outcome", f"{patch.status}{f': {patch.status_reason}' if patch.status_reason else ''}"))
+    facts += (("wins over", name) for name in patch.beats)
+    facts += (("requires", str(requirement)) for requirement in patch.requires)
+    facts += (("needs", str(need)) for need in patch.needs)
+    for label, text in (("when", patch.when), ("upstream", patch.upstream), ("until", patch.remove_when)):
+        facts += [(label, text)] if text else []
+    facts += (("option", f"{option.name} = {option.value!r} ({option.source})") for option in patch.options)
+    for label, names in (
+        ("after", patch.after),
+        ("before", patch.before),
+        ("conflicts", patch.conflicts),
+        ("also", patch.legacy_names),
+    ):
+        facts += [(label, ", ".join(names))] if names else []
+    for label, text in facts:
+        style = STYLES.get(text.split()[0].rstrip(":"), "") if label in ("verdict", "outcome") else ""
+        print_line(f"  {label:<9} {text}", style)
 
 
-def _print_target(explanation: dict[str, Any]) -> None:
-    print(explanation["target"])
-    if explanation["error"]:
-        print(f"  cannot be looked at: {explanation['error']}")
-    if explanation["follows"]:
-        print(f"  follows   {explanation['follows']}")
-    for number, layer in enumerate(explanation["layers"]):
-        print(f"  {'outermost' if number == 0 else 'below it '} {layer['what']} {layer['place']}")
-        if layer["patch"]:
-            print(f"            by {layer['patch']} ({layer['provenance']})")
-    if explanation["original"]:
-        print(f"  original  {explanation['original']}")
-    for change in explanation["changes"]:
-        print(f"  {change['patch']}: {change['status']}{' (' + change['reason'] + ')' if change['reason'] else ''}")
-        for kind in ("rebound", "kept", "unreachable"):
-            for place in change[kind]:
-                print(f"    {kind:<11} {place}")
-    for layer in explanation["layers"]:
-        if layer["diff"]:
-            print(textwrap.indent(layer["diff"], "    "))
+def _print_target(target: TargetExplanation) -> None:
+    print_line(target.target, "bold")
+    if target.error:
+        print_line(f"  cannot be looked at: {target.error}", "red")
+    for label, text in (
+        ("follows", target.follows),
+        ("holds", f"the original of {target.holds}, it was not bound to the patch" if target.holds else None),
+    ):
+        if text:
+            print_line(f"  {label:<9} {text}")
+    for number, layer in enumerate(target.layers):
+        print_line(f"  {'outermost' if number == 0 else 'below it '} {layer.what} {layer.place}")
+        if layer.patch:
+            print_line(f"            by {layer.patch} ({layer.provenance})")
+        if layer.when_call:
+            print_line(f"            when {layer.when_call}, else what is below")
+    if target.original:
+        print_line(f"  original  {target.original}")
+    for change in target.changes:
+        reason = f" ({change.reason})" if change.reason else ""
+        print_line(f"  {change.patch}: {change.status}{reason}", STYLES.get(change.status, ""))
+        places = (("rebound", change.rebound), ("kept", change.kept), ("unreachable", change.unreachable))
+        for kind, where in places:
+            for place in where:
+                print_line(f"    {kind:<11} {place}")
+        if change.drift is not None:
+            print_line(f"    drift       {change.drift}")
+    for layer in target.layers:
+        for line in layer.diff.splitlines():
+            print_line(f"    {line}".rstrip(), _DIFF.get(line[:1], ""))

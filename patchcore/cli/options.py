@@ -125,6 +125,7 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
         "profiling": _profiling(options),
         "brake": getattr(options, "brake", None),
         "step": getattr(options, "step", None),
+        "count": True if getattr(options, "count", False) else None,
     }
     patcher = Patcher.discover(settings=Settings.load(arguments=arguments, origin="command line", start=start))
     directories = dict(patcher.settings.modules)

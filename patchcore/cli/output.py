@@ -8,9 +8,10 @@ from typing import Any
 
 from patchcore.report import SCHEMA_VERSION
 
-__all__ = ["print_json", "print_table"]
+__all__ = ["STYLES", "print_json", "print_line", "print_table"]
 
-_STYLES = {
+#: How words that stand for an outcome are shown on a terminal.
+STYLES = {
     "apply": "green",
     "applied": "green",
     "yes": "green",
@@ -26,6 +27,17 @@ def print_json(content: Mapping[str, Any]) -> None:
     import json  # for those who want it only
 
     print(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=2, default=str))
+
+
+def print_line(text: str, style: str = "") -> None:
+    """Print a line: with a style of rich on a terminal, else as it is."""
+    if style and sys.stdout.isatty():
+        from rich.console import Console
+        from rich.text import Text
+
+        Console().print(Text(text, style=style), soft_wrap=True)
+    else:
+        print(text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -60,5 +72,5 @@ def _print_rich(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
     Console().print(table)

@@ -12,6 +12,7 @@ from typing import Any
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
 from patchcore.errors import SettingsError, did_you_mean
+from patchcore.launch.hits import Hits, count_hits, never_hit
 from patchcore.launch.merge import Process, findings, read_reports, remarks
 
 __all__ = ["add_parser", "main"]
@@ -38,12 +39,15 @@ def main(options: argparse.Namespace) -> int:
     every = read_reports(options.directory)
     processes = every if options.all else _of_run(every, options.run)
     found = findings(processes)
+    hits = count_hits(processes)
     if options.format == "json":
         print_json(
             {
                 "runs": sorted({process.run for process in processes}),
                 "processes": [process.content for process in processes],
                 "findings": [finding._asdict() for finding in found],
+                "hits": [hit._asdict() for hit in hits],
+                "never_hit": never_hit(hits),
             }
         )
     else:
@@ -56,11 +60,26 @@ def main(options: argparse.Namespace) -> int:
         for title, lines in itertools.groupby(remarks(processes), key=lambda remark: remark.title):
             print_table(title, ("PROCESS", "WHAT"), [(remark.processes, remark.line) for remark in lines])
             print()
+        if hits:
+            _print_hits(hits, processes)
         if found:
             print_table("Findings", ("KIND", "PROCESS", "SUBJECT", "MESSAGE"), found)
         else:
             print("no findings")
     return 1 if found else 0
+
+
+def _print_hits(hits: Sequence[Hits], processes: Sequence[Process]) -> None:
+    rows = [
+        (h.patch, str(h.calls), "" if h.replaced is None else str(h.replaced), str(h.processes), h.target) for h in hits
+    ]
+    print_table("Calls", ("PATCH", "CALLS", "REPLACED", "PROCESSES", "TARGET"), rows)
+    missed = never_hit(hits)
+    if missed:
+        unfinished = sum(not process.content["finished"] for process in processes)
+        but = f" (as far as is known: {unfinished} processes have not come to their end)" if unfinished else ""
+        print(f"never hit: {', '.join(missed)}{but}")
+    print()
 
 
 def _of_run(processes: Sequence[Process], run: Any) -> list[Process]:

@@ -129,6 +129,9 @@ def _build_parser(
         f"in that one's place, and chooses the patches itself",
     )
     parser.add_argument("--report-dir", metavar="DIR", help="each process writes a report there, for patchcore report")
+    parser.add_argument(
+        "--count", action="store_true", help="count the calls of what is patched; the summary names what nobody called"
+    )
     parser.add_argument("--locked", action="store_true", help="start nothing where patchcore.lock says something else")
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
     if program:

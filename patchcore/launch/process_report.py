@@ -138,7 +138,7 @@ class ProcessReport:
     def _end(self) -> None:
         self.write(finished=True)
         if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
-            say(self._patcher.report(sweep=False).summary())
+            say(self._patcher.report(sweep=False).summary(never_hit=True))
 
 
 class _News:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from patchcore import binding
-from patchcore.changes import Register, Replace, Skip, SlotChange, resolve
+from patchcore.changes import Change, Register, Replace, Skip, SlotChange, resolve
 from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
 from patchcore.compat.mx_driving.paths import Missing, locate, object_at, reference_to, target_of
 from patchcore.declaration import Declaration
@@ -19,6 +19,9 @@ from patchcore.errors import DeclarationError, TargetNotFound, describe_error, d
 from patchcore.modules import is_class, is_initializing
 from patchcore.stubs import StubModule
 from patchcore.target import ABSENT, ClassSlot, Slot, Target, find_slot
+
+if TYPE_CHECKING:
+    from patchcore.counting import Counter
 
 __all__ = ["FillStub", "RegisterProduct", "SetAttribute"]
 
@@ -92,7 +95,14 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
 
     @property
     def makes_product(self) -> bool:
-        return self.replacement is None or self.replacement_wrapper is not None or self.runtime_check is not None
+        counts = self.counter is not None and self.counter.in_use
+        made = self.replacement is None or self.replacement_wrapper is not None or self.runtime_check is not None
+        return made or counts
+
+    def counted(self) -> Change:
+        from patchcore.counting import Counter  # for those who count
+
+        return self.evolve(counter=Counter(branches=self.runtime_check is not None and self.replacement is not None))
 
     def build(self, below: Any, slot: Slot) -> Any:
         if isinstance(slot, Missing):
@@ -113,8 +123,8 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
             replacement = _call("replacement_wrapper", self.replacement_wrapper, binding.reference(replacement))
         in_class = isinstance(slot, ClassSlot)
         if self.runtime_check is not None and callable(binding.wrapped_callable(below)):
-            return _choose(below, replacement, _guarded(self.runtime_check, slot.name), in_class)
-        return binding.bind_like(below, replacement, in_class=in_class)
+            return _choose(below, replacement, _guarded(self.runtime_check, slot.name), in_class, self.counter)
+        return self.count(binding.bind_like(below, replacement, in_class=in_class), slot)
 
     def _wrapped(self, below: Any, slot: Slot) -> Any:
         assert self.target_wrapper is not None
@@ -122,7 +132,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
             return Skip("original not found for target_wrapper")
         original = below.__func__ if isinstance(below, (staticmethod, classmethod)) else below
         value = _call("target_wrapper", self.target_wrapper, original)
-        return binding.bind_like(below, value, in_class=isinstance(slot, ClassSlot))
+        return self.count(binding.bind_like(below, value, in_class=isinstance(slot, ClassSlot)), slot)
 
 
 class FillStub(SlotChange):
@@ -199,11 +209,13 @@ def _call(what: str, function: Callable[..., Any], *args: Any) -> Any:
         raise DeclarationError(f"{what} error: {describe_error(error)}") from error
 
 
-def _choose(below: Any, replacement: Any, decides: Callable[..., Any], in_class: bool) -> Any:
+def _choose(
+    below: Any, replacement: Any, decides: Callable[..., Any], in_class: bool, counter: Optional[Counter]
+) -> Any:
     if not callable(binding.wrapped_callable(replacement)):
         return binding.bind_like(below, replacement, in_class=in_class)
     if not is_class(below):
-        return binding.dispatch(below, replacement, decides, in_class=in_class)
+        return binding.dispatch(below, replacement, decides, in_class=in_class, counter=counter)
 
     def choose(*args: Any, **kwargs: Any) -> Any:  # a function in the place of a class, as the API has it
         return (replacement if decides(*args, **kwargs) else below)(*args, **kwargs)
