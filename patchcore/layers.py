@@ -97,7 +97,10 @@ def place_of(obj: Any) -> Place:
     """
     if obj is ABSENT:
         return Place("nothing")
-    obj = _innermost(wrapped_callable(obj))
+    return _written(_innermost(wrapped_callable(obj)))
+
+
+def _written(obj: Any) -> Place:
     if isinstance(obj, ModuleType):
         return Place(f"module {obj.__name__}", _text((namespace(obj) or {}).get("__file__")))
     if isinstance(obj, FunctionType):
@@ -122,20 +125,22 @@ def _describe(layer: Layer) -> LayerRecord:
     if not layer.change.makes_product:
         place = place_of(layer.product)
     elif isinstance(source, Target):
-        place = _place_of_target(source)
+        place = _place_of_target(source, layer.product)
     else:
         place = place_of(source)
     return LayerRecord(layer.owner.patch.name, layer.change.kind, who.plugin, who.distribution, who.version, place)
 
 
-def _place_of_target(target: Target) -> Place:
-    """Where what a target means is written, as far as that can be told without asking anybody."""
+def _place_of_target(target: Target, product: Any) -> Place:
+    """Where what a target means is written, as far as that can be told without asking anybody; else the product."""
     found: Any = sys.modules.get(target.pin().module)
     for step in target.pin().path:
         space = class_namespace(found) if is_class(found) else namespace(found) or {}
         if isinstance(step, Item) or step not in space:
             return Place(str(target))
         found = space[step]
+    if isinstance(found, ModuleType):  # a change of a plugin that names no more than where its behaviour comes from
+        return _written(wrapped_callable(product))
     return place_of(found)
 
 
