@@ -40,9 +40,9 @@ def make_page(processes: Sequence[Process]) -> str:
     sections = [
         verdict_section(run, links),
         processes_section(run, links),
-        patches_section(run, links),
         timeline_section(run, links),
         told_section(run, links),
+        patches_section(run, links),
         targets_section(run, links),
         references_section(run, links),
         environment_section(run),

@@ -14,10 +14,10 @@ from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 __all__ = ["patches_section", "references_section"]
 
 _MEANINGS = {
-    FAILED: "undone whole, the reason is below",
-    REVERTED: "was in force, and is not any more",
+    FAILED: "undone whole",
+    REVERTED: "were in force, and are not any more",
     APPLIED: "in force",
-    PENDING: "waits for a module that was not imported",
+    PENDING: "waiting for modules that were not imported",
     SKIPPED: "not for this environment, or not wanted",
 }
 _OPEN_PATCHES = 40  # a status with more of them is folded away
@@ -58,7 +58,7 @@ def _group(status: str, patches: Sequence[PatchView], links: Links) -> Element:
     title: list[Content] = [badge(status), f" {counted(len(patches), 'patch', 'patches')}, {_MEANINGS[status]}"]
     body = [_patch(patch, links) for patch in patches]
     is_open = status in (FAILED, REVERTED) or (status == APPLIED and len(patches) <= _OPEN_PATCHES)
-    return h("div", h("h3", title, id=f"patches-{status}"), fold("Show them", body, open=is_open))
+    return fold(h("h3", title), body, open=is_open, id=f"patches-{status}")
 
 
 def _patch(patch: PatchView, links: Links) -> Element:

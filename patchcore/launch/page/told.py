@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from patchcore.launch.merge import Process, remarks
+from patchcore.launch.merge import Process
 from patchcore.launch.page.elements import Content, Element, h
 from patchcore.launch.page.model import Run
 from patchcore.launch.page.parts import Links, badge, code, fold, folded, section, table
@@ -42,7 +42,11 @@ def told_section(run: Run, links: Links) -> Optional[Element]:
 
 
 def _lines(run: Run, title: str) -> Element:
-    rows = [(folded(remark.line), remark.processes) for remark in remarks(run.processes) if remark.title == title]
+    holders: dict[str, dict[int, Process]] = {}
+    for process in run.processes:
+        for line in (line for part in process.content["sections"] if part["title"] == title for line in part["lines"]):
+            holders.setdefault(line, {})[id(process)] = process
+    rows = [(folded(line), run.who(list(processes.values()))) for line, processes in holders.items()]
     return table(f"{title}, line by line", ("What", "Processes"), rows)
 
 
