@@ -40,7 +40,6 @@ LABELS = (
     "program",
     "directory",
     "setting",
-    "argument",
     "option",
     "library",
     "layer",
@@ -61,9 +60,8 @@ def a_report(reports: Reports) -> dict[str, Any]:
 
 def member(content: dict[str, Any], rank: int, role: str, pid: int, **view: Any) -> Process:
     """Return another process with the same report, but for ``view``."""
-    changed = copy.deepcopy(content)
-    changed["environment"].update({"rank": rank, "pid": pid, "parent": 1000 + rank})
-    return Process({**changed, "role": role, **view})
+    environment = {**content["environment"], "rank": rank, "pid": pid, "parent": 1000 + rank}
+    return Process({**content, "environment": environment, "role": role, **view})
 
 
 def nasty_run(content: dict[str, Any]) -> list[Process]:

@@ -21,6 +21,7 @@ _MOST_WORKERS = 12  # of one lane
 _ROW, _WORKER_ROW = 16, 5  # heights, pixels
 _DEEPEST = 4  # imports inside imports
 _MARKS = {FAILED: "failed", REVERTED: "reverted", APPLIED: "applied", COMPARED: "compared", AWAKE: "awake"}
+_MOST_NAMED = 8  # of a mark
 _STEP = 0.4  # marks nearer to each other are one, percent
 
 
@@ -47,6 +48,11 @@ class _Lane:
         self.end = max(process.content["written"] - origin, self.begin)
         self.left_out: int = timeline["left_out"]
         self.events: Sequence[Mapping[str, Any]] = timeline["events"]
+
+    @property
+    def host(self) -> str:
+        """Where it ran: process ids are those of a host."""
+        return str(self.process.content["environment"]["host"])
 
     @property
     def bars(self) -> list[_Bar]:
@@ -83,7 +89,8 @@ def timeline_section(run: Run, links: Links) -> Element:
     workers = [_Lane(process, origin) for process in timed if not process.leads]
     lanes = leading or workers[:_MOST_WORKERS]
     scale = TimeScale(spell for lane in (*leading, *workers) for spell in lane.spells())
-    drawn = [_draw(lane, [w for w in workers if leading and _belongs(w, lane, leading)], scale) for lane in lanes]
+    with_lanes = _by_leader(workers, leading)
+    drawn = [_draw(lane, with_lanes.get(id(lane), ()), scale) for lane in lanes]
     more = drawn[_OPEN_LANES:]
     return section(
         "timeline",
@@ -103,17 +110,16 @@ def timeline_section(run: Run, links: Links) -> Element:
     )
 
 
-def _belongs(worker: _Lane, lane: _Lane, leading: Sequence[_Lane]) -> bool:
-    """Tell whether a worker is shown with ``lane``: its parent, else the last that leads in its rank."""
-    facts = worker.process.content["environment"]
-    of_rank = [other for other in leading if other.process.rank == worker.process.rank] or leading[:1]
-    host_and_pid = facts["host"], facts["parent"]
-    parents = [
-        other
-        for other in of_rank
-        if (other.process.content["environment"]["host"], other.process.content["environment"]["pid"]) == host_and_pid
-    ]
-    return lane is (parents or of_rank)[0]
+def _by_leader(workers: Sequence[_Lane], leading: Sequence[_Lane]) -> dict[int, list[_Lane]]:
+    """Return the workers by ``id`` of the lane they are shown with: their parent's, else the first of their rank."""
+    parents = {(lane.host, lane.process.content["environment"]["pid"]): lane for lane in reversed(leading)}
+    of_rank = {lane.process.rank: lane for lane in reversed(leading)}
+    found: dict[int, list[_Lane]] = {}
+    for worker in workers if leading else ():
+        own = of_rank.get(worker.process.rank, leading[0])
+        lane = parents.get((worker.host, worker.process.content["environment"]["parent"]), own)
+        found.setdefault(id(lane), []).append(worker)
+    return found
 
 
 def _legend() -> Element:
@@ -217,9 +223,9 @@ def _marks(lane: _Lane, scale: TimeScale, y: int) -> list[Element]:
     for _, events in sorted(near.items()):
         kind = next(mark for status, mark in _MARKS.items() if any(event["kind"] == status for event in events))
         named = [f"{event['kind']} {event['subject'] or event['detail']}" for event in events]
-        more = f"\nand {len(named) - 20} more" if named[20:] else ""
+        more = f"\nand {len(named) - _MOST_NAMED} more" if named[_MOST_NAMED:] else ""
         at = lane.begin + events[0]["at"]
-        title = h("title", f"at {at:.2f} s:\n" + "\n".join(named[:20]) + more)
+        title = h("title", f"at {at:.2f} s:\n" + "\n".join(named[:_MOST_NAMED]) + more)
         if kind == "compared":
             body = h("circle", cx=_percent(scale(at)), cy=str(y + 6), r="5", class_=kind)
         else:

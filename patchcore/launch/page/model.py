@@ -18,6 +18,9 @@ STATUSES = (FAILED, REVERTED, APPLIED, PENDING, SKIPPED)
 
 _T = TypeVar("_T")
 
+#: What some processes, which are alike in this, have about one thing: a patch, a change, a target.
+_Record = tuple[list[Process], Mapping[str, Any]]
+
 
 class Standing(NamedTuple):
     """A status that some processes have.
@@ -161,10 +164,10 @@ class Run:
 
 def view_of(processes: Sequence[Process]) -> Run:
     """Return the view of the run that ``processes``, at least one, took part in."""
-    by_name: dict[str, list[tuple[Process, Mapping[str, Any]]]] = {}
-    for process in processes:
-        for patch in process.content["patches"]:
-            by_name.setdefault(patch["name"], []).append((process, patch))
+    by_name: dict[str, list[_Record]] = {}
+    for group in _alike(processes, lambda process: process.content["patches"]):
+        for patch in group[0].content["patches"]:
+            by_name.setdefault(patch["name"], []).append((group, patch))
     times = _times_applied(processes)
     patches = tuple(_patch(name, records, processes, times.get(name, ())) for name, records in by_name.items())
     found = any(change.calls is not None for patch in patches for change in patch.changes)
@@ -173,19 +176,19 @@ def view_of(processes: Sequence[Process]) -> Run:
 
 def _patch(
     name: str,
-    records: Sequence[tuple[Process, Mapping[str, Any]]],
+    records: Sequence[_Record],
     everybody: Sequence[Process],
     applied_at: Sequence[float],
 ) -> PatchView:
     first = records[0][1]
-    changes: dict[tuple[str, str, int], list[tuple[Process, Mapping[str, Any]]]] = {}
-    for process, patch in records:
+    changes: dict[tuple[str, str, int], list[_Record]] = {}
+    for group, patch in records:
         for number, change in enumerate(patch["changes"]):
-            changes.setdefault((change["kind"], change["target"], number), []).append((process, change))
+            changes.setdefault((change["kind"], change["target"], number), []).append((group, change))
     options: dict[str, str] = {}
-    for process, _ in records:
+    for process in (process for group, _ in records for process in group):
         options = options or process.content["manifest"]["patches"].get(name, {}).get("options", {})
-    on_ranks = {patch["status"] for process, patch in records if process.content["role"] == RANK}
+    on_ranks = {patch["status"] for group, patch in records if any(p.content["role"] == RANK for p in group)}
     return PatchView(
         name,
         f"{first['distribution']} {first['version'] or ''}".strip() if first["distribution"] else first["plugin"],
@@ -199,9 +202,7 @@ def _patch(
     )
 
 
-def _change(
-    kind: str, target: str, records: Sequence[tuple[Process, Mapping[str, Any]]], everybody: Sequence[Process]
-) -> ChangeView:
+def _change(kind: str, target: str, records: Sequence[_Record], everybody: Sequence[Process]) -> ChangeView:
     return ChangeView(
         kind,
         target,
@@ -210,36 +211,38 @@ def _change(
         _union(change["rebound"] for _, change in records),
         _union(change["kept"] for _, change in records),
         _union(change["unreachable"] for _, change in records),
-        _sum(change.get("calls") for _, change in records),
-        _sum(change.get("replaced") for _, change in records),
+        _sum(_times(change.get("calls"), group) for group, change in records),
+        _sum(_times(change.get("replaced"), group) for group, change in records),
     )
 
 
-def _standings(
-    records: Iterable[tuple[Process, Mapping[str, Any]]], everybody: Sequence[Process]
-) -> tuple[Standing, ...]:
+def _standings(records: Iterable[_Record], everybody: Sequence[Process]) -> tuple[Standing, ...]:
     groups: dict[tuple[str, str], list[Process]] = {}
-    for process, record in records:
-        groups.setdefault((record["status"], record["reason"]), []).append(process)
+    for group, record in records:
+        groups.setdefault((record["status"], record["reason"]), []).extend(group)
     found = (Standing(status, reason, who(group, everybody)) for (status, reason), group in groups.items())
     return tuple(sorted(found, key=lambda standing: STATUSES.index(standing.status)))
 
 
 def _targets(processes: Sequence[Process]) -> tuple[TargetView, ...]:
-    found: dict[str, list[tuple[str, tuple[Process, Mapping[str, Any]]]]] = {}
-    for process in processes:
-        for target in process.content.get("layers", ()):
-            found.setdefault(target["target"], []).append((repr(target), (process, target)))
     holders = [process for process in processes if process.content.get("layers")]
-    targets = []
-    for name, records in sorted(found.items()):
-        groups = _grouped(records)
-        variants = (
-            Variant(group[0][1]["layers"], group[0][1]["original"], who([process for process, _ in group], holders))
-            for group in groups
+    found: dict[str, list[_Record]] = {}
+    for group in _alike(holders, lambda process: process.content["layers"]):
+        for target in group[0].content["layers"]:
+            found.setdefault(target["target"], []).append((group, target))
+    return tuple(TargetView(name, _variants(records, holders)) for name, records in sorted(found.items()))
+
+
+def _variants(records: Sequence[_Record], holders: Sequence[Process]) -> tuple[Variant, ...]:
+    groups = _grouped((repr(target), (group, target)) for group, target in records)
+    return tuple(
+        Variant(
+            same[0][1]["layers"],
+            same[0][1]["original"],
+            who([process for group, _ in same for process in group], holders),
         )
-        targets.append(TargetView(name, tuple(variants)))
-    return tuple(targets)
+        for same in groups
+    )
 
 
 def _times_applied(processes: Sequence[Process]) -> dict[str, list[float]]:
@@ -256,6 +259,24 @@ def _grouped(keyed: Iterable[tuple[Hashable, _T]]) -> list[list[_T]]:
     for key, value in keyed:
         groups.setdefault(key, []).append(value)
     return list(groups.values())
+
+
+def _alike(processes: Iterable[Process], part: Callable[[Process], Any]) -> list[list[Process]]:
+    """Return the processes in groups whose reports are equal in one part; of many processes most are."""
+    groups: list[tuple[Any, list[Process]]] = []
+    for process in processes:
+        own = part(process)
+        for other, group in groups:
+            if own == other:
+                group.append(process)
+                break
+        else:
+            groups.append((own, [process]))
+    return [group for _, group in groups]
+
+
+def _times(count: Optional[int], group: Sequence[Process]) -> Optional[int]:
+    return None if count is None else count * len(group)
 
 
 def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
