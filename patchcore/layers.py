@@ -20,6 +20,9 @@ from patchcore.target import ABSENT, Item, Target
 __all__ = ["LayerRecord", "Place", "TargetRecord", "describe_layers", "place_of"]
 
 
+_DESCRIPTORS = (staticmethod, classmethod, property, functools.cached_property)
+
+
 class Place(NamedTuple):
     """Where something is written.
 
@@ -97,13 +100,14 @@ def place_of(obj: Any) -> Place:
     """
     if obj is ABSENT:
         return Place("nothing")
-    return _written(_innermost(wrapped_callable(obj)))
+    return _written(_innermost(_callable(obj)))
 
 
 def _written(obj: Any) -> Place:
-    if isinstance(obj, ModuleType):
+    kind = type(obj)  # isinstance would ask a proxy for its class
+    if issubclass(kind, ModuleType):
         return Place(f"module {obj.__name__}", _text((namespace(obj) or {}).get("__file__")))
-    if isinstance(obj, FunctionType):
+    if kind is FunctionType:
         code: CodeType = obj.__code__
         return Place(f"{obj.__module__}:{obj.__qualname__}", code.co_filename, code.co_firstlineno)
     if is_class(obj):
@@ -112,9 +116,13 @@ def _written(obj: Any) -> Place:
         line = own.get("__firstlineno__")  # since Python 3.13
         file = _text((namespace(sys.modules.get(module)) or {}).get("__file__"))
         return Place(f"{module}:{type.__dict__['__qualname__'].__get__(obj)}", file, line if file else None)
-    if isinstance(obj, BuiltinFunctionType):
+    if kind is BuiltinFunctionType:
         return Place(f"{obj.__module__ or 'builtins'}:{obj.__qualname__}")
-    return Place(f"a {type(obj).__name__} object")
+    return Place(f"a {kind.__name__} object")
+
+
+def _callable(raw: Any) -> Any:
+    return wrapped_callable(raw) if issubclass(type(raw), _DESCRIPTORS) else raw
 
 
 def _describe(layer: Layer) -> LayerRecord:
@@ -139,8 +147,8 @@ def _place_of_target(target: Target, product: Any) -> Place:
         if isinstance(step, Item) or step not in space:
             return Place(str(target))
         found = space[step]
-    if isinstance(found, ModuleType):  # a change of a plugin that names no more than where its behaviour comes from
-        return _written(wrapped_callable(product))
+    if issubclass(type(found), ModuleType):  # a plugin's change names no more than that
+        return _written(_callable(product))
     return place_of(found)
 
 
@@ -148,7 +156,7 @@ def _innermost(obj: Any) -> Any:
     seen = set()
     while id(obj) not in seen:
         seen.add(id(obj))
-        if isinstance(obj, FunctionType):
+        if type(obj) is FunctionType:
             obj = obj.__dict__.get("__wrapped__", obj)
         elif type(obj) is functools.partial:
             obj = obj.func
