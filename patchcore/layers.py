@@ -20,6 +20,10 @@ from patchcore.target import ABSENT, Item, Target
 __all__ = ["LayerRecord", "Place", "TargetRecord", "describe_layers", "place_of"]
 
 
+#: Values that are said as they are, up to so many characters.
+_PLAIN = (bool, int, float, str, bytes, type(None))
+_LONG = 60
+
 _DESCRIPTORS = (staticmethod, classmethod, property, functools.cached_property)
 
 
@@ -118,6 +122,9 @@ def _written(obj: Any) -> Place:
         return Place(f"{module}:{type.__dict__['__qualname__'].__get__(obj)}", file, line if file else None)
     if kind is BuiltinFunctionType:
         return Place(f"{obj.__module__ or 'builtins'}:{obj.__qualname__}")
+    if kind in _PLAIN:
+        text = repr(obj)
+        return Place(text if len(text) <= _LONG else f"{text[:_LONG]}...")
     return Place(f"a {kind.__name__} object")
 
 

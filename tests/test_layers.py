@@ -144,10 +144,14 @@ class Proxy:
         (functools, None),
         (len, "builtins:len"),
         (int, "builtins:int"),
-        (3, "a int object"),
+        (3, "3"),
+        (None, "None"),
+        ("2.0", "'2.0'"),
+        ("x" * 100, "'" + "x" * 59 + "..."),
+        ([3], "a list object"),
         (Proxy(), "a Proxy object"),
     ],
-    ids=["module", "len", "int", "3", "proxy"],
+    ids=["module", "len", "int", "3", "None", "text", "long text", "list", "proxy"],
 )
 def test_places_of_other_things(obj: Any, name: Any) -> None:
     found = place_of(obj)

@@ -262,9 +262,15 @@ def test_a_status_that_ranks_do_not_share(content: dict[str, Any]) -> None:
 def test_a_manifest_that_ranks_do_not_share(content: dict[str, Any]) -> None:
     manifest = {**content["manifest"], "python": "3.8.0"}
     page = on_ranks(content, {}, {"manifest": manifest, "digest": "other"})
-    processes = page.paths["processes"]
-    assert "There are 2 manifests" in processes
-    assert "3.8.0" in processes
+    assert "There are 2 manifests" in page.paths["processes"]
+    assert "3.8.0" in page.paths["verdict"]
+
+
+def test_a_patch_that_some_ranks_do_not_have(content: dict[str, Any]) -> None:
+    page = on_ranks(content, {}, {"patches": content["patches"][1:]})
+    assert "only on rank 0" in page.paths["patch-1"]
+    assert f"{content['patches'][0]['name']}rank 0applied" in page.paths["processes"]
+    assert content["patches"][1]["name"] not in page.paths["processes"]
 
 
 def test_drift_options_and_references(content: dict[str, Any]) -> None:

@@ -65,7 +65,8 @@ class PatchView:
     Args:
         name, origin, plugin: of the patch, see :class:`patchcore.report.PatchRecord`.
         standings: the most telling first.
-        differs: whether ranks do not have the same status.
+        only_on: the processes that have it, in words; empty when all do.
+        differs: whether ranks do not have the same status, or not all of them have it.
         changes: in order.
         remarks: about its targets: drift.
         options: that are not empty, as text.
@@ -76,6 +77,7 @@ class PatchView:
     origin: str
     plugin: str
     standings: tuple[Standing, ...]
+    only_on: str
     differs: bool
     changes: tuple[ChangeView, ...]
     remarks: tuple[str, ...]
@@ -188,13 +190,16 @@ def _patch(
     options: dict[str, str] = {}
     for process in (process for group, _ in records for process in group):
         options = options or process.content["manifest"]["patches"].get(name, {}).get("options", {})
-    on_ranks = {patch["status"] for group, patch in records if any(p.content["role"] == RANK for p in group)}
+    having = [process for group, _ in records for process in group]
+    statuses = {patch["status"] for group, patch in records if any(map(_is_rank, group))}
+    everywhere = sum(map(_is_rank, having)) in (0, sum(map(_is_rank, everybody)))
     return PatchView(
         name,
         f"{first['distribution']} {first['version'] or ''}".strip() if first["distribution"] else first["plugin"],
         first["plugin"],
         _standings(records, everybody),
-        len(on_ranks) > 1,
+        "" if len(having) == len(everybody) else who(having, everybody),
+        len(statuses) > 1 or not everywhere,
         tuple(_change(kind, target, found, everybody) for (kind, target, _), found in changes.items()),
         _union(patch["remarks"] for _, patch in records),
         options,
@@ -259,6 +264,10 @@ def _grouped(keyed: Iterable[tuple[Hashable, _T]]) -> list[list[_T]]:
     for key, value in keyed:
         groups.setdefault(key, []).append(value)
     return list(groups.values())
+
+
+def _is_rank(process: Process) -> bool:
+    return bool(process.content["role"] == RANK)
 
 
 def _alike(processes: Iterable[Process], part: Callable[[Process], Any]) -> list[list[Process]]:

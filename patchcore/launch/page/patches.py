@@ -71,6 +71,8 @@ def _patch(patch: PatchView, links: Links) -> Element:
     summary.append(h("span", ", ".join(facts), class_="quiet"))
     if patch.never_hit:
         summary += [" ", badge("never hit", "pending")]
+    if patch.only_on:
+        summary += [" ", badge(f"only on {patch.only_on}", "pending")]
     if patch.differs:
         summary += [" ", badge("ranks differ", "failed")]
     if patch.remarks:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from patchcore.launch.merge import Process
 from patchcore.launch.page.elements import Content, Element, h
 from patchcore.launch.page.model import Run
-from patchcore.launch.page.parts import Links, badge, code, fold, folded, section, standings, table
+from patchcore.launch.page.parts import Links, badge, code, fold, section, standings, table
 from patchcore.launch.page.words import clock, counted
 
 __all__ = ["processes_section"]
@@ -44,26 +44,22 @@ def _facts(process: Process) -> tuple[str, bool, str, str]:
 
 
 def _agreement(run: Run, digests: Sequence[str]) -> Content:
+    if len(run.processes) == 1:
+        return None
     if len(digests) == 1:
-        return (
-            h("p", "All have the same manifest: patches, options, versions and files.")
-            if len(run.processes) > 1
-            else None
-        )
-    others = [finding for finding in run.findings if finding.kind == "difference"]
+        return h("p", "All have the same manifest: patches, options, versions and files.")
     text = f"There are {len(digests)} manifests (patches with verdicts, options, versions, files)."
-    if not others:
-        return h("p", f"{text} They differ in what workers need not have, which is no finding.")
-    rows = [(code(f.subject), folded(f.processes), folded(f.message)) for f in others]
-    return [h("p", text), table("What differs from the first process", ("Subject", "Processes", "What"), rows)]
+    if any(finding.kind == "difference" for finding in run.findings):
+        return h("p", f"{text} What differs is among the ", h("a", "findings", href="#verdict"), ".")
+    return h("p", f"{text} They differ in what workers need not have, which is no finding.")
 
 
 def _differences(run: Run, links: Links) -> Content:
     found = [patch for patch in run.patches if patch.differs]
     if not found:
         return None
-    rows = [(links.code(patch.name), standings(patch.standings)) for patch in found]
-    return table("Patches that do not have the same status on all ranks", ("Patch", "Status"), rows)
+    rows = [(links.code(patch.name), patch.only_on or "all processes", standings(patch.standings)) for patch in found]
+    return table("Patches that do not have the same status on all ranks", ("Patch", "There on", "Status"), rows)
 
 
 def _each(processes: Sequence[Process]) -> Element:
