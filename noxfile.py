@@ -291,7 +291,7 @@ class LibrariesEnvironment:
 
 @nox.session(python=False, requires=[LIBRARIES])
 def tests(session: nox.Session) -> None:
-    """Run the suite with the real libraries (tests/packaging apart, which the packaging session runs)."""
+    """Run the suite with the real libraries, but for what the sessions packaging and browser run."""
     environment = LibrariesEnvironment(session)
     if not session.posargs:  # what is chosen by name is on this side or on that
         for core in EMULATOR_CORES:
@@ -299,7 +299,7 @@ def tests(session: nox.Session) -> None:
         # what a session requires does not run by itself when it is notified
         for name in ("openmmlab-2", LIBRARIES_1, "openmmlab-1"):
             session.notify(name)
-    options = ("--ignore=tests/packaging", "--numprocesses=auto")
+    options = ("--ignore=tests/packaging", "--ignore=tests/browser", "--numprocesses=auto")
     run_pytest(session, *options, python=environment.python, env=environment.env)
 
 
@@ -340,6 +340,14 @@ def demo(session: nox.Session) -> None:
     session.run(environment.python, "-m", DEMO, *session.posargs, env=environment.env, external=True)
 
 
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Look at the page of ``patchcore report --html`` in Chromium or Chrome, which has to be installed."""
+    install_requirements(session, TEST, BUILD)
+    install_distributions(session, ROOT)
+    run_pytest(session, "tests/browser")
+
+
 @nox.session(name="demo-cuda", python=False, requires=[LIBRARIES])
 def demo_cuda(session: nox.Session) -> None:
     """Run an untouched CUDA training script on the emulated NPU, alone and in two ranks; report what was rewritten."""
@@ -368,7 +376,8 @@ def core(session: nox.Session) -> None:
     """Run the tests that need no libraries, on each Python that is found; the plugins must install without them too."""
     install_requirements(session, TEST, BUILD)
     install_distributions(session, ROOT, *plugins())
-    run_pytest(session, "--numprocesses=auto", "--ignore=tests/integration", "--ignore=tests/packaging")
+    ignored = ("integration", "packaging", "browser")
+    run_pytest(session, "--numprocesses=auto", *(f"--ignore=tests/{name}" for name in ignored))
 
 
 @nox.session

@@ -28,6 +28,7 @@ from patchcore.rebinding import Modules, Moves, Rebinder
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 from patchcore.snapshot import Snapshot
 from patchcore.target import Target
+from patchcore.timeline import TIMELINE
 from patchcore.writers import Writer
 
 __all__ = ["ENGINE", "Engine"]
@@ -138,6 +139,8 @@ class Engine:
             complete = application.status == APPLIED and not application.announced
             application.announced |= complete
             others = [other for other in application.holders if complete and other is not holder]
+        if complete:
+            TIMELINE.note(APPLIED, application.patch.name)
         for other in others:
             other.completed(application)
 
@@ -162,6 +165,7 @@ class Engine:
             notes = self._undo(ending)
             for application in ending:
                 application.ended = True
+                TIMELINE.note(REVERTED, application.patch.name)
                 for state in application.states:
                     if state.status in (APPLIED, PENDING):
                         state.status, state.reason = REVERTED, "was never imported" if state.status == PENDING else ""
@@ -316,6 +320,7 @@ class Engine:
                     other.status, other.reason = SKIPPED, f"not tried{because}"
                 other.rebound, other.kept = [], []
             holders = list(application.holders)
+        TIMELINE.note(FAILED, application.patch.name, describe_error(error))
         refusal = None
         for holder in holders:
             try:

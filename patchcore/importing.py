@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
 from patchcore.modules import executed_module, is_initializing, is_lazy, namespace
+from patchcore.timeline import IMPORTED, TIMELINE
 
 __all__ = ["AskOthers", "ImportWatch", "Imported", "Provider", "Window", "imported_elsewhere"]
 
@@ -179,10 +180,17 @@ class ImportWatch:
     def executed(self, name: str, module: ModuleType, before: Optional[set[str]] = None) -> None:
         """Tell the callback that ``module`` was executed; ``before`` is what ``sys.modules`` held when that began."""
         loaded = dict(sys.modules)
-        if before is not None:
+        if before is None:  # the body was not run by a loader of ours
+            self.note(name)
+        else:
             # an object made by this module can only have gone to modules that ran meanwhile
             loaded = {key: m for key, m in loaded.items() if key == name or key not in before or is_initializing(m)}
         self._callback(name, sys.modules.get(name, module), loaded)
+
+    def note(self, name: str, *, since: Optional[float] = None, detail: str = "") -> None:
+        """Enter the import of module ``name`` in the timeline if somebody waits for it; see :meth:`Timeline.note`."""
+        if name in self._watched:
+            TIMELINE.note(IMPORTED, name, detail, since=since)
 
     def _stand_in(self, spec: Any) -> None:
         if isinstance(spec.loader, _LoaderStandIn) and spec.loader.watch is self:
@@ -268,6 +276,9 @@ class _Body:
 
     def __init__(self, watch: ImportWatch, name: str) -> None:
         self.before = set(sys.modules)
+        self._watch = watch
+        self._name = name
+        self._begun = 0.0  # seconds of time.perf_counter
         self._windows = watch.windows_around(name)
         self._opened: list[Window] = []
 
@@ -279,8 +290,10 @@ class _Body:
         except BaseException:
             self._close(finished=False)
             raise
+        self._begun = time.perf_counter()
 
-    def __exit__(self, kind: object, *exc_info: object) -> None:
+    def __exit__(self, kind: Optional[type[BaseException]], *exc_info: object) -> None:
+        self._watch.note(self._name, since=self._begun, detail="" if kind is None else f"raised {kind.__name__}")
         self._close(finished=kind is None)
 
     def _close(self, *, finished: bool) -> None:

@@ -116,7 +116,9 @@ class Section:
         title: what it is about, a word or two.
         lines: for people.
         mark: what nobody who sees the outcome may overlook, in a word or two; it ends every summary.
-        data: for programs: dictionaries, lists, texts, numbers.
+        data: for programs: dictionaries, lists, texts, numbers. A list of flat dictionaries is a table on the page of
+            ``patchcore report --html``, in the place of the lines: ``file`` and ``line`` make one of each file, and
+            ``count`` is added up over the processes.
     """
 
     title: str

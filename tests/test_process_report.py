@@ -81,6 +81,32 @@ def test_at_the_start_after_imports_and_at_the_end(shop: Programs) -> None:
     assert errors(done) == ["patchcore: 1 applied"]
 
 
+def test_when_things_happened_what_lies_on_targets_and_who_decided(shop: Programs) -> None:
+    source = "import os, sell\npid = os.fork()\nif pid: os.waitpid(pid, 0)\n"
+    shop.write({"script.py": source})
+    shop.run(shop.patchcore, *RUN, "script.py")
+    found = by_role(shop)
+    main = found["main"]
+    events = main["timeline"]["events"]
+    assert [(event["kind"], event["subject"]) for event in events] == [
+        ("awake", ""),
+        ("import", "shop.prices"),
+        ("applied", "deals.double"),
+    ]
+    assert all(event["at"] >= 0 for event in events)
+    assert main["timeline"]["started"] + events[-1]["at"] <= main["written"]
+    (target,) = main["layers"]
+    assert (target["target"], target["original"]["line"]) == ("shop.prices:price", 1)
+    (layer,) = target["layers"]
+    assert (layer["patch"], layer["place"]["name"]) == ("deals.double", "deals:double.function")
+    assert layer["place"]["file"].endswith("deals.py")
+    assert main["arguments"] == list(RUN)
+    assert {"name": "module", "value": "deals", "origin": str(shop.folder)} in main["settings"]
+    worker = found["worker"]
+    assert worker["layers"] == []
+    assert [event["kind"] for event in worker["timeline"]["events"]] == ["forked"]
+
+
 def test_a_child_of_fork_has_one_of_its_own_from_its_start(shop: Programs) -> None:
     source = """
 import os, look, shop.prices

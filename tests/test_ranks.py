@@ -21,6 +21,7 @@ from patchcore.launch.ranks import compare_when_grouped
 from patchcore.launch.session import Session
 from patchcore.manifest import make_manifest
 from patchcore.settings import Settings
+from patchcore.timeline import COMPARED, TIMELINE
 
 TORCH = {
     "torch": "",
@@ -118,6 +119,15 @@ def test_rank_0_says_it_for_all(job: Any, caplog: pytest.LogCaptureFixture, on_f
     assert trainer.init("gloo") == "group"
     assert said(caplog) == [(level, LINE)]
     assert json.loads(store.get(KEY(0))) == make_manifest(trainer.patcher.applied_plan)
+
+
+@pytest.mark.parametrize(("patches", "detail"), [((PRICE,), "2 ranks patch the same"), ((PRICE, LABEL), LINE)])
+def test_the_comparison_is_on_the_timeline(job: Any, patches: tuple[pc.Patch, ...], detail: str) -> None:
+    noted = len(TIMELINE._events)
+    job(*patches, rank=1, store=presented(PRICE)).init("gloo")
+    (event,) = [event for event in TIMELINE._events[noted:] if event.kind == COMPARED]
+    assert event.detail == detail
+    assert event.took is not None
 
 
 def test_under_the_policy_to_raise_no_group_is_made_of_ranks_that_differ(job: Any) -> None:

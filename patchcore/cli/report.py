@@ -1,4 +1,4 @@
-"""``patchcore report``: merge the reports of a run's processes; exit 1 when something is wrong."""
+"""``patchcore report``: merge the reports of a run's processes, as text, JSON or a page; exit 1 on findings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
@@ -16,6 +16,8 @@ from patchcore.launch.hits import Hits, count_hits, never_hit
 from patchcore.launch.merge import Process, findings, read_reports, remarks
 
 __all__ = ["add_parser", "main"]
+
+_DEFAULT_PAGE = "report.html"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -26,21 +28,36 @@ def add_parser(subparsers: Any) -> None:
         description="Show which processes took part in a run and what became of the patches in each; exit with 1 when "
         "they differ, when a patch or plugin failed, or when a rank has not come to its end.",
     )
-    parser.add_argument("directory", metavar="DIR", type=Path, help="what patchcore run --report-dir was given")
+    parser.add_argument(
+        "directory", metavar="DIR", type=Path, nargs="?", help="what patchcore run --report-dir was given"
+    )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        nargs="?",
+        const=_DEFAULT_PAGE,
+        help=f"write one self-contained page and print its path (default: DIR/{_DEFAULT_PAGE})",
+    )
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--run", metavar="ID", help="look at this run (default: the latest)")
     choice.add_argument("--all", action="store_true", help="look at all runs as if they were one")
     shared.add_format(parser)
-    parser.set_defaults(command=main)
+    parser.set_defaults(command=main, usage_error=parser.error)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the processes and the findings; 1 when there are any."""
-    every = read_reports(options.directory)
+    """Print the processes and the findings, or write a page; 1 when there are findings."""
+    directory, page = _paths(options)
+    every = read_reports(directory)
     processes = every if options.all else _of_run(every, options.run)
     found = findings(processes)
     hits = count_hits(processes)
-    if options.format == "json":
+    if page is not None:
+        from patchcore.launch.page import write_page  # for those who want it only
+
+        write_page(processes, page)
+        print(page)
+    elif options.format == "json":
         print_json(
             {
                 "runs": sorted({process.run for process in processes}),
@@ -80,6 +97,20 @@ def _print_hits(hits: Sequence[Hits], processes: Sequence[Process]) -> None:
         but = f" (as far as is known: {unfinished} processes have not come to their end)" if unfinished else ""
         print(f"never hit: {', '.join(missed)}{but}")
     print()
+
+
+def _paths(options: argparse.Namespace) -> tuple[Path, Optional[Path]]:
+    """Return the report directory and where the page goes, ``None`` for no page."""
+    directory, page = options.directory, options.html
+    if page is not None and options.format == "json":
+        options.usage_error("argument --html: not allowed with argument --format json")
+    if directory is None and page not in (None, _DEFAULT_PAGE):  # report --html DIR
+        directory, page = Path(page), _DEFAULT_PAGE
+    if directory is None:
+        options.usage_error("the following arguments are required: DIR")
+    if page is None:
+        return directory, None
+    return directory, directory / page if page == _DEFAULT_PAGE else Path(page)
 
 
 def _of_run(processes: Sequence[Process], run: Any) -> list[Process]:

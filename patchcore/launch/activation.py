@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import sys
+import time
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Optional
@@ -20,6 +21,7 @@ from patchcore.modules import find_module
 from patchcore.patcher import Patcher
 from patchcore.plugins import installed_plugins
 from patchcore.process import process_rank
+from patchcore.timeline import AWAKE, TIMELINE
 
 __all__ = ["Activation", "activate", "active", "look_again"]
 
@@ -87,12 +89,14 @@ def activate(text: str) -> set[str]:
 
 def _activate(session: Session) -> set[str]:
     global _active
+    begun = time.perf_counter()
     patcher = _discover(session)
     _expect_plugins(session, patcher)
     _configure(session, patcher)
     if session.settings.compat:
         compat.take_part(session.settings.compat, patcher)
     patcher.apply()
+    TIMELINE.note(AWAKE, since=begun)
     _active = Activation(session, patcher, take_role(session.launcher))
     report = ProcessReport(session, patcher, _active.role)
     report.begin()

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, Optional
 
 import patchcore as pc
+from patchcore.engine import ENGINE
 from patchcore.launch.logs import say
 from patchcore.launch.roles import LAUNCHER, WORKER, present_role
 from patchcore.launch.session import Session
 from patchcore.patcher import Patcher
 from patchcore.plan import Plan
 from patchcore.process import process_rank
+from patchcore.settings import Settings
+from patchcore.timeline import TIMELINE
 
 __all__ = ["FILES", "ProcessReport"]
 
@@ -107,8 +110,10 @@ class ProcessReport:
     def _to_json(self, finished: bool) -> str:
         import json
 
+        from patchcore.layers import describe_layers
         from patchcore.manifest import digest
 
+        report = self._patcher.report(sweep=False)
         view = {
             "run": self._session.run,
             "role": present_role(self._role),
@@ -116,8 +121,13 @@ class ProcessReport:
             "written": time.time(),
             "digest": digest(self.manifest),
             "manifest": self.manifest,
+            "arguments": list(self._session.arguments),
+            "settings": _describe(self._patcher.settings),
+            # of workers there are many, and what started them has the same
+            "layers": [t.to_dict() for t in describe_layers(() if self._role == WORKER else ENGINE.journal)],
+            "timeline": TIMELINE.view({record.name for record in report.patches}),
         }
-        return json.dumps({**self._patcher.report(sweep=False).to_dict(), **view}, indent=1)
+        return json.dumps({**report.to_dict(), **view}, indent=1)
 
     def _rename(self) -> None:
         # process ids come again: after exec, in containers, on other hosts
@@ -139,6 +149,15 @@ class ProcessReport:
         self.write(finished=True)
         if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
             say(self._patcher.report(sweep=False).summary(never_hit=True))
+
+
+def _describe(settings: Settings) -> list[dict[str, str]]:
+    """Return what somebody has decided, and where that was said."""
+    values = ((key, str(getattr(settings, key)), origin) for key, origin in sorted(settings.origins.items()))
+    choices = (("enable" if choice.enable else "disable", choice.name, choice.origin) for choice in settings.choices)
+    decided = [entry for entry in values if entry[0] not in ("modules", "options")]
+    decided += (("module", module.name, module.directory or "sys.path") for module in settings.modules)
+    return [{"name": name, "value": value, "origin": origin} for name, value, origin in (*decided, *choices)]
 
 
 class _News:

@@ -7,12 +7,14 @@ every backend but MPI has: nothing is sent over the devices.
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 import patchcore as pc
 from patchcore.errors import PatchError, describe_error
 from patchcore.launch.process_report import ProcessReport
 from patchcore.patcher import Patcher
+from patchcore.timeline import COMPARED, TIMELINE
 
 __all__ = ["Disagreement", "compare_when_grouped"]
 
@@ -56,10 +58,12 @@ def _compare(patcher: Patcher, report: ProcessReport) -> None:
         rank, size = dist.get_rank(), dist.get_world_size()
         if size == 1:
             return
+        begun = time.perf_counter()
         lines = compare_ranks(dist.distributed_c10d._get_default_store(), rank, size, report.manifest)
     except Exception as error:  # no store (MPI), or one that only looks like it: training is not to suffer
         logger.info("the ranks could not be compared: %s", describe_error(error))
         return
+    TIMELINE.note(COMPARED, detail="; ".join(lines) or f"{size} ranks patch the same", since=begun)
     if lines and patcher.settings.on_failure == "raise":
         raise Disagreement("; ".join(lines))
     for line in lines:

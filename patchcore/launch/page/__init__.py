@@ -1,0 +1,87 @@
+"""One self-contained page about a run: the processes' reports -> view model -> sections -> page.
+
+It needs no JavaScript and loads nothing; whatever text reports have is escaped. The same reports make the same page.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from patchcore.errors import SettingsError
+from patchcore.launch.merge import Process
+from patchcore.launch.page.chart import timeline_section
+from patchcore.launch.page.elements import Element, clean, h, render
+from patchcore.launch.page.environment import environment_section, options_section
+from patchcore.launch.page.model import view_of
+from patchcore.launch.page.parts import Links
+from patchcore.launch.page.patches import patches_section, references_section
+from patchcore.launch.page.taking_part import processes_section
+from patchcore.launch.page.targets import targets_section
+from patchcore.launch.page.told import told_section
+from patchcore.launch.page.verdict import headline, verdict_section
+
+__all__ = ["make_page", "write_page"]
+
+#: Nothing is loaded and nothing is executed, whatever a report may have smuggled in.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def make_page(processes: Sequence[Process]) -> str:
+    """Return the page, as HTML.
+
+    Args:
+        processes: at least one, as :func:`patchcore.launch.merge.read_reports` returns them.
+    """
+    run = view_of(processes)
+    links = Links(run)
+    sections = [
+        verdict_section(run, links),
+        processes_section(run, links),
+        timeline_section(run, links),
+        told_section(run, links),
+        patches_section(run, links),
+        targets_section(run, links),
+        references_section(run, links),
+        environment_section(run),
+        options_section(run),
+    ]
+    shown = [section for section in sections if section is not None]
+    title = f"patchcore: run {', '.join(sorted({process.run for process in processes}))}"
+    style = h("style")
+    style.text = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    head = h(
+        "head",
+        h("meta", charset="utf-8"),
+        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        h("meta", name="color-scheme", content="light dark"),
+        h("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        h("title", title),
+        style,
+    )
+    body = h("body", h("a", "Skip to the report", href="#verdict", class_="skip"), headline(run), _contents(shown))
+    body.append(h("main", shown))
+    body.append(h("footer", h("p", "Written by ", h("code", "patchcore report --html"), ".")))
+    return render(h("html", head, body, lang="en"))
+
+
+def write_page(processes: Sequence[Process], path: Path) -> None:
+    """Write the page to ``path``, whole or not at all.
+
+    Raises:
+        SettingsError: it cannot be written there.
+    """
+    partial = path.with_name(f"{path.name}.part")
+    try:
+        partial.write_text(make_page(processes), encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise SettingsError(f"the page cannot be written to {path}: {error.strerror or error}") from error
+
+
+def _contents(sections: Sequence[Element]) -> Element:
+    entries = [h("li", h("a", clean(section[0].text or ""), href=f"#{section.get('id')}")) for section in sections]
+    return h("nav", h("ul", entries), aria_label="Sections")

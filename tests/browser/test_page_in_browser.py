@@ -1,0 +1,133 @@
+"""The page of ``patchcore report --html`` in a real browser: ``nox -s browser``, skipped where there is none."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from devtools import PROGRAMS, Browser, find_browser
+from page_runs import LABELS, SHOWN, a_report, large_run, nasty_run
+from reports import SHOP, Reports
+
+from patchcore.launch.page import make_page
+
+PROGRAM = find_browser()
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason=f"no browser on PATH: none of {', '.join(PROGRAMS)}")
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
+
+#: Elements whose text is hard to read on what is behind it: contrast below 4.5 to 1 (WCAG 2.2, 1.4.3).
+FAINT = """(() => {
+  const channels = color => color.match(/[\\d.]+/g).map(Number);
+  const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = element => {
+    for (; element; element = element.parentElement) {
+      const back = channels(getComputedStyle(element).backgroundColor);
+      if (back.length < 4 || back[3] > 0) return back;
+    }
+    return [255, 255, 255];
+  };
+  const faint = {};
+  for (const element of document.querySelectorAll('body *')) {
+    const own = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    if (!own || element.closest('svg')) continue;
+    const [a, b] = [channels(getComputedStyle(element).color), behind(element)].map(luminance);
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) faint[`${element.tagName}.${element.className}`] = contrast;
+  }
+  return faint;
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert PROGRAM is not None
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        opened = Browser(PROGRAM, Path(profile))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def content(tmp_path: Path, make_package: Any) -> dict[str, Any]:
+    make_package(SHOP)
+    return a_report(Reports(tmp_path / "reports"))
+
+
+@pytest.fixture
+def nasty(tmp_path: Path, content: dict[str, Any]) -> Path:
+    return _written(tmp_path, make_page(nasty_run(content)))
+
+
+def _written(folder: Path, page: str) -> Path:
+    path = folder / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["JavaScript", "no JavaScript"])
+def test_nothing_is_loaded_run_or_complained_about(browser: Browser, nasty: Path, scripts: bool) -> None:
+    browser.open(nasty, width=1400, scripts=scripts)
+    assert browser.requests == [nasty.as_uri()]
+    assert browser.complaints == []
+    assert browser.evaluate("document.title").startswith("patchcore: run ")
+    assert browser.evaluate("document.querySelectorAll('script, img, iframe, object, link').length") == 0
+
+
+def test_texts_of_reports_are_shown_as_they_are(browser: Browser, nasty: Path) -> None:
+    browser.open(nasty, width=1400, scripts=False)
+    browser.evaluate(OPEN_ALL)
+    shown = browser.evaluate("document.body.textContent")
+    visible = browser.evaluate("document.body.innerText")
+    for label in LABELS:
+        assert f"{label} {SHOWN}" in shown
+        # the title of a mark in the chart is shown when it is pointed at; marks are in capitals
+        assert f"{label} {SHOWN}".upper() in visible.upper(), label
+
+
+def test_every_section_is_visible_and_can_be_read_without_javascript(browser: Browser, nasty: Path) -> None:
+    browser.open(nasty, width=1400, scripts=False)
+    sections = "[...document.querySelectorAll('main > section')]"
+    heights = browser.evaluate(f"{sections}.map(section => section.getBoundingClientRect().height)")
+    assert len(heights) == 9
+    assert min(heights) > 40
+    assert browser.evaluate("document.querySelectorAll('details:not([open])').length") > 0
+    # a link into a folded part opens it
+    uri = f"{nasty.as_uri()}#target-1"
+    browser.call("Page.navigate", url=uri)
+    assert browser.evaluate("document.querySelector('#target-1').getBoundingClientRect().height") > 0
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("folded", [True, False], ids=["as it is", "all open"])
+def test_nothing_sticks_out_of_the_window(browser: Browser, nasty: Path, width: int, folded: bool) -> None:
+    browser.open(nasty, width=width)
+    if not folded:
+        browser.evaluate(OPEN_ALL)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    outside = (
+        f"[...document.querySelectorAll('main *')].filter(e => !e.closest('pre') && !e.closest('svg') && "
+        f"e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML.slice(0, 200))"
+    )
+    assert browser.evaluate(outside) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_texts_stand_out_from_what_is_behind_them(browser: Browser, nasty: Path, dark: bool) -> None:
+    browser.open(nasty, width=1400, dark=dark)
+    browser.evaluate(OPEN_ALL)
+    assert browser.evaluate(FAINT) == {}
+    back = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (back == "rgb(18, 21, 27)") is dark
+
+
+def test_a_large_run_loads_and_fits_a_narrow_screen(browser: Browser, tmp_path: Path, content: dict[str, Any]) -> None:
+    page = _written(tmp_path, make_page(large_run(content)))
+    browser.open(page, width=400, scripts=False)
+    assert browser.complaints == []
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 400
