@@ -51,14 +51,9 @@ def library(make_package: Any) -> None:
 
 class TestResults:
     def test_a_replacement_that_does_the_same_agrees(self) -> None:
-        assert only(of(pc.Replace("lib.ops:conv", the_same), pc.Check(case))) == (
-            "lib.conv",
-            "case",
-            "agrees",
-            0.0,
-            0.0,
-            "",
-        )
+        result = only(of(pc.Replace("lib.ops:conv", the_same), pc.Check(case)))
+        assert result[:4] == ("lib.conv", "case", None, "agrees")
+        assert (result.forward_error, result.gradient_error, result.message) == (0.0, None, "")
 
     def test_another_result_differs_and_says_where(self) -> None:
         result = only(of(pc.Replace("lib.ops:conv", another), pc.Check(case)))
@@ -229,9 +224,9 @@ class TestCommand:
     ) -> None:
         assert main(["verify", "--device", "cpu", "--rounds", "2"]) == 1
         out, err = capsys.readouterr()
-        assert [line.split()[:3] for line in out.splitlines()[2:4]] == [
-            ["lib.conv", "case", "agrees"],
-            ["lib.pool", "pool", "differs"],
+        assert [line.split()[:5] for line in out.splitlines()[2:4]] == [
+            ["lib.conv", "case", "as", "drawn", "agrees"],
+            ["lib.pool", "pool", "as", "drawn", "differs"],
         ]
         assert "without checks: lib.net" in out
         assert "lib.pool pool: differs" in err
@@ -257,7 +252,7 @@ class TestCommand:
         assert main(["verify", "--device", "cpu", "--format", "json"]) == 1
         content = json.loads(capsys.readouterr().out)
         assert content["schema_version"] == 1
-        assert [(r["patch"], r["status"], r["error"]) for r in content["results"]] == [
+        assert [(r["patch"], r["status"], r["forward_error"]) for r in content["results"]] == [
             ("lib.conv", "agrees", 0.0),
             ("lib.pool", "differs", None),
         ]

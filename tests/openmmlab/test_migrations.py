@@ -30,7 +30,8 @@ from patchcore.compat.mx_driving import catalogue
 from patchcore.compat.mx_driving.defaults import ALL
 from patchcore.compat.mx_driving.patcher.patcher import Patcher
 from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
-from patchcore.outcomes import compare, run
+from patchcore.execution import run
+from patchcore.outcomes import compare
 from patchcore.target import Target
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "migrations"

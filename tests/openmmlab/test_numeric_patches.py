@@ -14,7 +14,8 @@ import torch
 import patchcore as pc
 from mmcv_npu.plugin import PATCHES
 from patchcore.changes import resolve
-from patchcore.outcomes import compare, run
+from patchcore.execution import run
+from patchcore.outcomes import compare
 from patchcore.verify import AGREES, DIFFERS, verify
 
 #: The kernels that each patch is there to call.

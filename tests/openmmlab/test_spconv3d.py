@@ -30,7 +30,8 @@ import patchcore as pc
 from mmcv_npu import sparse_convolution
 from mmcv_npu.checks import spconv3d as cases
 from mmcv_npu.spconv3d import SPCONV3D
-from patchcore.outcomes import compare, run
+from patchcore.execution import run
+from patchcore.outcomes import compare
 from patchcore.verify import AGREES, verify
 
 LAYERS = ["SubMConv3d", "SparseConv3d", "SparseInverseConv3d"]
