@@ -126,10 +126,8 @@ class Check(Declaration):
     @property
     def tolerances(self) -> Mapping[Optional[str], float]:
         """What is allowed for each dtype; one for ``None``, as drawn, where none is declared."""
-        tolerances: dict[Optional[str], float] = {None: self.rtol}
-        if self.dtypes:
-            tolerances = {**self.dtypes}
-        return MappingProxyType(tolerances)
+        tolerances: dict[Optional[str], float] = dict(self.dtypes.items())
+        return MappingProxyType(tolerances or {None: self.rtol})
 
     def __str__(self) -> str:
         return self.name
