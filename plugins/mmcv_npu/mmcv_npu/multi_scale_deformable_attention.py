@@ -108,6 +108,7 @@ MULTI_SCALE_DEFORMABLE_ATTENTION = pc.Patch(
     needs="mx_driving",
     legacy_names=["msda", "multi_scale_deformable_attention"],
     checks=pc.Check(
-        "mmcv_npu.checks.multi_scale_deformable_attention:called", dtypes={"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
+        "mmcv_npu.checks.multi_scale_deformable_attention:called",
+        dtypes={"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2},
     ),
 )

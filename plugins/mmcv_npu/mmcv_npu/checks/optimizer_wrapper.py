@@ -9,9 +9,12 @@ import patchcore as pc
 from mmcv_npu.checks import drawing
 
 
-def trained(rng: random.Random) -> pc.Case:
+def trained(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw a few steps of gradient descent, clipped by a norm or by value, with or without accumulation."""
-    shapes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 4))]
+    shapes = [
+        [size.draw(rng, small=(1, 6), typical=(16, 64)) for _ in range(rng.randint(1, 3))]
+        for _ in range(size.draw(rng, small=(1, 4), typical=(4, 16)))
+    ]
     clipping = rng.choice(
         (
             {"max_norm": 0.5},
