@@ -98,5 +98,6 @@ BEV_POOL = pc.Patch(
     requires="mmdet3d>=1.0.0rc6,<1.1",
     needs="mx_driving",
     default=False,
+    # the original takes differences of a running sum over all points
     checks=pc.Check("mmdet3d_npu.ops_checks:view_pooling", dtypes={"float32": 1e-5}),
 )

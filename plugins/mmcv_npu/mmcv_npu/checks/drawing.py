@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import patchcore as pc
+
 
 def generator(rng: random.Random) -> Any:
     """Return a ``torch.Generator`` whose numbers ``rng`` decides."""
@@ -32,6 +34,15 @@ def integers(rng: random.Random, low: int, high: int, *shape: int) -> Any:
     import torch
 
     return torch.randint(low, high + 1, shape, generator=generator(rng))
+
+
+def parameters(rng: random.Random, size: pc.Size) -> list[Any]:
+    """Return the weights of a model: some tensors of up to three dimensions."""
+    shapes = [
+        [size.draw(rng, small=(1, 6), typical=(16, 64)) for _ in range(rng.randint(1, 3))]
+        for _ in range(size.draw(rng, small=(1, 4), typical=(4, 16)))
+    ]
+    return [normal(rng, *shape) for shape in shapes]
 
 
 def within_pixels(rng: random.Random, low: int, high: int, *shape: int) -> Any:

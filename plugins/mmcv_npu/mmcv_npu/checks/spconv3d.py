@@ -91,9 +91,8 @@ def strided(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw a convolution whose outputs are wherever an input reaches."""
     from mmcv.ops import SparseConv3d
 
-    return _case(
-        rng, size, [SparseConv3d(rng.randint(1, 20), rng.randint(1, 20), **_window(rng), bias=rng.random() < 0.5)]
-    )
+    inputs, outputs = rng.randint(1, 20), rng.randint(1, 20)
+    return _case(rng, size, [SparseConv3d(inputs, outputs, **_window(rng), bias=rng.random() < 0.5)])
 
 
 def inverse(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
@@ -128,9 +127,8 @@ def _case(rng: random.Random, size: pc.Size, layers: Sequence[nn.Module], dense:
     shape = tuple(size.draw(rng, small=(4, 8), typical=(16, 32)) for _ in range(3))
     batch_size = rng.randint(1, 2)
     grid = (batch_size, *shape)
-    places = torch.randperm(torch.Size(grid).numel(), generator=generator)[
-        : size.draw(rng, small=(1, 60), typical=(500, 2000))
-    ]
+    count = size.draw(rng, small=(1, 60), typical=(500, 2000))
+    places = torch.randperm(torch.Size(grid).numel(), generator=generator)[:count]
     indices = torch.stack(torch.unravel_index(places, grid), dim=1).int()
     features = torch.randn(len(indices), layers[0].in_channels, generator=generator)
     module = OnGrid(SparseSequential(*layers), shape, batch_size)
