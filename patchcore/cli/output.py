@@ -15,9 +15,12 @@ _STYLES = {
     "applied": "green",
     "yes": "green",
     "ok": "green",
+    "agrees": "green",
     "pending": "cyan",
     "skipped": "yellow",
     "failed": "red",
+    "differs": "red",
+    "not reached": "red",
 }
 
 
