@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from patchcore.changes import Call, Literal, Register, Replace, Skip, Wrap
-from patchcore.check import Case, Check
+from patchcore.check import Case, Check, Size
 from patchcore.errors import (
     ConflictError,
     DeclarationError,
@@ -56,6 +56,7 @@ __all__ = [
     "Section",
     "Settings",
     "SettingsError",
+    "Size",
     "Skip",
     "StubError",
     "StubImport",

@@ -1,4 +1,4 @@
-"""What a call gives back, laid out flat by name: results, and the gradients of what it was called with.
+"""What calls give back, laid out flat by name, and how far two of them are apart.
 
 Tensors and arrays are compared as numbers, everything else with ``==``. torch and numpy are used where a case brings
 them along; nothing here imports torch.
@@ -7,49 +7,42 @@ them along; nothing here imports torch.
 from __future__ import annotations
 
 import math
-import random
 import sys
-from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
-from patchcore.check import Case, Check
-
-__all__ = ["Difference", "Outcome", "compare", "run"]
+__all__ = ["GRADIENT", "Difference", "Outcome", "compare", "is_tensor", "loaded_torch", "rounded"]
 
 #: Values by name, ``result[0]`` or ``gradient of args[1]``; tensors are on the CPU.
 Outcome = dict[str, Any]
+
+#: What the name of a gradient begins with.
+GRADIENT = "gradient of "
 
 
 class Difference(NamedTuple):
     """How far two outcomes are apart.
 
     Args:
-        error: the largest difference as a share of the largest absolute value expected, over all floating-point values.
+        forward: the largest difference of results as a share of the largest absolute value expected, over all
+            floating-point values.
+        gradient: that of gradients, ``None`` where there are none.
         message: what differs by more than is allowed, empty for nothing.
     """
 
-    error: float
+    forward: float
+    gradient: Optional[float]
     message: str
 
 
-def run(case: Case, device: Optional[str] = None, *, reference: bool = False, seed: int = 0) -> Outcome:
-    """Make the call and return what it gives, with gradients where there are any.
+def loaded_torch() -> Any:
+    """Return torch if something has imported it, else ``None``."""
+    return sys.modules.get("torch")
 
-    Args:
-        case: freshly drawn; its module and tensors are used up.
-        device: where tensors and modules go first, ``"npu"``; ``None`` leaves them where they are.
-        reference: call the case's reference, where it has one.
-        seed: of the random weights by which several results are summed up before they are differentiated.
-    """
-    call = case.reference if reference and case.reference is not None else case.call
-    args, kwargs = _moved(case.args, device), _moved(dict(case.kwargs), device)
-    if _is_module(case.call) and device is not None:
-        case.call.to(device)
-    results = call(*args, **kwargs)
-    outcome = dict(_flatten("result", results))
-    arguments = {**dict(_flatten("args", args)), **dict(_flatten("kwargs", kwargs))}
-    outcome.update(_gradients(outcome, arguments, case, seed))
-    return {name: value.detach().cpu() if _is_tensor(value) else value for name, value in outcome.items()}
+
+def is_tensor(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of torch, without importing it."""
+    torch = loaded_torch()
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def compare(actual: Outcome, expected: Outcome, rtol: float) -> Difference:
@@ -58,104 +51,53 @@ def compare(actual: Outcome, expected: Outcome, rtol: float) -> Difference:
     Args:
         actual: of the replacement.
         expected: of the original.
-        rtol: the largest difference of a floating-point value allowed, see :class:`Check`.
+        rtol: the largest difference of a floating-point value allowed, see :class:`patchcore.Check`.
     """
-    for name in [*expected, *actual]:
+    forward, gradients, message = 0.0, [], ""
+    for name in dict.fromkeys((*expected, *actual)):
         if (name in actual) != (name in expected):
             who, other = ("replacement", "original") if name in actual else ("original", "replacement")
-            return Difference(float("inf"), f"{name}: the {who} gives one, the {other} none")
-    worst = 0.0
-    message = ""
-    for name, wanted in expected.items():
-        error, why = _compare_values(actual[name], wanted, rtol)
-        worst = max(worst, error)
+            error, why = math.inf, f"the {who} gives one, the {other} none"
+        else:
+            error, why = _compare_values(actual[name], expected[name], rtol)
+        if name.startswith(GRADIENT):
+            gradients.append(error)
+        else:
+            forward = max(forward, error)
         if why and not message:
             message = f"{name}: {why}"
-    return Difference(worst, message)
+    return Difference(forward, max(gradients, default=None), message)
 
 
-def draw(check: Check, make: Any, seed: str) -> Case:
-    """Draw the case that ``seed`` stands for.
+def rounded(precise: Outcome, like: Outcome, dtype: str) -> Outcome:
+    """Return an outcome with the dtypes of another one, that was computed with fewer digits.
 
     Args:
-        check: whose case it is, for messages.
-        make: its function, imported.
-        seed: any text; the same text gives the same case.
-
-    Raises:
-        TypeError: the function does not return a :class:`Case`.
+        precise: its floating-point tensors are rounded.
+        like: the other one; empty where there is none.
+        dtype: for what the other one does not have.
     """
-    case = make(random.Random(seed))
-    if not isinstance(case, Case):
-        raise TypeError(f"check {check}: {make!r} returns {type(case).__name__}, expected patchcore.Case")
-    return case
+    default = getattr(loaded_torch(), dtype)
+    return {
+        name: value.to(getattr(like.get(name), "dtype", default)) if _is_floating_tensor(value) else value
+        for name, value in precise.items()
+    }
 
 
-def _torch() -> Any:
-    return sys.modules.get("torch")
-
-
-def _is_tensor(value: Any) -> bool:
-    torch = _torch()
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
-def _is_module(value: Any) -> bool:
-    torch = _torch()
-    return torch is not None and isinstance(value, torch.nn.Module)
-
-
-def _moved(value: Any, device: Optional[str]) -> Any:
-    """Return containers with fresh leaves in the place of their tensors."""
-    if _is_tensor(value):
-        return value.detach().clone().to(device=device).requires_grad_(value.requires_grad)
-    if isinstance(value, tuple):
-        items = [_moved(item, device) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if type(value) is list:
-        return [_moved(item, device) for item in value]
-    if type(value) is dict:
-        return {key: _moved(item, device) for key, item in value.items()}
-    return value
-
-
-def _flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, (tuple, list)):
-        for index, item in enumerate(value):
-            yield from _flatten(f"{name}[{index}]", item)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flatten(f"{name}[{key!r}]", item)
-    else:
-        yield name, value
-
-
-def _gradients(results: Outcome, arguments: Outcome, case: Case, seed: int) -> Iterator[tuple[str, Any]]:
-    torch = _torch()
-    leaves = {name: leaf for name, leaf in arguments.items() if _is_tensor(leaf) and leaf.requires_grad}
-    if _is_module(case.call):
-        leaves.update((name, leaf) for name, leaf in case.call.named_parameters() if leaf.requires_grad)
-    differentiable = [value for value in results.values() if _is_tensor(value) and value.requires_grad]
-    if not leaves or not differentiable:
-        return
-    generator = torch.Generator().manual_seed(seed)
-    # positive, so that what sums them up (a bias) does not cancel and lose its digits to the order of summation
-    weights = [(0.5 + torch.rand(value.shape, generator=generator)).to(value) for value in differentiable]
-    torch.autograd.backward(differentiable, weights)
-    for name, leaf in leaves.items():
-        yield f"gradient of {name}", leaf.grad
+def _is_floating_tensor(value: Any) -> bool:
+    return is_tensor(value) and bool(value.is_floating_point())
 
 
 def _compare_values(actual: Any, wanted: Any, rtol: float) -> tuple[float, str]:
-    if type(actual) is not type(wanted) and not (_is_tensor(actual) and _is_tensor(wanted)):
-        return float("inf"), f"expected {type(wanted).__name__}, found {type(actual).__name__}"
+    if type(actual) is not type(wanted) and not (is_tensor(actual) and is_tensor(wanted)):
+        return math.inf, f"expected {type(wanted).__name__}, found {type(actual).__name__}"
     if not hasattr(wanted, "dtype") and not isinstance(wanted, float):
         equal = bool(actual == wanted)
-        return (0.0, "") if equal else (float("inf"), f"expected {wanted!r}, found {actual!r}")
+        return (0.0, "") if equal else (math.inf, f"expected {wanted!r}, found {actual!r}")
     for what in ("dtype", "shape"):
         one, other = getattr(actual, what, None), getattr(wanted, what, None)
         if one != other:
-            return float("inf"), f"expected {what} {_text(other)}, found {_text(one)}"
+            return math.inf, f"expected {what} {_text(other)}, found {_text(one)}"
     if isinstance(wanted, float):
         return _compare_floats(actual, wanted, rtol)
     return _compare_arrays(_array(actual), _array(wanted), rtol, _is_floating(wanted))
@@ -166,7 +108,7 @@ def _text(value: Any) -> str:
 
 
 def _is_floating(value: Any) -> bool:
-    if _is_tensor(value):
+    if is_tensor(value):
         return bool(value.is_floating_point() or value.is_complex())
     return bool(value.dtype.kind in "fc")
 
@@ -175,11 +117,11 @@ def _array(value: Any) -> Any:
     """Return a numpy array; of floating-point tensors, bfloat16 among them, one in double precision."""
     import numpy
 
-    if _is_tensor(value):
-        if value.layout is not _torch().strided:
+    if is_tensor(value):
+        if value.layout is not loaded_torch().strided:
             value = value.to_dense()
         if value.is_complex():
-            return value.to(_torch().complex128).numpy()
+            return value.to(loaded_torch().complex128).numpy()
         return (value.double() if value.is_floating_point() else value).numpy()
     return numpy.asarray(value)
 
@@ -187,7 +129,7 @@ def _array(value: Any) -> Any:
 def _compare_floats(actual: float, wanted: float, rtol: float) -> tuple[float, str]:
     if not (math.isfinite(actual) and math.isfinite(wanted)):
         same = actual == wanted or (math.isnan(actual) and math.isnan(wanted))
-        return (0.0, "") if same else (float("inf"), f"expected {wanted!r}, found {actual!r}")
+        return (0.0, "") if same else (math.inf, f"expected {wanted!r}, found {actual!r}")
     return _judge(abs(actual - wanted), abs(wanted), rtol)
 
 
@@ -196,11 +138,11 @@ def _compare_arrays(actual: Any, wanted: Any, rtol: float, floating: bool) -> tu
 
     if not floating:
         wrong = int(numpy.count_nonzero(actual != wanted))
-        return (float("inf"), f"{wrong} of {wanted.size} values differ") if wrong else (0.0, "")
+        return (math.inf, f"{wrong} of {wanted.size} values differ") if wrong else (0.0, "")
     finite = numpy.isfinite(wanted)
     others_agree = numpy.array_equal(actual[~finite], wanted[~finite], equal_nan=True)
     if not others_agree or not numpy.isfinite(actual[finite]).all():
-        return float("inf"), "NaN or infinity in other places"
+        return math.inf, "NaN or infinity in other places"
     if not finite.any():
         return 0.0, ""
     largest = float(numpy.abs(wanted[finite]).max())
@@ -210,7 +152,7 @@ def _compare_arrays(actual: Any, wanted: Any, rtol: float, floating: bool) -> tu
 def _judge(distance: float, largest: float, rtol: float) -> tuple[float, str]:
     if distance == 0.0:
         return 0.0, ""
-    error = distance / largest if largest else float("inf")
+    error = distance / largest if largest else math.inf
     if error <= rtol:
         return error, ""
     return error, f"differs by {distance:.3g} where the largest value is {largest:.3g}: {error:.3g}, allowed {rtol:.3g}"

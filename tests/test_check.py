@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from patchcore import Case, Check
+from patchcore import Case, Check, Size
 from patchcore.errors import DeclarationError
 from patchcore.target import Target
 
@@ -32,6 +32,19 @@ def test_checks_that_say_the_same_are_equal() -> None:
     assert Check(draw, rtol=0.5) != Check(draw)
 
 
+def test_a_check_has_a_tolerance_for_each_dtype_or_one_for_what_it_draws() -> None:
+    assert Check(draw, rtol=0.5).tolerances == {None: 0.5}
+    check = Check(draw, dtypes={"float32": 1e-5, "float16": 1e-2})
+    assert list(check.tolerances.items()) == [("float32", 1e-5), ("float16", 1e-2)]
+    assert check == Check(draw, dtypes={"float32": 1e-5, "float16": 1e-2}) != Check(draw, dtypes={"float32": 1e-5})
+
+
+def test_sizes_draw_from_their_ranges_medium_between_both() -> None:
+    rng = random.Random(0)
+    drawn = {size: {size.draw(rng, small=(1, 4), typical=(25, 100)) for _ in range(1000)} for size in Size}
+    assert drawn == {Size.SMALL: {*range(1, 5)}, Size.MEDIUM: {*range(5, 21)}, Size.TYPICAL: {*range(25, 101)}}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -39,8 +52,12 @@ def test_checks_that_say_the_same_are_equal() -> None:
         ({"draw": "lib checks:draw"}, "lib checks:draw"),
         ({"draw": draw, "rtol": "1e-5"}, "rtol is a number from 0 to below 1, got '1e-5'"),
         ({"draw": draw, "rtol": -1e-5}, "rtol is a number from 0 to below 1, got -1e-05"),
+        ({"draw": draw, "dtypes": ["float16"]}, "dtypes is a mapping, got ['float16']"),
+        ({"draw": draw, "dtypes": {"half": 1e-2}}, "dtypes holds 'half'; expected float64, float32, float16, bfloat16"),
+        ({"draw": draw, "dtypes": {"float16": 2}}, "dtypes['float16'] is a number from 0 to below 1, got 2"),
+        ({"draw": draw, "rtol": 1e-5, "dtypes": {"float16": 1e-2}}, "give rtol, or a tolerance for each dtype"),
     ],
-    ids=["draw", "target", "type", "range"],
+    ids=["draw", "target", "type", "range", "no mapping", "dtype", "tolerance", "both"],
 )
 def test_a_malformed_check_says_what_is_expected(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(DeclarationError, match=re.escape(message)):

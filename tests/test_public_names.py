@@ -33,6 +33,7 @@ EXPORTED = [
     "Section",
     "Settings",
     "SettingsError",
+    "Size",
     "Skip",
     "StubError",
     "StubImport",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import random
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -51,14 +52,9 @@ def library(make_package: Any) -> None:
 
 class TestResults:
     def test_a_replacement_that_does_the_same_agrees(self) -> None:
-        assert only(of(pc.Replace("lib.ops:conv", the_same), pc.Check(case))) == (
-            "lib.conv",
-            "case",
-            "agrees",
-            0.0,
-            0.0,
-            "",
-        )
+        result = only(of(pc.Replace("lib.ops:conv", the_same), pc.Check(case)))
+        assert result[:4] == ("lib.conv", "case", None, "agrees")
+        assert (result.forward_error, result.gradient_error, result.message) == (0.0, None, "")
 
     def test_another_result_differs_and_says_where(self) -> None:
         result = only(of(pc.Replace("lib.ops:conv", another), pc.Check(case)))
@@ -152,6 +148,92 @@ def case_of_abs() -> pc.Case:
     return pc.Case(lambda: ops.conv(-7), reference=lambda: 7)
 
 
+class TestSizes:
+    @staticmethod
+    def sized(rng: random.Random, size: pc.Size) -> pc.Case:
+        ops = importlib.import_module("lib.ops")
+        return pc.Case(ops.conv, [size.draw(rng, small=(1, 9), typical=(1000, 9000))])
+
+    def test_a_draw_that_takes_a_size_gets_each(self) -> None:
+        seen: list[int] = []
+        change = pc.Replace("lib.ops:conv", lambda x: seen.append(x) or ("original", x))
+        result = only(of(change, pc.Check(self.sized)), rounds=2)
+        assert [(one.size, one.round) for one in result.measurements] == [
+            (size, number) for size in ("small", "medium", "typical") for number in (0, 1)
+        ]
+        assert (max(seen[:2]) <= 9, 31 <= seen[2] <= 285, min(seen[4:]) >= 1000) == (True, True, True)
+
+    def test_what_fails_in_large_cases_only_is_found_and_the_size_named(self) -> None:
+        result = only(of(pc.Replace("lib.ops:conv", lambda x: ("original", min(x, 999))), pc.Check(self.sized)))
+        assert (result.status, result.message[:19]) == ("differs", "typical, round 0: r")
+        assert {one.size for one in result.measurements if one.message} == {"typical"}
+
+    def test_sizes_can_be_chosen(self) -> None:
+        patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(self.sized))
+        result = only(patch, rounds=1, sizes=[pc.Size.SMALL, pc.Size.TYPICAL])
+        assert [one.size for one in result.measurements] == ["small", "typical"]
+
+    def test_a_draw_without_sizes_is_drawn_whatever_is_chosen(self) -> None:
+        result = only(of(pc.Replace("lib.ops:conv", the_same), pc.Check(case)), sizes=[pc.Size.TYPICAL])
+        assert [one.size for one in result.measurements] == [None] * 5
+
+    def test_the_seed_of_a_measurement_draws_its_case_again(self) -> None:
+        seen: list[int] = []
+        change = pc.Replace("lib.ops:conv", lambda x: seen.append(x) or ("original", x))
+        result = only(of(change, pc.Check(self.sized)), rounds=2)
+        again = [self.sized(random.Random(one.seed), pc.Size(one.size)).args[0] for one in result.measurements]
+        assert seen == again
+
+    def test_what_was_measured_before_something_raised_is_kept(self) -> None:
+        def fails_on_large(x: int) -> Any:
+            return the_same(x) if x < 1000 else raising(x)
+
+        result = only(of(pc.Replace("lib.ops:conv", fails_on_large), pc.Check(self.sized)), rounds=1)
+        assert (result.status, result.error) == ("failed", float("inf"))
+        assert [one.size for one in result.measurements] == ["small", "medium"]
+
+
+class TestSpeed:
+    def timed(self, replacement: Any) -> Any:
+        result = only(of(pc.Replace("lib.ops:conv", replacement), pc.Check(case)), rounds=1, timing=True)
+        return result.speeds
+
+    def test_original_and_replacement_are_timed(self) -> None:
+        (speed,) = self.timed(the_same)
+        assert speed.original > 0 < speed.replacement
+        assert speed.ratio == speed.original / speed.replacement
+
+    def test_they_take_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        calls: list[str] = []
+        monkeypatch.setattr("lib.ops.conv", lambda x: calls.append("original") or the_same(x))
+        self.timed(lambda x: calls.append("replacement") or the_same(x))
+        # once to compare them, then three turns each
+        assert [who for who, _ in groupby(calls)] == ["original", "replacement"] * 4
+
+    def test_an_original_that_does_not_run_there_has_no_ratio_but_a_reason(self) -> None:
+        def draw(rng: random.Random) -> pc.Case:
+            ops = importlib.import_module("lib.ops")
+            return pc.Case(
+                lambda: raising(1) if ops.conv.__name__ == "conv" else ops.conv(1), reference=lambda: the_same(1)
+            )
+
+        result = only(of(pc.Replace("lib.ops:conv", the_same), pc.Check(draw)), rounds=1, timing=True)
+        assert result.status == "agrees"
+        (speed,) = result.speeds
+        assert (speed.ratio, speed.reason) == (None, "the original does not run on cpu: ValueError: no kernel")
+
+    def test_what_is_not_reached_is_not_timed(self) -> None:
+        change = pc.Replace("lib.ops:conv", the_same, when_call=lambda x: False)
+        assert only(of(change, pc.Check(case)), timing=True).speeds == ()
+
+    def test_an_emulated_device_is_not_timed(self, make_package: Any) -> None:
+        make_package({"torch_tpu": "__emulated__ = True"})
+        patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(case))
+        (result,) = verify([patch], device="tpu", timing=True)
+        (speed,) = result.speeds
+        assert (speed.original, speed.reason) == (None, "tpu is emulated: its speed says nothing of a real one")
+
+
 class TestAround:
     def test_nothing_stays_applied(self) -> None:
         ops = importlib.import_module("lib.ops")
@@ -206,9 +288,14 @@ def case(rng):
 def pool(rng):
     import lib.ops
     return pc.Case(lib.ops.pool, [1])
+def sized(rng, size):
+    import lib.ops
+    return pc.Case(lib.ops.Net().forward, [size.draw(rng, small=(1, 9), typical=(100, 900))])
+def forward(self, x): return ("forward", x)
 PATCHES = [
     pc.Patch("lib.conv", pc.Replace("lib.ops:conv", same), checks=pc.Check(case)),
     pc.Patch("lib.pool", pc.Replace("lib.ops:pool", wrong), checks=pc.Check(pool), default=False),
+    pc.Patch("lib.sized", pc.Replace("lib.ops:Net.forward", forward), checks=pc.Check(sized)),
     pc.Patch("lib.net", pc.Replace("lib.ops:Net.forward", same)),
 ]
 @pc.hookimpl
@@ -229,9 +316,9 @@ class TestCommand:
     ) -> None:
         assert main(["verify", "--device", "cpu", "--rounds", "2"]) == 1
         out, err = capsys.readouterr()
-        assert [line.split()[:3] for line in out.splitlines()[2:4]] == [
-            ["lib.conv", "case", "agrees"],
-            ["lib.pool", "pool", "differs"],
+        assert [line.split()[:5] for line in out.splitlines()[2:4]] == [
+            ["lib.conv", "case", "as", "drawn", "agrees"],
+            ["lib.pool", "pool", "as", "drawn", "differs"],
         ]
         assert "without checks: lib.net" in out
         assert "lib.pool pool: differs" in err
@@ -257,8 +344,69 @@ class TestCommand:
         assert main(["verify", "--device", "cpu", "--format", "json"]) == 1
         content = json.loads(capsys.readouterr().out)
         assert content["schema_version"] == 1
-        assert [(r["patch"], r["status"], r["error"]) for r in content["results"]] == [
+        assert [(r["patch"], r["status"], r["forward_error"]) for r in content["results"]] == [
             ("lib.conv", "agrees", 0.0),
             ("lib.pool", "differs", None),
+            ("lib.sized", "agrees", 0.0),
         ]
         assert content["without_checks"] == ["lib.net"]
+
+    def test_json_has_every_measurement_and_time(self, capsys: pytest.CaptureFixture[str]) -> None:
+        main(["verify", "lib.sized", "--device", "cpu", "--format", "json", "--rounds", "2", "--seed", "3"])
+        content = json.loads(capsys.readouterr().out)
+        assert content.keys() == {
+            *("schema_version", "device", "emulated", "rounds", "seed", "results", "without_checks"),
+        }
+        (result,) = content["results"]
+        assert result.keys() == {
+            *("patch", "check", "dtype", "status", "forward_error", "gradient_error", "rtol", "message"),
+            *("measurements", "speeds"),
+        }
+        assert result["measurements"][0] == {
+            "size": "small",
+            "round": 0,
+            "seed": "lib.sized sized 3 small 0",
+            "forward_error": 0.0,
+            "gradient_error": None,
+            "reached": True,
+            "message": "",
+        }
+        assert len(result["measurements"]) == 6
+        assert [(speed["size"], speed["ratio"] > 0) for speed in result["speeds"]] == [
+            (size, True) for size in ("small", "medium", "typical")
+        ]
+
+    def test_verbose_has_a_line_for_each_size(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["verify", "lib.sized", "--device", "cpu", "--no-timing", "--verbose"]) == 0
+        _, columns, *lines = capsys.readouterr().out.splitlines()
+        assert columns.split() == [
+            "PATCH",
+            "CHECK",
+            "DTYPE",
+            "SIZE",
+            "RESULT",
+            "FORWARD",
+            "GRADIENT",
+            "ALLOWED",
+            "MESSAGE",
+        ]
+        assert [line.split()[4] for line in lines] == ["small", "medium", "typical"]
+
+    def test_one_size_and_no_timing(self, capsys: pytest.CaptureFixture[str]) -> None:
+        arguments = ["verify", "lib.sized", "--device", "cpu", "--size", "typical", "--no-timing", "--format", "json"]
+        assert main(arguments) == 0
+        (result,) = json.loads(capsys.readouterr().out)["results"]
+        assert ({one["size"] for one in result["measurements"]}, result["speeds"]) == ({"typical"}, [])
+
+    def test_in_a_pipe_only_what_is_wrong_is_told_on_the_way(self, capsys: pytest.CaptureFixture[str]) -> None:
+        main(["verify", "--device", "cpu", "--no-timing"])
+        assert capsys.readouterr().err == "patchcore: lib.pool pool: differs\n"
+
+    def test_on_a_terminal_the_check_that_runs_is_shown(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm")
+        main(["verify", "lib.sized", "--device", "cpu", "--rounds", "20"])
+        assert "lib.sized sized" in capsys.readouterr().err

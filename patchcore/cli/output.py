@@ -16,9 +16,12 @@ STYLES = {
     "applied": "green",
     "yes": "green",
     "ok": "green",
+    "agrees": "green",
     "pending": "cyan",
     "skipped": "yellow",
     "failed": "red",
+    "differs": "red",
+    "not reached": "red",
 }
 
 

@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from typing import Any, Callable, Optional
 
 from patchcore.changes import Change, Replace
+from patchcore.check import DTYPES, Size
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_table
+from patchcore.cli.output import print_json
+from patchcore.cli.verify_output import describe, print_results
 from patchcore.errors import SettingsError
 from patchcore.import_changes import ImportChange
 from patchcore.patch import Patch
 from patchcore.patcher import Patcher
 from patchcore.plan import Plan
 from patchcore.plugins import Plugins
-from patchcore.report import SKIPPED
+from patchcore.speed import is_emulated
 from patchcore.verify import CheckResult, default_device, verify
 
-__all__ = ["COLUMNS", "add_parser", "main", "parse"]
-
-COLUMNS = ("PATCH", "CHECK", "RESULT", "ERROR", "ALLOWED", "MESSAGE")
+__all__ = ["add_parser", "main", "parse"]
 
 _HELP = "run originals and replacements on the same inputs, exit 1 where they differ"
 
@@ -55,17 +55,29 @@ def main(options: argparse.Namespace) -> int:
     _refuse_missing(device)
     plan = patcher.plan()
     patches = list(_chosen(plan, options.patches))
-    count = sum(len(patch.checks) for patch in patches)
-    with _progress(count) as done:
-        sizes = {"rounds": options.rounds, "seed": options.seed}
-        results = verify(patches, device=device, around=_supporting(plan), done=done, **sizes)
+    checks = [check for patch in patches for check in patch.checks]
+    dtypes = options.dtypes
+    count = sum(dtype is None or not dtypes or dtype in dtypes for check in checks for dtype in check.tolerances)
+    with _progress(count) as (begin, done):
+        results = verify(
+            patches,
+            device=device,
+            rounds=options.rounds,
+            seed=options.seed,
+            sizes=[Size(size) for size in options.sizes or (size.value for size in Size)],
+            dtypes=dtypes,
+            timing=options.timing,
+            around=_supporting(plan),
+            begin=begin,
+            done=done,
+        )
     unchecked = [patch.name for patch in patches if not patch.checks]
     if options.format == "json":
-        content = [dict(result._asdict(), error=_finite(result.error)) for result in results]
-        print_json({"device": device, "rounds": options.rounds, "results": content, "without_checks": unchecked})
+        content = [describe(result) for result in results]
+        facts = {"device": device, "emulated": is_emulated(device), "rounds": options.rounds, "seed": options.seed}
+        print_json({**facts, "results": content, "without_checks": unchecked})
     else:
-        rows = [_row(result) for result in results]
-        print_table(f"Verified on {device}, {options.rounds} rounds each", COLUMNS, rows)
+        print_results(f"Verified on {device}, {options.rounds} rounds each", results, verbose=options.verbose)
         if unchecked:
             print(f"without checks: {', '.join(unchecked)}")
     shared.print_problems(patcher)
@@ -105,18 +117,8 @@ def _refuse_missing(device: str) -> None:
         raise SettingsError(f"--device {device}: torch has no such device here ({error})") from error
 
 
-def _row(result: CheckResult) -> tuple[str, ...]:
-    compared = result.ok and result.status != SKIPPED
-    numbers = (f"{result.error:.2g}", f"{result.rtol:.2g}") if compared or _finite(result.error) else ("", "")
-    return (result.patch, result.check, result.status, *numbers, result.message)
-
-
-def _finite(error: float) -> Optional[float]:
-    return error if error != float("inf") else None  # JSON has no infinity
-
-
 @contextmanager
-def _progress(count: int) -> Iterator[Callable[[CheckResult], None]]:
+def _progress(count: int) -> Iterator[tuple[Callable[[str], None], Callable[[CheckResult], None]]]:
     """Show how far it is, on stderr: a bar on a terminal, else a line for each check that does not agree."""
     if sys.stderr.isatty():
         from rich.console import Console
@@ -124,25 +126,25 @@ def _progress(count: int) -> Iterator[Callable[[CheckResult], None]]:
 
         with Progress(console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task("verifying", total=count)
-
-            def advance(result: CheckResult) -> None:
-                progress.update(task, advance=1, description=f"verified {result.patch}")
-
-            yield advance
+            yield (
+                lambda what: progress.update(task, description=what),
+                lambda result: progress.advance(task),
+            )
     else:
 
         def say(result: CheckResult) -> None:
             if not result.ok:
-                print(f"patchcore: {result.patch} {result.check}: {result.status}", file=sys.stderr)
+                words = (result.patch, result.check, result.dtype)
+                print(f"patchcore: {' '.join(filter(None, words))}: {result.status}", file=sys.stderr)
 
-        yield say
+        yield (lambda what: None), say
 
 
 def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="patchcore verify",
         description="Draw inputs for the checks of patches, run what each patch replaces on the CPU and the patch on "
-        "the device, and compare results and gradients. Imports the libraries; nothing stays applied.",
+        "the device, and compare results, gradients and speed. Imports the libraries; nothing stays applied.",
         epilog="Exits with 1 when a replacement differs, raises, or is never reached.",
         add_help=add_help,
         allow_abbrev=False,
@@ -150,8 +152,28 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.add_argument("--device", help="where replacements run (default: npu if torch has one, else cpu)")
-    parser.add_argument("--rounds", type=_positive, default=5, metavar="N", help="cases drawn per check (default: 5)")
+    parser.add_argument(
+        "--rounds", type=_positive, default=5, metavar="N", help="cases per check, dtype and size (default: 5)"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="draw other cases")
+    parser.add_argument(
+        "--size",
+        action="append",
+        choices=[size.value for size in Size],
+        dest="sizes",
+        help="only cases of this size, where a check has several; may be repeated",
+    )
+    parser.add_argument(
+        "--dtype",
+        action="append",
+        choices=DTYPES,
+        dest="dtypes",
+        help="only this dtype, where a check is declared for some; may be repeated",
+    )
+    parser.add_argument(
+        "--no-timing", action="store_false", dest="timing", help="do not compare how long calls take on the device"
+    )
+    parser.add_argument("--verbose", action="store_true", help="a line for each size")
     if plugins is not None:
         plugins.notify("register_run_options", parser=parser)
     parser.add_argument("patches", nargs="*", metavar="PATCH", help="what to verify (default: every patch that fits)")

@@ -6,21 +6,24 @@ import pytest
 
 import patchcore as pc
 from patchcore.verify import verify
+from torch_npu_patches.batch_matmul import BATCH_MATMUL
 from torch_npu_patches.plugin import PATCHES
 
 CHECKED = [patch for patch in PATCHES if patch.checks]
 
 
-def test_every_numeric_patch_declares_checks() -> None:
-    names = ["torch.tensor_index", "torch.batch_matmul", "torch.npu_fused_adamw_step", "torch_scatter.scatter"]
-    assert [patch.name for patch in CHECKED] == names
-
-
 @pytest.mark.parametrize("patch", CHECKED, ids=str)
 def test_the_patch_agrees_with_what_it_replaces(patch: pc.Patch) -> None:
-    results = verify([patch], device="npu", rounds=10)
-    assert len(results) == len(patch.checks)
+    results = verify([patch], device="npu", rounds=3)
+    assert len(results) == sum(len(check.dtypes) for check in patch.checks)
     for result in results:
         if result.status == "skipped":
             pytest.skip(result.message)
         assert result.status == "agrees", result.message
+
+
+def test_an_emulated_npu_is_not_timed_and_the_result_says_so() -> None:
+    (result,) = verify([BATCH_MATMUL], device="npu", rounds=1, dtypes=["float32"], timing=True)
+    assert {(speed.ratio, speed.reason) for speed in result.speeds} == {
+        (None, "npu is emulated: its speed says nothing of a real one")
+    }

@@ -113,10 +113,7 @@ DEFORM_CONV = pc.Patch(
     requires="mmcv>=1.3,<3",
     needs="mx_driving",
     legacy_names=["dc", "deform_conv"],
-    checks=[
-        pc.Check("mmcv_npu.checks.deform_conv:single_precision", rtol=1e-4),
-        pc.Check("mmcv_npu.checks.deform_conv:half_precision", rtol=1e-2),
-    ],
+    checks=pc.Check("mmcv_npu.checks.deform_conv:called", dtypes={"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}),
 )
 
 MODULATED_DEFORM_CONV = pc.Patch(
@@ -133,8 +130,7 @@ MODULATED_DEFORM_CONV = pc.Patch(
     requires="mmcv>=1.3,<3",
     needs="mx_driving",
     legacy_names=["mdc", "modulated_deform_conv"],
-    checks=[
-        pc.Check("mmcv_npu.checks.modulated_deform_conv:single_precision", rtol=1e-4),
-        pc.Check("mmcv_npu.checks.modulated_deform_conv:half_precision", rtol=1e-2),
-    ],
+    checks=pc.Check(
+        "mmcv_npu.checks.modulated_deform_conv:called", dtypes={"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
+    ),
 )

@@ -104,4 +104,5 @@ OPTIMIZER_HOOKS = pc.Patch(
     requires="mmcv>=1.3,<2",
     legacy_names=["optimizer_hooks"],
     default=False,
+    checks=pc.Check("mmcv_npu.checks.optimizer_hooks:trained", dtypes={"float32": 1e-4}),
 )

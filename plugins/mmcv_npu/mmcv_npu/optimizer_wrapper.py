@@ -62,5 +62,5 @@ OPTIMIZER_WRAPPER = pc.Patch(
     requires="mmengine<1",
     legacy_names=["optimizer_wrapper"],
     default=False,
-    checks=[pc.Check("mmcv_npu.checks.optimizer_wrapper:trained", rtol=1e-4)],
+    checks=[pc.Check("mmcv_npu.checks.optimizer_wrapper:trained", dtypes={"float32": 1e-4})],
 )

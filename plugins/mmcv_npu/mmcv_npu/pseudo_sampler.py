@@ -68,7 +68,7 @@ def _indices(assigned: Any) -> tuple[Any, Any]:
     return (assigned > 0).nonzero().squeeze(-1), (assigned == 0).nonzero().squeeze(-1)
 
 
-_CHECKS = [pc.Check("mmcv_npu.checks.pseudo_sampler:sampled")]
+_CHECKS = [pc.Check("mmcv_npu.checks.pseudo_sampler:sampled", dtypes=dict.fromkeys(("float32", "float16"), 0.0))]
 _SUMMARY = "PseudoSampler without the unique that changes nothing"
 
 # the class moved between the lines: one patch for each, of which one fits

@@ -120,7 +120,7 @@ VOXELIZATION = pc.Patch(
     legacy_names=["voxelization"],
     default=False,
     checks=[
-        pc.Check("mmcv_npu.checks.voxelization:hard"),
-        pc.Check("mmcv_npu.checks.voxelization:dynamic"),
+        pc.Check("mmcv_npu.checks.voxelization:hard", dtypes={"float32": 0.0}),
+        pc.Check("mmcv_npu.checks.voxelization:dynamic", dtypes={"float32": 0.0}),
     ],
 )

@@ -19,29 +19,29 @@ _CLASSES = 10
 _ATTRIBUTES = 9
 
 
-def dataset_boxes(draw: random.Random) -> pc.Case:
+def dataset_boxes(draw: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw LiDAR boxes for ``output_to_nusc_box`` of mmdet3d 1.0, with and without velocities."""
     with_velocity = draw.random() < 0.5
-    return pc.Case(_convert_for_dataset, (*_predictions(draw, columns=9 if with_velocity else 7), with_velocity))
+    return pc.Case(_convert_for_dataset, (*_predictions(draw, size, columns=9 if with_velocity else 7), with_velocity))
 
 
-def lidar_boxes(draw: random.Random) -> pc.Case:
+def lidar_boxes(draw: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw LiDAR boxes for ``output_to_nusc_box`` of mmdet3d 1.1 and later, with and without velocities."""
-    return pc.Case(_convert_lidar_boxes, (*_predictions(draw, columns=draw.choice((7, 9))), None))
+    return pc.Case(_convert_lidar_boxes, (*_predictions(draw, size, columns=draw.choice((7, 9))), None))
 
 
-def camera_boxes(draw: random.Random) -> pc.Case:
+def camera_boxes(draw: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw camera boxes for ``output_to_nusc_box`` of mmdet3d 1.1 and later, with and without attributes."""
-    boxes, scores, labels = _predictions(draw, columns=9)
+    boxes, scores, labels = _predictions(draw, size, columns=9)
     attributes = _integers(draw, len(boxes), _ATTRIBUTES) if draw.random() < 0.5 else None
     return pc.Case(_convert_camera_boxes, (boxes, scores, labels, attributes))
 
 
-def _predictions(draw: random.Random, *, columns: int) -> tuple[Any, Any, Any]:
+def _predictions(draw: random.Random, size: pc.Size, *, columns: int) -> tuple[Any, Any, Any]:
     """Return boxes (boxes, columns) in metres, radians and metres per second, scores and labels (boxes,)."""
     import torch
 
-    count = draw.randint(1, _MOST_BOXES)
+    count = size.draw(draw, small=(1, 50), typical=(200, _MOST_BOXES))
     generator = torch.Generator().manual_seed(draw.getrandbits(63))
     boxes = torch.randn(count, columns, generator=generator)
     boxes[:, :3] *= 50.0

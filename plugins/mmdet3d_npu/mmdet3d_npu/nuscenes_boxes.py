@@ -178,7 +178,7 @@ NUSCENES_DATASET = pc.Patch(
     requires="mmdet3d>=1.0.0rc6,<1.1",
     needs=["nuscenes", "pyquaternion"],
     legacy_names=["nuscenes_dataset"],
-    checks=[pc.Check("mmdet3d_npu.checks:dataset_boxes")],
+    checks=pc.Check("mmdet3d_npu.checks:dataset_boxes", dtypes={"float32": 0.0}),
 )
 
 NUSCENES_METRIC = pc.Patch(
@@ -195,5 +195,8 @@ NUSCENES_METRIC = pc.Patch(
     requires="mmdet3d>=1.1,<2",
     needs=["nuscenes", "pyquaternion"],
     legacy_names=["nuscenes_metric"],
-    checks=[pc.Check("mmdet3d_npu.checks:lidar_boxes"), pc.Check("mmdet3d_npu.checks:camera_boxes")],
+    checks=[
+        pc.Check("mmdet3d_npu.checks:lidar_boxes", dtypes={"float32": 0.0}),
+        pc.Check("mmdet3d_npu.checks:camera_boxes", dtypes={"float32": 0.0}),
+    ],
 )

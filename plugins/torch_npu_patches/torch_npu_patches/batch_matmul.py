@@ -125,5 +125,5 @@ BATCH_MATMUL = pc.Patch(
     requires="torch>=2.4",  # the first whose autocast is asked by device type
     needs=["torch_npu", "mx_driving"],
     legacy_names=["batch_matmul"],
-    checks=pc.Check("torch_npu_patches.checks:projections", rtol=1e-5),
+    checks=pc.Check("torch_npu_patches.checks:projections", dtypes={"float32": 1e-5, "float16": 5e-3}),
 )

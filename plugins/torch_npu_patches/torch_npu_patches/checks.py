@@ -11,25 +11,25 @@ import patchcore as pc
 STEPS = 3
 
 
-def masked_vector(rng: random.Random) -> pc.Case:
+def masked_vector(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw ``x[mask]`` of a vector."""
-    size = rng.randint(0, 50)
-    return _masked(rng, (size,), size)
+    count = size.draw(rng, small=(1, 50), typical=(20000, 100000)) - 1
+    return _masked(rng, (count,), count)
 
 
-def masked_rows(rng: random.Random) -> pc.Case:
+def masked_rows(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw ``x[mask]`` of a matrix, whose rows the mask chooses."""
-    rows = rng.randint(0, 30)
+    rows = size.draw(rng, small=(1, 30), typical=(2000, 20000)) - 1
     return _masked(rng, (rows, rng.randint(1, 20)), rows)
 
 
-def projections(rng: random.Random) -> pc.Case:
+def projections(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw square matrices times column vectors, multiplied by each of the three names of the product."""
-    rank, size = rng.randint(4, 7), rng.randint(1, 6)
-    batch = [rng.randint(1, 4) for _ in range(rank - 2)]
+    rank, rows = rng.randint(4, 7), rng.randint(1, 6)
+    batch = [rng.randint(1, 4) for _ in range(rank - 3)] + [size.draw(rng, small=(1, 4), typical=(500, 2000))]
     batches = [[rng.choice((1, count)) for count in batch] for _ in range(2)]
-    matrix = _normal(rng, (*batches[0], size, size)).requires_grad_()
-    column = _normal(rng, (*batches[1], size, 1)).requires_grad_()
+    matrix = _normal(rng, (*batches[0], rows, rows)).requires_grad_()
+    column = _normal(rng, (*batches[1], rows, 1)).requires_grad_()
 
     def call(matrix: Any, column: Any) -> Any:
         import torch
@@ -39,9 +39,12 @@ def projections(rng: random.Random) -> pc.Case:
     return pc.Case(call, [matrix, column])
 
 
-def fused_steps(rng: random.Random) -> pc.Case:
+def fused_steps(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw parameters and gradients for some steps; the reference is ``torch.optim.AdamW``."""
-    shapes = [tuple(rng.randint(1, 6) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 4))]
+    shapes = [
+        tuple(size.draw(rng, small=(1, 6), typical=(16, 64)) for _ in range(rng.randint(1, 3)))
+        for _ in range(size.draw(rng, small=(1, 4), typical=(4, 16)))
+    ]
     parameters = [_normal(rng, shape) for shape in shapes]
     gradients = [[_normal(rng, shape) for shape in shapes] for _ in range(STEPS)]
     settings = {"lr": rng.uniform(1e-3, 1e-1), "weight_decay": rng.choice((0.0, 0.1)), "amsgrad": rng.random() < 0.5}
@@ -59,20 +62,22 @@ def fused_steps(rng: random.Random) -> pc.Case:
     return pc.Case(fused, [parameters, gradients], reference=reference)
 
 
-def scattered(rng: random.Random) -> pc.Case:
+def scattered(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw a source with groups along one of its dimensions, reduced in each of the three ways."""
     import torch
 
-    shape = [rng.randint(1, 6) for _ in range(rng.randint(1, 3))]
-    dim, groups = rng.randrange(len(shape)), rng.randint(1, 5)
+    shape = [size.draw(rng, small=(1, 6), typical=(16, 64)) for _ in range(rng.randint(1, 3))]
+    dim, groups = rng.randrange(len(shape)), size.draw(rng, small=(1, 5), typical=(10, 40))
     index = torch.randint(groups, (shape[dim],), generator=_generator(rng))
-    size = rng.choice((None, groups, groups + 2))
+    dim_size = rng.choice((None, groups, groups + 2))
 
     def call(source: Any, index: Any) -> Any:
         from torch_scatter import scatter_max, scatter_mean, scatter_sum
 
         index = index.view([-1 if d == dim else 1 for d in range(source.dim())]).expand_as(source)
-        return [reduce(source, index, dim=dim, dim_size=size) for reduce in (scatter_sum, scatter_mean, scatter_max)]
+        return [
+            reduce(source, index, dim=dim, dim_size=dim_size) for reduce in (scatter_sum, scatter_mean, scatter_max)
+        ]
 
     return pc.Case(call, [_normal(rng, shape).requires_grad_(), index])
 

@@ -48,5 +48,8 @@ TENSOR_INDEX = pc.Patch(
     requires="torch>=2",
     needs="torch_npu",
     legacy_names=["index", "tensor_index"],
-    checks=[pc.Check(f"torch_npu_patches.checks:{name}") for name in ("masked_vector", "masked_rows")],
+    checks=[
+        pc.Check(f"torch_npu_patches.checks:{name}", dtypes=dict.fromkeys(("float32", "float16", "bfloat16"), 0.0))
+        for name in ("masked_vector", "masked_rows")
+    ],
 )

@@ -190,6 +190,7 @@ TORCH_SCATTER = pc.Patch(
     requires="torch_scatter>=2.1,<3",
     needs=["torch_npu", "mx_driving"],
     legacy_names=["scatter", "torch_scatter"],
-    checks=pc.Check("torch_npu_patches.checks:scattered", rtol=1e-5),
+    # in 16 bits several elements of a group are equally great, and which of them is found is nobody's promise
+    checks=pc.Check("torch_npu_patches.checks:scattered", dtypes={"float32": 1e-5}),
     default=False,
 )

@@ -9,32 +9,25 @@ import patchcore as pc
 from mmcv_npu.checks import convolutions, drawing
 
 
-def single_precision(rng: random.Random) -> pc.Case:
-    """Draw a call of mmcv's function in float32."""
+def called(rng: random.Random, size: pc.Size = pc.Size.SMALL, dtype: str = "float32") -> pc.Case:
+    """Draw a call of mmcv's function.
+
+    In 16 bits it is one that mixed precision makes: the offset has them, input and weight have them or 32.
+    """
+    import torch
     from mmcv.ops.deform_conv import deform_conv2d
 
-    drawn = _draw(rng)
-    tensors = [tensor.requires_grad_() for tensor in (drawn.x, drawn.offset, drawn.weight)]
-    return pc.Case(deform_conv2d, [*tensors, *drawn.geometry])
-
-
-def half_precision(rng: random.Random) -> pc.Case:
-    """Draw a call as mixed precision makes it: the offset has 16 bits, input and weight have 16 or 32."""
-    from mmcv.ops.deform_conv import deform_conv2d
-
-    drawn, dtype = _draw(rng), drawing.half(rng)
-    autocast = drawing.autocast(rng, dtype)
-    x, weight = (rng.choice((tensor, tensor.to(dtype))).requires_grad_() for tensor in (drawn.x, drawn.weight))
+    drawn = convolutions.draw(rng, size, kernel=rng.choice((1, 3)), out_channels=rng.choice((4, 12, 64)))
+    wanted = getattr(torch, dtype)
+    autocast = drawing.autocast(rng, wanted)
+    x, weight = drawing.mixed(rng, wanted, drawn.x, drawn.weight)
 
     def call(x: Any, offset: Any, weight: Any) -> Any:
         with autocast(x):
             return deform_conv2d(x, offset, weight, *drawn.geometry)
 
-    def reference(x: Any, offset: Any, weight: Any) -> Any:
-        return deform_conv2d(x.float(), offset.float(), weight.float(), *drawn.geometry).to(dtype)
+    def reference(*tensors: Any) -> Any:
+        return deform_conv2d(*(tensor.float() for tensor in tensors), *drawn.geometry).to(wanted)
 
-    return pc.Case(call, [x, drawn.offset.to(dtype).requires_grad_(), weight], reference=reference)
-
-
-def _draw(rng: random.Random) -> convolutions.Convolution:
-    return convolutions.draw(rng, kernel=rng.choice((1, 3)), out_channels=rng.choice((4, 12, 64)))
+    tensors = [tensor.requires_grad_() for tensor in (x, drawn.offset.to(wanted), weight)]
+    return pc.Case(call, tensors, reference=reference)

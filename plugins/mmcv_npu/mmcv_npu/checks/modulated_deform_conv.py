@@ -9,36 +9,29 @@ import patchcore as pc
 from mmcv_npu.checks import convolutions, drawing
 
 
-def single_precision(rng: random.Random) -> pc.Case:
-    """Draw a call of mmcv's function in float32, with or without a bias."""
+def called(rng: random.Random, size: pc.Size = pc.Size.SMALL, dtype: str = "float32") -> pc.Case:
+    """Draw a call of mmcv's function, with or without a bias.
+
+    In 16 bits it is one that mixed precision makes: the offset has them, the other tensors have them or 32.
+    """
+    import torch
     from mmcv.ops.modulated_deform_conv import modulated_deform_conv2d
 
-    drawn = _draw(rng)
-    tensors = [tensor.requires_grad_() for tensor in (drawn.x, drawn.offset, drawn.mask, drawn.weight)]
-    bias = rng.choice((None, drawn.bias.requires_grad_()))
-    return pc.Case(modulated_deform_conv2d, [*tensors, bias, *drawn.geometry])
-
-
-def half_precision(rng: random.Random) -> pc.Case:
-    """Draw a call as mixed precision makes it: the offset has 16 bits, the other tensors have 16 or 32."""
-    from mmcv.ops.modulated_deform_conv import modulated_deform_conv2d
-
-    drawn, dtype = _draw(rng), drawing.half(rng)
-    autocast = drawing.autocast(rng, dtype)
-    x, mask, weight, bias = (
-        rng.choice((tensor, tensor.to(dtype))).requires_grad_()
-        for tensor in (drawn.x, drawn.mask, drawn.weight, drawn.bias)
+    drawn = convolutions.draw(rng, size, kernel=3, out_channels=rng.choice((64, 128)))
+    wanted = getattr(torch, dtype)
+    autocast = drawing.autocast(rng, wanted)
+    x, mask, weight, *bias = drawing.mixed(
+        rng, wanted, drawn.x, drawn.mask, drawn.weight, *rng.choice(((), (drawn.bias,)))
     )
 
-    def call(x: Any, offset: Any, mask: Any, weight: Any, bias: Any) -> Any:
+    def call(x: Any, offset: Any, mask: Any, weight: Any, bias: Any = None) -> Any:
         with autocast(x):
             return modulated_deform_conv2d(x, offset, mask, weight, bias, *drawn.geometry)
 
-    def reference(*tensors: Any) -> Any:
-        return modulated_deform_conv2d(*(tensor.float() for tensor in tensors), *drawn.geometry).to(dtype)
+    def reference(x: Any, offset: Any, mask: Any, weight: Any, bias: Any = None) -> Any:
+        x, offset, mask, weight = (tensor.float() for tensor in (x, offset, mask, weight))
+        bias = None if bias is None else bias.float()
+        return modulated_deform_conv2d(x, offset, mask, weight, bias, *drawn.geometry).to(wanted)
 
-    return pc.Case(call, [x, drawn.offset.to(dtype).requires_grad_(), mask, weight, bias], reference=reference)
-
-
-def _draw(rng: random.Random) -> convolutions.Convolution:
-    return convolutions.draw(rng, kernel=3, out_channels=rng.choice((64, 128)))
+    tensors = [tensor.requires_grad_() for tensor in (x, drawn.offset.to(wanted), mask, weight, *bias)]
+    return pc.Case(call, tensors, reference=reference)

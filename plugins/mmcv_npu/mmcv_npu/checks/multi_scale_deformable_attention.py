@@ -30,26 +30,22 @@ class Attention(NamedTuple):
     weights: Any
 
 
-def single_precision(rng: random.Random) -> pc.Case:
-    """Draw a call of mmcv's Function in float32."""
-    return _case(_draw(rng), _called_plainly)
+def called(rng: random.Random, size: pc.Size = pc.Size.SMALL, dtype: str = "float32") -> pc.Case:
+    """Draw a call of mmcv's Function.
 
+    In 16 bits it is one that mixed precision makes: the value has them, locations and weights have them or 32.
+    """
+    import torch
+    from mmcv.ops.multi_scale_deform_attn import MultiScaleDeformableAttnFunction, multi_scale_deformable_attn_pytorch
 
-def half_precision(rng: random.Random) -> pc.Case:
-    """Draw a call as mixed precision makes it: the value has 16 bits, locations and weights have 16 or 32."""
-    drawn, dtype = _draw(rng), drawing.half(rng)
-    autocast = drawing.autocast(rng, dtype)
+    drawn, wanted = _draw(rng, size), getattr(torch, dtype)
+    autocast = drawing.autocast(rng, wanted)
+    locations, weights = drawing.mixed(rng, wanted, drawn.locations, drawn.weights)
+    drawn = drawn._replace(value=drawn.value.to(wanted), locations=locations, weights=weights)
 
     def call(value: Any, *rest: Any) -> Any:
         with autocast(value):
-            return _called_plainly(value, *rest)
-
-    locations, weights = (rng.choice((tensor, tensor.to(dtype))) for tensor in (drawn.locations, drawn.weights))
-    return _case(drawn._replace(value=drawn.value.to(dtype), locations=locations, weights=weights), call)
-
-
-def _case(drawn: Attention, call: Any) -> pc.Case:
-    from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
+            return MultiScaleDeformableAttnFunction.apply(value, *rest, 64)
 
     def reference(value: Any, shapes: Any, starts: Any, locations: Any, weights: Any) -> Any:
         out = multi_scale_deformable_attn_pytorch(value.float(), shapes, locations.float(), weights.float())
@@ -60,17 +56,12 @@ def _case(drawn: Attention, call: Any) -> pc.Case:
     return pc.Case(call, drawn, reference=reference)
 
 
-def _called_plainly(*tensors: Any) -> Any:
-    from mmcv.ops.multi_scale_deform_attn import MultiScaleDeformableAttnFunction
-
-    return MultiScaleDeformableAttnFunction.apply(*tensors, 64)
-
-
-def _draw(rng: random.Random) -> Attention:
+def _draw(rng: random.Random, size: pc.Size) -> Attention:
     import torch
 
-    batch, queries, heads, levels, points = (rng.randint(1, most) for most in (2, 5, 8, 4, 4))
-    sizes = [(rng.randint(1, 6), rng.randint(1, 6)) for _ in range(levels)]
+    batch, heads, levels, points = (rng.randint(1, most) for most in (2, 8, 4, 4))
+    queries = size.draw(rng, small=(1, 5), typical=(300, 900))
+    sizes = [tuple(size.draw(rng, small=(1, 6), typical=(12, 50)) for _ in "hw") for _ in range(levels)]
     areas = [height * width for height, width in sizes]
     shape = (batch, queries, heads, levels, points)
     # pixel number i has its centre at i + 0.5; some lie outside the map

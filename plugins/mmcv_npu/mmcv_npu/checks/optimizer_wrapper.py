@@ -9,9 +9,9 @@ import patchcore as pc
 from mmcv_npu.checks import drawing
 
 
-def trained(rng: random.Random) -> pc.Case:
+def trained(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw a few steps of gradient descent, clipped by a norm or by value, with or without accumulation."""
-    shapes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 4))]
+    values = drawing.parameters(rng, size)
     clipping = rng.choice(
         (
             {"max_norm": 0.5},
@@ -28,15 +28,16 @@ def trained(rng: random.Random) -> pc.Case:
         from mmengine.optim import OptimWrapper
 
         parameters = [value.clone().requires_grad_() for value in values]
-        wrapper = OptimWrapper(_make_optimizer(parameters), accumulative_counts=accumulated, clip_grad=dict(clipping))
+        wrapper = OptimWrapper(make_optimizer(parameters), accumulative_counts=accumulated, clip_grad=dict(clipping))
         for _ in range(4):
             wrapper.update_params(sum((parameter**2).sum() for parameter in parameters))
         return [parameter.detach() for parameter in parameters]
 
-    return pc.Case(call, [drawing.normal(rng, *shape) for shape in shapes])
+    return pc.Case(call, values)
 
 
-def _make_optimizer(parameters: list[Any]) -> Any:
+def make_optimizer(parameters: list[Any]) -> Any:
+    """Return gradient descent with momentum for these parameters: fused on the NPU, torch's elsewhere."""
     if parameters[0].device.type == "npu":
         from torch_npu.optim import NpuFusedSGD
 

@@ -9,9 +9,10 @@ import patchcore as pc
 from mmcv_npu.checks import drawing
 
 
-def sampled(rng: random.Random) -> pc.Case:
+def sampled(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw an assignment of boxes to true boxes; sometimes there are none of the one or the other."""
-    boxes, truths = rng.choice((0, 1, 30)), rng.choice((0, 1, 5))
+    boxes = rng.choice((0, size.draw(rng, small=(1, 30), typical=(5000, 20000))))
+    truths = rng.choice((0, size.draw(rng, small=(1, 5), typical=(20, 100))))
     assigned = drawing.integers(rng, -1, truths, boxes)
     labels = drawing.integers(rng, 0, 9, boxes)
     tensors = [assigned, labels, drawing.uniform(rng, 0, 99, boxes, 4), drawing.uniform(rng, 0, 99, truths, 4)]

@@ -1,7 +1,8 @@
 """Random residual blocks and backbones of mmdet.
 
 Nothing is near the kink of a ReLU, so that rounding does not decide which gradients pass: normalization puts the
-result of a block's convolutions around 1, and what is added to it around -3 or 3.
+result of a block's convolutions around 1, and what is added to it around -3 or 3. Blocks are not in training, where a
+normalization takes the mean away, and with it the gradient of what shifts all by as much: nothing but rounding is left.
 """
 
 from __future__ import annotations
@@ -13,20 +14,27 @@ import patchcore as pc
 from mmcv_npu.checks import drawing
 
 
-def block(rng: random.Random) -> pc.Case:
-    """Draw a block in float32: with and without downsampling, checkpointing and training."""
-    module, x = _draw_block(rng)
-    return pc.Case(module, [x.requires_grad_()])
+def block(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
+    """Draw a block: with and without downsampling and checkpointing."""
+    from mmdet.models.backbones.resnet import BasicBlock, Bottleneck
+    from torch import nn
+
+    kind, stride = rng.choice((BasicBlock, Bottleneck)), rng.choice((1, 1, 2))
+    channels = 16 if size is pc.Size.SMALL else 64
+    image = [size.draw(rng, small=(3, 9), typical=(28, 56)) for _ in "hw"]
+    x = _far_from_zero(rng, rng.randint(2, 3), channels, *image)
+    downsample = None
+    if stride > 1:
+        downsample = nn.Sequential(nn.Conv2d(channels, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+    planes = channels // kind.expansion
+    module = kind(channels, planes, stride=stride, downsample=downsample, with_cp=rng.random() < 0.3)
+    _set_parameters(rng, module)
+    if downsample is not None:
+        downsample[1].bias.data.copy_(_far_from_zero(rng, channels))
+    return pc.Case(module.eval(), [x.requires_grad_()])
 
 
-def half_precision_block(rng: random.Random) -> pc.Case:
-    """Draw a block with 16 bits; the kernel takes float16 only."""
-    module, x = _draw_block(rng)
-    dtype = drawing.half(rng)
-    return pc.Case(module.to(dtype), [x.to(dtype).requires_grad_()])
-
-
-def backbone(rng: random.Random) -> pc.Case:
+def backbone(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw a frozen ResNet of two stages, with a pooling and a number of channels that the kernel takes or not."""
     from mmdet.models.backbones import ResNet
     from torch import nn
@@ -45,23 +53,8 @@ def backbone(rng: random.Random) -> pc.Case:
     _set_parameters(rng, model)
     model.maxpool = rng.choice((model.maxpool, model.maxpool, nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.Identity()))
     model.train(rng.random() < 0.5)
-    return pc.Case(model, [drawing.normal(rng, rng.randint(1, 2), 3, *(rng.choice((17, 32, 40)) for _ in "hw"))])
-
-
-def _draw_block(rng: random.Random) -> tuple[Any, Any]:
-    from mmdet.models.backbones.resnet import BasicBlock, Bottleneck
-    from torch import nn
-
-    kind, stride = rng.choice((BasicBlock, Bottleneck)), rng.choice((1, 1, 2))
-    planes, x = 16 // kind.expansion, _far_from_zero(rng, rng.randint(2, 3), 16, rng.randint(3, 9), rng.randint(3, 9))
-    downsample = None
-    if stride > 1:
-        downsample = nn.Sequential(nn.Conv2d(16, 16, 1, stride, bias=False), nn.BatchNorm2d(16))
-    module = kind(16, planes, stride=stride, downsample=downsample, with_cp=rng.random() < 0.3)
-    _set_parameters(rng, module)
-    if downsample is not None:
-        downsample[1].bias.data.copy_(_far_from_zero(rng, 16))
-    return module.train(rng.random() < 0.5), x
+    image = [size.draw(rng, small=(17, 40), typical=(128, 256)) for _ in "hw"]
+    return pc.Case(model, [drawing.normal(rng, rng.randint(1, 2), 3, *image)])
 
 
 def _far_from_zero(rng: random.Random, *shape: int) -> Any:
@@ -76,5 +69,5 @@ def _set_parameters(rng: random.Random, module: Any) -> None:
         if isinstance(layer, nn.Conv2d):
             layer.weight.data.copy_(0.3 * drawing.normal(rng, *layer.weight.shape) / layer.weight[0].numel() ** 0.5)
         elif isinstance(layer, nn.BatchNorm2d):
-            layer.weight.data.copy_(drawing.uniform(rng, 0.1, 0.2, *layer.weight.shape))
+            layer.weight.data.copy_(drawing.uniform(rng, 0.06, 0.12, *layer.weight.shape))
             layer.bias.data.fill_(1.0)

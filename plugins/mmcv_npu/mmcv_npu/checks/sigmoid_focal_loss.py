@@ -12,18 +12,6 @@ import patchcore as pc
 from mmcv_npu.checks import drawing
 
 
-def single_precision(rng: random.Random) -> pc.Case:
-    """Draw a call of mmcv's function in float32."""
-    import torch
-
-    return _case(rng, torch.float32)
-
-
-def half_precision(rng: random.Random) -> pc.Case:
-    """Draw a call with 16 bits."""
-    return _case(rng, drawing.half(rng))
-
-
 def definition(logit: Any, target: Any, gamma: float, alpha: float, weight: Any = None, reduction: str = "mean") -> Any:
     """Compute the loss by its definition, in float64.
 
@@ -52,14 +40,15 @@ def definition(logit: Any, target: Any, gamma: float, alpha: float, weight: Any 
     return loss.to(logit.dtype)
 
 
-def _case(rng: random.Random, dtype: Any) -> pc.Case:
+def called(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
+    """Draw a call of mmcv's function."""
     from mmcv.ops.focal_loss import sigmoid_focal_loss
 
-    samples, classes = rng.randint(1, 40), rng.choice((1, 3, 20, 80))
-    weight = rng.choice((None, drawing.uniform(rng, 0.1, 2.0, classes).to(dtype)))
+    samples, classes = size.draw(rng, small=(1, 40), typical=(5000, 20000)), rng.choice((1, 3, 20, 80))
+    weight = rng.choice((None, drawing.uniform(rng, 0.1, 2.0, classes)))
     most = classes if weight is None else classes - 1  # a weight says nothing of the background
     arguments = [
-        (2 * drawing.normal(rng, samples, classes)).to(dtype).requires_grad_(),
+        (2 * drawing.normal(rng, samples, classes)).requires_grad_(),
         drawing.integers(rng, 0, most, samples),
         rng.choice((0.5, 1.0, 2.0, 3.0)),
         rng.choice((0.25, 0.5, 0.9)),

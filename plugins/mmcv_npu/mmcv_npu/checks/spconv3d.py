@@ -62,7 +62,7 @@ class OnGrid(nn.Module):
             else:
                 window = {"stride": tuple(layer.stride), "padding": tuple(layer.padding)}
                 grid = functional.conv3d(grid, _dense_weight(layer.weight), **window)
-                ones = torch.ones(1, 1, *layer.kernel_size)
+                ones = occupied.new_ones(1, 1, *layer.kernel_size)
                 occupied = (functional.conv3d(occupied, ones, **window) > 0).type_as(grid)
             if layer.bias is not None:
                 grid = grid + layer.bias.view(1, -1, 1, 1, 1)
@@ -70,7 +70,7 @@ class OnGrid(nn.Module):
         return grid
 
 
-def submanifold(rng: random.Random) -> pc.Case:
+def submanifold(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw two submanifold convolutions, the second of which finds the places that the first has left."""
     from mmcv.ops import SubMConv3d
 
@@ -79,6 +79,7 @@ def submanifold(rng: random.Random) -> pc.Case:
     bias = rng.random() < 0.5
     return _case(
         rng,
+        size,
         [
             SubMConv3d(inputs, hidden, kernel, bias=bias, indice_key="same"),
             SubMConv3d(hidden, outputs, kernel, bias=bias, indice_key="same"),
@@ -86,14 +87,15 @@ def submanifold(rng: random.Random) -> pc.Case:
     )
 
 
-def strided(rng: random.Random) -> pc.Case:
+def strided(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw a convolution whose outputs are wherever an input reaches."""
     from mmcv.ops import SparseConv3d
 
-    return _case(rng, [SparseConv3d(rng.randint(1, 20), rng.randint(1, 20), **_window(rng), bias=rng.random() < 0.5)])
+    inputs, outputs = rng.randint(1, 20), rng.randint(1, 20)
+    return _case(rng, size, [SparseConv3d(inputs, outputs, **_window(rng), bias=rng.random() < 0.5)])
 
 
-def inverse(rng: random.Random) -> pc.Case:
+def inverse(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw a convolution and its inverse, with channels in multiples of 8 as the kernel wants them."""
     from mmcv.ops import SparseConv3d, SparseInverseConv3d
 
@@ -102,6 +104,7 @@ def inverse(rng: random.Random) -> pc.Case:
     bias = rng.random() < 0.5
     return _case(
         rng,
+        size,
         [
             SparseConv3d(inputs, hidden, **window, bias=bias, indice_key="down"),
             SparseInverseConv3d(hidden, outputs, window["kernel_size"], "down", bias),
@@ -109,22 +112,23 @@ def inverse(rng: random.Random) -> pc.Case:
     )
 
 
-def pointwise(rng: random.Random) -> pc.Case:
+def pointwise(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw a convolution of one tap, which mmcv computes everywhere and without regard to the stride."""
     from mmcv.ops import SparseConv3d
 
     layer = SparseConv3d(rng.randint(1, 20), rng.randint(1, 20), 1, stride=rng.randint(1, 2), bias=rng.random() < 0.5)
-    return _case(rng, [layer], dense=False)
+    return _case(rng, size, [layer], dense=False)
 
 
-def _case(rng: random.Random, layers: Sequence[nn.Module], dense: bool = True) -> pc.Case:
+def _case(rng: random.Random, size: pc.Size, layers: Sequence[nn.Module], dense: bool = True) -> pc.Case:
     from mmcv.ops import SparseSequential
 
     generator = drawing.generator(rng)
-    shape = tuple(rng.randint(4, 8) for _ in range(3))
+    shape = tuple(size.draw(rng, small=(4, 8), typical=(16, 32)) for _ in range(3))
     batch_size = rng.randint(1, 2)
     grid = (batch_size, *shape)
-    places = torch.randperm(torch.Size(grid).numel(), generator=generator)[: rng.randint(1, 60)]
+    count = size.draw(rng, small=(1, 60), typical=(500, 2000))
+    places = torch.randperm(torch.Size(grid).numel(), generator=generator)[:count]
     indices = torch.stack(torch.unravel_index(places, grid), dim=1).int()
     features = torch.randn(len(indices), layers[0].in_channels, generator=generator)
     module = OnGrid(SparseSequential(*layers), shape, batch_size)
