@@ -68,7 +68,7 @@ class Site:
         )
 
     def recorded(self) -> Any:
-        return json.loads(self.file.read_text())["libraries"]
+        return Recorded.read(self.file).libraries
 
 
 @pytest.fixture
