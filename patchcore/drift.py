@@ -15,7 +15,7 @@ from patchcore.errors import PatchError, PluginError, TargetNotFound, Unseen
 from patchcore.patch import Patch
 from patchcore.plan import PlannedPatch
 from patchcore.provenance import Provenance
-from patchcore.recorded import ABSENT_SOURCE, UNSEEN, Fingerprint, Library, Recorded, file_of, version_key
+from patchcore.recorded import ABSENT_SOURCE, UNSEEN, UNVERSIONED, Fingerprint, Library, Recorded, file_of, version_key
 from patchcore.target import Slot, Target
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ class Drift:
             version = recorded.nearest(library, target)
             if version is None:
                 why = f"no version of {library.name} is recorded; run patchcore fingerprint {entry.patch.name}"
+                if library.version == UNVERSIONED:
+                    why = "no distribution provides it, so that nothing says what to compare it with"
                 found.append(Comparison(target, UNKNOWN, library, None, why))
                 continue
             before = recorded.entries(Library(library.name, version))[str(target)]

@@ -17,7 +17,7 @@ from patchcore.errors import PluginError, describe_error
 from patchcore.provenance import Provenance
 from patchcore.target import Target
 
-__all__ = ["ABSENT_SOURCE", "UNSEEN", "Fingerprint", "Library", "Recorded", "file_of", "version_key"]
+__all__ = ["ABSENT_SOURCE", "UNSEEN", "UNVERSIONED", "Fingerprint", "Library", "Recorded", "file_of", "version_key"]
 
 SCHEMA_VERSION = 1
 
@@ -64,8 +64,12 @@ class Library(NamedTuple):
 
     @classmethod
     def of(cls, target: Target, environment: Environment) -> Library:
-        """Return the library that ``target`` is in."""
-        return cls(target.root, (environment.version(target.root) or UNVERSIONED).partition("+")[0])
+        """Return the library that ``target`` is in.
+
+        What no distribution provides has no version, whatever it says of itself: the stand-in of an emulator has that
+        of the library whose place it takes.
+        """
+        return cls(target.root, (environment.released_version(target.root) or UNVERSIONED).partition("+")[0])
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -115,11 +119,16 @@ class Recorded:
         return str(target) in self.entries(library)
 
     def nearest(self, library: Library, target: Target) -> Optional[str]:
-        """Return the recorded version to compare with: this one, else the last before it, else the first after it."""
+        """Return the recorded version to compare with: this one, else the last before it, else the first after it.
+
+        There is none for a library without a version.
+        """
         versions = self.libraries.get(library.name, {})
         having = sorted((v for v, entries in versions.items() if str(target) in entries), key=version_key)
-        if library.version in having or not having:
-            return library.version if having else None
+        if library.version in having:
+            return library.version
+        if library.version == UNVERSIONED or not having:
+            return None
         before = [version for version in having if version_key(version) < version_key(library.version)]
         return before[-1] if before else having[0]
 

@@ -26,7 +26,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -35,7 +34,7 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
-from release_sources import SourcesError, cached_sources, releases
+from release_sources import SourcesError, cached_sources, newest_release, releases, unpack
 
 from patchcore import Patcher
 from patchcore.drift import watched
@@ -191,12 +190,6 @@ class Recorder:
             raise SourcesError(f"{' '.join(command)} failed (exit {done.returncode}):\n{done.stderr}") from None
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack the sources of a release."""
-    with zipfile.ZipFile(archive) as content:
-        content.extractall(folder)
-
-
 def chosen(names: Sequence[str], supports: dict[str, Support]) -> list[Release]:
     """Return the releases that were asked for, all that are supported when no names are given.
 
@@ -243,7 +236,7 @@ def run(options: argparse.Namespace) -> int:
         for release in chosen_releases:
             print(f"{release} ({', '.join(release.distributions)})")
         return 0
-    newest = [version for version in releases(BASE) if not Version(version).is_prerelease][0]
+    newest = newest_release(BASE)
     wrong: list[str] = []
     started = time.monotonic()
     with ThreadPoolExecutor(DOWNLOADS) as pool, tempfile.TemporaryDirectory(prefix="patchcore-base-") as base:

@@ -24,6 +24,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path, PurePosixPath
 
 from mmcv_wheel import CPU_ONLY, cache_root
+from packaging.version import Version
 
 # The sources are the same for every platform, the wheels are not: torch's for Linux on ARM, which is what most machines
 # with NPUs are, is a tenth of the one for x86-64, which comes with CUDA.
@@ -71,6 +72,17 @@ def cached_sources(distribution: str, version: str, package: str) -> Path:
             _write(made, downloaded, package, version)
             os.replace(made, archive)  # whole or not there, whenever this is interrupted
     return archive
+
+
+def newest_release(distribution: str) -> str:
+    """Return the newest version that is no pre-release; raises what :func:`releases` raises."""
+    return max((version for version in releases(distribution) if not Version(version).is_prerelease), key=Version)
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack what :func:`cached_sources` has returned into a folder that can be put on the path."""
+    with zipfile.ZipFile(archive) as content:
+        content.extractall(folder)
 
 
 def _download(distribution: str, version: str, folder: Path) -> Path:
