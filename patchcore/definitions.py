@@ -10,7 +10,7 @@ import ast
 import functools
 import sys
 from collections.abc import Iterable, Iterator
-from importlib.machinery import SOURCE_SUFFIXES
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from importlib.util import decode_source
 from typing import Any, NamedTuple, Optional, Union
 
@@ -105,8 +105,23 @@ class _Module:
         return any(
             (isinstance(node, ast.Name) and node.id in _MAKING_NAMES)
             or (isinstance(node, ast.Attribute) and node.attr == "modules" and _is_named(node.value, "sys"))
+            or (isinstance(node, (ast.Import, ast.ImportFrom)) and any(map(self._is_compiled, self._imports(node))))
             for node in ast.walk(self.tree)
         )
+
+    def _imports(self, node: Union[ast.Import, ast.ImportFrom]) -> list[str]:
+        """The modules that an import names, those that it may name too."""
+        if isinstance(node, ast.Import):
+            return [alias.name for alias in node.names]
+        source = self.absolute(node)
+        return [source, *(f"{source}.{alias.name}" for alias in node.names)]
+
+    def _is_compiled(self, name: str) -> bool:
+        """Tell whether a module is one of the same library in C, which may put names anywhere: ``torch._C``."""
+        if _root(name) != _root(self.name):
+            return False
+        origin = getattr(_spec(name), "origin", None)
+        return isinstance(origin, str) and origin.endswith(tuple(EXTENSION_SUFFIXES))
 
     def scope_of(self, node: ast.ClassDef) -> _Scope:
         if node not in self._classes:
