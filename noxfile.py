@@ -46,6 +46,7 @@ TEST = REQUIREMENTS / "test.txt"
 TEST_TORCH = REQUIREMENTS / "test-torch.txt"
 PACKAGING = REQUIREMENTS / "packaging.txt"
 BENCH = REQUIREMENTS / "bench.txt"
+SOURCES = REQUIREMENTS / "sources.txt"
 LINT = REQUIREMENTS / "lint.txt"
 TYPES = REQUIREMENTS / "types.txt"
 
@@ -386,6 +387,26 @@ def packaging(session: nox.Session) -> None:
     install_requirements(session, TEST, BUILD, PACKAGING)
     install_distributions(session, ROOT)
     run_pytest(session, "tests/packaging")
+
+
+def install_plugins_alone(session: nox.Session) -> None:
+    """Install patchcore and the plugins without the libraries, whose sources are read."""
+    install_requirements(session, BUILD, SOURCES)
+    install_distributions(session, ROOT, *plugins())
+
+
+@nox.session(python=PYTHON_OF_LIBRARIES)
+def drift(session: nox.Session) -> None:
+    """Tell which targets have changed in the newest releases of the libraries; what it says changes with the index."""
+    install_plugins_alone(session)
+    session.run("python", "tools/check_newest.py", *session.posargs)
+
+
+@nox.session(python=PYTHON_OF_LIBRARIES)
+def fingerprints(session: nox.Session) -> None:
+    """Record the fingerprints of the plugins for every supported release of the libraries."""
+    install_plugins_alone(session)
+    session.run("python", "tools/record_fingerprints.py", *session.posargs)
 
 
 @nox.session

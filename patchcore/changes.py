@@ -131,13 +131,18 @@ class SlotChange(Change):
         """True when it gives a value to a slot that has none, and leaves alone one that has."""
         return False
 
+    @property
+    def may_be_absent(self) -> bool:
+        """True when it has something to write, or nothing to do, where its target's owner has no such name."""
+        return False
+
     def find_slot(self, target: Target, module: Any) -> Slot:
         """Return the slot of ``target`` (this change's target, with its module) in ``module``.
 
         Raises:
             TargetNotFound, TargetError: see :func:`patchcore.target.find_slot`.
         """
-        return find_slot(target, module)
+        return find_slot(target, module, may_be_absent=self.may_be_absent)
 
     def build(self, below: Any, slot: Slot) -> Any:
         """Return the raw value to put in ``slot`` where a lookup finds ``below`` now, or a :class:`Skip`.
@@ -249,8 +254,9 @@ class Replace(SlotChange):
             return binding.wrapped_callable(product).__wrapped__, 0
         return product, 0
 
-    def find_slot(self, target: Target, module: Any) -> Slot:
-        return find_slot(target, module, may_be_absent=self.create)
+    @property
+    def may_be_absent(self) -> bool:
+        return self.create
 
     def build(self, below: Any, slot: Slot) -> Any:
         in_class = isinstance(slot, ClassSlot)
@@ -342,8 +348,9 @@ class Register(SlotChange):
     def source(self) -> Any:
         return self.cls
 
-    def find_slot(self, target: Target, module: Any) -> Slot:
-        return find_slot(target, module, may_be_absent=True)
+    @property
+    def may_be_absent(self) -> bool:
+        return True
 
     def build(self, below: Any, slot: Slot) -> Any:
         if below is not ABSENT and not self.force:

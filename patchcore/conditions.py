@@ -62,10 +62,14 @@ class Environment:
 
         A package without metadata (a source checkout on the path) answers with its ``__version__`` if it is loaded.
         """
+        return self.released_version(package) or _loaded_version(package)
+
+    def released_version(self, package: str) -> Optional[str]:
+        """Return what :meth:`version` does, ``None`` for a package that no distribution provides, loaded or not."""
         if package not in self._versions:
             found = version_of(package)
             if found is None and self.is_module(package):
-                found = version_of_provider(package) or _loaded_version(package)
+                found = version_of_provider(package)
             self._versions[package] = found
         return self._versions[package]
 

@@ -7,10 +7,10 @@ base classes. What is made at run time (by C code, in a loop over ``globals()``,
 from __future__ import annotations
 
 import ast
-import re
+import functools
 import sys
 from collections.abc import Iterable, Iterator
-from importlib.machinery import SOURCE_SUFFIXES
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from importlib.util import decode_source
 from typing import Any, NamedTuple, Optional, Union
 
@@ -21,8 +21,8 @@ from patchcore.target import Item, Step, Target
 
 __all__ = ["Definition", "ForeignDefinition", "Sources"]
 
-#: What a module says that gives itself names in ways that its source does not show.
-_MAKES_NAMES = re.compile(r"\b(?:globals|locals|vars|exec|__getattr__|setattr)\b|\bsys\.modules\b")
+#: What a module calls that gives names to itself or to its classes in ways that its source does not show.
+_MAKING_NAMES = frozenset({"globals", "locals", "vars", "exec", "setattr"})
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
@@ -95,8 +95,33 @@ class _Module:
         self.package = name if is_package else name.rpartition(".")[0]
         self.tree = ast.parse(source)
         self.scope = _Scope(self.tree.body)
-        self.makes_names = _MAKES_NAMES.search(source) is not None
         self._classes: dict[ast.ClassDef, _Scope] = {}
+
+    @functools.cached_property
+    def makes_names(self) -> bool:
+        """True when it may have names, or its classes attributes, that its source does not show."""
+        if "__getattr__" in self.scope.names:  # of the module; that of a class is for its instances
+            return True
+        return any(
+            (isinstance(node, ast.Name) and node.id in _MAKING_NAMES)
+            or (isinstance(node, ast.Attribute) and node.attr == "modules" and _is_named(node.value, "sys"))
+            or (isinstance(node, (ast.Import, ast.ImportFrom)) and any(map(self._is_compiled, self._imports(node))))
+            for node in ast.walk(self.tree)
+        )
+
+    def _imports(self, node: Union[ast.Import, ast.ImportFrom]) -> list[str]:
+        """The modules that an import names, those that it may name too."""
+        if isinstance(node, ast.Import):
+            return [alias.name for alias in node.names]
+        source = self.absolute(node)
+        return [source, *(f"{source}.{alias.name}" for alias in node.names)]
+
+    def _is_compiled(self, name: str) -> bool:
+        """Tell whether a module is one of the same library in C, which may put names anywhere: ``torch._C``."""
+        if _root(name) != _root(self.name):
+            return False
+        origin = getattr(_spec(name), "origin", None)
+        return isinstance(origin, str) and origin.endswith(tuple(EXTENSION_SUFFIXES))
 
     def scope_of(self, node: ast.ClassDef) -> _Scope:
         if node not in self._classes:
@@ -365,6 +390,10 @@ def _main(defined: list[Union[FunctionNode, ast.ClassDef]]) -> ast.AST:
 
 def _is_accessor(node: Union[FunctionNode, ast.ClassDef]) -> bool:
     return any(isinstance(d, ast.Attribute) and d.attr in ("setter", "deleter") for d in node.decorator_list)
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _is_stored(node: ast.Name) -> bool:

@@ -16,9 +16,9 @@ from typing import Any, Callable, Optional
 from patchcore.binding import wrapped_callable
 from patchcore.changes import Change, SlotChange
 from patchcore.definitions import Definition, ForeignDefinition, Sources
-from patchcore.drift import ABSENT_SOURCE, Fingerprint
 from patchcore.errors import TargetNotFound, Unseen
 from patchcore.modules import executed_module, is_class
+from patchcore.recorded import ABSENT_SOURCE, Fingerprint
 from patchcore.syntax import digest, signature_text
 from patchcore.target import ABSENT, Slot, Target, find_slot
 
@@ -67,9 +67,21 @@ class Originals:
         except TargetNotFound:  # made in a way that nobody would expect
             module = executed_module(target.module)
             if module is None:
+                if isinstance(change, SlotChange) and change.may_be_absent and self._has_owner(target):
+                    return Fingerprint(ABSENT_SOURCE)
                 raise
         find = change.find_slot if isinstance(change, SlotChange) else find_slot
         return self._of_object(self._original_of(find(target, module)))
+
+    def _has_owner(self, target: Target) -> bool:
+        """Tell whether only the last step of a target that the source lacks is not there."""
+        try:
+            self._sources.find(Target(target.module, target.path[:-1]))
+        except TargetNotFound:
+            return False
+        except (Unseen, ForeignDefinition):
+            pass
+        return True
 
     def _of_definition(self, definition: Definition) -> Fingerprint:
         node = definition.node

@@ -13,6 +13,7 @@ import pytest
 from distributions import write_distribution
 
 from patchcore.cli import main
+from patchcore.recorded import Recorded
 
 SHOP = {
     "shop": "",
@@ -68,7 +69,7 @@ class Site:
         )
 
     def recorded(self) -> Any:
-        return json.loads(self.file.read_text())["libraries"]
+        return Recorded.read(self.file).libraries
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_it_records_next_to_the_plugin_without_importing_the_library(site: Site,
     assert f"{site.file}: shop 1.0 (2 targets)" in out
     targets = site.recorded()["shop"]["1.0"]
     assert list(targets) == ["shop.prices:Till.total", "shop.prices:price"]
-    assert targets["shop.prices:price"]["signature"] == "(item, discount=0)"
+    assert targets["shop.prices:price"].signature == "(item, discount=0)"
     assert "shop.prices" not in sys.modules
 
 
@@ -171,8 +172,8 @@ def test_a_local_module_has_a_file_of_its_own(site: Site, cli: Cli) -> None:
         "    return [pc.Patch('deals.price', pc.Replace('shop.prices:price', lambda item, discount=0: 1))]\n"
     )
     assert cli("fingerprint", "-p", "deals", "deals")[0] == 0
-    content = json.loads((site.folder / "deals.fingerprints.json").read_text())
-    assert list(content["libraries"]["shop"]["1.0"]) == ["shop.prices:price"]
+    content = Recorded.read(site.folder / "deals.fingerprints.json")
+    assert list(content.libraries["shop"]["1.0"]) == ["shop.prices:price"]
     sys.modules.pop("deals")
 
 

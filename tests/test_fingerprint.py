@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.drift import BODY_CHANGED, GONE, SIGNATURE_CHANGED, UNCHANGED, UNKNOWN, Fingerprint, Recorded, file_of
+from patchcore.drift import BODY_CHANGED, GONE, SIGNATURE_CHANGED, UNCHANGED, UNKNOWN
 from patchcore.errors import PluginError, TargetNotFound, Unseen
 from patchcore.fingerprint import COMPILED, Originals
 from patchcore.plan import Candidate
 from patchcore.provenance import Provenance
+from patchcore.recorded import Fingerprint, Recorded, file_of
 from patchcore.signatures import alike, misfit
 from patchcore.syntax import digest, signature_text
 from patchcore.target import Target

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sysconfig
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
 from patchcore.conditions import Environment
-from patchcore.drift import Fingerprint, Library, Recorded, file_of, watched
-from patchcore.errors import UnknownName, describe_error
+from patchcore.drift import watched
+from patchcore.errors import UnknownName, Unseen, describe_error
 from patchcore.fingerprint import Originals
 from patchcore.plan import Candidate, select
+from patchcore.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
 
 __all__ = ["add_parser", "main"]
 
@@ -32,11 +34,13 @@ class _Plugin:
     Args:
         path: of the file.
         whole: all patches of the plugin are looked at, so that what else the file has for a version is out of date.
+        libraries: the names of those to look at, all when empty.
     """
 
-    def __init__(self, path: Path, *, whole: bool) -> None:
+    def __init__(self, path: Path, *, whole: bool, libraries: Collection[str] = ()) -> None:
         self.path = path
         self.whole = whole
+        self.libraries = libraries
         self.recorded = Recorded.read(path)
         self.now: dict[Library, dict[str, Fingerprint]] = {}
         self.failures: list[_Row] = []
@@ -46,16 +50,20 @@ class _Plugin:
         targets = [change.target.pin(environment.is_module) for change in candidate.patch.changes]
         for change, target in watched(candidate.patch, targets):
             library = Library.of(target, environment)
+            if self.libraries and library.name not in self.libraries:
+                continue
             found = self.now.setdefault(library, {})
             if str(target) in found:
                 continue
             try:
                 found[str(target)] = originals.fingerprint(change, target)
+            except Unseen:  # and not to be imported; whoever recorded it where it was has seen more
+                found[str(target)] = self.recorded.entries(library).get(str(target), UNSEEN)
             except Exception as error:  # of the library's import
                 self.failures.append(_Row(str(library), str(target), f"failed: {describe_error(error)}"))
 
-    def rows(self) -> list[_Row]:
-        """Return what is otherwise than in the file."""
+    def rows(self, *, check: bool) -> list[_Row]:
+        """Return what is otherwise than in the file; with ``check``, what contradicts it."""
         rows = list(self.failures)
         failed = {row.target for row in rows}
         for library, now in self.now.items():
@@ -63,7 +71,7 @@ class _Plugin:
             for target, fingerprint in now.items():
                 if target not in before:
                     rows.append(_Row(str(library), target, "new"))
-                elif before[target] != fingerprint:
+                elif before[target] != fingerprint and not (check and before[target] == UNSEEN):
                     rows.append(_Row(str(library), target, "changed"))
             gone = [target for target in before if target not in now and target not in failed] if self.whole else []
             rows += (_Row(str(library), target, "not a target any more") for target in gone)
@@ -85,13 +93,24 @@ def add_parser(subparsers: Any) -> None:
         help="record what targets look like, so that check can tell when they change",
         description="Record the fingerprints of the targets of a plugin, for the versions of libraries that are "
         "installed here, in the file fingerprints.json of the plugin's package. What it has for other versions stays. "
-        "Imports a library where its source does not show a target.",
+        "Imports a library where its source does not show a target, unless told not to.",
     )
     parser.add_argument(
         "names",
         nargs="*",
         metavar="PLUGIN|PATCH",
         help="whose fingerprints; by default those of every plugin outside of site-packages",
+    )
+    parser.add_argument(
+        "--library",
+        action="append",
+        default=[],
+        metavar="NAME",
+        dest="libraries",
+        help="only targets in this top-level package; may be repeated",
+    )
+    parser.add_argument(
+        "--no-import", action="store_true", help="import no library; targets that its source does not show are unseen"
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
     shared.add_selection(parser)
@@ -105,14 +124,14 @@ def main(options: argparse.Namespace) -> int:
     candidates = patcher.collect()
     environment = Environment()
     chosen = _chosen(options.names, candidates)
-    plugins = _plugins(chosen, candidates, named=bool(options.names), check=options.check)
-    originals = Originals(import_missing=True)
+    plugins = _plugins(options, chosen, candidates)
+    originals = Originals(import_missing=not options.no_import)
     for candidate in chosen:
         path = file_of(candidate.provenance)
         plugin = None if path is None else plugins.get(path)
         if plugin is not None and environment.suits(candidate.patch):
             plugin.take(candidate, originals, environment)
-    rows = {path: plugin.rows() for path, plugin in plugins.items()}
+    rows = {path: plugin.rows(check=options.check) for path, plugin in plugins.items()}
     if not options.check:
         for path, plugin in plugins.items():
             if any(not row.result.startswith("failed") for row in rows[path]):
@@ -130,7 +149,7 @@ def _chosen(names: list[str], candidates: list[Candidate]) -> list[Candidate]:
     return [candidate for candidate in candidates if candidate.patch.name in wanted]
 
 
-def _plugins(chosen: list[Candidate], candidates: list[Candidate], *, named: bool, check: bool) -> dict[Path, _Plugin]:
+def _plugins(options: argparse.Namespace, chosen: list[Candidate], candidates: list[Candidate]) -> dict[Path, _Plugin]:
     """The plugins to look at, by file.
 
     Raises:
@@ -142,14 +161,14 @@ def _plugins(chosen: list[Candidate], candidates: list[Candidate], *, named: boo
     for candidate in chosen:
         path = file_of(candidate.provenance)
         if path is None:
-            if named:
+            if options.names:
                 raise UnknownName(f"{candidate.patch.name} is of no plugin that has a file of its own")
             continue
-        if path in found or (not named and not check and _is_installed(path)):
+        if path in found or (not options.names and not options.check and _is_installed(path)):
             continue
         siblings = [c.patch.name for c in candidates if file_of(c.provenance) == path]
-        if path.is_file() or not check:
-            found[path] = _Plugin(path, whole=names.issuperset(siblings))
+        if path.is_file() or not options.check:
+            found[path] = _Plugin(path, whole=names.issuperset(siblings), libraries=options.libraries)
     return found
 
 
@@ -165,6 +184,7 @@ def _print(options: argparse.Namespace, plugins: dict[Path, _Plugin], rows: dict
             {
                 "file": str(path),
                 "libraries": {str(library): len(now) for library, now in plugin.now.items()},
+                "unseen": {str(library): _unseen(now) for library, now in plugin.now.items()},
                 "differences": [row._asdict() for row in rows[path]],
             }
             for path, plugin in plugins.items()
@@ -172,7 +192,7 @@ def _print(options: argparse.Namespace, plugins: dict[Path, _Plugin], rows: dict
         print_json({"files": files})
         return
     for path, plugin in plugins.items():
-        counts = ", ".join(f"{library} ({_count(len(now))})" for library, now in plugin.now.items() if now)
+        counts = ", ".join(f"{library} ({_counted(now)})" for library, now in plugin.now.items() if now)
         print(f"{path}: {counts or 'nothing that is installed here'}")
         if rows[path]:
             print_table("Out of date" if options.check else "Recorded", ("LIBRARY", "TARGET", "RESULT"), rows[path])
@@ -180,8 +200,13 @@ def _print(options: argparse.Namespace, plugins: dict[Path, _Plugin], rows: dict
         print(_nothing(options))
 
 
-def _count(number: int) -> str:
-    return "1 target" if number == 1 else f"{number} targets"
+def _counted(now: dict[str, Fingerprint]) -> str:
+    targets = "1 target" if len(now) == 1 else f"{len(now)} targets"
+    return f"{targets}, {_unseen(now)} unseen" if _unseen(now) else targets
+
+
+def _unseen(now: dict[str, Fingerprint]) -> int:
+    return sum(fingerprint == UNSEEN for fingerprint in now.values())
 
 
 def _nothing(options: argparse.Namespace) -> Optional[str]:

@@ -18,7 +18,7 @@ from patchcore.declaration import Declaration
 from patchcore.errors import DeclarationError, TargetNotFound, describe_error, did_you_mean
 from patchcore.modules import is_class, is_initializing
 from patchcore.stubs import StubModule
-from patchcore.target import ABSENT, ClassSlot, Slot, Target, find_slot
+from patchcore.target import ABSENT, ClassSlot, Slot, Target
 
 if TYPE_CHECKING:
     from patchcore.counting import Counter
@@ -162,8 +162,9 @@ class FillStub(SlotChange):
     def libraries(self) -> tuple[str, ...]:
         return ()
 
-    def find_slot(self, target: Target, module: Any) -> Slot:
-        return find_slot(target, module, may_be_absent=True)
+    @property
+    def may_be_absent(self) -> bool:
+        return True
 
     def build(self, below: Any, slot: Slot) -> Any:
         return resolve(self.change.replacement)

@@ -104,7 +104,7 @@ MULTI_SCALE_DEFORMABLE_ATTENTION = pc.Patch(
         pc.Replace(f"{_FUNCTION}.backward", backward, when_call=kernels.did_forward),
     ],
     summary="MultiScaleDeformableAttention on the mx_driving kernel",
-    requires="mmcv>=1.3,<3",
+    requires="mmcv>=1.3.3,<3",  # the first that has the operator
     needs="mx_driving",
     legacy_names=["msda", "multi_scale_deformable_attention"],
     checks=pc.Check(

@@ -101,7 +101,7 @@ OPTIMIZER_HOOKS = pc.Patch(
         pc.Wrap(f"{_HOOKS}:GradientCumulativeFp16OptimizerHook.after_train_iter", after_train_iter),
     ],
     summary="gradients clipped by the fused optimizer where it can, in the optimizer hooks, those for fp16 too",
-    requires="mmcv>=1.3,<2",
+    requires="mmcv>=1.3.12,<2",  # the first that has the hooks that accumulate gradients
     legacy_names=["optimizer_hooks"],
     default=False,
     checks=pc.Check("mmcv_npu.checks.optimizer_hooks:trained", dtypes={"float32": 1e-4}),

@@ -115,7 +115,7 @@ VOXELIZATION = pc.Patch(
     "mmcv.voxelization",
     [pc.Replace("mmcv.ops.voxelize:_Voxelization.forward", forward, when_call=forward_fits)],
     summary="hard and dynamic voxelization on the mx_driving kernels",
-    requires="mmcv>=1.3,<3",
+    requires="mmcv>=1.3.16,<3",  # the first that has the operator
     needs="mx_driving",
     legacy_names=["voxelization"],
     default=False,

@@ -8,7 +8,7 @@ from typing import Any, Callable, Union
 import patchcore as pc
 from patchcore import binding
 from patchcore.changes import SlotChange
-from patchcore.target import ABSENT, ClassSlot, Slot, find_slot
+from patchcore.target import ABSENT, ClassSlot, Slot
 
 __all__ = ["Adapt", "Counterpart"]
 
@@ -31,8 +31,9 @@ class _NpuChange(SlotChange):
     def source(self) -> pc.Target:
         return self.npu
 
-    def find_slot(self, target: pc.Target, module: Any) -> Slot:
-        return find_slot(target, module, may_be_absent=True)
+    @property
+    def may_be_absent(self) -> bool:
+        return True
 
 
 class Adapt(_NpuChange):

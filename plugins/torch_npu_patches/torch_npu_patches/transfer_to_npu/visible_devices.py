@@ -7,7 +7,7 @@ from typing import Any
 
 import patchcore as pc
 from patchcore.changes import SlotChange
-from patchcore.target import ABSENT, Slot, find_slot
+from patchcore.target import ABSENT, Slot
 
 __all__ = ["ASCEND", "CUDA", "AsAscendVariable"]
 
@@ -32,8 +32,9 @@ class AsAscendVariable(SlotChange):
     def source(self) -> Any:
         return AsAscendVariable
 
-    def find_slot(self, target: pc.Target, module: Any) -> Slot:
-        return find_slot(target, module, may_be_absent=True)
+    @property
+    def may_be_absent(self) -> bool:
+        return True
 
     def build(self, below: Any, slot: Slot) -> Any:
         value = os.environ.get(CUDA)
