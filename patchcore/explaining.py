@@ -29,7 +29,7 @@ from patchcore.explanation import (
 )
 from patchcore.journal import Layer, Record
 from patchcore.patcher import Patcher
-from patchcore.places import Place, difference
+from patchcore.places import difference, place_in_source
 from patchcore.plan import Plan, PlannedPatch
 from patchcore.report import APPLIED, ChangeRecord, PatchRecord
 from patchcore.target import Slot, Target, find_slot
@@ -94,7 +94,7 @@ class Explainer:
             beats=tuple(other.patch.name for other in self._plan if other.rival == patch.name),
             requires=tuple(map(self._requirement, patch.requires)),
             needs=tuple(map(self._need, patch.needs)),
-            when=None if patch.when is None else str(Place.of(patch.when)),
+            when=None if patch.when is None else str(place_in_source(patch.when)),
             after=patch.after,
             before=patch.before,
             conflicts=patch.conflicts,
@@ -128,7 +128,7 @@ class Explainer:
         return TargetExplanation(
             str(target),
             follows=record.slot.name if record.slot.identity != slot.identity else None,
-            original=str(Place.of(original)),
+            original=str(place_in_source(original)),
             layers=tuple(self._layer(layer, original) for layer in reversed(record.layers)),
             changes=changes,
         )
@@ -139,7 +139,7 @@ class Explainer:
         return TargetExplanation(
             str(target),
             holds=None if still is None else still.slot.name,
-            original=str(Place.of(wrapped_callable(slot.lookup()))),
+            original=str(place_in_source(wrapped_callable(slot.lookup()))),
             changes=changes or (() if still is None else self._changes_of(still)),
         )
 
@@ -177,12 +177,12 @@ class Explainer:
 
     def _layer(self, layer: Layer, original: Any) -> LayerExplanation:
         if layer.owner is None:
-            place = Place.of(layer.product)
+            place = place_in_source(layer.product)
             return LayerExplanation(None, "put there by somebody else", None, str(place), place.file, place.line)
         change: Change = layer.change
         by_hand = isinstance(change, Call)
         source = wrapped_callable(reference(layer.product if by_hand else resolve(change.source)))
-        place = Place.of(source)
+        place = place_in_source(source)
         replaces = by_hand or (isinstance(change, Replace) and change.factory is None)
         diff = difference(original, source) if self._diff and replaces else ""
         predicate = change.when_call if isinstance(change, Replace) else None
@@ -193,13 +193,13 @@ class Explainer:
             str(place),
             place.file,
             place.line,
-            when_call=None if predicate is None else str(Place.of(predicate)),
+            when_call=None if predicate is None else str(place_in_source(predicate)),
             diff=diff,
         )
 
     def _import_layer(self, made: _Made) -> LayerExplanation:
         """What an import gives."""
-        place = Place.of(sys.modules[made.target.module])
+        place = place_in_source(sys.modules[made.target.module])
         provenance = str(self._plan[made.patch.name].provenance)
         return LayerExplanation(made.patch.name, made.change.kind, provenance, str(place), place.file, place.line)
 

@@ -72,10 +72,15 @@ class PatchRecord:
     remarks: tuple[str, ...] = ()
 
     @property
+    def calls(self) -> Optional[int]:
+        """How often its targets were called, ``None`` where none of them is counted."""
+        counts = [change.calls for change in self.changes if change.calls is not None]
+        return sum(counts) if counts else None
+
+    @property
     def never_hit(self) -> bool:
         """True when it is or was in force, its calls were counted, and there were none."""
-        counts = [change.calls for change in self.changes if change.calls is not None]
-        return self.status in (APPLIED, REVERTED) and bool(counts) and not any(counts)
+        return self.status in (APPLIED, REVERTED) and self.calls == 0
 
     @property
     def origin(self) -> str:

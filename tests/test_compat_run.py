@@ -83,6 +83,22 @@ class TestWorkers:
         assert "shop.prices.price" in told
         assert "target not found" in told
 
+    def test_calls_are_counted(self, shop: Programs) -> None:
+        script = """
+            if __name__ == "__main__":
+                import migration
+                migration.apply()
+                from shop.prices import price, tax
+                print(price("apple"), price("pear"))
+            """
+        shop.write({"counted.py": textwrap.dedent(script)})
+        run(shop, "--count", "--report-dir", "out", "counted.py")
+        (path,) = (shop.folder / "out").glob("report-*.json")
+        (section,) = (s for s in json.loads(path.read_text())["sections"] if s["title"] == "mx_driving.patcher")
+        calls = {told["name"]: told["calls"] for told in section["data"]}
+        assert (calls["shop.prices.price"], calls["shop.prices.tax"], calls["shop.prices.absent"]) == (2, 0, None)
+        assert any(line.endswith("shop.prices.price (2 calls)") for line in section["lines"])
+
     def test_functions_of_the_script_itself_are_found(self, shop: Programs) -> None:
         script = """
             import multiprocessing

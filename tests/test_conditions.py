@@ -171,7 +171,7 @@ def test_needs_looks_inside_packages_without_importing_them(make_package) -> Non
 
 def test_a_target_in_a_library_that_is_not_installed_is_skipped() -> None:
     verdict = Environment().judge(pc.Patch("patch", [pc.Replace("nolibrary.deep:f", len)]))
-    assert verdict == ("skipped", "nolibrary is not installed", "fit")
+    assert verdict == ("skipped", "nolibrary is not installed", "fit", None)
 
 
 def test_a_finder_that_raises_fails_the_patch_and_is_not_blamed_on_when(monkeypatch) -> None:

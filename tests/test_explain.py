@@ -384,7 +384,7 @@ def register_patches():
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
-        ("flashy", ["outermost stub module flashy (no Python source)", "by deals.stub (plugin deals)"]),
+        ("flashy", ["outermost stub module flashy", "by deals.stub (plugin deals)"]),
         ("shop.registry", ["outermost replace-import module shop.prices ("]),
         ("picky", ["deals.shown: applied (in force while picky was imported)"]),
         ("shop.deals:total", ["outermost inject shop.prices:total (", "original  nothing"]),

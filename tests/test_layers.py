@@ -11,7 +11,8 @@ import pytest
 
 import patchcore as pc
 from patchcore.engine import ENGINE
-from patchcore.layers import Place, TargetRecord, describe_layers, place_of
+from patchcore.layers import TargetRecord, describe_layers
+from patchcore.places import Place, place_of
 
 SHOP = """
 import functools

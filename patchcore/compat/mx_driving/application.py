@@ -292,6 +292,7 @@ def _core_patcher(units: Sequence[Unit], settings: Settings, gate: _Gate) -> Pat
             on_failure="ignore",
             choices=(*selected, *concerned),
             options={name: table for name, table in options.items() if table},
+            count=settings.count,
         ),
     )
 

@@ -31,6 +31,13 @@ class Catalogue:
 
 
 _loaded: Optional[Catalogue] = None
+_counting = False
+
+
+def count_calls() -> None:
+    """Let every patcher of this process count calls: ``patchcore run --count`` is not among the settings read here."""
+    global _counting
+    _counting = True
 
 
 def load(options: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Catalogue:
@@ -45,7 +52,8 @@ def load(options: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Catalogue
     global _loaded
     if _loaded is None:
         patcher = Patcher.discover(settings=Settings.load())
-        _loaded = Catalogue(list(patcher.collect()), patcher.settings)
+        settings = replace(patcher.settings, count=patcher.settings.count or _counting)
+        _loaded = Catalogue(list(patcher.collect()), settings)
     if not options:
         return _loaded
     settings = replace(_loaded.settings, options={**_loaded.settings.options, **options})

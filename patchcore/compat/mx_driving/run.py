@@ -5,7 +5,7 @@ from __future__ import annotations
 from patchcore.compat.mx_driving import install
 from patchcore.hookspecs import hookimpl
 from patchcore.patcher import Patcher
-from patchcore.report import FAILED, Report, Section
+from patchcore.report import FAILED, PatchRecord, Report, Section
 
 __all__ = ["take_part"]
 
@@ -18,8 +18,10 @@ def take_part(patcher: Patcher) -> None:
     """
     install()
     patcher.plugins.manager.register(_Reporter(), "patchcore.compat.mx_driving")
-    from patchcore.compat.mx_driving import carrying
+    from patchcore.compat.mx_driving import carrying, catalogue
 
+    if patcher.settings.count:
+        catalogue.count_calls()
     carrying.begin()
 
 
@@ -37,6 +39,10 @@ class _Reporter:
         counts = Report(tuple(records)).summary()
         # what the plugins contribute to every patcher would be most of the lines
         told = (record for record in records if record.distribution is None or record.status == FAILED)
-        lines = (f"{r.status} {r.name}{f': {r.reason}' if r.reason else ''}" for r in told)
-        data = [{"name": record.name, "status": record.status, "reason": record.reason} for record in records]
+        lines = (f"{r.status} {r.name}{f': {r.reason}' if r.reason else ''}{_hits(r)}" for r in told)
+        data = [{"name": r.name, "status": r.status, "reason": r.reason, "calls": r.calls} for r in records]
         return [Section("mx_driving.patcher", (counts, *lines), mark=f"mx_driving.patcher: {counts}", data=data)]
+
+
+def _hits(record: PatchRecord) -> str:
+    return "" if record.calls is None else f" ({record.calls} call{'' if record.calls == 1 else 's'})"
