@@ -39,18 +39,21 @@ def references_section(run: Run, links: Links) -> Element:
     rebound = [(name, change, patch) for patch in run.patches for change in patch.changes for name in change.rebound]
     kept = [(name, change, patch) for patch in run.patches for change in patch.changes for name in change.kept]
     lost = [(name, change, patch) for patch in run.patches for change in patch.changes for name in change.unreachable]
-    explain: list[Content] = [
-        "Processes of a run do not look for those: that is a walk over all objects. ",
-        code("patchcore explain"),
-        " does.",
-    ]
+    places = _references("Places that still hold an original", lost, links)
+    if places is None:
+        places = h(
+            "p",
+            "No closures, default arguments or containers that still hold an original are known. Processes of a run do "
+            "not look for those: that is a walk over all objects. ",
+            code("patchcore explain"),
+            " does.",
+        )
     return section(
         "references",
         "References",
         _references("Names rebound to a replacement", rebound, links),
         _references("Names left alone: the replacement reads the original there", kept, links),
-        _references("Places that still hold an original", lost, links)
-        or h("p", "No closures, default arguments or containers that still hold an original are known. ", explain),
+        places,
     )
 
 

@@ -30,14 +30,11 @@ def told_section(run: Run, links: Links) -> Optional[Element]:
                 marks[part["mark"]] = None
     if not titles:
         return None
-    content = [
-        h(
-            "section",
-            h("h3", title, [[" ", badge(mark, "mark")] for mark in marks]),
-            _rows(run, title, links) or _lines(run, title),
-        )
-        for title, marks in titles.items()
-    ]
+    content = []
+    for title, marks in titles.items():
+        rows = _rows(run, title, links)
+        shown = _lines(run, title) if rows is None else rows
+        content.append(h("section", h("h3", title, [[" ", badge(mark, "mark")] for mark in marks]), shown))
     return section("told", "Told by plugins", content)
 
 
