@@ -237,3 +237,17 @@ def test_times_include_the_backward_pass() -> None:
 
     (speed,) = results_of(slow, dtypes={"float32": 1e-5}, rounds=1, timing=True)["float32"].speeds
     assert speed.replacement >= 0.02
+
+
+def test_the_device_is_waited_for_before_and_after_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    monkeypatch.setattr("torch.cpu.synchronize", lambda: events.append("waited"))
+
+    def watched(x: Any, approximate: str = "none") -> Any:
+        events.append("called")
+        return by_definition(x)
+
+    results_of(watched, dtypes={"float32": 1e-5}, rounds=1, timing=True)
+    timed = " ".join(events[1:])  # the first call is not for its time
+    assert "waited called waited waited waited" in timed  # the backward pass follows
+    assert "called called" not in timed
