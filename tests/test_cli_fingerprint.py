@@ -13,7 +13,7 @@ import pytest
 from distributions import write_distribution
 
 from patchcore.cli import main
-from patchcore.recorded import Recorded
+from patchcore.recorded import Fingerprint, Recorded
 
 SHOP = {
     "shop": "",
@@ -156,6 +156,38 @@ def test_a_target_that_is_not_there_is_a_failure_and_the_others_are_recorded(sit
     assert code == 1
     assert "failed: shop.prices has no price; did you mean 'prices'?" in out
     assert list(site.recorded()["shop"]["1.0"]) == ["shop.prices:Till.total"]
+
+
+def test_without_imports_what_the_source_does_not_show_is_unseen(site: Site, cli: Cli) -> None:
+    site.upgrade("1.0", "def price(item, discount=0):\n            return 10", "globals()['price'] = lambda item: 10")
+    code, out, _ = cli("fingerprint", "--no-import", "shop")
+    assert code == 0
+    assert "shop 1.0 (2 targets, 1 unseen)" in out
+    assert site.recorded()["shop"]["1.0"]["shop.prices:price"].source == "unseen"
+    assert cli("check")[:2] == (0, "no findings\n")
+    assert "shop.prices" not in sys.modules
+
+
+def test_what_was_seen_stays_seen_and_seeing_more_contradicts_nothing(site: Site, cli: Cli) -> None:
+    site.upgrade("1.0", "def price(item, discount=0):\n            return 10", "globals()['price'] = lambda item: 10")
+    cli("fingerprint", "--no-import", "shop")
+    assert cli("fingerprint", "--check", "shop")[0] == 0
+    assert cli("fingerprint", "shop")[0] == 0
+    sys.modules.pop("shop.prices")
+    seen = site.recorded()["shop"]["1.0"]["shop.prices:price"]
+    assert seen == Fingerprint("made at run time", "(item)")
+    cli("fingerprint", "--no-import", "shop")
+    assert site.recorded()["shop"]["1.0"]["shop.prices:price"] == seen
+
+
+def test_one_library_leaves_the_others_as_they_are(site: Site, cli: Cli) -> None:
+    cli("fingerprint", "shop")
+    before = site.file.read_text()
+    site.upgrade("1.1", "return 10", "return 12")
+    assert cli("fingerprint", "--library", "elsewhere", "shop")[0] == 0
+    assert site.file.read_text() == before
+    cli("fingerprint", "--library", "shop", "shop")
+    assert list(site.recorded()["shop"]) == ["1.0", "1.1"]
 
 
 def test_a_name_that_means_nothing_is_a_usage_error(site: Site, cli: Cli) -> None:

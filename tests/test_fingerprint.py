@@ -7,6 +7,7 @@ import importlib
 import json
 import random
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from patchcore.errors import PluginError, TargetNotFound, Unseen
 from patchcore.fingerprint import COMPILED, Originals
 from patchcore.plan import Candidate
 from patchcore.provenance import Provenance
-from patchcore.recorded import Fingerprint, Recorded, file_of
+from patchcore.recorded import UNSEEN, Fingerprint, Recorded, file_of
 from patchcore.signatures import alike, misfit
 from patchcore.syntax import digest, signature_text
 from patchcore.target import Target
@@ -284,6 +285,39 @@ class TestTarget:
         assert fingerprint("kit:turbo", import_missing=True).signature == "(x)"
         assert fingerprint("kit:turbo").signature == "(x)"
 
+    @pytest.mark.parametrize(
+        ("source", "gone"),
+        [
+            ("class Lazy:\n    def __getattr__(self, name): return 1\n", True),
+            ("# globals, setattr and sys.modules are not used here\n", True),
+            ("def __getattr__(name): return 1\n", False),
+            ("import sys\nsys.modules[__name__] = object()\n", False),
+            ("from . import _C\n", False),
+            ("import kit._C\n", False),
+            ("import _csv\n", True),
+        ],
+        ids=["getattr of instances", "comment", "getattr", "modules", "from compiled", "compiled", "another library"],
+    )
+    def test_a_name_is_gone_only_where_nothing_else_can_put_it_there(self, make_package, source, gone) -> None:
+        folder = make_package({"kit.odd": source})
+        (folder / "kit" / f"_C{EXTENSION_SUFFIXES[-1]}").write_bytes(b"")
+        with pytest.raises(TargetNotFound if gone else Unseen):
+            fingerprint("kit.odd:thing")
+
+    @pytest.mark.parametrize(
+        ("target", "found"), [("kit.ops:Layer.nothing", "absent"), ("kit.ops:Nothing.nothing", None)]
+    )
+    def test_what_a_change_can_do_without_is_absent(self, target, found) -> None:
+        class WhereThere(pc.Replace):
+            may_be_absent = True
+
+        change = WhereThere(target, swap)
+        if found is None:
+            with pytest.raises(TargetNotFound):
+                Originals().fingerprint(change, change.target)
+        else:
+            assert Originals().fingerprint(change, change.target) == Fingerprint(found)
+
     def test_functions_in_c_have_a_signature_at_most(self) -> None:
         import math
 
@@ -428,6 +462,22 @@ class TestDrift(WithPlugin):
         self.upgrade(installed, "kind", "kind")
         assert {c.recorded for c in self.compare(plugin).values()} == {compared}
 
+    def test_what_was_recorded_unseen_is_unknown_and_never_drift(self, plugin) -> None:
+        recorded = Recorded.read(file_of(plugin))
+        recorded.libraries["kit"]["1.0"]["kit.ops:conv"] = UNSEEN
+        recorded.write()
+        self.upgrade("1.1", "def conv(", "def convolve(")
+        assert self.statuses(plugin) == [UNKNOWN, UNCHANGED, UNCHANGED]
+        assert "kit 1.0 was recorded without importing it" in self.compare(plugin)["kit.ops:conv"].detail
+
+    def test_what_no_distribution_provides_is_compared_with_nothing(self, plugin, make_package) -> None:
+        (self.info / "METADATA").unlink()
+        (self.info / "top_level.txt").write_text("")
+        make_package({"kit": '__version__ = "1.0"', "kit.ops": LIBRARY["kit.ops"].replace("x * scale", "x")})
+        importlib.import_module("kit.ops")  # the stand-in of an emulator is loaded, and says a version
+        assert self.statuses(plugin) == [UNKNOWN] * 3
+        assert "no distribution provides it" in self.compare(plugin)["kit.ops:conv"].detail
+
     def test_a_broken_file_is_named(self, plugin) -> None:
         file_of(plugin).write_text("{")
         with pytest.raises(PluginError, match=r"kit_npu\.fingerprints\.json cannot be read"):
@@ -436,6 +486,37 @@ class TestDrift(WithPlugin):
     def test_patches_of_no_plugin_are_left_alone(self, plugin) -> None:
         patcher = pc.Patcher([PATCH])
         assert patcher.compare(patcher.plan()["kit.swap"]) == []
+
+
+VERSIONS = st.lists(st.sampled_from(["0.9", "0.10", "1.0rc1", "1.0", "1.0.post1", "2.0", "unversioned"]), unique=True)
+FINGERPRINTS = st.sampled_from(
+    [UNSEEN, Fingerprint("ab"), Fingerprint("ab", "(x)"), Fingerprint("cd", "(x)", {"forward": "ef"})]
+)
+
+
+class TestFile:
+    @given(data=st.data(), versions=VERSIONS)
+    @settings(max_examples=60)
+    def test_what_is_written_is_read(self, data, versions, tmp_path_factory) -> None:
+        targets = st.dictionaries(st.sampled_from(["kit:a", "kit:b['x - y, z']", "kit:C.d"]), FINGERPRINTS, min_size=1)
+        libraries = {"kit": {version: data.draw(targets) for version in versions}} if versions else {}
+        path = tmp_path_factory.getbasetemp() / "any.fingerprints.json"
+        Recorded(path, libraries).write()
+        read = Recorded.read(path)
+        assert read.libraries == libraries
+        assert read.to_text() == path.read_text(encoding="utf-8")
+
+    def test_a_fingerprint_stands_there_once(self, tmp_path: Path) -> None:
+        one, other = Fingerprint("one"), Fingerprint("other")
+        by_version = {"1.10": one, "1.2": one, "1.1": one, "1.11": other, "2.0": one}
+        recorded = Recorded(tmp_path / "f.json", {"kit": {v: {"kit:f": found} for v, found in by_version.items()}})
+        (entries,) = json.loads(recorded.to_text())["libraries"]["kit"]["targets"].values()
+        assert entries == {"1.1 - 1.10, 2.0": {"source": "one"}, "1.11": {"source": "other"}}
+
+    def test_versions_between_two_that_do_not_have_a_target_are_left_out(self, tmp_path: Path) -> None:
+        one = {"kit:f": Fingerprint("one")}
+        recorded = Recorded(tmp_path / "f.json", {"kit": {"1": one, "2": {"kit:g": Fingerprint("two")}, "3": one}})
+        assert json.loads(recorded.to_text())["libraries"]["kit"]["targets"]["kit:f"] == {"1, 3": {"source": "one"}}
 
 
 class TestApply(WithPlugin):

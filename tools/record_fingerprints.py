@@ -9,6 +9,9 @@ process of its own, which imports no library::
     python tools/record_fingerprints.py --check                 # write nothing; exit 1 where something differs
     python tools/record_fingerprints.py --list                  # the releases
 
+A release that is newer than all that are recorded of its library is recorded only where it is named: what has changed
+in it (``tools/check_newest.py``) is to be looked at first, for afterwards ``check`` has nothing to say about it.
+
 Interrupted, it goes on where it was as far as downloads go: sources stay in the cache. What is recorded already stays,
 too. Targets that sources do not show, such as functions in C, are recorded as unseen, and what was recorded with the
 library imported (``patchcore fingerprint`` in a real environment) is kept.
@@ -39,6 +42,7 @@ from release_sources import SourcesError, cached_sources, newest_release, releas
 from patchcore import Patcher
 from patchcore.drift import watched
 from patchcore.plan import Candidate
+from patchcore.recorded import Recorded, file_of
 
 #: The libraries that our plugins patch: package, and the distributions that provide it. Of a version that several have,
 #: the sources must agree: what is recorded is the package.
@@ -86,7 +90,7 @@ class Support:
     def __init__(self, package: str, candidates: Iterable[Candidate]) -> None:
         self.package = package
         self._patches: list[tuple[SpecifierSet, set[str]]] = []
-        plugins = {}
+        self._provenances = []
         for candidate in candidates:
             targets = [change.target for change in candidate.patch.changes]
             here = {str(target) for _, target in watched(candidate.patch, targets) if target.root == package}
@@ -94,8 +98,14 @@ class Support:
                 wanted = [Requirement(text) for text in candidate.patch.requires]
                 ranges = [one.specifier for one in wanted if one.name.replace("-", "_") == package]
                 self._patches.append((SpecifierSet(",".join(map(str, ranges))), here))
-                plugins[candidate.provenance.plugin] = None
-        self.plugins = list(plugins)
+                self._provenances.append(candidate.provenance)
+        self.plugins = list(dict.fromkeys(provenance.plugin for provenance in self._provenances))
+
+    def newest_recorded(self) -> str | None:
+        """Return the newest version that a plugin carries fingerprints for, ``None`` where there is none."""
+        files = {path: None for path in map(file_of, self._provenances) if path is not None}
+        versions = [v for path in files for v in Recorded.read(path).libraries.get(self.package, ())]
+        return max(versions, key=Version, default=None)
 
     def targets(self, version: str) -> set[str]:
         """Return the targets of the patches that are for this version.
@@ -202,6 +212,9 @@ def chosen(names: Sequence[str], supports: dict[str, Support]) -> list[Release]:
         if package not in supports:
             raise SourcesError(f"no library {package!r}; there are {', '.join(supports)}")
         listed = [release for release in supported(supports[package]) if version in ("", release.version)]
+        last = supports[package].newest_recorded()
+        if not version and last is not None:
+            listed = [release for release in listed if Version(release.version) <= Version(last)]
         if not listed:
             raise SourcesError(f"no supported release {name}; --list {package} shows them")
         found.update(dict.fromkeys(listed))

@@ -32,7 +32,10 @@ def as_before(original, *args, **kwargs):
 @pc.hookimpl
 def register_patches():
     targets = json.loads(Path(__file__).with_name("targets.json").read_text())
-    return [pc.Patch(f"every.{target.replace(':', '.')}", pc.Wrap(target, as_before)) for target in targets]
+    modules = {}
+    for target in targets:
+        modules.setdefault(target.partition(":")[0], []).append(pc.Wrap(target, as_before))
+    return [pc.Patch(f"every.{module}", changes) for module, changes in modules.items()]
 """
 
 
