@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import sys
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 import patchcore as pc
 from patchcore.engine import ENGINE
 from patchcore.layers import TargetRecord, describe_layers
-from patchcore.places import Place, place_of
+from patchcore.places import Place
 
 SHOP = """
 import functools
@@ -103,66 +102,3 @@ def test_nothing_is_imported_to_describe_a_replacement(shop: Any) -> None:
         (target,) = describe_layers(ENGINE.journal)
         assert "kernels" not in sys.modules
     assert target.layers[0].place == Place("kernels:wrapper")
-
-
-# --- places --------------------------------------------------------------------------------------------------------
-
-
-def test_places_of_what_classes_hold(shop: Any) -> None:
-    own = vars(shop.Till)
-    assert [place_of(own[name])[::2] for name in ("sell", "close", "total")] == [
-        ("shop:Till.sell", 5),
-        ("shop:Till.close", 6),
-        ("shop:Till.total", 8),
-    ]
-    assert place_of(shop.Till)[:2] == ("shop:Till", shop.__file__)
-
-
-def test_decorators_are_looked_through(shop: Any) -> None:
-    @functools.wraps(shop.price)
-    def wrapped() -> None: ...
-
-    assert place_of(wrapped) == place_of(functools.partial(wrapped)) == place_of(shop.price)
-
-
-def test_a_decorator_around_itself_comes_to_an_end() -> None:
-    def around() -> None: ...
-
-    around.__wrapped__ = around  # type: ignore[attr-defined]
-    assert place_of(around).line == around.__code__.co_firstlineno
-
-
-class Proxy:
-    """Says something else of itself, or raises."""
-
-    def __getattribute__(self, name: str) -> Any:
-        raise RuntimeError(name)
-
-
-@pytest.mark.parametrize(
-    ("obj", "name"),
-    [
-        (functools, None),
-        (len, "builtins:len"),
-        (int, "builtins:int"),
-        (3, "3"),
-        (None, "None"),
-        ("2.0", "'2.0'"),
-        ("x" * 100, "'" + "x" * 59 + "..."),
-        ([3], "a list object"),
-        (Proxy(), "a Proxy object"),
-    ],
-    ids=["module", "len", "int", "3", "None", "text", "long text", "list", "proxy"],
-)
-def test_places_of_other_things(obj: Any, name: Any) -> None:
-    found = place_of(obj)
-    if name is None:
-        assert found == Place(f"module {obj.__name__}", obj.__file__)
-    else:
-        assert found == Place(name)
-
-
-def test_a_place_as_text() -> None:
-    assert str(Place("m:f", "m.py", 3)) == "m:f (m.py:3)"
-    assert str(Place("m:C", "m.py")) == "m:C (m.py)"
-    assert str(Place("m:f")) == "m:f"
