@@ -19,7 +19,7 @@ from patchcore.errors import (
     TargetNotFound,
     UnknownName,
 )
-from patchcore.hookspecs import hookimpl
+from patchcore.hookspecs import hookimpl, hookspec
 from patchcore.patch import Patch, patch, wrap
 from patchcore.target import Target
 
@@ -70,6 +70,7 @@ __all__ = [
     "__version__",
     "apply",
     "hookimpl",
+    "hookspec",
     "patch",
     "wrap",
 ]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from patchcore.changes import Skip
     from patchcore.patch import Patch
     from patchcore.patcher import Context
+    from patchcore.plugins import Plugins
     from patchcore.report import PatchRecord, Section
     from patchcore.settings import Settings
     from patchcore.training.loops import TrainingLoop
@@ -46,6 +47,21 @@ def on_failure(patch: Patch, error: Exception, context: Context) -> Optional[str
 @hookspec
 def report_sections() -> Iterable[Section]:  # type: ignore[empty-body]
     """Return what reports of this process tell besides patches; called each time one is made, so be quick about it."""
+
+
+@hookspec
+def register_hookspecs() -> Any:
+    """Return a module or an object with functions marked ``hookspec``: hooks that this plugin brings for others.
+
+    Called once, before any other hook of any plugin. Whoever calls those hooks is that plugin, by
+    ``Plugins.each(name, ...)``. A plugin that implements a hook which another one brings loads without that one, too,
+    where it says so: ``@patchcore.hookimpl(optionalhook=True)``.
+    """
+
+
+@hookspec
+def list_sections(plugins: Plugins) -> Iterable[Section]:  # type: ignore[empty-body]
+    """Return what ``patchcore list`` shows besides plugins and patches; ``plugins`` are those that are listed."""
 
 
 @hookspec

@@ -36,7 +36,10 @@ __all__ = ["GROUP", "Plugins", "installed_plugins"]
 GROUP = "npu_patches"
 
 #: Hooks that return what may come from a generator: it is taken inside the call, where a failure is the plugin's.
-_COLLECTING = ("register_patches", "report_sections", "training_loops")
+_COLLECTING = ("register_patches", "report_sections", "list_sections", "training_loops")
+
+#: The hook that brings hooks; asked before any other, so that the plugins that implement what it brings may load first.
+_BRINGING = "register_hookspecs"
 
 Loader = Callable[[], Any]
 
@@ -97,10 +100,11 @@ class Plugins:
         self.absent: list[str] = []  # names of plugins that whoever started this process has, and that are not here
         self._wrappers = _Wrappers("patchcore")
         self._wrappers.add_hookspecs(hookspecs)
-        for provenance, load in _allow(installed_plugins() if discover else [], allowed, self.denied):
-            self._load(provenance, load)
-        for module in modules:
-            self._load(Provenance(module.name, value=module.name), partial(_import_local, module))
+        declared = _allow(installed_plugins() if discover else [], allowed, self.denied)
+        declared += ((Provenance(local.name, value=local.name), partial(_import_local, local)) for local in modules)
+        loaded = [found for found in (self._load(provenance, load) for provenance, load in declared) if found]
+        for provenance, plugin in [found for found in loaded if self._add_hookspecs(*found)]:
+            self._admit(provenance, plugin)
 
     @property
     def complete(self) -> bool:
@@ -152,15 +156,11 @@ class Plugins:
 
     def sections(self) -> tuple[Section, ...]:
         """Return what plugins tell of this process besides patches."""
-        found: list[Section] = []
-        for provenance, sections in self.each("report_sections"):
-            for section in sections:
-                if isinstance(section, Section):
-                    found.append(section)
-                else:
-                    error = TypeError(f"expected patchcore.Section objects, got {section!r}")
-                    self.note(provenance, "report_sections", error)
-        return tuple(found)
+        return self._sections("report_sections")
+
+    def listings(self) -> tuple[Section, ...]:
+        """Return what ``patchcore list`` shows of plugins besides patches."""
+        return self._sections("list_sections", plugins=self)
 
     def note(self, provenance: Provenance, where: str, error: BaseException) -> None:
         """Remember that a plugin failed, and log it."""
@@ -171,16 +171,45 @@ class Plugins:
         self.problems.append(problem)
         logger.warning("%s\n%s", problem, text)
 
-    def _load(self, provenance: Provenance, load: Loader) -> None:
+    def _sections(self, hook: str, **arguments: Any) -> tuple[Section, ...]:
+        found: list[Section] = []
+        for provenance, sections in self.each(hook, **arguments):
+            for section in sections:
+                if isinstance(section, Section):
+                    found.append(section)
+                else:
+                    self.note(provenance, hook, TypeError(f"expected patchcore.Section objects, got {section!r}"))
+        return tuple(found)
+
+    def _load(self, provenance: Provenance, load: Loader) -> Optional[tuple[Provenance, Any]]:
+        try:
+            return provenance, load()
+        except (Exception, SystemExit) as error:  # a plugin may end itself, not the program
+            self.note(provenance, "load", error)
+            return None
+
+    def _add_hookspecs(self, provenance: Provenance, plugin: Any) -> bool:
+        """Take the hooks that a plugin brings for others to implement; tell whether it may go on."""
+        if self.manager.parse_hookimpl_opts(plugin, _BRINGING) is None:
+            return True
+        try:
+            specifications = getattr(plugin, _BRINGING)()
+            for manager in (self.manager, self._wrappers):
+                manager.add_hookspecs(specifications)
+        except (Exception, SystemExit) as error:
+            self.note(provenance, _BRINGING, error)
+            return False
+        return True
+
+    def _admit(self, provenance: Provenance, plugin: Any) -> None:
         name = provenance.plugin
         try:
             if name in self.provenances:
                 raise ValueError(
                     f"the plugin name {name!r} is taken by {self.provenances[name]}; rename one of the entry points"
                 )
-            plugin = load()
             self._register(plugin, name)
-        except (Exception, SystemExit) as error:  # a plugin may end itself, not the program
+        except (Exception, SystemExit) as error:
             self.note(provenance, "load", error)
         else:
             self.provenances[name] = Provenance(
@@ -191,7 +220,7 @@ class Plugins:
         try:
             self.manager.register(plugin, name)
             hooks = self.manager.get_hookcallers(plugin) or []
-            self._check(hooks)
+            self._check(hooks, plugin)
             if any(_is_wrapper(implementation.opts) for hook in hooks for implementation in hook.get_hookimpls()):
                 self._wrappers.register(plugin, name)
         except Exception:
@@ -199,9 +228,10 @@ class Plugins:
                 self.manager.unregister(plugin)
             raise
 
-    def _check(self, hooks: Sequence[pluggy.HookCaller]) -> None:
+    def _check(self, hooks: Sequence[pluggy.HookCaller], plugin: Any) -> None:
         for hook in hooks:
-            if not hook.has_spec():
+            own = [implementation for implementation in hook.get_hookimpls() if implementation.plugin is plugin]
+            if not hook.has_spec() and not all(implementation.optionalhook for implementation in own):
                 known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
                 raise ValueError(f"patchcore has no hook {hook.name!r}{did_you_mean(hook.name, known)}")
 

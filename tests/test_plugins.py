@@ -603,3 +603,64 @@ def test_a_plugin_that_fails_to_tell_is_a_problem_and_the_others_tell(install, b
     (problem,) = report.problems
     assert (problem.plugin, problem.where) == ("bad", "report_sections")
     assert message in problem.message
+
+
+BRINGS = """
+import patchcore as pc
+
+class hooks:
+    @staticmethod
+    @pc.hookspec
+    def register_colours(shade): ...
+
+@pc.hookimpl
+def register_hookspecs():
+    return hooks
+
+@pc.hookimpl
+def list_sections(plugins):
+    answers = [answer for _, answers in plugins.each("register_colours", shade="dark") for answer in answers]
+    colours = [colour for answer in answers for colour in answer]
+    return [pc.Section("Colours", tuple(colours), data=colours)]
+"""
+IMPLEMENTS = """
+import patchcore as pc
+
+@pc.hookimpl(optionalhook={optional})
+def register_colours(shade):
+    return [shade + " red"]
+"""
+
+
+@pytest.mark.parametrize("name", ["after", "zealous"])
+def test_a_plugin_brings_hooks_that_others_implement_in_whatever_order_they_load(install, name: str) -> None:
+    install("mixes", BRINGS)
+    install(name, IMPLEMENTS.format(optional=False))
+    plugins = Plugins()
+    assert plugins.listings() == (pc.Section("Colours", ("dark red",), data=["dark red"]),)
+    assert not plugins.problems
+
+
+def test_an_implementation_of_a_hook_that_nobody_brings_is_a_problem_unless_it_is_optional(install) -> None:
+    install("firm", IMPLEMENTS.format(optional=False))
+    install("relaxed", IMPLEMENTS.format(optional=True))
+    plugins = Plugins()
+    assert list(plugins.provenances) == ["relaxed"]
+    (problem,) = plugins.problems
+    assert "no hook 'register_colours'" in problem.message
+
+
+def test_a_plugin_whose_hooks_cannot_be_had_is_reported_and_stays_out(install) -> None:
+    install("broken", "import patchcore as pc\n@pc.hookimpl\ndef register_hookspecs():\n    raise RuntimeError('no')\n")
+    install("good", GOOD)
+    plugins = Plugins()
+    assert list(plugins.provenances) == ["good"]
+    assert [(problem.plugin, problem.where) for problem in plugins.problems] == [("broken", "register_hookspecs")]
+
+
+def test_an_implementation_that_does_not_fit_a_hook_of_another_plugin_is_its_own_failure(install) -> None:
+    install("mixes", BRINGS)
+    install("misfit", IMPLEMENTS.format(optional=False).replace("(shade)", "(light)"))
+    plugins = Plugins()
+    assert list(plugins.provenances) == ["mixes"]
+    assert [problem.plugin for problem in plugins.problems] == ["misfit"]

@@ -47,6 +47,7 @@ EXPORTED = [
     "__version__",
     "apply",
     "hookimpl",
+    "hookspec",
     "patch",
     "wrap",
 ]
@@ -57,6 +58,8 @@ HOOKS = {
     "after_apply": ["patch", "outcome"],
     "on_failure": ["patch", "error", "context"],
     "report_sections": [],
+    "register_hookspecs": [],
+    "list_sections": ["plugins"],
     "training_loops": [],
     "register_commands": ["subparsers"],
     "register_run_options": ["parser"],

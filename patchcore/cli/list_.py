@@ -33,10 +33,15 @@ def main(options: argparse.Namespace) -> int:
     patcher = shared.patcher_from(options)
     patches = _patches(patcher)
     plugins = _plugins(patcher, patches)
+    sections = patcher.plugins.listings()
     if options.format == "json":
-        print_json({"plugins": plugins, "patches": patches, "problems": shared.describe_problems(patcher)})
+        listed = {section.title: section.data for section in sections}
+        problems = shared.describe_problems(patcher)
+        print_json({"plugins": plugins, "patches": patches, "sections": listed, "problems": problems})
     else:
         _print(plugins, patches, verbose=options.verbose)
+        for section in sections:
+            print(f"\n{section.title}", *(f"  {line}" for line in section.lines), sep="\n")
     shared.print_problems(patcher)
     return 0
 
