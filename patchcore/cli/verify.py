@@ -99,10 +99,11 @@ def _supporting(plan: Plan) -> list[Patch]:
 
     These are the ones that do nothing but change imports and add names that are missing.
     """
-    return [entry.patch for entry in plan if entry.go and all(map(_adds_only, entry.patch.changes))]
+    return [entry.patch for entry in plan if entry.go and all(map(adds_only, entry.patch.changes))]
 
 
-def _adds_only(change: Change) -> bool:
+def adds_only(change: Change) -> bool:
+    """Tell whether a change is about imports, or adds a name that is missing, so that it takes nothing's place."""
     return isinstance(change, ImportChange) or (isinstance(change, Replace) and change.create)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import patchcore as pc
 from torch_npu_patches import (
@@ -51,3 +54,31 @@ def report_sections() -> Iterator[pc.Section]:
     if "torch_npu" in sys.modules:
         names = transfer_to_npu.without_counterpart()
         yield pc.Section("torch.cuda without an NPU counterpart", (", ".join(names),), data=names)
+
+
+@pc.hookimpl
+def register_commands(subparsers: Any) -> None:
+    """Add ``patchcore ops``."""
+    from torch_npu_patches.coverage import command
+
+    command.add_parser(subparsers)
+
+
+@pc.hookimpl
+def register_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--trace-operators``."""
+    parser.add_argument(
+        "--trace-operators",
+        type=Path,
+        metavar="DIR",
+        help="write the operators of torch that each process runs into a file there (see patchcore ops)",
+    )
+
+
+@pc.hookimpl
+def configure_run(options: argparse.Namespace) -> None:
+    """Trace this process, if the run does."""
+    if options.trace_operators is not None:
+        from torch_npu_patches.coverage.tracing import trace_process
+
+        trace_process(options.trace_operators)

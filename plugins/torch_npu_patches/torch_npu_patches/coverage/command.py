@@ -1,0 +1,169 @@
+"""``patchcore ops``: which operators does a program run, and does torch_npu have them? Exit 1 when some are missing."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Optional
+
+from patchcore.changes import Replace
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_json, print_table
+from patchcore.cli.verify import adds_only
+from patchcore.errors import SettingsError
+from patchcore.plan import Plan
+from torch_npu_patches.coverage import printing
+from torch_npu_patches.coverage.judging import MISSING, Coverage, judge
+from torch_npu_patches.coverage.page import render
+from torch_npu_patches.coverage.running import Program, npu_options, run
+from torch_npu_patches.coverage.tables import Table, choose
+from torch_npu_patches.coverage.tracing import Request
+
+__all__ = ["add_parser", "main"]
+
+#: Makes torch_npu raise where it would fall back to the CPU (torch_npu 2.13).
+_NO_FALLBACK = "TORCH_NPU_FALLBACK_CPU_DISABLE"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "ops",
+        help="trace the operators a program runs, exit 1 when torch_npu has no kernel for some",
+        usage="patchcore ops [options] SCRIPT [arguments]\n       patchcore ops [options] MODULE:FUNCTION [arguments]",
+        description="Run a program on the CPU and on an NPU, emulated where there is none, and compare the operators "
+        "that torch dispatches, of forward, backward, optimizer and gradient clipping, with what torch_npu has. Where "
+        "some are missing, run it once more with patches applied. The program's output goes to stderr.",
+        epilog="Options of the program come after its name. A function with a parameter device is given cpu or npu.",
+        allow_abbrev=False,
+    )
+    shared.add_selection(parser)
+    shared.add_format(parser)
+    parser.add_argument(
+        "--torch-npu", metavar="VERSION", help="compare with this release (default: that for torch here)"
+    )
+    parser.add_argument(
+        "--device", choices=("cpu", "npu", "both"), default="both", help="where the program runs (default: both)"
+    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with everything that was traced, too")
+    parser.add_argument("--brake", metavar="N", help="end each run after training step N, as patchcore run does")
+    parser.add_argument(
+        "--step", action="append", metavar="TARGET", help="a call of this function is a training step, for --brake"
+    )
+    parser.add_argument("program", metavar="PROGRAM", help="path of a script, or module:function")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="the program's own")
+    parser.set_defaults(command=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Trace, compare and print; 1 when an operator is missing and no patch handles it, or the program failed.
+
+    Raises:
+        SettingsError: there is no such program, table or device, or the page cannot be written.
+    """
+    arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
+    program = Program(options.program, tuple(arguments))
+    program.command("cpu")  # says now that there is none
+    if options.html is not None and not options.html.absolute().parent.is_dir():
+        raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
+    patcher = shared.patcher_from(options)
+    table = Table.read(choose(options.torch_npu, _torch_version()))
+    coverage = _trace(options, program, table, patcher.plan())
+    if options.html is not None:
+        options.html.write_text(render(printing.make_page(coverage)), encoding="utf-8")
+    if options.format == "json":
+        print_json(printing.view(coverage))
+    else:
+        _print(coverage)
+    shared.print_problems(patcher)
+    failed = any(trace.exit_code for trace in coverage.traces if trace.device == coverage.device)
+    return 1 if coverage.missing or failed else 0
+
+
+def _trace(options: argparse.Namespace, program: Program, table: Table, plan: Plan) -> Coverage:
+    fallback = os.environ.get(_NO_FALLBACK, "0") != "1"
+    common = _common(options)
+    without = _without_patches(plan)
+    request = Request(table.kernels, _replaced(plan))
+    traces = []
+    npu = () if options.device == "cpu" else npu_options()
+    for device in ("cpu", "npu") if options.device == "both" else (options.device,):
+        _say(f"tracing on {device}: {program.name}")
+        late = npu if device == "npu" else ()
+        traces.append(run(device, device, program, (*common, *without), request, late=late))
+    coverage = judge(program.name, table, tuple(traces), fallback=fallback)
+    if coverage.device != "npu" or not any(row.status == MISSING for row in coverage.rows):
+        return coverage
+    _say(f"tracing on npu with patches, since operators are missing: {program.name}")
+    patched = run("npu with patches", "npu", program, (*common, *_enabled(options)), request, late=npu)
+    return judge(program.name, table, tuple(traces), patched=patched, fallback=fallback)
+
+
+def _common(options: argparse.Namespace) -> tuple[str, ...]:
+    """The options for every run, but for those that apply further patches."""
+    found: list[str] = []
+    for name, values in (("plugin", options.plugins), ("disable", options.disable), ("module", options.modules)):
+        for value in values or ():
+            found += [f"--{name}", value]
+    for name, value in (("use-profile", options.use_profile), ("brake", options.brake)):
+        if value is not None:
+            found += [f"--{name}", value]
+    for target in options.step or ():
+        found += ["--step", target]
+    return tuple(found)
+
+
+def _enabled(options: argparse.Namespace) -> Iterator[str]:
+    for value in options.enable or ():
+        yield from ("--enable", value)
+
+
+def _without_patches(plan: Plan) -> tuple[str, ...]:
+    """The options that leave out every patch but those without which a program for CUDA could not run at all.
+
+    These rewrite CUDA to NPU, or do nothing but make libraries importable.
+    """
+    from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
+
+    kept = {patch.name for patch in TRANSFER_TO_NPU}
+    names = [
+        entry.patch.name
+        for entry in plan
+        if entry.patch.name not in kept and not all(map(adds_only, entry.patch.changes))
+    ]
+    return ("--disable", ",".join(names)) if names else ()
+
+
+def _replaced(plan: Plan) -> dict[str, list[str]]:
+    """What each patch that is not switched off replaces."""
+    found = {}
+    for entry in plan:
+        targets = [str(change.target) for change in entry.patch.changes if isinstance(change, Replace)]
+        if targets and not entry.unwanted:
+            found[entry.patch.name] = targets
+    return found
+
+
+def _print(coverage: Coverage) -> None:
+    print_table(printing.summary(coverage), printing.COLUMNS, printing.rows(coverage))
+    missing = printing.missing_rows(coverage)
+    if missing:
+        print()
+        print_table("Without a known kernel", printing.MISSING_COLUMNS, missing)
+    for note in coverage.notes:
+        print(f"note: {note}")
+
+
+def _torch_version() -> Optional[str]:
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return None
+
+
+def _say(text: str) -> None:
+    print(f"patchcore: {text}", file=sys.stderr, flush=True)

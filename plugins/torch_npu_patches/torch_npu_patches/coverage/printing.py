@@ -1,0 +1,158 @@
+"""Coverage as rows of tables, as a page, and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from torch_npu_patches.coverage.judging import ELSEWHERE, MISSING, UNKNOWN, Coverage, Row
+from torch_npu_patches.coverage.page import Page, Table
+from torch_npu_patches.coverage.phases import PHASES
+from torch_npu_patches.coverage.records import OTHERS
+from torch_npu_patches.coverage.tables import Table as OperatorTable
+
+__all__ = ["COLUMNS", "MISSING_COLUMNS", "make_page", "missing_rows", "rows", "summary", "view"]
+
+COLUMNS = ("OPERATOR", "STATUS", "CALLS", "PHASES", "DTYPES", "WHERE")
+MISSING_COLUMNS = ("OPERATOR", "WITHOUT A KERNEL", "CALLED AT", "PATCHES")
+
+
+def summary(coverage: Coverage) -> str:
+    """Return the result in one line."""
+    judged = sum(row.status != ELSEWHERE for row in coverage.rows)
+    counts = ", ".join(f"{number} {status}" for status, number in coverage.counts.items())
+    handled = sum(row.handled for row in coverage.rows)
+    more = f" ({handled} handled by patches)" if handled else ""
+    return f"{judged} operators on {coverage.device}, torch_npu {coverage.table.torch_npu}: {counts or 'none'}{more}"
+
+
+def rows(coverage: Coverage) -> list[tuple[str, ...]]:
+    """Return a row of ``COLUMNS`` for each operator."""
+    return [
+        (
+            row.operator,
+            row.status,
+            _calls(row),
+            " ".join(phase for phase in PHASES if phase in row.record.phases),
+            " ".join(_known(row.record.dtypes)),
+            _first(row.record.sites),
+        )
+        for row in coverage.rows
+    ]
+
+
+def missing_rows(coverage: Coverage) -> list[tuple[str, ...]]:
+    """Return a row of ``MISSING_COLUMNS`` for each operator that is missing or unknown."""
+    return [
+        (row.operator, _consequence(row), "\n".join(_known(row.record.sites)), _handling(row))
+        for row in coverage.rows
+        if row.status in (MISSING, UNKNOWN)
+    ]
+
+
+def make_page(coverage: Coverage) -> Page:
+    """Return the page of a coverage."""
+    facts = [
+        ("Program", coverage.program),
+        ("Compared with", _describe(coverage.table)),
+        *((f"Trace {trace.name}", _told(trace)) for trace in coverage.traces),
+    ]
+    tables = []
+    missing = missing_rows(coverage)
+    if missing:
+        tables.append(Table("Without a known kernel", MISSING_COLUMNS, missing))
+    columns = ("OPERATOR", "STATUS", "CALLS", "PHASES", "DTYPES", "SHAPES", "CALLED AT", "CALLED BY")
+    wide = [
+        (*cells[:5], "\n".join(_with_numbers(row.record.shapes)), "\n".join(_with_numbers(row.record.sites)),
+         "\n".join(_with_numbers(row.record.callers)))
+        for cells, row in zip(rows(coverage), coverage.rows)
+    ]  # fmt: skip
+    tables.append(Table("Operators", columns, wide))
+    return Page(f"Operators of {coverage.program}", summary(coverage), facts, coverage.notes, tables)
+
+
+def view(coverage: Coverage) -> dict[str, Any]:
+    """Return all of it for JSON."""
+    return {
+        "program": coverage.program,
+        "table": {
+            "torch_npu": coverage.table.torch_npu,
+            "torch": coverage.table.torch,
+            "source": dict(coverage.table.source),
+        },
+        "device": coverage.device,
+        "traces": [
+            {
+                "name": trace.name,
+                "device": trace.device,
+                "exit_code": trace.exit_code,
+                "processes": trace.processes,
+                "torch": trace.torch,
+            }
+            for trace in coverage.traces
+        ],
+        "counts": coverage.counts,
+        "notes": list(coverage.notes),
+        "operators": [
+            {
+                **asdict(row.record),
+                "status": row.status,
+                "traced": dict(row.calls),
+                "falls_back": row.falls_back,
+                "left_with_patches": row.left,
+                "handled": row.handled,
+                "handled_by": list(row.handled_by),
+            }
+            for row in coverage.rows
+        ],
+    }
+
+
+def _calls(row: Row) -> str:
+    return ", ".join(f"{name} {number}" for name, number in row.calls.items())
+
+
+def _known(table: dict[str, int]) -> list[str]:
+    """The keys of a table of counts, the most frequent first, and how many there are besides."""
+    keys = sorted((key for key in table if key != OTHERS), key=lambda key: -table[key])
+    return [*keys, f"and {table[OTHERS]} more calls"] if OTHERS in table else keys
+
+
+def _with_numbers(table: dict[str, int]) -> list[str]:
+    keys = sorted((key for key in table if key != OTHERS), key=lambda key: -table[key])
+    return [f"{key}, {table[key]}x" for key in [*keys, OTHERS] if key in table]
+
+
+def _first(sites: dict[str, int]) -> str:
+    names = [key for key in sites if key != OTHERS]
+    if not names:
+        return ""
+    more = len(names) - 1
+    return names[0] + (f" (+{more})" if more and OTHERS not in sites else "") + (" (+more)" if OTHERS in sites else "")
+
+
+def _consequence(row: Row) -> str:
+    if row.status == UNKNOWN:
+        return "not in the table: whether it has one is not known"
+    return "runs on the CPU" if row.falls_back else "raises an error"
+
+
+def _handling(row: Row) -> str:
+    """What patches do about it, as far as a trace with patches tells."""
+    if row.left is None:
+        return ""
+    if row.left >= row.record.total:
+        return "no patch changes that"
+    names = ", ".join(row.handled_by) or "patches (which ones is not known: they replace no Python function around it)"
+    return f"handled by {names}" if row.handled else f"{row.left} of {row.record.total} calls left with {names}"
+
+
+def _describe(table: OperatorTable) -> str:
+    source = table.source
+    wheel = f"{source['wheel']}, sha256 {source['sha256']}"
+    return f"{source['distribution']} for torch {table.torch}: {wheel}; {source['how']}"
+
+
+def _told(trace: Any) -> str:
+    operators = len(trace.on(trace.device))
+    return f"{operators} operators on {trace.device}, {trace.processes} processes, exit code {trace.exit_code}"

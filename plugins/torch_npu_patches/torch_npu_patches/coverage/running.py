@@ -1,0 +1,113 @@
+"""Runs the program under ``patchcore run --trace-operators``, once for each device, each time in processes of its own.
+
+torch cannot forget a device, so the CPU and the emulated NPU cannot be traced by one process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+from patchcore.errors import SettingsError
+from patchcore.launch.command import find_command
+from patchcore.modules import find_module
+from torch_npu_patches.coverage.judging import Trace
+from torch_npu_patches.coverage.records import merge, read_processes
+from torch_npu_patches.coverage.tracing import Request
+
+__all__ = ["OPTION", "Program", "npu_options", "run"]
+
+#: The option of ``patchcore run`` that traces.
+OPTION = "--trace-operators"
+
+_CALLING = "torch_npu_patches.coverage.calling"
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is traced.
+
+    Args:
+        name: path of a script, or ``module:function``.
+        arguments: its own.
+    """
+
+    name: str
+    arguments: tuple[str, ...] = ()
+
+    def command(self, device: str) -> tuple[str, ...]:
+        """Return what comes after the options of ``patchcore run``.
+
+        Args:
+            device: ``cpu`` or ``npu``, told to a function that asks.
+
+        Raises:
+            SettingsError: there is no such script.
+        """
+        if not self.is_function:
+            find_command(self.name, self.arguments, as_module=False)  # says now that there is none
+            return (self.name, *self.arguments)
+        return ("-m", _CALLING, device, self.name, *self.arguments)
+
+    @property
+    def is_function(self) -> bool:
+        """Tell ``module:function`` from a path; a file of that name is a script."""
+        module, colon, function = self.name.partition(":")
+        return (
+            bool(colon) and not Path(self.name).exists() and all(map(str.isidentifier, [*module.split("."), function]))
+        )
+
+
+def npu_options() -> tuple[str, ...]:
+    """Return the options of ``patchcore run`` that give its processes an NPU: none where torch_npu is installed.
+
+    Raises:
+        SettingsError: there is neither a real nor an emulated one.
+    """
+    if find_module("torch_npu"):
+        return ()
+    if find_module("npu_emulator"):
+        return ("--emulate-npu",)
+    raise SettingsError(
+        "an NPU is to be traced, and neither torch_npu nor npu_emulator is installed; pip install npu-emulator, "
+        "or trace the CPU only: --device cpu"
+    )
+
+
+def run(
+    name: str, device: str, program: Program, options: Sequence[str], request: Request, *, late: Sequence[str] = ()
+) -> Trace:
+    """Run the program and return what it has run. Its output goes to stderr.
+
+    Args:
+        name: of the trace.
+        device: ``cpu`` or ``npu``.
+        program: what to run.
+        options: of ``patchcore run`` itself.
+        request: for the tracing processes.
+        late: options that plugins have added to ``patchcore run``.
+    """
+    with tempfile.TemporaryDirectory(prefix="patchcore-ops-") as text:
+        folder = Path(text)
+        request.write(folder)
+        command = [sys.executable, "-m", "patchcore", "run", *options, OPTION, text, *late, *program.command(device)]
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=_stderr())
+        processes = [process for process in read_processes(folder) if process.torch is not None]
+    versions: list[Optional[str]] = [process.torch for process in processes]
+    return Trace(name, device, code, len(processes), merge(processes), versions[0] if versions else None)
+
+
+def _stderr() -> int:
+    """The file that errors go to, also where ``sys.stderr`` is no file."""
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return os.dup(2)
