@@ -9,7 +9,19 @@ from typing import Optional
 from torch_npu_patches.coverage.records import OperatorRecord
 from torch_npu_patches.coverage.tables import COMPOSITE, FALLBACK, KERNEL, Table
 
-__all__ = ["COMPOSED", "ELSEWHERE", "MISSING", "STATUSES", "SUPPORTED", "UNKNOWN", "Coverage", "Row", "Trace", "judge"]
+__all__ = [
+    "COMPOSED",
+    "ELSEWHERE",
+    "HANDLED",
+    "MISSING",
+    "STATUSES",
+    "SUPPORTED",
+    "UNKNOWN",
+    "Coverage",
+    "Row",
+    "Trace",
+    "judge",
+]
 
 #: What becomes of an operator with torch_npu: a kernel of its own; a kernel for all devices that calls others; nothing;
 #: the table does not know it; it was called with CPU tensors only, while others were on the NPU.
@@ -21,8 +33,11 @@ SUPPORTED, COMPOSED, MISSING, UNKNOWN, ELSEWHERE = STATUSES = (
     "CPU only",
 )
 
+#: What is shown for one that is missing, and is not called any more once patches are applied.
+HANDLED = "handled"
+
 #: In which order rows are shown.
-_ORDER = (MISSING, UNKNOWN, COMPOSED, SUPPORTED, ELSEWHERE)
+_ORDER = (MISSING, UNKNOWN, HANDLED, COMPOSED, SUPPORTED, ELSEWHERE)
 
 _STATUS_OF = {KERNEL: SUPPORTED, COMPOSITE: COMPOSED, FALLBACK: MISSING, None: UNKNOWN}
 
@@ -79,6 +94,11 @@ class Row:
         """True when it is missing, and no call of it is left with patches applied."""
         return self.status == MISSING and self.left == 0
 
+    @property
+    def outcome(self) -> str:
+        """The status as it is shown: ``HANDLED`` for one that is missing and that patches handle."""
+        return HANDLED if self.handled else self.status
+
 
 @dataclass(frozen=True)
 class Coverage:
@@ -103,13 +123,13 @@ class Coverage:
     @property
     def missing(self) -> list[Row]:
         """The rows without a kernel that no patch handles."""
-        return [row for row in self.rows if row.status == MISSING and not row.handled]
+        return [row for row in self.rows if row.outcome == MISSING]
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rows have each status, in the order in which they are shown."""
-        found = {status: sum(row.status == status for row in self.rows) for status in _ORDER}
-        return {status: number for status, number in found.items() if number}
+        """How many rows have each outcome, in the order in which they are shown."""
+        found = {outcome: sum(row.outcome == outcome for row in self.rows) for outcome in _ORDER}
+        return {outcome: number for outcome, number in found.items() if number}
 
 
 def judge(
@@ -134,7 +154,7 @@ def judge(
     remains = None if patched is None or patched.exit_code else patched.on(main.device)
     rows = [_judged(record, table, traces, remains, fallback=fallback) for record in judged.values()]
     rows += _elsewhere(judged, traces)
-    rows.sort(key=lambda row: (_ORDER.index(row.status), row.handled, row.operator))
+    rows.sort(key=lambda row: (_ORDER.index(row.outcome), row.operator))
     everything = traces if patched is None else (*traces, patched)
     notes = tuple(_notes(table, main, everything))
     return Coverage(program, table, everything, main.device, tuple(rows), notes)

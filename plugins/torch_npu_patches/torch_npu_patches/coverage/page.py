@@ -18,7 +18,7 @@ th { font-size: .8em; position: sticky; top: 0; background: Canvas; }
 td { white-space: pre-line; overflow-wrap: anywhere; }
 td:first-child { font-family: ui-monospace, monospace; }
 .missing, .unknown { color: light-dark(#b3261e, #ff8a80); font-weight: 600; }
-.supported { color: light-dark(#1b6e2e, #7fd88f); }
+.supported, .handled { color: light-dark(#1b6e2e, #7fd88f); }
 dt { font-weight: 600; } dd { margin: 0 0 .4rem; overflow-wrap: anywhere; }
 """
 

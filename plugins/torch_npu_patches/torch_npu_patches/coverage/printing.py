@@ -20,10 +20,8 @@ MISSING_COLUMNS = ("OPERATOR", "WITHOUT A KERNEL", "CALLED AT", "PATCHES")
 def summary(coverage: Coverage) -> str:
     """Return the result in one line."""
     judged = sum(row.status != ELSEWHERE for row in coverage.rows)
-    counts = ", ".join(f"{number} {status}" for status, number in coverage.counts.items())
-    handled = sum(row.handled for row in coverage.rows)
-    more = f" ({handled} handled by patches)" if handled else ""
-    return f"{judged} operators on {coverage.device}, torch_npu {coverage.table.torch_npu}: {counts or 'none'}{more}"
+    counts = ", ".join(f"{number} {outcome}" for outcome, number in coverage.counts.items())
+    return f"{judged} operators on {coverage.device}, torch_npu {coverage.table.torch_npu}: {counts or 'none'}"
 
 
 def rows(coverage: Coverage) -> list[tuple[str, ...]]:
@@ -31,7 +29,7 @@ def rows(coverage: Coverage) -> list[tuple[str, ...]]:
     return [
         (
             row.operator,
-            row.status,
+            row.outcome,
             _calls(row),
             " ".join(phase for phase in PHASES if phase in row.record.phases),
             " ".join(_known(row.record.dtypes)),
