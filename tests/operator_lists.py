@@ -1,8 +1,8 @@
 """The operators of the training steps in operator_models.py, written from the models' definitions.
 
 No trace has made these lists. What a layer runs is its definition in ``torch.nn``, what its gradient runs are the
-formulas of torch's ``derivatives.yaml``, what an optimizer and ``clip_grad_norm_`` run are their sources in ``torch.optim``
-and ``torch.nn.utils`` (torch 2.13). A number is how often, on the NPU; ``None`` stands for an operator that only makes
+formulas of torch's ``derivatives.yaml``, what an optimizer and ``clip_grad_norm_`` run are their sources in
+``torch.optim`` and ``torch.nn.utils`` (torch 2.13). A number is how often, on the NPU; ``None`` stands for an operator that only makes
 views, whose number says nothing about the model. Inputs and parameters are made on the CPU and moved.
 """
 
@@ -42,12 +42,12 @@ RESNET_FORWARD: Calls = {
     "view": None,
     "t": None,
     "addmm": 2,
-    **{name: 2 for name in LOSS},
+    **dict.fromkeys(LOSS, 2),
 }
 #: The gradient of a mean is expanded and divided; both uses of the block's input are added; ``addmm`` has two ``mm``
 #: and a sum for its bias; 14 parameters.
 RESNET_BACKWARD: Calls = {
-    **{name: 2 for name in LOSS_BACKWARD},
+    **dict.fromkeys(LOSS_BACKWARD, 2),
     "t": None,
     "mm": 2 * 2,
     "sum.dim_IntList": 2,
@@ -61,8 +61,8 @@ RESNET_BACKWARD: Calls = {
     "max_pool2d_with_indices_backward": 2,
     "detach": None,
 }
-#: SGD with momentum and weight decay: ``grad + decay * parameter``; the momentum is a clone of that at first, then it is
-#: multiplied and added to; then the update.
+#: SGD with momentum and weight decay: ``grad + decay * parameter``; the momentum is a clone of that at first, then it
+#: is multiplied and added to; then the update.
 RESNET_OPTIMIZER: Calls = {
     "_foreach_add.List": 2,
     "clone": 14,

@@ -80,8 +80,7 @@ def main(options: argparse.Namespace) -> int:
     else:
         _print(coverage)
     shared.print_problems(patcher)
-    failed = any(trace.exit_code for trace in coverage.traces if trace.device == coverage.device)
-    return 1 if coverage.missing or failed else 0
+    return 1 if coverage.missing or coverage.failed else 0
 
 
 def _trace(options: argparse.Namespace, program: Program, table: Table, plan: Plan) -> Coverage:
@@ -96,9 +95,12 @@ def _trace(options: argparse.Namespace, program: Program, table: Table, plan: Pl
         late = npu if device == "npu" else ()
         traces.append(run(device, device, program, (*common, *without), request, late=late))
     coverage = judge(program.name, table, tuple(traces), fallback=fallback)
-    if coverage.device != "npu" or not any(row.status == MISSING for row in coverage.rows):
+    failed = any(trace.exit_code for trace in traces if trace.device == "npu")
+    missing = coverage.device == "npu" and any(row.status == MISSING for row in coverage.rows)
+    if not (failed or missing):
         return coverage
-    _say(f"tracing on npu with patches, since operators are missing: {program.name}")
+    reason = "the program fails without" if failed else "operators are missing"
+    _say(f"tracing on npu with patches, since {reason}: {program.name}")
     patched = run("npu with patches", "npu", program, (*common, *_enabled(options)), request, late=npu)
     return judge(program.name, table, tuple(traces), patched=patched, fallback=fallback)
 

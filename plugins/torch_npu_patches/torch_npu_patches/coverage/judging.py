@@ -121,6 +121,11 @@ class Coverage:
     notes: tuple[str, ...] = field(default=())
 
     @property
+    def failed(self) -> bool:
+        """True when no run on the device that was judged ended well."""
+        return all(trace.exit_code for trace in self.traces if trace.device == self.device)
+
+    @property
     def missing(self) -> list[Row]:
         """The rows without a kernel that no patch handles."""
         return [row for row in self.rows if row.outcome == MISSING]
@@ -140,7 +145,7 @@ def judge(
     patched: Optional[Trace] = None,
     fallback: bool = True,
 ) -> Coverage:
-    """Compare traces with a table.
+    """Compare traces with a table. Where the program fails on the NPU without patches, that with patches counts, too.
 
     Args:
         program: what was run.
@@ -150,12 +155,15 @@ def judge(
         fallback: False where ``TORCH_NPU_FALLBACK_CPU_DISABLE`` makes an operator without a kernel an error.
     """
     main = next((trace for trace in traces if trace.device != "cpu" and trace.on(trace.device)), traces[0])
+    everything = traces if patched is None else (*traces, patched)
     judged = main.on(main.device)
     remains = None if patched is None or patched.exit_code else patched.on(main.device)
+    if main.exit_code and remains is not None:  # without patches it ended too early to see everything
+        judged = {**judged, **remains}
+        traces = everything
     rows = [_judged(record, table, traces, remains, fallback=fallback) for record in judged.values()]
     rows += _elsewhere(judged, traces)
     rows.sort(key=lambda row: (_ORDER.index(row.outcome), row.operator))
-    everything = traces if patched is None else (*traces, patched)
     notes = tuple(_notes(table, main, everything))
     return Coverage(program, table, everything, main.device, tuple(rows), notes)
 

@@ -94,7 +94,7 @@ class Sites:
 
     Args:
         replaced: functions that patches replace.
-        directory: file names below it are shown relative to it.
+        directory: file names below it are shown relative to it; those of installed packages as they are imported.
     """
 
     def __init__(self, replaced: Replaced, directory: Path) -> None:
@@ -137,10 +137,12 @@ class Sites:
         if path.startswith("<"):
             return None
         path = os.path.abspath(path)
-        installed = any(part in path for part in self._packages)
-        if not installed and path.startswith(self._libraries):
-            return None
         if _package(path) in _OURS:
+            return None
+        for part in self._packages:
+            if part in path:
+                return path.rpartition(part)[2]
+        if path.startswith(self._libraries):
             return None
         return path[len(self._directory) :] if path.startswith(self._directory) else path
 
