@@ -2,8 +2,8 @@
 
 No trace has made these lists. What a layer runs is its definition in ``torch.nn``, what its gradient runs are the
 formulas of torch's ``derivatives.yaml``, what an optimizer and ``clip_grad_norm_`` run are their sources in
-``torch.optim`` and ``torch.nn.utils`` (torch 2.13). A number is how often, on the NPU; ``None`` stands for an operator that only makes
-views, whose number says nothing about the model. Inputs and parameters are made on the CPU and moved.
+``torch.optim`` and ``torch.nn.utils`` (torch 2.13). A number is how often, on the NPU; ``None`` stands for an operator
+that only makes views, whose number says nothing about the model. Inputs and parameters are made on the CPU and moved.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ class Trace:
         processes: how many have imported torch.
         records: by operator and kind of device.
         torch: version that was traced, ``None`` where no process imported it.
+        emulated: calls that were made to emulate kernels, and are in no record.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Trace:
     processes: int
     records: Mapping[tuple[str, str], OperatorRecord]
     torch: Optional[str] = None
+    emulated: int = 0
 
     def on(self, device: str) -> dict[str, OperatorRecord]:
         """Return the records of one kind of device, by operator."""
@@ -215,6 +217,11 @@ def _notes(table: Table, main: Trace, traces: tuple[Trace, ...]) -> Iterator[str
             yield (
                 f"no operator ran on the NPU in the trace {trace.name}, the program puts nothing there: say .to('npu') "
                 f"or .to('cuda')"
+            )
+        if trace.emulated:
+            yield (
+                f"kernels of mx_driving or torch_npu are emulated on {trace.name}; the {trace.emulated} operators that "
+                f"compute them here are not counted, since an NPU is not asked for them"
             )
     if main.device == "cpu":
         yield "judged by what runs on the CPU, where torch has operators that an NPU is not asked for (mkldnn, oneDNN)"

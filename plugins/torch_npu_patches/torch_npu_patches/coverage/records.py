@@ -118,12 +118,14 @@ class ProcessTrace:
         arguments: its ``sys.argv``.
         torch: version, ``None`` where torch was not imported.
         records: one for each operator and kind of device.
+        emulated: calls that were made to emulate kernels, and are in no record.
     """
 
     process: int
     arguments: tuple[str, ...]
     torch: Optional[str]
     records: tuple[OperatorRecord, ...]
+    emulated: int = 0
 
     def write(self, folder: Path) -> None:
         """Write it into ``folder``."""
@@ -134,7 +136,7 @@ class ProcessTrace:
     def of(cls, view: Mapping[str, Any]) -> ProcessTrace:
         """Return the trace that :meth:`write` wrote."""
         records = tuple(OperatorRecord(**record) for record in view["records"])
-        return cls(view["process"], tuple(view["arguments"]), view["torch"], records)
+        return cls(view["process"], tuple(view["arguments"]), view["torch"], records, view["emulated"])
 
 
 def read_processes(folder: Path) -> list[ProcessTrace]:

@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 from patchcore.errors import SettingsError
 from patchcore.launch.command import find_command
@@ -101,8 +100,9 @@ def run(
             stream.flush()
         code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=_stderr())
         processes = [process for process in read_processes(folder) if process.torch is not None]
-    versions: list[Optional[str]] = [process.torch for process in processes]
-    return Trace(name, device, code, len(processes), merge(processes), versions[0] if versions else None)
+    torch = processes[0].torch if processes else None
+    emulated = sum(process.emulated for process in processes)
+    return Trace(name, device, code, len(processes), merge(processes), torch, emulated)
 
 
 def _stderr() -> int:

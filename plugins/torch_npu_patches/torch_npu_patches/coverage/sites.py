@@ -18,6 +18,12 @@ __all__ = ["Replaced", "Site", "Sites"]
 #: Packages whose frames are not the program's.
 _OURS = ("patchcore", "patchcore_startup", "torch_npu_patches", "npu_emulator", "torch", "torch_npu")
 
+#: What the emulator computes with operators of torch where a real library has a kernel of its own.
+_STAND_INS = tuple(
+    os.sep + os.path.join("npu_emulator", *parts, "")
+    for parts in (("mx_driving",), ("torch_npu", "ops"), ("torch_npu", "optim"))
+)
+
 #: Where torch enters the autograd engine.
 _ENGINE = (os.path.join("torch", "autograd", "graph.py"), os.path.join("torch", "autograd", "__init__.py"))
 
@@ -29,10 +35,12 @@ class Site(NamedTuple):
         line: ``file:line`` of the program, relative to the current directory where it is below that; ``None`` where
             no frame is the program's.
         patches: names of the patches that replace a function of the call stack.
+        emulated: whether it was made to emulate a kernel, and the program makes none.
     """
 
     line: Optional[str]
     patches: tuple[str, ...] = ()
+    emulated: bool = False
 
 
 class Replaced:
@@ -117,6 +125,8 @@ class Sites:
         for inner in _frames(frame):
             name = self._name(inner.f_code)
             if name is None:
+                if line is None and any(part in inner.f_code.co_filename for part in _STAND_INS):
+                    return Site(None, emulated=True)
                 if within_engine and inner.f_code.co_filename.endswith(_ENGINE):
                     break
             elif line is None:

@@ -74,6 +74,7 @@ class Tracer:
     def __init__(self, request: Request) -> None:
         self.kernels = request.kernels
         self.records: dict[tuple[str, str], OperatorRecord] = {}
+        self.emulated = 0  # calls that are no operators on a real NPU
         self.sites = Sites(Replaced(request.targets), Path.cwd())
         self.mode: Optional[Callable[[], Any]] = None
         self._lock = threading.Lock()
@@ -110,6 +111,9 @@ class Tracer:
         frame = sys._getframe(2)
         with self._lock:
             site = self._site(frame, node)
+            if site.emulated:
+                self.emulated += 1
+                return
             key = operator, device
             if key not in self.records:
                 self.records[key] = OperatorRecord(operator, device)
@@ -135,11 +139,12 @@ class Tracer:
     def forget(self) -> None:
         """Drop what was seen: a forked process has a copy of what its parent is going to write."""
         self.records.clear()
+        self.emulated = 0
 
     def write(self, folder: Path) -> None:
         """Write what was seen into ``folder``."""
         version = None if self._torch is None else str(self._torch.__version__)
-        trace = ProcessTrace(os.getpid(), tuple(sys.argv), version, tuple(self.records.values()))
+        trace = ProcessTrace(os.getpid(), tuple(sys.argv), version, tuple(self.records.values()), self.emulated)
         try:
             trace.write(folder)
         except OSError as error:
