@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, Optional
 
 import pytest
-from conftest import MakePackage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +84,8 @@ def record(operator: str, device: str = "npu", calls: int = 1, **more: Any) -> O
 def trace(name: str, *records: OperatorRecord, device: str = "npu", code: int = 0, **more: Any) -> Trace:
     return Trace(name, device, code, 1, {(r.operator, r.device): r for r in records}, "2.13.0", **more)
 
+
+MakePackage = Callable[[Mapping[str, str]], Path]
 
 TABLE = OperatorTable(
     "2.13.0",

@@ -25,6 +25,9 @@ from torch_npu_patches.coverage.tracing import Request
 
 __all__ = ["add_parser", "main"]
 
+#: How the names of the patches for ``--brake`` begin.
+_STEPS = "patchcore."
+
 #: Makes torch_npu raise where it would fall back to the CPU (torch_npu 2.13).
 _NO_FALLBACK = "TORCH_NPU_FALLBACK_CPU_DISABLE"
 
@@ -127,16 +130,14 @@ def _enabled(options: argparse.Namespace) -> Iterator[str]:
 def _without_patches(plan: Plan) -> tuple[str, ...]:
     """The options that leave out every patch but those without which a program for CUDA could not run at all.
 
-    These rewrite CUDA to NPU, or do nothing but make libraries importable.
+    These rewrite CUDA to NPU, or do nothing but make libraries importable; and those that count steps and brake.
     """
     from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
 
     kept = {patch.name for patch in TRANSFER_TO_NPU}
-    names = [
-        entry.patch.name
-        for entry in plan
-        if entry.patch.name not in kept and not all(map(adds_only, entry.patch.changes))
-    ]
+    kept |= {entry.patch.name for entry in plan if all(map(adds_only, entry.patch.changes))}
+    kept |= {entry.patch.name for entry in plan if entry.patch.name.startswith(_STEPS)}
+    names = [entry.patch.name for entry in plan if entry.patch.name not in kept]
     return ("--disable", ",".join(names)) if names else ()
 
 
