@@ -7,6 +7,7 @@ from typing import Any, Callable, Optional
 
 import torch
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["make_mode"]
@@ -36,6 +37,8 @@ class _OperatorMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if any(issubclass(kind, FakeTensor) for kind in types):
+            return func(*args, **kwargs)  # nothing is computed
         if any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
             return NotImplemented  # a tensor subclass: what it runs on the tensors inside comes here then
         if types or not isinstance(func, OpOverload):

@@ -25,6 +25,9 @@ __all__ = ["OPTION", "Program", "npu_options", "run"]
 #: The option of ``patchcore run`` that traces.
 OPTION = "--trace-operators"
 
+#: What is compiled has no operators any more.
+_EAGER = {"TORCH_COMPILE_DISABLE": "1"}
+
 _CALLING = "torch_npu_patches.coverage.calling"
 
 
@@ -98,7 +101,8 @@ def run(
         command = [sys.executable, "-m", "patchcore", "run", *options, OPTION, text, *late, *program.command(device)]
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=_stderr())
+        environment = {**os.environ, **_EAGER}
+        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=_stderr(), env=environment)
         processes = [process for process in read_processes(folder) if process.torch is not None]
     torch = processes[0].torch if processes else None
     emulated = sum(process.emulated for process in processes)
