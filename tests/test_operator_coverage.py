@@ -35,12 +35,12 @@ def test_none_of_it_imports_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-class TestTables:
-    @pytest.fixture(scope="class")
-    @classmethod
-    def table(cls) -> OperatorTable:
-        return OperatorTable.read("2.13.0")
+@pytest.fixture(scope="module")
+def table() -> OperatorTable:
+    return OperatorTable.read("2.13.0")
 
+
+class TestTables:
     @pytest.mark.parametrize(
         ("operator", "word"),
         [

@@ -73,7 +73,7 @@ def main(options: argparse.Namespace) -> int:
     program.command("cpu")  # says now that there is none
     if options.html is not None and not options.html.absolute().parent.is_dir():
         raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
-    patcher = shared.patcher_from(options)
+    patcher = shared.patcher_from(options, start=program.folder)
     table = Table.read(choose(options.torch_npu, _torch_version()))
     coverage = _trace(options, program, table, patcher.plan())
     if options.html is not None:

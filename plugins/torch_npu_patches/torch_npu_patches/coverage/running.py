@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Optional
 
 from patchcore.errors import SettingsError
 from patchcore.launch.command import find_command
@@ -26,7 +27,7 @@ __all__ = ["OPTION", "Program", "npu_options", "run"]
 OPTION = "--trace-operators"
 
 #: What is compiled has no operators any more.
-_EAGER = {"TORCH_COMPILE_DISABLE": "1"}
+_EAGER = {"TORCHDYNAMO_DISABLE": "1"}
 
 _CALLING = "torch_npu_patches.coverage.calling"
 
@@ -56,6 +57,11 @@ class Program:
             find_command(self.name, self.arguments, as_module=False)  # says now that there is none
             return (self.name, *self.arguments)
         return ("-m", _CALLING, device, self.name, *self.arguments)
+
+    @property
+    def folder(self) -> Optional[Path]:
+        """The folder of a script, whose settings apply as under ``patchcore run``; ``None`` for a function."""
+        return None if self.is_function else Path(self.name).resolve().parent
 
     @property
     def is_function(self) -> bool:

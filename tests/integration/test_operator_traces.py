@@ -130,17 +130,17 @@ def register_patches():
 """
 
 
-class TestMissing:
-    @pytest.fixture(scope="class")
-    @classmethod
-    def result(cls, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, str]:
-        folder = tmp_path_factory.mktemp("missing")
-        for name, text in {"program.py": PROGRAM, "layers.py": LAYERS, "my_patches.py": PATCHES}.items():
-            (folder / name).write_text(text)
-        options = ("-p", "my_patches", "--device", "npu", "--format", "json", "--html", "ops.html")
-        result = ops(folder, *options, "program.py", "--epochs", "3")
-        return result, (folder / "ops.html").read_text()
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, str]:
+    folder = tmp_path_factory.mktemp("missing")
+    for name, text in {"program.py": PROGRAM, "layers.py": LAYERS, "my_patches.py": PATCHES}.items():
+        (folder / name).write_text(text)
+    options = ("-p", "my_patches", "--device", "npu", "--format", "json", "--html", "ops.html")
+    result = ops(folder, *options, "program.py", "--epochs", "3")
+    return result, (folder / "ops.html").read_text()
 
+
+class TestMissing:
     def test_what_a_patch_replaces_is_handled_by_it(self, result: tuple[Result, str]) -> None:
         row = result[0].rows["special_bessel_j0"]
         assert (row["status"], row["calls"], row["falls_back"]) == ("missing", 2, True)
@@ -208,17 +208,17 @@ weight.tan()
 """
 
 
-class TestPhasesAndLines:
-    @pytest.fixture(scope="class")
-    @classmethod
-    def rows(cls, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-        folder = tmp_path_factory.mktemp("phases")
-        (folder / "phases.py").write_text(PHASES)
-        result = ops(folder, "--device", "cpu", "--format", "json", "phases.py")
-        assert "raised" in result.err
-        assert "judged by what runs on the CPU" in result.view["notes"][0]
-        return result.rows
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("phases")
+    (folder / "phases.py").write_text(PHASES)
+    result = ops(folder, "--device", "cpu", "--format", "json", "phases.py")
+    assert "raised" in result.err
+    assert "judged by what runs on the CPU" in result.view["notes"][0]
+    return result.rows
 
+
+class TestPhasesAndLines:
     @pytest.mark.parametrize(
         ("operator", "phase", "code"),
         [
@@ -238,6 +238,44 @@ class TestPhasesAndLines:
 
     def test_what_raises_is_counted(self, rows: dict[str, Any]) -> None:
         assert (rows["mm"]["calls"], rows["mm"]["raised"]) == (1, 1)
+
+
+class TestTable:
+    def test_it_knows_every_operator_of_its_torch_and_what_runs_it(self) -> None:
+        """The words are those of torch's dispatcher, which the table was read from with torch_npu beside it."""
+        import torch
+        from torch_npu_patches.coverage.tables import Table
+
+        table = Table.read("2.13.0")
+        if torch.__version__.split("+")[0] != table.torch:
+            pytest.skip(f"torch {torch.__version__} is here, the table is for {table.torch}")
+        has = torch._C._dispatch_has_kernel_for_dispatch_key
+        names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+        assert len(names) > 3000
+        for name in names:
+            word = table.operators[name]
+            if word == "implicit":
+                assert has(name, "CompositeImplicitAutograd"), name
+            elif word == "explicit":
+                assert has(name, "CompositeExplicitAutograd"), name
+            elif word == "structured":
+                assert has(name, "CompositeExplicitAutogradNonFunctional"), name
+            elif word == "none":
+                assert not has(name, "CompositeExplicitAutograd"), name
+                assert not has(name, "CompositeImplicitAutograd"), name
+            else:
+                assert word == "kernel"
+
+    def test_what_a_structured_operator_calls_is_read_from_torch(self) -> None:
+        sys.path.insert(0, str(TESTS.parent / "tools"))
+        try:
+            from operator_table import structured_delegates
+        finally:
+            del sys.path[0]
+        delegates = structured_delegates()
+        assert delegates["aten::add.Tensor"] == "aten::add.out"
+        assert delegates["aten::gelu"] == "aten::gelu.out"
+        assert "aten::relu" not in delegates
 
 
 class TestUsage:
