@@ -156,8 +156,8 @@ def sorted_out(torch: Any, kernels: set[str]) -> dict[str, list[str]]:
         else:
             for key, its_word in COMPOSITES.items():
                 if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
-                    delegate = delegates.get(name)
-                    word = its_word if delegate is None or delegate in kernels else "none"
+                    through = delegates.get(name, name) if its_word == "structured" else name
+                    word = its_word if through == name or through in kernels else "none"
                     break
         sorts[word].append(name)
     return sorts

@@ -244,6 +244,7 @@ class TestTable:
     def test_it_knows_every_operator_of_its_torch_and_what_runs_it(self) -> None:
         """The words are those of torch's dispatcher, which the table was read from with torch_npu beside it."""
         import torch
+
         from torch_npu_patches.coverage.tables import Table
 
         table = Table.read("2.13.0")
