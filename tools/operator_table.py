@@ -143,23 +143,24 @@ def sorted_out(torch: Any, kernels: set[str]) -> dict[str, list[str]]:
     """Return the operators of torch and torch_npu by what runs when they are called with NPU tensors.
 
     ``kernel``: a kernel of their own. ``structured``, ``explicit`` and ``implicit``: a kernel for every device, which
-    calls other operators; a structured one calls its ``out`` variant, and counts where that has a kernel. ``none``:
+    calls other operators; a structured one calls its ``out`` variant, and counts where that is not in ``none``. ``none``:
     nothing, so that the fallback runs it on the CPU.
     """
     delegates = structured_delegates()
-    sorts: dict[str, list[str]] = {word: [] for word in ("kernel", *COMPOSITES.values(), "none")}
     names = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith(("aten::", "npu::"))} | kernels
-    for name in sorted(names):
-        word = "none"
+
+    def word_of(name: str) -> str:
         if name in kernels:
-            word = "kernel"
-        else:
-            for key, its_word in COMPOSITES.items():
-                if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
-                    through = delegates.get(name, name) if its_word == "structured" else name
-                    word = its_word if through == name or through in kernels else "none"
-                    break
-        sorts[word].append(name)
+            return "kernel"
+        for key, word in COMPOSITES.items():  # in the dispatcher's order
+            if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
+                through = delegates.get(name, name) if word == "structured" else name
+                return word if through == name or word_of(through) != "none" else "none"
+        return "none"
+
+    sorts: dict[str, list[str]] = {word: [] for word in ("kernel", *COMPOSITES.values(), "none")}
+    for name in sorted(names):
+        sorts[word_of(name)].append(name)
     return sorts
 
 
