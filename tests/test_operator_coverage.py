@@ -51,6 +51,7 @@ class TestTables:
             ("aten::gelu", "composite"),  # structured: calls gelu.out, which has a kernel
             ("aten::special_bessel_j0", "none"),  # structured too, and its out variant has none
             ("aten::cudnn_batch_norm", "none"),
+            ("aten::_coalesce", "kernel"),  # of sparse tensors
             ("torchvision::nms", None),
         ],
     )

@@ -32,6 +32,7 @@ LIBRARY = "libtorch_npu.so"
 COMPANIONS = ("libtensorpipe.so", "libnpu_profiler.so")
 
 KEY = "PrivateUse1"
+SPARSE_KEYS = ("SparsePrivateUse1", "SparseCsrPrivateUse1")
 #: Alias keys whose kernels run on every device, by the word that the table has for each.
 COMPOSITES = {
     "CompositeExplicitAutogradNonFunctional": "structured",
@@ -143,10 +144,11 @@ def sorted_out(torch: Any, kernels: set[str]) -> dict[str, list[str]]:
     """Return the operators of torch and torch_npu by what runs when they are called with NPU tensors.
 
     ``kernel``: a kernel of their own. ``structured``, ``explicit`` and ``implicit``: a kernel for every device, which
-    calls other operators; a structured one calls its ``out`` variant, and counts where that is not in ``none``. ``none``:
-    nothing, so that the fallback runs it on the CPU.
+    calls other operators; a structured one calls its ``out`` variant, and counts where that is not in ``none``.
+    ``sparse``: a kernel for sparse tensors only. ``none``: nothing, so that the fallback runs it on the CPU.
     """
     delegates = structured_delegates()
+    sparse = {n for key in SPARSE_KEYS for n in torch._C._dispatch_get_registrations_for_dispatch_key(key)}
     names = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith(("aten::", "npu::"))} | kernels
 
     def word_of(name: str) -> str:
@@ -156,9 +158,9 @@ def sorted_out(torch: Any, kernels: set[str]) -> dict[str, list[str]]:
             if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
                 through = delegates.get(name, name) if word == "structured" else name
                 return word if through == name or word_of(through) != "none" else "none"
-        return "none"
+        return "sparse" if name in sparse else "none"
 
-    sorts: dict[str, list[str]] = {word: [] for word in ("kernel", *COMPOSITES.values(), "none")}
+    sorts: dict[str, list[str]] = {word: [] for word in ("kernel", *COMPOSITES.values(), "sparse", "none")}
     for name in sorted(names):
         sorts[word_of(name)].append(name)
     return sorts

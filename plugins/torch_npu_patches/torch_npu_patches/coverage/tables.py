@@ -21,7 +21,7 @@ _PREFIX = "torch_npu-"
 #: none, so that torch_npu's fallback computes on the CPU.
 KERNEL, COMPOSITE, FALLBACK = "kernel", "composite", "none"
 
-_COMPOSITES = ("structured", "explicit", "implicit")
+_MEANING = {"sparse": KERNEL, "structured": COMPOSITE, "explicit": COMPOSITE, "implicit": COMPOSITE}
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Table:
         source: what the names were read from, and how.
         fallback: whether an operator without a kernel runs on the CPU.
         operators: word for each, by the dispatcher's name: ``kernel``, ``structured``, ``explicit``, ``implicit``,
-            ``none``; see ``tools/operator_table.py``.
+            ``sparse``, ``none``; see ``tools/operator_table.py``.
     """
 
     torch_npu: str
@@ -51,7 +51,7 @@ class Table:
     def word(self, operator: str) -> Optional[str]:
         """Return ``KERNEL``, ``COMPOSITE`` or ``FALLBACK``; ``None`` for an operator that the table does not know."""
         word = self.operators.get(operator)
-        return COMPOSITE if word in _COMPOSITES else word
+        return None if word is None else _MEANING.get(word, word)
 
     @classmethod
     def read(cls, version: str) -> Table:
