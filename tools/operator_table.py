@@ -145,7 +145,8 @@ def sorted_out(torch: Any, kernels: set[str]) -> dict[str, list[str]]:
 
     ``kernel``: a kernel of their own. ``structured``, ``explicit`` and ``implicit``: a kernel for every device, which
     calls other operators; a structured one calls its ``out`` variant, and counts where that is not in ``none``.
-    ``sparse``: a kernel for sparse tensors only. ``none``: nothing, so that the fallback runs it on the CPU.
+    ``sparse``: a kernel for sparse tensors, and dense ones have none on the CPU either. ``none``: nothing, so that the
+    fallback runs it on the CPU.
     """
     delegates = structured_delegates()
     sparse = {n for key in SPARSE_KEYS for n in torch._C._dispatch_get_registrations_for_dispatch_key(key)}
@@ -158,7 +159,8 @@ def sorted_out(torch: Any, kernels: set[str]) -> dict[str, list[str]]:
             if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
                 through = delegates.get(name, name) if word == "structured" else name
                 return word if through == name or word_of(through) != "none" else "none"
-        return "sparse" if name in sparse else "none"
+        dense = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
+        return "sparse" if name in sparse and not dense else "none"
 
     sorts: dict[str, list[str]] = {word: [] for word in ("kernel", *COMPOSITES.values(), "sparse", "none")}
     for name in sorted(names):
