@@ -108,6 +108,11 @@ class Change(Declaration):
         """Return this change with options laid over its own, where it has any."""
         return self
 
+    @property
+    def adds(self) -> bool:
+        """True when it takes nothing's place: it gives a value to a slot that has none, or is about imports."""
+        return False
+
     def counted(self) -> Change:
         """Return this change so that it counts the calls that come through it; itself, where there are none to see."""
         return self
@@ -125,11 +130,6 @@ class SlotChange(Change):
 
     #: Counts the calls of the target that come through it; ``None`` where nobody asks for that.
     counter: Optional[Counter] = None
-
-    @property
-    def adds(self) -> bool:
-        """True when it gives a value to a slot that has none, and leaves alone one that has."""
-        return False
 
     @property
     def may_be_absent(self) -> bool:

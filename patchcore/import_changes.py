@@ -30,6 +30,10 @@ class ImportChange(Change):
         return self.target.module
 
     @property
+    def adds(self) -> bool:
+        return True
+
+    @property
     def waits(self) -> bool:
         return False
 

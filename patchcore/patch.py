@@ -136,6 +136,11 @@ class Patch(Declaration):
         """The name and the legacy names."""
         return frozenset((self.name, *self.legacy_names))
 
+    @property
+    def only_adds(self) -> bool:
+        """True when it takes nothing's place, and a library may not be importable without it."""
+        return all(change.adds for change in self.changes)
+
     def stacks_with(self, other: Patch) -> bool:
         """Tell whether one of the two is declared ``after`` or ``before`` the other."""
         return not (

@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Callable, Optional
 
-from patchcore.changes import Change, Replace
 from patchcore.check import DTYPES, Size
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
 from patchcore.cli.verify_output import describe, print_results
 from patchcore.errors import SettingsError
-from patchcore.import_changes import ImportChange
 from patchcore.patch import Patch
 from patchcore.patcher import Patcher
 from patchcore.plan import Plan
@@ -95,16 +93,8 @@ def _chosen(plan: Plan, names: Sequence[str]) -> Iterator[Patch]:
 
 
 def _supporting(plan: Plan) -> list[Patch]:
-    """The patches that would be applied and without which a library may not be importable.
-
-    These are the ones that do nothing but change imports and add names that are missing.
-    """
-    return [entry.patch for entry in plan if entry.go and all(map(adds_only, entry.patch.changes))]
-
-
-def adds_only(change: Change) -> bool:
-    """Tell whether a change is about imports, or adds a name that is missing, so that it takes nothing's place."""
-    return isinstance(change, ImportChange) or (isinstance(change, Replace) and change.create)
+    """The patches that would be applied and without which a library may not be importable."""
+    return [entry.patch for entry in plan if entry.go and entry.patch.only_adds]
 
 
 def _refuse_missing(device: str) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Optional
 from patchcore.changes import Replace
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
-from patchcore.cli.verify import adds_only
 from patchcore.errors import SettingsError
 from patchcore.plan import Plan
 from torch_npu_patches.coverage import printing
@@ -135,7 +134,7 @@ def _without_patches(plan: Plan) -> tuple[str, ...]:
     from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
 
     kept = {patch.name for patch in TRANSFER_TO_NPU}
-    kept |= {entry.patch.name for entry in plan if all(map(adds_only, entry.patch.changes))}
+    kept |= {entry.patch.name for entry in plan if entry.patch.only_adds}
     kept |= {entry.patch.name for entry in plan if entry.patch.name.startswith(_STEPS)}
     names = [entry.patch.name for entry in plan if entry.patch.name not in kept]
     return ("--disable", ",".join(names)) if names else ()
