@@ -20,6 +20,7 @@ from torch_npu_patches import (
     transfer_to_npu,
     wrapping,
 )
+from torch_npu_patches.migrate import hookspecs
 
 PATCHES = (
     collections_compat.COLLECTIONS_COMPAT,
@@ -58,10 +59,12 @@ def report_sections() -> Iterator[pc.Section]:
 
 @pc.hookimpl
 def register_commands(subparsers: Any) -> None:
-    """Add ``patchcore ops``."""
-    from torch_npu_patches.coverage import command
+    """Add ``patchcore migrate`` and ``patchcore ops``."""
+    from torch_npu_patches.coverage import command as ops
+    from torch_npu_patches.migrate import command as migrate  # only where the command line asks
 
-    command.add_parser(subparsers)
+    migrate.add_parser(subparsers)
+    ops.add_parser(subparsers)
 
 
 @pc.hookimpl
@@ -82,3 +85,9 @@ def configure_run(options: argparse.Namespace) -> None:
         from torch_npu_patches.coverage.tracing import trace_process
 
         trace_process(options.trace_operators)
+
+
+@pc.hookimpl
+def register_hookspecs() -> Any:
+    """Bring the hook through which other plugins add rules for ``patchcore migrate``."""
+    return hookspecs

@@ -1,0 +1,207 @@
+"""``patchcore migrate PATH``: a CUDA program, or a tree of them, as a program for NPUs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+import patchcore as pc
+from torch_npu_patches.migrate import reports
+from torch_npu_patches.migrate.findings import NEEDS_A_HUMAN, Finding
+from torch_npu_patches.migrate.rules import Rule, RuleTable, built_in_rules, read_rules
+
+__all__ = ["add_parser", "main"]
+
+INSTALL = "pip install 'torch-npu-patches[migrate]'"
+HOOK = "register_migration_rules"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "migrate",
+        help="convert CUDA programs to NPUs: a diff, and what is left for a human",
+        description="Convert the Python files of PATH from CUDA to NPUs. Shows a diff and writes nothing, unless told to. "
+        "Only what certainly means CUDA is rewritten; what may mean it, what an NPU does not have, and CUDA operators of "
+        "C++ sources are reported with file and line.",
+        epilog="exit codes: 0 ok, 1 something is unsupported or unknown, or a file could not be converted, 2 usage",
+    )
+    parser.add_argument("path", type=Path, metavar="PATH", help="a file or a folder")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--write", action="store_true", help="change the files")
+    where.add_argument(
+        "--output", type=Path, metavar="DIR", help="write the converted project there, with its other files"
+    )
+    parser.add_argument("--distributed", action="store_true", help="make training scripts for one card run on several")
+    parser.add_argument(
+        "--format", choices=("table", "json", "csv"), default="table", help="how to print (default: table)"
+    )
+    parser.add_argument("--no-diff", action="store_true", help="list changes instead of showing a diff")
+    parser.add_argument(
+        "--report",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="also write what was found: .json or .csv",
+    )
+    parser.add_argument(
+        "--rules", action="append", default=[], metavar="FILE", help="further rules, in TOML; may be repeated"
+    )
+    parser.add_argument("--disable", action="append", default=[], metavar="RULE", help="leave out a rule, or family.*")
+    parser.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="leave out files or folders")
+    parser.add_argument(
+        "--jobs", type=_positive, metavar="N", help="processes for many files (default: one for each processor)"
+    )
+    parser.set_defaults(command=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Convert, show or write, report; 1 when something needs a human.
+
+    Raises:
+        SettingsError: libcst is not installed, or an option means nothing.
+    """
+    _check(options)
+    from torch_npu_patches.migrate.files import walk
+    from torch_npu_patches.migrate.project import Job, convert_files, default_jobs
+
+    table = RuleTable(_rules(options.rules), options.disable)
+    output: Optional[Path] = options.output
+    files = list(walk(options.path, options.exclude, without=[] if output is None else [output]))
+    findings: list[Finding] = []
+    changed = 0
+    as_table = options.format == "table"
+    show_diff = as_table and not options.no_diff and not options.write and output is None
+    with _progress(len(files)) as progress:
+        job = Job(table, options.distributed)
+        for outcome in convert_files(files, job, jobs=options.jobs or default_jobs(), progress=progress):
+            failure = _save(outcome, options)
+            findings += outcome.findings if failure is None else (*outcome.findings, failure)
+            if outcome.content is not None and failure is None:
+                changed += 1
+                if show_diff:
+                    _print_diff(outcome.diff)
+    facts = {
+        "path": str(options.path),
+        "written_to": str(output) if output is not None else str(options.path) if options.write else None,
+        "files": len(files),
+        "changed": changed,
+    }
+    _print(findings, facts, options.format, changes=not show_diff)
+    for path in options.report:
+        text = reports.as_csv(findings) if path.suffix == ".csv" else reports.as_json(findings, facts)
+        path.write_text(text, encoding="utf-8")
+    return 1 if any(finding.level in NEEDS_A_HUMAN for finding in findings) else 0
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("expected a number from 1")
+    return number
+
+
+def _check(options: argparse.Namespace) -> None:
+    missing = [name for name in ("libcst", "pathspec") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise pc.SettingsError(f"patchcore migrate needs {' and '.join(missing)}, not installed here: {INSTALL}")
+    output: Optional[Path] = options.output
+    if output is not None:
+        if output.resolve() == options.path.resolve():
+            raise pc.SettingsError(f"--output {output} is what is to be converted; to change it in place say --write")
+        if output.exists() and (not output.is_dir() or any(output.iterdir())):
+            raise pc.SettingsError(
+                f"--output {output} is there already and not empty; name another folder or remove it"
+            )
+    for path in options.report:
+        if path.suffix not in (".json", ".csv"):
+            raise pc.SettingsError(f"--report {path}: expected a name that ends in .json or .csv")
+
+
+def _rules(files: Sequence[str]) -> Iterator[Rule]:
+    """The rules of this plugin, of other plugins, of files that the user names; later ones win."""
+    yield from built_in_rules()
+    plugins = pc.Patcher.discover().plugins
+    for provenance, sources in plugins.each(HOOK):
+        for source in sources:
+            try:
+                yield from read_rules(source, f"plugin {provenance.plugin}")
+            except pc.SettingsError as error:
+                plugins.note(provenance, HOOK, error)
+    for problem in plugins.problems:
+        if problem.where == HOOK:
+            print(f"patchcore: {problem}", file=sys.stderr)
+    for file in files:
+        yield from read_rules(file)
+
+
+def _save(outcome: Any, options: argparse.Namespace) -> Optional[Finding]:
+    """Write what became of a file where it belongs; return what went wrong."""
+    from torch_npu_patches.migrate.files import write
+
+    try:
+        if options.write and outcome.content is not None:
+            write(outcome.path, outcome.content)
+        elif options.output is not None:
+            target = options.output / outcome.name
+            if outcome.content is None:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(outcome.path, target)
+            else:
+                write(target, outcome.content)
+                shutil.copymode(outcome.path, target)
+    except OSError as error:
+        return Finding(outcome.path.as_posix(), 1, 1, "file", "error", outcome.name, "", f"not written: {error}")
+    return None
+
+
+def _print(findings: Sequence[Finding], facts: dict[str, Any], form: str, *, changes: bool) -> None:
+    if form == "json":
+        sys.stdout.write(reports.as_json(findings, facts))
+    elif form == "csv":
+        sys.stdout.write(reports.as_csv(findings))
+    else:
+        from patchcore.cli.output import print_table
+
+        for title, columns, rows in reports.tables(findings, changes=changes):
+            print_table(title, columns, rows)
+            print()
+        verb = "changed" if facts["written_to"] else "to change"
+        print(reports.summary(findings, facts["files"], facts["changed"], verb))
+
+
+def _print_diff(diff: str) -> None:
+    if not sys.stdout.isatty():
+        sys.stdout.write(diff + "\n")
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    console = Console(soft_wrap=True, highlight=False)
+    for line in diff.splitlines():
+        style = "bold" if line.startswith(("+++", "---")) else styles.get(line[:1], "")
+        console.print(Text(line, style=style))
+    console.print()
+
+
+@contextlib.contextmanager
+def _progress(files: int) -> Iterator[Callable[[], None]]:
+    """A bar on a terminal, for more files than are done at once; nothing in a pipe."""
+    if files < 10 or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns: Iterable[Any] = (TextColumn("migrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("files", total=files)
+        yield lambda: bar.advance(task)

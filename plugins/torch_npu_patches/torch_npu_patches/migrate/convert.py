@@ -1,0 +1,76 @@
+"""One module from CUDA to NPU: its new source, and what was found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from torch_npu_patches.migrate.chains import convert_chains, convert_imports
+from torch_npu_patches.migrate.facts import Owners, merge, owners
+from torch_npu_patches.migrate.findings import Finding
+from torch_npu_patches.migrate.flow import Flow
+from torch_npu_patches.migrate.members import convert_members
+from torch_npu_patches.migrate.npu_import import import_torch_npu
+from torch_npu_patches.migrate.places import expect_values
+from torch_npu_patches.migrate.program import read
+from torch_npu_patches.migrate.recording import Record
+from torch_npu_patches.migrate.rules import RuleTable
+from torch_npu_patches.migrate.texts import convert_environment, report_leftovers
+
+__all__ = ["Conversion", "convert"]
+
+
+class Conversion(NamedTuple):
+    """What became of one module.
+
+    Args:
+        source: the new source; the old one where nothing changed.
+        findings: in the order of the source.
+    """
+
+    source: str
+    findings: tuple[Finding, ...]
+
+
+def convert(
+    source: str,
+    table: RuleTable,
+    file: str = "<source>",
+    owned: Owners = {},  # noqa: B006 - never changed
+    *,
+    distributed: bool = False,
+) -> Conversion:
+    """Convert the source of a module.
+
+    Args:
+        source: the module, without a byte order mark; line ends of any kind stay.
+        table: the rules.
+        file: its path, for findings.
+        owned: what classes of other modules of the project define, see :mod:`.facts`.
+        distributed: make a training script for one card one for several.
+
+    Raises:
+        libcst.ParserSyntaxError: it is not Python.
+    """
+    if not table.words.search(source) and not distributed:
+        return Conversion(source, ())
+    program, names = read(source)
+    record = Record(program, file)
+    members = table.names_of("method") | table.names_of("member")
+    known: Mapping[str, frozenset[str]] = merge([owned, owners(source, members)])
+    convert_imports(record, table)
+    convert_chains(record, names, table)
+    convert_members(record, names, table, known)
+    flow = Flow(program, names)
+    expect_values(program, names, table, flow)
+    for node, arrival in flow.arrivals.items():
+        record.edit(node, arrival.new, arrival.rule, npu=arrival.rule.kind not in ("argparse_default", "config"))
+    convert_environment(record, names, table)
+    report_leftovers(record, table)
+    if distributed:
+        from torch_npu_patches.migrate.distributed import make_distributed
+
+        make_distributed(record, names)
+    import_torch_npu(record)
+    findings = tuple(sorted(record.findings, key=lambda finding: (finding.line, finding.column, finding.rule)))
+    return Conversion(record.edits.apply(program.module).code if record.edits else source, findings)

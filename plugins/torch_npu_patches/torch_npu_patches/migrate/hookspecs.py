@@ -1,0 +1,19 @@
+"""The hook that this plugin brings: rules of other plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Union
+
+from patchcore.hookspecs import hookspec
+
+__all__ = ["register_migration_rules"]
+
+
+@hookspec
+def register_migration_rules() -> Iterable[Union[str, Path, Mapping[str, Any]]]:  # type: ignore[empty-body]
+    """Return further rules for ``patchcore migrate``: paths of TOML files, or tables as they are in one.
+
+    A rule whose id is there already takes the place of that rule.
+    """

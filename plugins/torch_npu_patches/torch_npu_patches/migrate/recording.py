@@ -1,0 +1,63 @@
+"""What a conversion gathers: edits of the tree, and findings with their places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import libcst as cst
+
+from torch_npu_patches.migrate.edits import Edits
+from torch_npu_patches.migrate.findings import Finding
+from torch_npu_patches.migrate.program import Program
+from torch_npu_patches.migrate.rules import Rule
+from torch_npu_patches.migrate.syntax import code, first_line
+
+__all__ = ["Record"]
+
+
+class Record:
+    """The edits and findings of one module.
+
+    Args:
+        program: the module.
+        file: its path, for findings.
+    """
+
+    def __init__(self, program: Program, file: str) -> None:
+        self.program = program
+        self.file = file
+        self.edits = Edits()
+        self.findings: list[Finding] = []
+        self.uses_npu: list[cst.CSTNode] = []  # where torch has to know the NPU
+        self.names_torch_npu = False  # whether the new code says torch_npu by name
+        self._reported: set[Any] = set()
+
+    def edit(self, node: Any, new: Any, rule: Rule, *, npu: bool = True) -> None:
+        """Replace a node, once, and say so.
+
+        Args:
+            node: of the original tree.
+            new: what takes its place.
+            rule: that asks for it.
+            npu: whether torch has to know the NPU for it.
+        """
+        if node in self.edits:
+            return
+        self.edits.replace(node, new)
+        self.note_change(node, code(node), code(new), rule.id, rule.note)
+        if npu:
+            self.uses_npu.append(node)
+
+    def note_change(self, node: Any, before: str, after: str, rule: str, note: str = "") -> None:
+        """Report a change at the place of ``node``."""
+        self.findings.append(Finding(self.file, *self.program.position(node), rule, "change", before, after, note))
+
+    def report(self, node: Any, rule: Rule, level: str = "", note: str = "", suggestion: str = "") -> None:
+        """Report a node, once for each rule, at the level of its rule if no other is given; ``auto`` becomes ``review``."""
+        level = level or ("review" if rule.level == "auto" else rule.level)
+        if (node, rule.id) in self._reported:
+            return
+        self._reported.add((node, rule.id))
+        text = "; ".join(filter(None, (note, f"would be {suggestion}" if suggestion else "", rule.note)))
+        place = self.program.position(node)
+        self.findings.append(Finding(self.file, *place, rule.id, level, first_line(node), "", text))

@@ -1,0 +1,80 @@
+"""What was found, as tables, JSON or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from torch_npu_patches.migrate.findings import LEVELS, Finding
+
+__all__ = ["SCHEMA_VERSION", "as_csv", "as_dict", "as_json", "summary", "tables"]
+
+#: Version of the JSON; raised when a key changes its meaning or goes.
+SCHEMA_VERSION = 1
+
+
+def as_dict(findings: Sequence[Finding], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON view.
+
+    Args:
+        findings: all of them.
+        facts: what else to tell about the run.
+    """
+    counts = Counter(finding.level for finding in findings)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **facts,
+        "counts": {level: counts[level] for level in LEVELS},
+        "findings": [finding.to_dict() for finding in findings],
+    }
+
+
+def as_json(findings: Sequence[Finding], facts: Mapping[str, Any]) -> str:
+    """Return the JSON text."""
+    return json.dumps(as_dict(findings, facts), indent=2) + "\n"
+
+
+def as_csv(findings: Iterable[Finding]) -> str:
+    """Return a line of headings and one for each finding."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Finding._fields)
+    writer.writerows(findings)
+    return text.getvalue()
+
+
+def tables(findings: Sequence[Finding], *, changes: bool) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    """Return title, headings and rows of a table for each level that has findings.
+
+    Args:
+        findings: all of them.
+        changes: whether to list what was rewritten, which a diff shows as well.
+    """
+    made = []
+    for level, meaning in LEVELS.items():
+        found = [finding for finding in findings if finding.level == level]
+        if not found or (level == "change" and not changes):
+            continue
+        if level == "change":
+            rows = [(f.place, f.rule, f"{_short(f.before)} -> {_short(f.after)}") for f in found]
+            made.append((f"{level}: {meaning}", ("PLACE", "RULE", "WHAT"), rows))
+        else:
+            rows = [(f.place, f.rule, _short(f.before), f.note) for f in found]
+            made.append((f"{level}: {meaning}", ("PLACE", "RULE", "WHAT", "NOTE"), rows))
+    return made
+
+
+def summary(findings: Sequence[Finding], files: int, changed: int, verb: str = "to change") -> str:
+    """Return one line: how many files, changed ones, and findings of each level."""
+    counts = Counter(finding.level for finding in findings)
+    told = ", ".join(f"{counts[level]} {level}" for level in LEVELS if counts[level])
+    return f"{files} files, {changed} {verb}; {told or 'nothing found'}"
+
+
+def _short(text: str, limit: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 4]} ..."

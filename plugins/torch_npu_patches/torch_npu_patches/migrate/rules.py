@@ -1,0 +1,298 @@
+"""Rules: what a name, an argument or a text becomes. Data, from TOML files of this plugin, of other plugins and of users.
+
+[[rule]]
+id = "cuda.namespace"
+kind = "attr"
+match = ["torch.cuda.synchronize", "torch.cuda.amp.*"]
+replace = "torch.npu.*"      # a * stands for what is behind the last dot of a name, or for what the * of match met
+level = "auto"               # or review, unsupported, unknown, precision, performance: reported, not rewritten
+except = ["torch.cuda.amp.common"]
+note = "what to do about it"
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from patchcore.errors import SettingsError, did_you_mean
+
+__all__ = ["KINDS", "RULE_LEVELS", "VALUES", "Rule", "RuleTable", "built_in_rules", "read_rules"]
+
+#: What rules can be about.
+KINDS = {
+    "attr": "a qualified name, wherever it is used",
+    "call": "a call of a qualified name; with keywords, only a call that has one of these keywords",
+    "import": "the import of a module or of anything in it",
+    "method": "a call of a method, by its name, on an object whose type is not known",
+    "member": "an attribute that is read, by its name, on an object whose type is not known",
+    "device_arg": "arguments of a qualified name, or of a .method, that hold a device or what `value` says",
+    "device_kw": "keywords that hold a device or what `value` says, in calls of everything below a qualified name",
+    "env": "an environment variable",
+    "compare": "what is compared with a device or backend: a name, an attribute, a .method() or a qualified name",
+    "argparse_default": "default and choices of command line options",
+    "config": "an entry of a dictionary, given as dictionary.key",
+    "string": "a text that is nothing but this word, left over by all other rules",
+    "text": "a regular expression, in files that are not Python, which `files` names",
+    "operator": "operators of C++ and CUDA sources, by patterns of their names",
+}
+RULE_LEVELS = ("auto", "review", "unsupported", "unknown", "precision", "performance")
+
+#: What an argument can hold.
+VALUES = ("device", "backend", "tensor_type")
+_REWRITING = {"attr", "import", "method", "member", "env"}  # kinds whose level auto asks for `replace`
+_TEXTS = ("id", "kind", "level", "replace", "value", "note")
+_LISTS = ("match", "keywords", "except", "files")
+_FIELDS = (*_TEXTS, *_LISTS, "position")
+_FOLDER = Path(__file__).with_name("rules")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One row of the table; see :data:`KINDS`.
+
+    Args:
+        id: its name, unique in a table.
+        kind: what it is about.
+        match: the names it is about.
+        level: ``auto`` to rewrite, else what is reported.
+        replace: what the name becomes.
+        position: which positional argument it is about, from 0 and not counting ``self``.
+        keywords: which keyword arguments it is about.
+        value: what the arguments hold, one of :data:`VALUES`.
+        exclude: names that ``match`` meets and the rule is not about; ``except`` in TOML.
+        files: patterns of file names.
+        note: what to do about it.
+        source: the file or plugin it comes from.
+    """
+
+    id: str
+    kind: str
+    match: tuple[str, ...]
+    level: str = "auto"
+    replace: Optional[str] = None
+    position: Optional[int] = None
+    keywords: tuple[str, ...] = ()
+    value: str = "device"
+    exclude: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    note: str = ""
+    source: str = ""
+
+    def is_about(self, name: str) -> bool:
+        """Tell whether ``exclude`` lets a name through."""
+        return not any(name == other or _below(other, name) for other in self.exclude)
+
+    def renamed(self, name: str) -> str:
+        """Return what a name that the rule matches becomes."""
+        assert self.replace is not None
+        prefixes = [other[:-1] for other in self.match if _below(other, name)]
+        rest = name[len(max(prefixes, key=len)) :] if prefixes and name not in self.match else name.rpartition(".")[2]
+        return self.replace.replace("*", rest)
+
+
+def built_in_rules() -> tuple[Rule, ...]:
+    """Return the rules of this plugin."""
+    return tuple(rule for path in sorted(_FOLDER.glob("*.toml")) for rule in read_rules(path))
+
+
+def read_rules(source: Union[str, Path, Mapping[str, Any]], origin: str = "") -> tuple[Rule, ...]:
+    """Return the rules of a TOML file, or of a table as it is in one.
+
+    Args:
+        source: the path of the file, or the table.
+        origin: who gives it, for messages.
+
+    Raises:
+        SettingsError: the file cannot be read, or a rule is not one; the message names file, rule and key.
+    """
+    if isinstance(source, Mapping):
+        where, content = origin or "a table", source
+    else:
+        where, content = f"{source}{f' ({origin})' if origin else ''}", _parse(Path(source))
+    unknown = [key for key in content if key != "rule"]
+    if unknown:
+        raise SettingsError(
+            f"{where}: rules are [[rule]] tables, found {unknown[0]!r}{did_you_mean(unknown[0], ['rule'])}"
+        )
+    rows = content.get("rule", [])
+    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, Mapping) for row in rows):
+        raise SettingsError(f"{where}: rules are [[rule]] tables, found rule = {rows!r}")
+    return tuple(_make(row, f"{where}, rule {row.get('id', number)}", where) for number, row in enumerate(rows, 1))
+
+
+def _parse(path: Path) -> Mapping[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"the rules in {path} cannot be read: {error}") from error
+
+
+def _make(row: Mapping[str, Any], where: str, source: str) -> Rule:
+    for key, value in row.items():
+        if key not in _FIELDS:
+            raise SettingsError(
+                f"{where}: a rule has no {key!r}{did_you_mean(key, _FIELDS)}; it has {', '.join(_FIELDS)}"
+            )
+        _check_type(key, value, where)
+    for key in ("id", "kind", "match"):
+        if not row.get(key):
+            raise SettingsError(f"{where}: {key} is missing")
+    values = {key: row[key] for key in (*_TEXTS, "position") if key in row}
+    lists = {key: (row[key],) if isinstance(row[key], str) else tuple(row[key]) for key in _LISTS if key in row}
+    lists["exclude"] = lists.pop("except", ())
+    rule = Rule(**values, **lists, source=source)
+    for key, known in (("kind", tuple(KINDS)), ("level", RULE_LEVELS), ("value", VALUES)):
+        found = getattr(rule, key)
+        if found not in known:
+            raise SettingsError(
+                f"{where}: {key} is {found!r}, expected one of {', '.join(known)}{did_you_mean(found, known)}"
+            )
+    if rule.kind in _REWRITING and rule.level == "auto" and not rule.replace:
+        raise SettingsError(f"{where}: a rule that rewrites ({rule.kind}, level auto) needs replace")
+    if rule.kind == "device_arg" and rule.position is None and not rule.keywords:
+        raise SettingsError(f"{where}: device_arg needs position, keywords or both")
+    if rule.kind == "text":
+        _check_patterns(rule, where)
+    return rule
+
+
+def _check_type(key: str, value: Any, where: str) -> None:
+    if key == "position":
+        good, expected = isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a number from 0"
+    elif key in _LISTS:
+        good = isinstance(value, str) or (
+            isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
+        )
+        expected = "a text or a list of texts"
+    else:
+        good, expected = isinstance(value, str), "a text"
+    if not good:
+        raise SettingsError(f"{where}: {key} is {value!r}, expected {expected}")
+
+
+def _check_patterns(rule: Rule, where: str) -> None:
+    if not rule.files:
+        raise SettingsError(f"{where}: a rule about text needs files")
+    for pattern in rule.match:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise SettingsError(f"{where}: {pattern!r} is no regular expression: {error}") from error
+
+
+class RuleTable:
+    """The rules of one run, found by what they match. Immutable; it can be sent to other processes.
+
+    Args:
+        rules: a later one takes the place of an earlier one with the same id.
+        disable: ids that are left out; ``cuda.*`` for all that start so.
+
+    Raises:
+        SettingsError: ``disable`` names no rule.
+    """
+
+    def __init__(self, rules: Iterable[Rule], disable: Iterable[str] = ()) -> None:
+        by_id = {rule.id: rule for rule in rules}
+        for name in disable:
+            gone = [id for id in by_id if id == name or _below(name, id)]
+            if not gone:
+                raise SettingsError(f"no rule has the id {name!r}{did_you_mean(name, list(by_id))}")
+            for id in gone:
+                del by_id[id]
+        self.rules = tuple(by_id.values())
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def __reduce__(self) -> Any:
+        return RuleTable, (self.rules,)
+
+    def of_kind(self, kind: str) -> tuple[Rule, ...]:
+        """Return the rules of one kind, in their order."""
+        return self._by_kind.get(kind, ())
+
+    def find(self, kind: str, name: str) -> Optional[tuple[Rule, str]]:
+        """Return the rule of ``kind`` for a qualified name or for what it begins with, and the part it is about.
+
+        The longest part wins; ``package.*`` is about everything below the package and not about the package itself.
+        """
+        exact, below = self._names.get(kind, ({}, {}))
+        end = len(name)
+        while end > 0:
+            part = name[:end]
+            if end < len(name):
+                rule = below.get(part)
+                if rule is not None and rule.is_about(name):
+                    return rule, name
+            rule = exact.get(part)
+            if rule is not None and rule.is_about(name):
+                return rule, part
+            end = name.rfind(".", 0, end)
+        return None
+
+    def about(self, kind: str, name: str) -> tuple[Rule, ...]:
+        """Return all rules of ``kind`` that match exactly this text."""
+        return self._exact.get((kind, name), ())
+
+    def names_of(self, kind: str) -> frozenset[str]:
+        """Return what the rules of one kind match."""
+        return frozenset(name for rule in self.of_kind(kind) for name in rule.match)
+
+    def translate(self, name: str) -> str:
+        """Return what a qualified name is called after all rules that rewrite; itself where none does."""
+        found = self.find("attr", name)
+        if found is None or found[0].level != "auto":
+            return name
+        rule, part = found
+        return rule.renamed(part) + name[len(part) :]
+
+    @cached_property
+    def words(self) -> re.Pattern[str]:
+        """What a file must contain for any rule about Python to have a say; most files of a project do not."""
+        found = {"cuda", "nccl"}
+        for rule in self.rules:
+            if rule.kind in ("attr", "call", "import", "method", "member", "env", "string"):
+                found.update(
+                    name[:-2].rpartition(".")[2] if name.endswith(".*") else name.rpartition(".")[2]
+                    for name in rule.match
+                )
+        return re.compile("|".join(sorted(map(re.escape, found))))
+
+    @cached_property
+    def _by_kind(self) -> dict[str, tuple[Rule, ...]]:
+        return {kind: tuple(rule for rule in self.rules if rule.kind == kind) for kind in KINDS}
+
+    @cached_property
+    def _exact(self) -> dict[tuple[str, str], tuple[Rule, ...]]:
+        found: dict[tuple[str, str], tuple[Rule, ...]] = {}
+        for rule in self.rules:
+            for name in rule.match:
+                found[rule.kind, name] = (*found.get((rule.kind, name), ()), rule)
+        return found
+
+    @cached_property
+    def _names(self) -> dict[str, tuple[dict[str, Rule], dict[str, Rule]]]:
+        found: dict[str, tuple[dict[str, Rule], dict[str, Rule]]] = {}
+        for rule in self.rules:
+            exact, below = found.setdefault(rule.kind, ({}, {}))
+            for name in rule.match:
+                if name.endswith(".*"):
+                    below[name[:-2]] = rule
+                else:
+                    exact[name] = rule
+        return found
+
+
+def _below(pattern: str, name: str) -> bool:
+    """Tell whether ``name`` is below ``package.*``."""
+    return pattern.endswith(".*") and name.startswith(pattern[:-1])
