@@ -101,15 +101,17 @@ def _respelled(chain: cst.Attribute, spelled: str) -> cst.BaseExpression:
 
 def convert_imports(record: Record, table: RuleTable) -> None:
     """Rewrite and report imports."""
+    reported: set[str] = set()
     for node in record.program.imports:
-        _report_import(record, table, node)
+        _report_import(record, table, node, reported)
         if isinstance(node, cst.Import):
             _convert_import(record, table, node)
         elif not node.relative and node.module is not None:
             _convert_from(record, table, node)
 
 
-def _report_import(record: Record, table: RuleTable, node: Any) -> None:
+def _report_import(record: Record, table: RuleTable, node: Any, reported: set[str]) -> None:
+    """Report an import; the first in the module that a rule is about stands for all."""
     if isinstance(node, cst.Import):
         modules = [str(dotted(alias.name)) for alias in node.names]
     elif node.relative or node.module is None:
@@ -120,7 +122,8 @@ def _report_import(record: Record, table: RuleTable, node: Any) -> None:
         modules = [f"{dotted(node.module)}.{dotted(alias.name)}" for alias in node.names]
     for module in modules:
         found = table.find("import", module)
-        if found is not None:
+        if found is not None and found[0].id not in reported:
+            reported.add(found[0].id)
             record.report(node, found[0])
 
 

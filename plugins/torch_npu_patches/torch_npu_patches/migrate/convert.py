@@ -52,7 +52,7 @@ def convert(
     Raises:
         libcst.ParserSyntaxError: it is not Python.
     """
-    if not table.words.search(source) and not distributed:
+    if not table.may_be_about(source) and not distributed:
         return Conversion(source, ())
     program, names = read(source)
     record = Record(program, file)
@@ -73,4 +73,4 @@ def convert(
         make_distributed(record, names)
     import_torch_npu(record)
     findings = tuple(sorted(record.findings, key=lambda finding: (finding.line, finding.column, finding.rule)))
-    return Conversion(record.edits.apply(program.module).code if record.edits else source, findings)
+    return Conversion(record.edits.apply(program.module, program.parents).code if record.edits else source, findings)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Callable
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Optional
 
 import libcst as cst
 
@@ -47,9 +47,20 @@ class Edits:
         """Insert statements behind one."""
         self._after.setdefault(statement, []).extend(lines)
 
-    def apply(self, module: cst.Module) -> cst.Module:
-        """Return the module with all changes made."""
-        return module.visit(_Apply(self))
+    def apply(self, module: cst.Module, parents: Mapping[cst.CSTNode, cst.CSTNode]) -> cst.Module:
+        """Return the module with all changes made.
+
+        Args:
+            module: the original tree.
+            parents: what each node of it is in; nothing else is visited.
+        """
+        around: set[cst.CSTNode] = {module}
+        for node in (*self._changes, *self._before, *self._after):
+            found: Optional[cst.CSTNode] = node
+            while found is not None and found not in around:
+                around.add(found)
+                found = parents.get(found)
+        return module.visit(_Apply(self, around))
 
     def made(self, original: cst.CSTNode, updated: Any) -> Any:
         """Return what takes the place of one node; ``updated`` is it with what is inside it changed already."""
@@ -69,9 +80,13 @@ class Edits:
 
 
 class _Apply(cst.CSTTransformer):
-    def __init__(self, edits: Edits) -> None:
+    def __init__(self, edits: Edits, around: set[cst.CSTNode]) -> None:
         super().__init__()
         self.edits = edits
+        self.around = around
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node in self.around
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         return self.edits.made(original_node, updated_node)

@@ -40,7 +40,7 @@ class Names:
 
     Args:
         scopes: of ``libcst.metadata.ScopeProvider``.
-        parents: of ``libcst.metadata.ParentNodeProvider``.
+        parents: what each node is in.
         stars: modules that the program imports everything from.
     """
 

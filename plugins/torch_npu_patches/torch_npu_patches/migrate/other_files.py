@@ -42,11 +42,9 @@ def lines(source: str, table: RuleTable, file: str) -> Iterator[Finding]:
 
 def notebook(source: str, table: RuleTable, file: str) -> Iterator[Finding]:
     """Yield one finding for a notebook in which rules would have a say: notebooks are not converted."""
-    found = table.words.search(source)
-    if found is not None:
-        line = source.count("\n", 0, found.start()) + 1
+    if table.may_be_about(source):
         note = f"notebooks are not converted: jupyter nbconvert --to script {file}, and migrate that"
-        yield Finding(file, line, 1, "notebook", "review", found[0], "", note)
+        yield Finding(file, 1, 1, "notebook", "review", file.rpartition("/")[2], "", note)
 
 
 def _is_about(rule: Rule, name: str) -> bool:

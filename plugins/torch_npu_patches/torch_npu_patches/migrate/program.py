@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import libcst as cst
 from libcst import metadata as md
@@ -13,34 +15,49 @@ from torch_npu_patches.migrate.syntax import dotted, root
 
 __all__ = ["Program", "arguments", "read"]
 
-_TEXTS = (cst.SimpleString, cst.FormattedString)
-
-
-class Program(cst.CSTVisitor):
+class Program:
     """What a module contains, in the order of the source.
 
     Args:
         wrapper: with the module.
-        parents: of ``libcst.metadata.ParentNodeProvider``.
     """
 
-    def __init__(self, wrapper: md.MetadataWrapper, parents: Any) -> None:
-        super().__init__()
+    def __init__(self, wrapper: md.MetadataWrapper) -> None:
         self.wrapper = wrapper
         self.module = wrapper.module
-        self.parents = parents
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self.imports: list[Any] = []
         self.calls: list[cst.Call] = []
         self.comparisons: list[cst.Comparison] = []
-        self.subscripts: list[cst.Subscript] = []
         self.texts: list[Any] = []
         self.chains: list[cst.Attribute] = []  # the longest of each: a.b.c, not a.b
-        self.members: list[cst.Attribute] = []
+        self.members: list[cst.Attribute] = []  # those whose owner is no name: f().b
         self.stores: set[cst.Attribute] = set()  # those that are assigned to
         self.loads: list[cst.Name] = []  # names that stand for themselves
         self.classes: list[cst.ClassDef] = []
         self.values: dict[str, list[cst.BaseExpression]] = {}  # of attributes, by the name of the attribute
         self.bound: set[str] = set()  # names that imports bind
+        lists: dict[type, list[Any]] = {
+            cst.Call: self.calls,
+            cst.Comparison: self.comparisons,
+            cst.ClassDef: self.classes,
+            cst.FormattedString: self.texts,
+        }
+        readers: dict[type, Callable[[Any], None]] = {
+            cst.Import: self._read_import,
+            cst.ImportFrom: self._read_import,
+            cst.SimpleString: self._read_text,
+            cst.Attribute: self._read_attribute,
+            cst.Name: self._read_name,
+            cst.Assign: self._read_assignment,
+            cst.AnnAssign: self._read_assignment,
+        }
+        for node in _walk(self.module, self.parents):
+            kind = type(node)
+            if kind in lists:
+                lists[kind].append(node)
+            elif kind in readers:
+                readers[kind](node)
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """Return line and column of a node, from 1."""
@@ -56,22 +73,19 @@ class Program(cst.CSTVisitor):
     def outermost_function(self, node: cst.CSTNode) -> Optional[cst.FunctionDef]:
         """Return the function of the module, or method, that a node is in, ``None`` outside of any."""
         found = None
-        parent = self.parents.get(node)
-        while parent is not None:
+        for parent in self.ancestors(node):
             if isinstance(parent, cst.FunctionDef):
                 found = parent
-            parent = self.parents.get(parent)
         return found
 
-    def visit_Import(self, node: cst.Import) -> bool:
-        self._import(node)
-        return False
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield what a node is in, from the inside."""
+        parent = self.parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = self.parents.get(parent)
 
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-        self._import(node)
-        return False
-
-    def _import(self, node: Any) -> None:
+    def _read_import(self, node: Any) -> None:
         self.imports.append(node)
         if isinstance(node.names, cst.ImportStar):
             return
@@ -80,73 +94,80 @@ class Program(cst.CSTVisitor):
             if isinstance(bound, cst.Name):
                 self.bound.add(bound.value)
 
-    def visit_Call(self, node: cst.Call) -> None:
-        self.calls.append(node)
-
-    def visit_Comparison(self, node: cst.Comparison) -> None:
-        self.comparisons.append(node)
-
-    def visit_Subscript(self, node: cst.Subscript) -> None:
-        self.subscripts.append(node)
-
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        self.classes.append(node)
-
-    def visit_SimpleString(self, node: cst.SimpleString) -> None:
-        if not self._is_bare(node):
+    def _read_text(self, node: cst.SimpleString) -> None:
+        outer: cst.CSTNode = node
+        while isinstance(self.parents[outer], cst.ConcatenatedString):
+            outer = self.parents[outer]
+        if not isinstance(self.parents[outer], cst.Expr):  # a statement by itself is a docstring or says nothing
             self.texts.append(node)
 
-    def visit_FormattedString(self, node: cst.FormattedString) -> None:
-        self.texts.append(node)
-
-    def visit_ConcatenatedString(self, node: cst.ConcatenatedString) -> bool:
-        return not self._is_bare(node)
-
-    def visit_Attribute(self, node: cst.Attribute) -> None:
+    def _read_attribute(self, node: cst.Attribute) -> None:
         parent = self.parents[node]
         if isinstance(parent, cst.AssignTarget) or (isinstance(parent, cst.AnnAssign) and parent.target is node):
             self.stores.add(node)
-            assigned = self.parents[parent].value if isinstance(parent, cst.AssignTarget) else parent.value
-            if assigned is not None:
-                self.values.setdefault(node.attr.value, []).append(assigned)
+            assigned: Any = self.parents[parent] if isinstance(parent, cst.AssignTarget) else parent
+            if assigned.value is not None:
+                self.values.setdefault(node.attr.value, []).append(assigned.value)
         if root(node) is None:
             self.members.append(node)
         elif not (isinstance(parent, cst.Attribute) and parent.value is node):
             self.chains.append(node)
 
-    def visit_Name(self, node: cst.Name) -> None:
-        parent = self.parents.get(node)
-        if isinstance(parent, cst.Attribute):
-            return
-        if (
-            isinstance(parent, (cst.Arg, cst.Param, cst.FunctionDef, cst.ClassDef))
-            and getattr(parent, "value", None) is not node
-        ):
-            return
-        if isinstance(parent, (cst.AssignTarget, cst.NameItem, cst.Global, cst.Nonlocal)):
+    def _read_name(self, node: cst.Name) -> None:
+        parent = self.parents[node]
+        if isinstance(parent, (cst.Attribute, cst.AssignTarget, cst.NameItem, cst.ImportAlias, cst.AsName, cst.Param)):
+            if not (isinstance(parent, cst.Param) and parent.default is node):
+                return
+        elif isinstance(parent, (cst.FunctionDef, cst.ClassDef)) or (isinstance(parent, cst.Arg) and parent.keyword is node):
             return
         self.loads.append(node)
 
-    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
-        self._field(node.target, node.value)
-
-    def visit_Assign(self, node: cst.Assign) -> None:
-        for target in node.targets:
-            self._field(target.target, node.value)
-
-    def _field(self, target: cst.CSTNode, value: Optional[cst.BaseExpression]) -> None:
+    def _read_assignment(self, node: Any) -> None:
         """Remember what a field of a class is; objects of the class have it as an attribute."""
-        if value is None or not isinstance(target, cst.Name):
+        if node.value is None or not isinstance(self._owner(node), cst.ClassDef):
             return
-        statement = self.parents[self.parents[target]]
-        while isinstance(statement, (cst.Assign, cst.AnnAssign, cst.SimpleStatementLine)):
-            statement = self.parents[statement]
-        if isinstance(self.parents.get(statement), cst.ClassDef):
-            self.values.setdefault(target.value, []).append(value)
+        targets = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, cst.Name):
+                self.values.setdefault(target.value, []).append(node.value)
 
-    def _is_bare(self, node: cst.CSTNode) -> bool:
-        """Whether a text is a statement by itself, as docstrings are."""
-        return isinstance(self.parents.get(node), cst.Expr)
+    def _owner(self, node: cst.CSTNode) -> Optional[cst.CSTNode]:
+        """What a simple statement stands in, other than lines and blocks."""
+        kinds = (cst.SimpleStatementLine, cst.IndentedBlock, cst.SimpleStatementSuite)
+        return next((parent for parent in self.ancestors(node) if not isinstance(parent, kinds)), None)
+
+
+#: Fields of nodes that hold neither names nor values; half of all nodes are in them.
+_LAYOUT = re.compile(
+    "whitespace|leading_lines|lines_after|trailing|header|footer|lpar|rpar|lbracket|rbracket|lbrace|rbrace"
+    "|comma|semicolon|equal|dot$|operator|encoding|default_|has_trailing|quote|indent|colon|async|star"
+)
+
+
+@functools.lru_cache(maxsize=None)
+def _fields(kind: type) -> tuple[str, ...]:
+    return tuple(name for name in kind.__dataclass_fields__ if not _LAYOUT.match(name) or name == "star_arg")  # type: ignore[attr-defined]
+
+
+def _walk(module: cst.Module, parents: dict[cst.CSTNode, cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """Yield the nodes of a module, each after what it is in, and note what that is.
+
+    Visitors of libcst take several times as long: they look at white space, and make nodes anew.
+    """
+    stack: list[cst.CSTNode] = [module]
+    while stack:
+        node = stack.pop()
+        yield node
+        inside: list[cst.CSTNode] = []
+        for name in _fields(type(node)):
+            value = getattr(node, name)
+            if isinstance(value, cst.CSTNode):
+                inside.append(value)
+            elif isinstance(value, (tuple, list)):
+                inside += (item for item in value if isinstance(item, cst.CSTNode))
+        for child in inside:
+            parents[child] = node
+        stack += reversed(inside)
 
 
 def read(source: str) -> tuple[Program, Names]:
@@ -159,12 +180,9 @@ def read(source: str) -> tuple[Program, Names]:
         libcst.ParserSyntaxError: it is not Python.
     """
     wrapper = md.MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
-    found = wrapper.resolve_many([md.ScopeProvider, md.ParentNodeProvider])
-    parents: Any = found[md.ParentNodeProvider]
-    program = Program(wrapper, parents)
-    wrapper.module.visit(program)
-    stars = tuple(_stars(program.imports))
-    return program, Names(found[md.ScopeProvider], parents, stars)  # type: ignore[arg-type]
+    scopes: Any = wrapper.resolve(md.ScopeProvider)
+    program = Program(wrapper)
+    return program, Names(scopes, program.parents, tuple(_stars(program.imports)))
 
 
 def _stars(imports: Sequence[Any]) -> Iterator[str]:

@@ -256,17 +256,20 @@ class RuleTable:
         rule, part = found
         return rule.renamed(part) + name[len(part) :]
 
+    def may_be_about(self, source: str) -> bool:
+        """Tell whether any rule about Python can have a say in a source; none has in most files of a project."""
+        words = set(re.findall(r"\w+", source))
+        return any(needed <= words for needed in self._needed)
+
     @cached_property
-    def words(self) -> re.Pattern[str]:
-        """What a file must contain for any rule about Python to have a say; most files of a project do not."""
-        found = {"cuda", "nccl"}
+    def _needed(self) -> tuple[frozenset[str], ...]:
+        """The words without which rules have nothing to say, a set for each name that they match."""
+        found = {frozenset(("cuda",)), frozenset(("nccl",))}
         for rule in self.rules:
             if rule.kind in ("attr", "call", "import", "method", "member", "env", "string"):
-                found.update(
-                    name[:-2].rpartition(".")[2] if name.endswith(".*") else name.rpartition(".")[2]
-                    for name in rule.match
-                )
-        return re.compile("|".join(sorted(map(re.escape, found))))
+                names = (frozenset(re.findall(r"\w+", name)) for name in rule.match)
+                found.update(name for name in names if not name & {"cuda", "nccl"})
+        return tuple(sorted(found, key=sorted))
 
     @cached_property
     def _by_kind(self) -> dict[str, tuple[Rule, ...]]:

@@ -54,7 +54,7 @@ def is_value(node: cst.CSTNode) -> Optional[str]:
         return None
     if _TEMPLATE.fullmatch(text) or npu_name(text):
         return "device"
-    if text == "nccl" or re.fullmatch(r"(\w+:\w+)(,\w+:\w+)*", text) and npu_backend(text):
+    if text == "nccl" or (re.fullmatch(r"\w+:\w+(,\w+:\w+)*", text) and npu_backend(text)):
         return "backend"
     return "tensor_type" if npu_tensor_type(text) else None
 
