@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import libcst as cst
+
 from torch_npu_patches.migrate.chains import convert_chains, convert_imports
+from torch_npu_patches.migrate.distributed import make_distributed
 from torch_npu_patches.migrate.facts import Owners, merge, owners
 from torch_npu_patches.migrate.findings import Finding
 from torch_npu_patches.migrate.flow import Flow
@@ -15,6 +18,7 @@ from torch_npu_patches.migrate.places import expect_values
 from torch_npu_patches.migrate.program import read
 from torch_npu_patches.migrate.recording import Record
 from torch_npu_patches.migrate.rules import RuleTable
+from torch_npu_patches.migrate.syntax import literal, with_text
 from torch_npu_patches.migrate.texts import convert_environment, report_leftovers
 
 __all__ = ["Conversion", "convert"]
@@ -63,14 +67,14 @@ def convert(
     convert_members(record, names, table, known)
     flow = Flow(program, names)
     expect_values(program, names, table, flow)
+    several_cards = distributed and make_distributed(record, names, flow.arrivals)
     for node, arrival in flow.arrivals.items():
-        record.edit(node, arrival.new, arrival.rule, npu=arrival.rule.kind not in ("argparse_default", "config"))
+        new = arrival.new
+        if several_cards and isinstance(new, cst.SimpleString) and literal(new) == "npu:0":
+            new = with_text(new, "npu")  # the card of this process, not the first
+        record.edit(node, new, arrival.rule, npu=arrival.rule.kind not in ("argparse_default", "config"))
     convert_environment(record, names, table)
     report_leftovers(record, table)
-    if distributed:
-        from torch_npu_patches.migrate.distributed import make_distributed
-
-        make_distributed(record, names)
     import_torch_npu(record)
     findings = tuple(sorted(record.findings, key=lambda finding: (finding.line, finding.column, finding.rule)))
     return Conversion(record.edits.apply(program.module, program.parents).code if record.edits else source, findings)

@@ -12,7 +12,7 @@ LEVELS = {
     "unsupported": "no counterpart on an NPU",
     "unknown": "a name of torch.cuda that no rule knows",
     "operator": "a CUDA operator or kernel in C++ or CUDA source",
-    "review": "may mean CUDA; not certain enough to be rewritten",
+    "review": "not certain enough to be rewritten, or a human's to decide",
     "change": "rewritten",
     "precision": "may compute something else",
     "performance": "may be faster another way",

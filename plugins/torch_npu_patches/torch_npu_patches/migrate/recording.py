@@ -52,6 +52,11 @@ class Record:
         """Report a change at the place of ``node``."""
         self.findings.append(Finding(self.file, *self.program.position(node), rule, "change", before, after, note))
 
+    def note_review(self, node: Any, rule: str, note: str) -> None:
+        """Report that a human has to look at the place of ``node``."""
+        place = self.program.position(node)
+        self.findings.append(Finding(self.file, *place, rule, "review", first_line(node), "", note))
+
     def report(self, node: Any, rule: Rule, level: str = "", note: str = "", suggestion: str = "") -> None:
         """Report a node, once for each rule, at the level of its rule if no other is given; ``auto`` becomes ``review``."""
         level = level or ("review" if rule.level == "auto" else rule.level)
