@@ -11,7 +11,7 @@ from torch_npu_patches.migrate.recording import Record
 from torch_npu_patches.migrate.rules import Rule, RuleTable
 from torch_npu_patches.migrate.syntax import code, dotted, root
 
-__all__ = ["convert_chains", "convert_imports"]
+__all__ = ["convert_chains", "convert_imports", "report_calls"]
 
 #: How the module that torch knows as ``torch.npu`` is imported: an import by that name would load it a second time.
 _IMPORTED_AS = {"torch.npu": "torch_npu.npu"}
@@ -32,6 +32,16 @@ def convert_chains(record: Record, names: Names, table: RuleTable) -> None:
             meaning = names.meaning(name)
             if meaning is not None:
                 _report_rules(record, table, name, meaning, meaning.name)
+
+
+def report_calls(record: Record, names: Names, table: RuleTable) -> None:
+    """Report calls of qualified names; where a rule has keywords, those that have one of them."""
+    for call in record.program.calls:
+        meaning = names.meaning(call.func)
+        for rule in table.about("call", meaning.name) if meaning is not None else ():
+            given = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+            if not rule.keywords or given & set(rule.keywords):
+                record.report(call.func, rule)
 
 
 def _report_rules(record: Record, table: RuleTable, node: Any, meaning: Meaning, name: str) -> None:
@@ -128,17 +138,20 @@ def _report_import(record: Record, table: RuleTable, node: Any, reported: set[st
 
 
 def _convert_import(record: Record, table: RuleTable, node: cst.Import) -> None:
-    aliases = []
+    aliases: list[cst.ImportAlias] = []
     for alias in node.names:
         name = str(dotted(alias.name))
         new = _new_name(table, name)
         if new is None:
-            aliases.append(alias)
+            made = alias
         elif alias.asname is not None:
-            aliases.append(alias.with_changes(name=_expression(new)))
+            made = alias.with_changes(name=_expression(new))
         else:  # what it binds is the package
-            aliases.append(alias.with_changes(name=cst.Name(name.partition(".")[0])))
-    if any(new is not old for new, old in zip(aliases, node.names)):
+            made = alias.with_changes(name=cst.Name(name.partition(".")[0]))
+        if not any(made.deep_equals(other.with_changes(comma=made.comma)) for other in aliases):
+            aliases.append(made)
+    if len(aliases) < len(node.names) or any(new is not old for new, old in zip(aliases, node.names)):
+        aliases[-1] = aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         _edit_import(record, table, node, [node.with_changes(names=aliases)])
 
 

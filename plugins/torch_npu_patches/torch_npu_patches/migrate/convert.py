@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from torch_npu_patches.migrate.chains import convert_chains, convert_imports
+from torch_npu_patches.migrate.chains import convert_chains, convert_imports, report_calls
 from torch_npu_patches.migrate.distributed import make_distributed
 from torch_npu_patches.migrate.facts import Owners, merge, owners
 from torch_npu_patches.migrate.findings import Finding
@@ -19,9 +19,13 @@ from torch_npu_patches.migrate.program import read
 from torch_npu_patches.migrate.recording import Record
 from torch_npu_patches.migrate.rules import RuleTable
 from torch_npu_patches.migrate.syntax import literal, with_text
-from torch_npu_patches.migrate.texts import convert_environment, report_leftovers
+from torch_npu_patches.migrate.texts import convert_environment, report_kernels, report_leftovers
 
-__all__ = ["Conversion", "convert"]
+__all__ = ["Conversion", "NotReproduced", "convert"]
+
+
+class NotReproduced(ValueError):
+    """libcst does not give back a source as it was: line ends of a kind that it does not know, say."""
 
 
 class Conversion(NamedTuple):
@@ -55,6 +59,7 @@ def convert(
 
     Raises:
         libcst.ParserSyntaxError: it is not Python.
+        NotReproduced: what is not to be changed would be.
     """
     if not table.may_be_about(source) and not distributed:
         return Conversion(source, ())
@@ -64,6 +69,7 @@ def convert(
     known: Mapping[str, frozenset[str]] = merge([owned, owners(source, members)])
     convert_imports(record, table)
     convert_chains(record, names, table)
+    report_calls(record, names, table)
     convert_members(record, names, table, known)
     flow = Flow(program, names)
     expect_values(program, names, table, flow)
@@ -75,6 +81,11 @@ def convert(
         record.edit(node, new, arrival.rule, npu=arrival.rule.kind not in ("argparse_default", "config"))
     convert_environment(record, names, table)
     report_leftovers(record, table)
+    report_kernels(record, table)
     import_torch_npu(record)
     findings = tuple(sorted(record.findings, key=lambda finding: (finding.line, finding.column, finding.rule)))
-    return Conversion(record.edits.apply(program.module, program.parents).code if record.edits else source, findings)
+    if not record.edits:
+        return Conversion(source, findings)
+    if program.module.code != source:
+        raise NotReproduced("parts that are not to be changed would not stay as they are (line ends of carriage returns?)")
+    return Conversion(record.edits.apply(program.module, program.parents).code, findings)

@@ -80,10 +80,8 @@ def _insert_behind(record: Record, node: Any) -> None:
         record.edits.after(statement, [_line(record)])
         return
     semicolon = cst.Semicolon(whitespace_after=cst.SimpleWhitespace(" "))
-    extra = cst.Import([cst.ImportAlias(cst.Name(_MODULE))])
-    record.edits.change(
-        statement.body[-1], lambda last: cst.FlattenSentinel([last.with_changes(semicolon=semicolon), extra])
-    )
+    extra = cst.Import([cst.ImportAlias(cst.Name(_MODULE))], semicolon=node.semicolon)
+    record.edits.change(node, lambda last: cst.FlattenSentinel([last.with_changes(semicolon=semicolon), extra]))
 
 
 def _insert_at_top(record: Record) -> None:

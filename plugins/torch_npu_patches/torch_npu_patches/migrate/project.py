@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import multiprocessing
 import os
+import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +25,8 @@ __all__ = ["Job", "Outcome", "convert_files", "default_jobs"]
 MANY = 64
 #: How many files a process is given at a time.
 _CHUNK = 4
+#: What an expression that nests deeply is given: bytes of address space, and calls of Python.
+_STACK, _DEPTH = 512 * 2**20, 20_000
 
 Progress = Callable[[], None]
 
@@ -136,23 +140,54 @@ def _convert(task: tuple[Path, str, Job]) -> Outcome:
 def _convert_python(path: Path, name: str, job: Job) -> Outcome:
     from libcst import ParserSyntaxError
 
-    from torch_npu_patches.migrate.convert import convert
+    from torch_npu_patches.migrate.convert import NotReproduced, convert
 
     shown = path.as_posix()
     try:
         source = decode(path.read_bytes())
-    except UnicodeDecodeError as error:
-        return _failed(path, name, f"{error}; declare its encoding in the first line: # -*- coding: latin-1 -*-")
-    except SyntaxError as error:
-        return _failed(path, name, str(error))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        hint = "declare its encoding in the first line: # -*- coding: latin-1 -*-"
+        return _failed(path, name, f"not read as Python: {error}; {hint}")
     try:
-        made = convert(source.text, job.table, shown, job.owned, distributed=job.distributed)
+        made = _with_deep_stack(
+            lambda: convert(source.text, job.table, shown, job.owned, distributed=job.distributed)
+        )
+    except NotReproduced as error:
+        return _failed(path, name, str(error))
     except ParserSyntaxError as error:
         return _failed(path, name, f"not Python 3: {error.message}", error.raw_line, error.raw_column + 1)
     if made.source == source.text:
         return Outcome(path, name, None, "", made.findings)
     content = encode(Source(made.source, source.encoding))
     return Outcome(path, name, content, _diff(source.text, made.source, shown.lstrip("/")), made.findings)
+
+
+def _with_deep_stack(function: Callable[[], Any]) -> Any:
+    """Call a function in a thread with a stack on which expressions may nest deeply.
+
+    The parser of libcst is native and recursive: on an ordinary stack some thousand brackets end the process.
+    """
+    done: list[Any] = []
+
+    def run() -> None:
+        try:
+            done.append((function(), None))
+        except BaseException as error:
+            done.append((None, error))
+
+    limit, size = sys.getrecursionlimit(), threading.stack_size(_STACK)
+    sys.setrecursionlimit(max(limit, _DEPTH))
+    try:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(size)
+        sys.setrecursionlimit(limit)
+    result, error = done[0]
+    if error is not None:
+        raise error
+    return result
 
 
 def _look_into(path: Path, name: str, job: Job) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import libcst as cst
 
+from torch_npu_patches.migrate.extensions import operators
 from torch_npu_patches.migrate.names import Names
 from torch_npu_patches.migrate.program import Program
 from torch_npu_patches.migrate.recording import Record
@@ -13,7 +14,7 @@ from torch_npu_patches.migrate.rules import RuleTable
 from torch_npu_patches.migrate.syntax import literal, with_text
 from torch_npu_patches.migrate.values import is_value
 
-__all__ = ["convert_environment", "report_leftovers"]
+__all__ = ["convert_environment", "report_kernels", "report_leftovers"]
 
 _OF_ENVIRON = frozenset(f"os.environ.{name}" for name in ("get", "pop", "setdefault", "__contains__", "__getitem__"))
 _READERS = _OF_ENVIRON | {"os.getenv", "os.putenv", "os.unsetenv", "os.environb.get"}
@@ -75,10 +76,18 @@ def _name(names: Names, node: cst.BaseExpression) -> str:
     return meaning.name if meaning is not None and meaning.sure else ""
 
 
+def report_kernels(record: Record, table: RuleTable) -> None:
+    """Report CUDA kernels in texts, which ``load_inline`` or NVRTC compiles."""
+    for node in record.program.texts:
+        if isinstance(node, cst.SimpleString) and "__global__" in node.value:
+            line, _ = record.program.position(node)
+            record.findings += operators(node.raw_value, table, record.file, line=line)
+
+
 def report_leftovers(record: Record, table: RuleTable) -> None:
     """Report texts that are nothing but a device, backend or type of tensors, and that no other rule was about."""
     for node in record.program.texts:
-        looks = is_value(node)
+        looks = None if isinstance(record.program.parents[node], cst.ConcatenatedString) else is_value(node)
         if looks is not None and node not in record.edits:
             for rule in table.about("string", _WORDS[looks]):
                 record.report(node, rule)

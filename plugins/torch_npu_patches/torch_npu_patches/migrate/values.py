@@ -46,7 +46,10 @@ def translate(text: str, value: str) -> Optional[str]:
 
 
 def is_value(node: cst.CSTNode) -> Optional[str]:
-    """Return what a literal looks like, ``device``, ``backend`` or ``tensor_type``, ``None`` for nothing of these."""
+    """Return what a literal looks like, ``device``, ``backend`` or ``tensor_type``, ``None`` for nothing of these.
+
+    ``torch.cuda.Event`` looks like a type: it stands in annotations.
+    """
     if isinstance(node, cst.FormattedString):
         return "device" if _formatted(node) is not None else None
     text = literal(node)
@@ -54,9 +57,9 @@ def is_value(node: cst.CSTNode) -> Optional[str]:
         return None
     if _TEMPLATE.fullmatch(text) or npu_name(text):
         return "device"
-    if text == "nccl" or (re.fullmatch(r"\w+:\w+(,\w+:\w+)*", text) and npu_backend(text)):
+    if "nccl" in re.split("[,:]", text) and re.fullmatch(r"(\w+:)?\w+(,\w+:\w+)*", text):
         return "backend"
-    return "tensor_type" if npu_tensor_type(text) else None
+    return "tensor_type" if re.fullmatch(r"torch\.cuda(\.\w+)+", text) else None
 
 
 def parts(node: Optional[cst.BaseExpression], value: str) -> Iterator[Part]:
@@ -71,6 +74,8 @@ def parts(node: Optional[cst.BaseExpression], value: str) -> Iterator[Part]:
         new = None if text is None else translate(text, value)
         if new is not None:
             yield Part(node, with_text(node, new))
+        elif value == "device":
+            yield from _template(node)
     elif isinstance(node, cst.FormattedString) and value == "device":
         formatted = _formatted(node)
         if formatted is not None:

@@ -1,0 +1,44 @@
+"""A project's own cuda(): functions, methods, modules, attributes."""
+import torch
+
+from . import cuda as kernels
+from .ops import cuda as build
+from .data import Loader
+
+
+def cuda(x):
+    return x
+
+
+class Batch:
+    def __init__(self, tensor, cuda=False):
+        self.tensor = tensor
+        self.use = cuda
+
+    def cuda(self):
+        self.tensor = self.tensor.cuda()
+        return self
+
+    def again(self):
+        return self.cuda()
+
+
+class Wide(Batch):
+    def more(self):
+        return super().cuda()
+
+
+cuda(1)
+kernels.cuda()
+build("cuda")
+Batch(torch.ones(1)).cuda()
+batch = Wide(torch.ones(1))
+batch.cuda()
+torch.ones(1).cuda()
+made = torch.ones(1)
+made.cuda()
+
+
+def move(thing, options):
+    if options.cuda:
+        thing.cuda()

@@ -1,0 +1,31 @@
+import torch
+import torch_npu  # noqa: F401
+
+
+def parameter(torch):
+    return torch.cuda.is_available()
+
+
+def local():
+    torch = object()
+    return torch.cuda.is_available()
+
+
+def nested():
+    def inner(device="npu"):
+        return torch.ones(1, device=device)
+
+    def other(torch, device="cuda"):
+        return torch.ones(1, device=device)
+
+    return inner(), other(None), torch.npu.current_device()
+
+
+class Space:
+    torch = None
+
+    def method(self):
+        return torch.npu.is_available()
+
+
+values = [torch.cuda for torch in ()]

@@ -1,0 +1,5 @@
+from torch.cuda.amp import *
+from torch import *
+
+with autocast():
+    x = cuda.is_available()
