@@ -88,17 +88,15 @@ class _Members:
             name = dotted(receiver.func)
             if name == "super":
                 return self.class_around(receiver)
-            return None if name is None or self.is_of_torch(receiver) else name.rpartition(".")[2]
+            last = "" if name is None else name.rpartition(".")[2]
+            return last if last[:1].isupper() and not self.is_of_torch(receiver) else None
         if not isinstance(receiver, cst.Name):
             return None
         if receiver.value in ("self", "cls"):
             return self.class_around(receiver)
         local = self.names.local(receiver)
-        if len(local) == 1:
-            value = self.names.value_of(local[0])
-            if isinstance(value, cst.Call):
-                return self.class_of(value)
-        return None
+        value = self.names.value_of(local[0]) if len(local) == 1 else None
+        return self.class_of(value) if isinstance(value, cst.Call) and value is not receiver else None
 
     def class_around(self, node: cst.CSTNode) -> Optional[str]:
         found = self.names.enclosing(node, cst.ClassDef)
@@ -129,13 +127,21 @@ class _Members:
 
     def is_of_torch(self, receiver: cst.BaseExpression) -> bool:
         """Whether an object was made by a function of torch, as far as can be seen."""
-        if isinstance(receiver, cst.Name):
-            local = self.names.local(receiver)
-            value = self.names.value_of(local[0]) if len(local) == 1 else None
-            return value is not None and not isinstance(value, cst.Name) and self.is_of_torch(value)
-        if not isinstance(receiver, cst.Call):
-            return False
-        meaning = self.names.meaning(receiver.func)
-        if meaning is not None:
-            return meaning.name.startswith("torch.")
-        return isinstance(receiver.func, cst.Attribute) and self.is_of_torch(receiver.func.value)
+        seen: set[str] = set()
+        while True:
+            if isinstance(receiver, cst.Name):
+                local = self.names.local(receiver)
+                value = self.names.value_of(local[0]) if len(local) == 1 else None
+                if value is None or receiver.value in seen:  # x = x.cuda()
+                    return False
+                seen.add(receiver.value)
+                receiver = value
+            elif isinstance(receiver, cst.Call):
+                meaning = self.names.meaning(receiver.func)
+                if meaning is not None:
+                    return meaning.name.startswith("torch.")
+                receiver = receiver.func
+            elif isinstance(receiver, cst.Attribute):
+                receiver = receiver.value
+            else:
+                return False
