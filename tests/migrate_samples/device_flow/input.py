@@ -13,8 +13,7 @@ class Trainer:
     device = "cuda"
 
     def __init__(self, model, where="cuda:0", label="cuda"):
-        self.where = where
-        self.label = label
+        self.where, self.label = where, label
         self.model = model.to(self.where)
 
     def run(self, place):

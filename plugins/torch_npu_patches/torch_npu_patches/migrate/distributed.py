@@ -54,7 +54,7 @@ def make_distributed(record: Record, names: Names, devices: Iterable[cst.CSTNode
             record.note_review(call, _RULE, f"several optimizers; {script.manual('the model of each')}")
         return False
     call, model = optimizers[0]
-    return script.convert(call, model, [*record.uses_npu, *devices])
+    return script.convert(call, model, [*record.uses_npu, *devices, *script.loaders()])
 
 
 class _Script:
@@ -95,6 +95,10 @@ class _Script:
                 owner = value.func.value
                 if value.func.attr.value == "parameters" and isinstance(owner, cst.Name):
                     yield call, owner.value
+
+    def loaders(self) -> Iterator[cst.Call]:
+        """The calls that make data loaders; a sampler asks for its rank when it is made."""
+        return (call for call in self.program.calls if self.name_of(call.func) in _LOADERS)
 
     def convert(self, optimizer: cst.Call, model: str, uses: Sequence[cst.CSTNode]) -> bool:
         function = self.names.enclosing(optimizer, cst.FunctionDef, cst.Lambda)
@@ -199,9 +203,7 @@ class _Script:
                 self.record.note_review(node, _RULE, f"{note}; where it computes a loss, call {model}(...) instead")
 
     def spread_data(self, function: Optional[cst.FunctionDef]) -> None:
-        for call in self.program.calls:
-            if self.name_of(call.func) not in _LOADERS:
-                continue
+        for call in self.loaders():
             keywords = {argument.keyword.value: argument for argument in call.args if argument.keyword is not None}
             data = call.args[0].value if call.args and call.args[0].keyword is None else None
             if data is None and "dataset" in keywords:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Optional, Union
 import libcst as cst
 from libcst import metadata as md
 
-from torch_npu_patches.migrate.syntax import dotted, root
+from torch_npu_patches.migrate.syntax import assigned, dotted, root
 
 __all__ = ["Meaning", "Names"]
 
@@ -73,14 +73,8 @@ class Names:
         return tuple(a for a in self.assignments(name) if type(a) is md.Assignment)
 
     def value_of(self, assignment: md.Assignment) -> Optional[cst.BaseExpression]:
-        """Return what is assigned where that is a single name: ``x = value``, ``x: T = value``, ``(x := value)``."""
-        node = assignment.node
-        parent = self.parents.get(node)
-        if isinstance(parent, cst.AssignTarget):
-            parent = self.parents[parent]
-        if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.NamedExpr)):
-            return parent.value if parent.value is not node else None
-        return None
+        """Return what an assignment assigns, ``None`` where that cannot be told."""
+        return assigned(assignment.node, self.parents)
 
     def enclosing(self, node: cst.CSTNode, *kinds: type) -> Optional[Any]:
         """Return the innermost node of these kinds around a node."""

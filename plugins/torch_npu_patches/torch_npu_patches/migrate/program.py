@@ -11,7 +11,7 @@ import libcst as cst
 from libcst import metadata as md
 
 from torch_npu_patches.migrate.names import Names
-from torch_npu_patches.migrate.syntax import dotted, root
+from torch_npu_patches.migrate.syntax import assigned, dotted, root
 
 __all__ = ["Program", "arguments", "read"]
 
@@ -103,11 +103,11 @@ class Program:
 
     def _read_attribute(self, node: cst.Attribute) -> None:
         parent = self.parents[node]
-        if isinstance(parent, cst.AssignTarget) or (isinstance(parent, cst.AnnAssign) and parent.target is node):
+        value = assigned(node, self.parents)
+        if value is not None or isinstance(parent, (cst.AssignTarget, cst.AnnAssign)):
             self.stores.add(node)
-            assigned: Any = self.parents[parent] if isinstance(parent, cst.AssignTarget) else parent
-            if assigned.value is not None:
-                self.values.setdefault(node.attr.value, []).append(assigned.value)
+        if value is not None:
+            self.values.setdefault(node.attr.value, []).append(value)
         if root(node) is None:
             self.members.append(node)
         elif not (isinstance(parent, cst.Attribute) and parent.value is node):

@@ -72,7 +72,7 @@ def summary(findings: Sequence[Finding], files: int, changed: int, verb: str = "
     """Return one line: how many files, changed ones, and findings of each level."""
     counts = Counter(finding.level for finding in findings)
     told = ", ".join(f"{counts[level]} {level}" for level in LEVELS if counts[level])
-    return f"{files} files, {changed} {verb}; {told or 'nothing found'}"
+    return f"{files} file{'' if files == 1 else 's'}, {changed} {verb}; {told or 'nothing found'}"
 
 
 def _short(text: str, limit: int = 60) -> str:

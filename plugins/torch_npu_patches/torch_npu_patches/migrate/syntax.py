@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from collections.abc import Mapping
+from typing import Any, Optional
 
 import libcst as cst
 
-__all__ = ["code", "dotted", "first_line", "literal", "root", "with_text"]
+__all__ = ["assigned", "code", "dotted", "first_line", "literal", "root", "with_text"]
 
 _BLANK = cst.Module(body=())
 
@@ -52,3 +53,33 @@ def literal(node: cst.CSTNode) -> Optional[str]:
 def with_text(node: cst.SimpleString, text: str) -> cst.SimpleString:
     """Return a string literal with the same quotes and prefix and another text."""
     return node.with_changes(value=f"{node.prefix}{node.quote}{text}{node.quote}")
+
+
+def assigned(target: cst.CSTNode, parents: Mapping[cst.CSTNode, cst.CSTNode]) -> Optional[Any]:
+    """Return what is assigned to a target: ``t = value``, ``t: T = value``, ``(t := value)``, ``a, t = x, value``.
+
+    ``None`` where nothing is, or where it cannot be told.
+
+    Args:
+        target: a name or attribute.
+        parents: what each node is in.
+    """
+    parent = parents.get(target)
+    index = None
+    if isinstance(parent, cst.Element):
+        several = parents[parent]
+        if not isinstance(several, (cst.Tuple, cst.List)):
+            return None
+        index = next(number for number, element in enumerate(several.elements) if element is parent)
+        parent, count = parents[several], len(several.elements)
+    is_target = isinstance(parent, cst.AssignTarget)
+    statement: Any = parents[parent] if is_target and parent is not None else parent
+    if not is_target and not (isinstance(statement, (cst.AnnAssign, cst.NamedExpr)) and statement.target is target):
+        return None
+    if index is None:
+        return statement.value
+    value = statement.value
+    if not is_target or not isinstance(value, (cst.Tuple, cst.List)) or len(value.elements) != count:
+        return None
+    starred = (isinstance(element, cst.StarredElement) for element in (*several.elements, *value.elements))
+    return None if any(starred) else value.elements[index].value
