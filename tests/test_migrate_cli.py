@@ -16,7 +16,7 @@ from distributions import write_distribution
 
 pytest.importorskip("libcst")
 
-from patchcore.cli import main  # noqa: E402
+from patchcore.cli import main
 
 TRAIN = "import torch\r\nx = torch.ones(1).cuda()\r\n"
 CONVERTED = "import torch\r\nimport torch_npu  # noqa: F401\r\nx = torch.ones(1).npu()\r\n"
@@ -59,7 +59,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 class TestWriting:
-    def test_by_default_a_diff_is_shown_that_patch_takes_and_nothing_is_written(self, migrate: Any, project: Path) -> None:
+    def test_by_default_a_diff_is_shown_that_patch_takes_and_nothing_is_written(
+        self, migrate: Any, project: Path
+    ) -> None:
         before = contents(project)
         result = migrate("shop")
         assert result.code == 0
@@ -209,7 +211,9 @@ class TestRulesOfOthers:
             "import acme_cuda\nimport torch_npu  # noqa: F401\nacme_npu.fast(1)\nacme_npu.ops.slow()\n"
         )
 
-    def test_those_of_another_plugin_and_one_of_them_broken(self, migrate: Any, project: Path, make_package: Any) -> None:
+    def test_those_of_another_plugin_and_one_of_them_broken(
+        self, migrate: Any, project: Path, make_package: Any
+    ) -> None:
         folder = make_package({"acme_plugin": PLUGIN})
         (folder / "acme_rules.toml").write_text(RULES)
         write_distribution(folder, "acme-rules", plugins={"acme": "acme_plugin"})

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from torch_npu_patches.migrate.extensions import operators  # noqa: E402
-from torch_npu_patches.migrate.files import walk, write  # noqa: E402
-from torch_npu_patches.migrate.project import Job, Outcome, convert_files  # noqa: E402
-from torch_npu_patches.migrate.rules import RuleTable, built_in_rules  # noqa: E402
+from torch_npu_patches.migrate.extensions import operators
+from torch_npu_patches.migrate.files import walk, write
+from torch_npu_patches.migrate.project import Job, Outcome, convert_files
+from torch_npu_patches.migrate.rules import RuleTable, built_in_rules
 
 TABLE = RuleTable(built_in_rules())
 SOURCE = "import torch\n# café\nx = torch.ones(1).cuda()\n"
@@ -47,7 +47,9 @@ class TestBytes:
         path = tmp_path / "x.py"
         path.write_bytes(b"import torch\r\nif 1:\n\tx = torch.ones(1)\n\x0c\n\tx = x.cuda( )\t# end")
         (outcome,) = converted(path)
-        expected = b"import torch\r\nimport torch_npu  # noqa: F401\r\nif 1:\n\tx = torch.ones(1)\n\x0c\n\tx = x.npu( )\t# end"
+        expected = (
+            b"import torch\r\nimport torch_npu  # noqa: F401\r\nif 1:\n\tx = torch.ones(1)\n\x0c\n\tx = x.npu( )\t# end"
+        )
         assert outcome.content == expected
         assert outcome.diff.endswith("\\ No newline at end of file\n")
 
@@ -124,7 +126,8 @@ class TestTrees:
     def test_a_class_of_another_file_with_a_cuda_of_its_own_is_respected(self, tmp_path: Path) -> None:
         (tmp_path / "batch.py").write_text("class Batch:\n    def cuda(self):\n        return self\n")
         (tmp_path / "train.py").write_text(
-            "import torch\nfrom batch import Batch\nBatch().cuda()\ntorch.ones(1).cuda()\ndef f(x):\n    return x.cuda()\n"
+            "import torch\nfrom batch import Batch\n"
+            "Batch().cuda()\ntorch.ones(1).cuda()\ndef f(x):\n    return x.cuda()\n"
         )
         (tmp_path / "other.py").write_text("def f(x):\n    return x.cuda()\n")
         other, train = converted(tmp_path / "batch.py", tmp_path / "other.py", tmp_path / "train.py")[1:]
@@ -194,7 +197,8 @@ class TestOtherFiles:
             ("run.sh", "#!/bin/sh\nCUDA_VISIBLE_DEVICES=0 python train.py\n", [(2, "text.environment")]),
             ("a.yaml", "lr: 1\ndevice: cuda:0\nbackend: 'nccl'\n", [(2, "text.settings"), (3, "text.settings")]),
             ("a.yaml", "title: training on cuda devices\n", []),
-            ("requirements.txt", "numpy\ncupy-cuda12x==13\ntorch==2.1+cu118\n", [(2, "text.requirements"), (3, "text.requirements")]),
+            ("requirements.txt", "numpy\ncupy-cuda12x==13\n", [(2, "text.requirements")]),
+            ("requirements-gpu.txt", "torch==2.1+cu118\n", [(1, "text.requirements")]),
             ("a.ipynb", '{"cells": ["x.cuda()"]}', [(1, "notebook")]),
             ("a.ipynb", '{"cells": ["x.cpu()"]}', []),
             ("a.md", "device: cuda", []),

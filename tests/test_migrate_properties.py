@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("libcst")
 
-from torch_npu_patches.migrate.convert import convert  # noqa: E402
-from torch_npu_patches.migrate.rules import RuleTable, built_in_rules  # noqa: E402
+from torch_npu_patches.migrate.convert import convert
+from torch_npu_patches.migrate.rules import RuleTable, built_in_rules
 
 TABLE = RuleTable(built_in_rules())
 
@@ -32,7 +32,16 @@ IMPORTS = (
     "import numpy as np",
     "try:\n    import torch\nexcept ImportError:\n    torch = None",
 )
-DEVICES = ('"cuda"', '"cuda:1"', 'f"cuda:{i}"', '"cuda:%d" % i', '"cuda" if ok else "cpu"', "device", "self.device", '"cpu"')
+DEVICES = (
+    '"cuda"',
+    '"cuda:1"',
+    'f"cuda:{i}"',
+    '"cuda:%d" % i',
+    '"cuda" if ok else "cpu"',
+    "device",
+    "self.device",
+    '"cpu"',
+)
 STATEMENTS = (
     "x = torch.zeros(2, device={device})",
     "x.to({device}, non_blocking=True)",
@@ -63,7 +72,13 @@ STATEMENTS = (
     "torch.save(model.state_dict(), 'cuda.pth')",
     "model.cuda() ; y = 1  # a comment about cuda",
 )
-BLOCKS = ("{}", "def f(x, device={device}):\n{}", "class A:\n    def cuda(self):\n{}", "if ok:\n{}", "def g(torch):\n{}")
+BLOCKS = (
+    "{}",
+    "def f(x, device={device}):\n{}",
+    "class A:\n    def cuda(self):\n{}",
+    "if ok:\n{}",
+    "def g(torch):\n{}",
+)
 
 
 @st.composite

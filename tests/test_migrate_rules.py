@@ -16,7 +16,9 @@ GOOD = {"id": "x", "kind": "attr", "match": "torch.cuda.x", "replace": "torch.np
 
 
 def table(*rows: dict[str, Any]) -> RuleTable:
-    return RuleTable(read_rules({"rule": [{"id": str(number), "kind": "attr", **row} for number, row in enumerate(rows)]}))
+    return RuleTable(
+        read_rules({"rule": [{"id": str(number), "kind": "attr", **row} for number, row in enumerate(rows)]})
+    )
 
 
 class TestReading:
@@ -73,7 +75,9 @@ class TestFinding:
         assert table({"match": ["a.b", "a.b.*"], "replace": "z"}).translate("a.bc") == "a.bc"
 
     def test_an_exception_is_left_to_the_next_rule(self) -> None:
-        found = table({"match": "a.b.*", "replace": "z.*", "except": ["a.b.c", "a.b.d.*"]}, {"match": "a.*", "replace": "y.*"})
+        found = table(
+            {"match": "a.b.*", "replace": "z.*", "except": ["a.b.c", "a.b.d.*"]}, {"match": "a.*", "replace": "y.*"}
+        )
         assert [found.translate(name) for name in ("a.b.x", "a.b.c", "a.b.d.e")] == ["z.x", "y.b.c", "y.b.d.e"]
 
     def test_a_later_rule_with_the_same_id_takes_the_place_of_an_earlier_one(self) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from torch_npu_patches.migrate.convert import Conversion, convert  # noqa: E402
-from torch_npu_patches.migrate.rules import RuleTable, built_in_rules  # noqa: E402
+from torch_npu_patches.migrate.convert import Conversion, convert
+from torch_npu_patches.migrate.rules import RuleTable, built_in_rules
 
 SAMPLES = Path(__file__).with_name("migrate_samples")
 NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/input.py"))

@@ -21,6 +21,7 @@ SUBJECTS = {
     "calls": "calls",
     "tensor-index": "tensor_index",
     "transfer-to-npu": "transfer_to_npu",
+    "migrate": "migrating",
     "batch-matmul": "batch_matmul",
     "training-steps": "training_steps",
     "nuscenes-boxes": "nuscenes_boxes",

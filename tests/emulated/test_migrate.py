@@ -14,8 +14,8 @@ import torch
 
 pytest.importorskip("libcst")
 
-from torch_npu_patches.migrate.project import Job, convert_files  # noqa: E402
-from torch_npu_patches.migrate.rules import RuleTable, built_in_rules  # noqa: E402
+from torch_npu_patches.migrate.project import Job, convert_files
+from torch_npu_patches.migrate.rules import RuleTable, built_in_rules
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = {

@@ -27,8 +27,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "migrate",
         help="convert CUDA programs to NPUs: a diff, and what is left for a human",
-        description="Convert the Python files of PATH from CUDA to NPUs. Shows a diff and writes nothing, unless told to. "
-        "Only what certainly means CUDA is rewritten; what may mean it, what an NPU does not have, and CUDA operators of "
+        description="Convert the Python files of PATH from CUDA to NPUs. Shows a diff, writes nothing unless told to. "
+        "Only what certainly means CUDA is rewritten; what may mean it, what an NPU lacks, and CUDA operators of "
         "C++ sources are reported with file and line.",
         epilog="exit codes: 0 ok, 1 something is unsupported or unknown, or a file could not be converted, 2 usage",
     )

@@ -87,5 +87,7 @@ def convert(
     if not record.edits:
         return Conversion(source, findings)
     if program.module.code != source:
-        raise NotReproduced("parts that are not to be changed would not stay as they are (line ends of carriage returns?)")
+        raise NotReproduced(
+            "parts that are not to be changed would not stay as they are (line ends of carriage returns?)"
+        )
     return Conversion(record.edits.apply(program.module, program.parents).code, findings)

@@ -1,8 +1,8 @@
 """A training script for one card as one for several: ``DistributedDataParallel``, one process for each card.
 
-The function that makes the optimizer is taken for the one that trains. It is changed where its parts are told apart with
-certainty: the model that the optimizer is for is moved to the device before, in the same function. Everything else is
-reported with the lines to write.
+The function that makes the optimizer is taken for the one that trains. It is changed where its parts are told apart
+with certainty: the model that the optimizer is for is moved to the device before, in the same function. Everything
+else is reported with the lines to write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ __all__ = ["make_distributed"]
 
 _RULE = "distributed.script"
 _RANK = "local_rank"
-_ALREADY = ("torch.distributed.init_process_group", "torch.nn.parallel.DistributedDataParallel", "accelerate.Accelerator")
+_ALREADY = (
+    "torch.distributed.init_process_group",
+    "torch.nn.parallel.DistributedDataParallel",
+    "accelerate.Accelerator",
+)
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 _MOVES = ("cuda", "npu", "to")
 #: Members that DistributedDataParallel has as every module has them.
@@ -31,7 +35,9 @@ _OF_MODULES = frozenset(
 )
 _OF_CHECKPOINTS = ("state_dict", "load_state_dict")
 #: Functions that may be called by one rank alone.
-_BY_ONE_RANK = frozenset(("item", "tolist", "format", "len", "round", "float", "int", "str", "time", "mean", "sum", "print"))
+_BY_ONE_RANK = frozenset(
+    ("item", "tolist", "format", "len", "round", "float", "int", "str", "time", "mean", "sum", "print")
+)
 
 
 def make_distributed(record: Record, names: Names, devices: Iterable[cst.CSTNode]) -> bool:
@@ -197,7 +203,9 @@ class _Script:
             member = node.attr.value
             if member in _OF_CHECKPOINTS:
                 self.record.edits.change(node, _through_module)
-                self.record.note_change(node, code(node), f"{model}.module.{member}", _RULE, "checkpoints stay what they are")
+                self.record.note_change(
+                    node, code(node), f"{model}.module.{member}", _RULE, "checkpoints stay what they are"
+                )
             elif member not in _OF_MODULES:
                 note = f"DistributedDataParallel has no {member} of its own: {model}.module.{member}"
                 self.record.note_review(node, _RULE, f"{note}; where it computes a loss, call {model}(...) instead")
@@ -209,7 +217,9 @@ class _Script:
             if data is None and "dataset" in keywords:
                 data = keywords["dataset"].value
             shuffle = keywords.get("shuffle")
-            is_plain = not any(argument.star for argument in call.args) and not {"sampler", "batch_sampler"} & set(keywords)
+            is_plain = not any(argument.star for argument in call.args) and not {"sampler", "batch_sampler"} & set(
+                keywords
+            )
             sampler = f"{self.torch}.utils.data.distributed.DistributedSampler"
             if shuffle is None or dotted(shuffle.value) != "True" or not is_plain:
                 note = f"every rank reads all of it: sampler={sampler}(..., shuffle=False), and reduce what comes of it"
@@ -247,7 +257,9 @@ class _Script:
                 loop: Any = loops[-1]
                 self.insert_before(loop.body.body[0], [f"{loader}.sampler.set_epoch({loop.target.value})"], loop)
                 return
-        self.record.note_review(call, _RULE, f"write: {loader or '<loader>'}.sampler.set_epoch(epoch) at the start of every epoch")
+        self.record.note_review(
+            call, _RULE, f"write: {loader or '<loader>'}.sampler.set_epoch(epoch) at the start of every epoch"
+        )
 
     def guard(self, function: Optional[cst.FunctionDef]) -> None:
         """Files are written, and lines printed, by rank 0."""
@@ -256,10 +268,14 @@ class _Script:
             if name not in ("torch.save", "print"):
                 continue
             line = self.program.parents.get(self.program.parents[call])
-            is_statement = isinstance(self.program.parents[call], cst.Expr) and isinstance(line, cst.SimpleStatementLine)
+            is_statement = isinstance(self.program.parents[call], cst.Expr) and isinstance(
+                line, cst.SimpleStatementLine
+            )
             if not is_statement or not self.inside(call, function) or len(line.body) > 1:  # type: ignore[union-attr]
                 if name == "torch.save":
-                    self.record.note_review(call, _RULE, f"on every rank; write: if {self.torch}.distributed.get_rank() == 0:")
+                    self.record.note_review(
+                        call, _RULE, f"on every rank; write: if {self.torch}.distributed.get_rank() == 0:"
+                    )
                 continue
             if name == "torch.save" or self.may_be_left_out(call):
                 self.record.edits.change(line, self.on_rank_0)

@@ -1,7 +1,7 @@
 """From the places where a device is expected back to the texts that get there.
 
-``device = "cuda"`` means an NPU because ``model.to(device)`` follows. Variables, defaults and arguments of functions and
-methods of the same module, and attributes are followed; a variable that also is the key of a dictionary is not.
+``device = "cuda"`` means an NPU because ``model.to(device)`` follows. Variables, defaults and arguments of functions
+and methods of the same module, and attributes are followed; a variable that also is the key of a dictionary is not.
 """
 
 from __future__ import annotations

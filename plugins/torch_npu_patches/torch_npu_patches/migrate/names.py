@@ -113,7 +113,7 @@ class Names:
         return imports.pop(), not others
 
     def _aliased(self, assignment: md.Assignment, depth: int) -> Union[str, bool]:
-        """What an assignment makes a name stand for: a qualified name, nothing at all (True), something else (False)."""
+        """What an assignment makes a name stand for: a qualified name, nothing (True), something else (False)."""
         value = self.value_of(assignment)
         if isinstance(value, cst.Name) and value.value == "None":
             return True

@@ -15,6 +15,7 @@ from torch_npu_patches.migrate.syntax import assigned, dotted, root
 
 __all__ = ["Program", "arguments", "read"]
 
+
 class Program:
     """What a module contains, in the order of the source.
 
@@ -118,7 +119,9 @@ class Program:
         if isinstance(parent, (cst.Attribute, cst.AssignTarget, cst.NameItem, cst.ImportAlias, cst.AsName, cst.Param)):
             if not (isinstance(parent, cst.Param) and parent.default is node):
                 return
-        elif isinstance(parent, (cst.FunctionDef, cst.ClassDef)) or (isinstance(parent, cst.Arg) and parent.keyword is node):
+        elif isinstance(parent, (cst.FunctionDef, cst.ClassDef)) or (
+            isinstance(parent, cst.Arg) and parent.keyword is node
+        ):
             return
         self.loads.append(node)
 
@@ -144,7 +147,7 @@ _LAYOUT = re.compile(
 )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _fields(kind: type) -> tuple[str, ...]:
     return tuple(name for name in kind.__dataclass_fields__ if not _LAYOUT.match(name) or name == "star_arg")  # type: ignore[attr-defined]
 

@@ -43,7 +43,7 @@ class Job(NamedTuple):
 
     table: RuleTable
     distributed: bool = False
-    owned: Owners = {}  # noqa: RUF012 - never changed
+    owned: Owners = {}
     with_cuda: bool = False
 
 
@@ -149,9 +149,7 @@ def _convert_python(path: Path, name: str, job: Job) -> Outcome:
         hint = "declare its encoding in the first line: # -*- coding: latin-1 -*-"
         return _failed(path, name, f"not read as Python: {error}; {hint}")
     try:
-        made = _with_deep_stack(
-            lambda: convert(source.text, job.table, shown, job.owned, distributed=job.distributed)
-        )
+        made = _with_deep_stack(lambda: convert(source.text, job.table, shown, job.owned, distributed=job.distributed))
     except NotReproduced as error:
         return _failed(path, name, str(error))
     except ParserSyntaxError as error:
@@ -208,6 +206,6 @@ def _failed(path: Path, name: str, message: str, line: int = 1, column: int = 1)
 
 
 def _diff(old: str, new: str, name: str) -> str:
-    """A unified diff; lines end where they end in the file, and a missing one at the end is said as patch expects it."""
+    """A unified diff; where the end of the last line is missing, that is said as patch expects it."""
     lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -58,7 +58,7 @@ class Record:
         self.findings.append(Finding(self.file, *place, rule, "review", first_line(node), "", note))
 
     def report(self, node: Any, rule: Rule, level: str = "", note: str = "", suggestion: str = "") -> None:
-        """Report a node, once for each rule, at the level of its rule if no other is given; ``auto`` becomes ``review``."""
+        """Report a node, once for each rule, by default at the level of its rule; ``auto`` becomes ``review``."""
         level = level or ("review" if rule.level == "auto" else rule.level)
         if (node, rule.id) in self._reported:
             return

@@ -1,4 +1,4 @@
-"""Rules: what a name, an argument or a text becomes. Data, from TOML files of this plugin, of other plugins and of users.
+"""Rules: what a name, an argument or a text becomes. Data, from TOML files of this plugin, of others and of users.
 
 [[rule]]
 id = "cuda.namespace"

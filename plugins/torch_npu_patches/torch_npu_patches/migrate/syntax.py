@@ -44,7 +44,7 @@ def dotted(node: cst.BaseExpression) -> Optional[str]:
 
 
 def literal(node: cst.CSTNode) -> Optional[str]:
-    """Return the text that a plain string literal stands for, ``None`` for anything else, bytes and escapes included."""
+    """Return the text of a plain string literal, ``None`` for anything else, bytes and escapes included."""
     if isinstance(node, cst.SimpleString) and "b" not in node.prefix.lower() and "\\" not in node.raw_value:
         return node.raw_value
     return None
