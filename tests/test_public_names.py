@@ -62,7 +62,6 @@ HOOKS = {
     "list_sections": ["plugins"],
     "training_loops": [],
     "register_commands": ["subparsers"],
-    "register_hookspecs": [],
     "register_run_options": ["parser"],
     "configure_run": ["options", "settings"],
 }

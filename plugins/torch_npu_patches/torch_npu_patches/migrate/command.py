@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import itertools
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -129,12 +130,12 @@ def _rules(files: Sequence[str]) -> Iterator[Rule]:
     """The rules of this plugin, of other plugins, of files that the user names; later ones win."""
     yield from built_in_rules()
     plugins = pc.Patcher.discover().plugins
-    for provenance, sources in plugins.each(HOOK):
-        for source in sources:
-            try:
+    for provenance, answers in plugins.each(HOOK):
+        try:
+            for source in itertools.chain.from_iterable(answers):
                 yield from read_rules(source, f"plugin {provenance.plugin}")
-            except pc.SettingsError as error:
-                plugins.note(provenance, HOOK, error)
+        except Exception as error:  # of a generator, or of what is in a file
+            plugins.note(provenance, HOOK, error)
     for problem in plugins.problems:
         if problem.where == HOOK:
             print(f"patchcore: {problem}", file=sys.stderr)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Union
 
-from patchcore.hookspecs import hookspec
+import patchcore as pc
 
 __all__ = ["register_migration_rules"]
 
 
-@hookspec
+@pc.hookspec
 def register_migration_rules() -> Iterable[Union[str, Path, Mapping[str, Any]]]:  # type: ignore[empty-body]
     """Return further rules for ``patchcore migrate``: paths of TOML files, or tables as they are in one.
 
