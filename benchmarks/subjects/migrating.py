@@ -43,7 +43,7 @@ def rows(budget: Budget) -> list[Row]:
             libcst.parse_module(path.read_text(encoding="utf-8"))
 
     timings = {"ours": converting(1), "two": converting(2), PARSED: lambda: wall(lambda: parse(files)) / len(files)}
-    samples: dict[str, Samples] = interleave(timings, budget.rounds(5), collecting=True)
+    samples: dict[str, Samples] = interleave(timings, budget.rounds(3), collecting=True)
     what = f"a file of mmdet's {len(files)}"
     return [
         compare(SUBJECT, f"{what}, one process", PARSED, samples["ours"], samples[PARSED], budget=budget),
