@@ -24,6 +24,7 @@ SUBJECTS = {
     "migrate": "migrating",
     "batch-matmul": "batch_matmul",
     "training-steps": "training_steps",
+    "markers": "markers",
     "nuscenes-boxes": "nuscenes_boxes",
     "apply": "applying",
     "references": "reference_pass",

@@ -25,7 +25,7 @@ BEVFORMER = ROOT / "examples" / "bevformer_npu"
 DOCS = ROOT / "docs"
 EMULATOR = DOCS / "emulator.md"
 #: Pages whose sessions run in a folder with the files that the page shows, and the examples of adoption.
-GUIDES = ("launching", "migrate", "ops", "profiling", "verifying")
+GUIDES = ("launching", "markers", "migrate", "ops", "profiling", "verifying")
 WAYS = ("zero_code", "two_lines", "patch_folder")
 
 MARK = "=== command"

@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 
 import patchcore as pc  # noqa: E402
+from torch_npu_patches.markers.patches import MARKERS  # noqa: E402
 from torch_npu_patches.numpy_compat import NUMPY_COMPAT  # noqa: E402
 from torch_npu_patches.plugin import PATCHES  # noqa: E402
 from torch_npu_patches.tensor_index import TENSOR_INDEX, make_getitem  # noqa: E402
@@ -28,6 +29,7 @@ class TestPlugin:
         layer = {patch.name: ["transfer_to_npu"] for patch in TRANSFER_TO_NPU}
         assert {entry.patch.name: sorted(entry.patch.legacy_names) for entry in plan} == {
             **layer,
+            **{patch.name: ["markers"] for patch in MARKERS},
             "collections.compat": ["Iterable", "collections_compat"],
             "numpy.compat": ["numpy_compat", "numpy_type"],
             "torch.internal_format": ["allow_internal_format", "internal_format"],
@@ -38,6 +40,7 @@ class TestPlugin:
             "torch_scatter.scatter": ["scatter", "torch_scatter"],
         }
         by_request = {"collections.compat", "torch.npu_fused_adamw_step", "torch_scatter.scatter"}
+        by_request |= {patch.name for patch in MARKERS}
         assert {entry.patch.name for entry in plan if not entry.patch.default} == by_request
         assert plan["numpy_type"].go
         skipped = plan["index"]
@@ -65,9 +68,10 @@ class TestPlugin:
         ]
         table = {row[0].strip("`"): row[1:] for row in rows if row[0].startswith("`")}
         assert list(table) == [patch.name for patch in PATCHES]
-        for patch in TRANSFER_TO_NPU:
+        groups = (*TRANSFER_TO_NPU, *MARKERS)
+        for patch in groups:
             assert table[patch.name] == [str(len(patch.changes)), patch.summary]
-        for patch in (patch for patch in PATCHES if patch not in TRANSFER_TO_NPU):
+        for patch in (patch for patch in PATCHES if patch not in groups):
             names, targets, _, default = table[patch.name]
             assert names == ", ".join(f"`{name}`" for name in patch.legacy_names)
             assert default == ("yes" if patch.default else "no")

@@ -1,11 +1,10 @@
-"""The entry point: every patch of this distribution."""
+"""The entry point: every patch and command of this distribution."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import patchcore as pc
@@ -20,6 +19,9 @@ from torch_npu_patches import (
     transfer_to_npu,
     wrapping,
 )
+from torch_npu_patches.coverage import run_options as coverage
+from torch_npu_patches.markers import command as markers
+from torch_npu_patches.markers.patches import MARKERS
 from torch_npu_patches.migrate import hookspecs
 
 PATCHES = (
@@ -32,6 +34,7 @@ PATCHES = (
     fused_adamw.FUSED_ADAMW_STEP,
     torch_scatter.TORCH_SCATTER,
     *transfer_to_npu.TRANSFER_TO_NPU,
+    *MARKERS,
 )
 
 
@@ -39,10 +42,40 @@ PATCHES = (
 def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
     options = settings.options.get(internal_format.NAME)
-    if not options:
-        return PATCHES
-    chosen = internal_format.make_patch(options)
-    return tuple(chosen if patch is internal_format.INTERNAL_FORMAT else patch for patch in PATCHES)
+    chosen = [internal_format.make_patch(options)] if options else []
+    configured = {patch.name: patch for patch in (*chosen, *markers.configured_patches(settings))}
+    return tuple(configured.get(patch.name, patch) for patch in PATCHES)
+
+
+@pc.hookimpl
+def register_commands(subparsers: Any) -> None:
+    """Add ``patchcore markers``, ``patchcore migrate`` and ``patchcore ops``."""
+    from torch_npu_patches.coverage import command as ops  # only where the command line asks
+    from torch_npu_patches.migrate import command as migrate
+
+    markers.register_command(subparsers)
+    migrate.add_parser(subparsers)
+    ops.add_parser(subparsers)
+
+
+@pc.hookimpl
+def register_hookspecs() -> Any:
+    """Bring the hook through which other plugins add rules for ``patchcore migrate``."""
+    return hookspecs
+
+
+@pc.hookimpl
+def register_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--markers`` with what belongs to it, and ``--trace-operators``."""
+    markers.register_options(parser)
+    coverage.register_options(parser)
+
+
+@pc.hookimpl
+def configure_run(options: argparse.Namespace) -> None:
+    """Mark and trace in this process, if the run does."""
+    markers.configure(options)
+    coverage.configure(options)
 
 
 @pc.hookimpl
@@ -55,39 +88,3 @@ def report_sections() -> Iterator[pc.Section]:
     if "torch_npu" in sys.modules:
         names = transfer_to_npu.without_counterpart()
         yield pc.Section("torch.cuda without an NPU counterpart", (", ".join(names),), data=names)
-
-
-@pc.hookimpl
-def register_commands(subparsers: Any) -> None:
-    """Add ``patchcore migrate`` and ``patchcore ops``."""
-    from torch_npu_patches.coverage import command as ops
-    from torch_npu_patches.migrate import command as migrate  # only where the command line asks
-
-    migrate.add_parser(subparsers)
-    ops.add_parser(subparsers)
-
-
-@pc.hookimpl
-def register_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--trace-operators``."""
-    parser.add_argument(
-        "--trace-operators",
-        type=Path,
-        metavar="DIR",
-        help="write the operators of torch that each process runs into a file there (see patchcore ops)",
-    )
-
-
-@pc.hookimpl
-def configure_run(options: argparse.Namespace) -> None:
-    """Trace this process, if the run does."""
-    if options.trace_operators is not None:
-        from torch_npu_patches.coverage.tracing import trace_process
-
-        trace_process(options.trace_operators)
-
-
-@pc.hookimpl
-def register_hookspecs() -> Any:
-    """Bring the hook through which other plugins add rules for ``patchcore migrate``."""
-    return hookspecs

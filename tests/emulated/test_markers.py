@@ -1,0 +1,54 @@
+"""Markers on the emulated NPU: ``torch_npu.npu.mstx`` is what ``auto`` takes, and training is what it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from npu_emulator.torch_npu.npu import _mstx
+from patchcore import markers
+
+
+def train() -> Any:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).to("npu")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model(torch.ones(3, 4, device="npu") * torch.tensor(2.0, device="npu")).sum().backward()
+    optimizer.step()
+    return [parameter.cpu().tolist() for parameter in model.parameters()]
+
+
+def test_training_is_the_same_and_every_range_is_closed() -> None:
+    plain = train()
+    _mstx.records.clear()
+    with markers.start("auto"):
+        assert train() == plain
+        assert not _mstx._open
+    said = [markers.parse(record.message) for record in _mstx.records]
+    assert all(said)
+    modules = [(one["name"], one.get("dir")) for one in said if one and "strRepr" in one]
+    assert modules == [
+        *(("0", None), ("1", None), ("2", None), ("Sequential", None)),
+        *(("2", "bwd"), ("1", "bwd"), ("0", "bwd"), ("Sequential", "bwd")),
+    ]
+    assert not torch._C._len_torch_function_stack()
+
+
+def test_a_profile_has_the_ranges_and_stays_json(tmp_path: Any) -> None:
+    import json
+
+    import torch_npu
+
+    with markers.start("record_function"), torch_npu.profiler.profile() as profile:
+        torch.nn.functional.relu(torch.ones(2, device="npu"))
+        with markers.range('a "quoted" \u20ac name'):
+            pass
+    profile.export_chrome_trace(str(tmp_path / "trace.json"))
+    content = json.loads((tmp_path / "trace.json").read_text())
+    events = content["traceEvents"] if isinstance(content, dict) else content
+    said = [found for found in (markers.parse(str(event.get("name"))) for event in events) if found]
+    assert [one["op"] for one in said if one.get("op") in ("relu", 'a "quoted" \u20ac name')] == [
+        "relu",
+        'a "quoted" \u20ac name',
+    ]
