@@ -56,6 +56,13 @@ LIBRARIES = {
     "mmdet3d": ("mmdet3d",),
 }
 
+#: What our plugins patch and no package index has: apex is built from its repository, with those modules in C that are
+#: asked for. ``patchcore fingerprint`` records it in an environment that has it.
+ELSEWHERE = {
+    *("apex", "amp_C", "fused_adam_cuda", "fused_lamb_cuda", "fused_layer_norm_cuda", "distributed_lamb_cuda"),
+    *("xentropy_cuda", "mlp_cuda"),
+}
+
 #: Classes of the others inherit from it, and patches for them ask for it: its newest release is there with each.
 BASE = "torch"
 
@@ -232,10 +239,10 @@ def supports_of(candidates: Sequence[Candidate]) -> dict[str, Support]:
         for candidate in candidates
         for _, target in watched(candidate.patch, [change.target for change in candidate.patch.changes])
     }
-    for root in sorted(set(roots) - set(LIBRARIES)):
+    for root in sorted(set(roots) - set(LIBRARIES) - ELSEWHERE):
         raise SourcesError(
             f"{roots[root].patch.name} patches {root}, and tools/record_fingerprints.py does not know which "
-            "distributions provide it: add them to LIBRARIES"
+            "distributions provide it: add them to LIBRARIES, or to ELSEWHERE where there are none"
         )
     return {package: Support(package, candidates) for package in LIBRARIES if package in roots}
 

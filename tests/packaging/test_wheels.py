@@ -191,7 +191,12 @@ class TestWheels:
         [
             ("mmcv-npu-patches", "mmcv = mmcv_npu.plugin", [], {"mmcv", "mmcv-full", "mmdet", "mmdet2"}),
             ("mmdet3d-npu-patches", "mmdet3d = mmdet3d_npu.plugin", ["mmcv-npu-patches"], {"mmdet3d"}),
-            ("torch-npu-patches", "torch_npu = torch_npu_patches.plugin", [], {"torch", "numpy"}),
+            (
+                "torch-npu-patches",
+                "torch_npu = torch_npu_patches.plugin",
+                ["packaging>=21"],
+                {"torch", "numpy", "migrate"},
+            ),
         ],
     )
     def test_plugins_need_the_core_and_no_library(
@@ -221,7 +226,7 @@ class TestInstalled:
         assert fitting == ["acme_npu.sorted_keys", "collections.compat"]  # what changes the standard library
         missing = re.compile(
             r"requires (\S+?)[<>=].*, \1 is not installed"
-            r"|needs module torch_npu, which is neither installed nor emulated here"
+            r"|needs module (?:torch_npu|apex), which is neither installed nor emulated here"
             r"|\w+ is not installed"
         )
         assert [p["reason"] for p in content["patches"] if not p["fits"] and not missing.fullmatch(p["reason"])] == []
