@@ -86,7 +86,8 @@ class TestImport:
     def test_patches_that_wait_for_a_submodule_are_applied(self, importing: str) -> None:
         code = f"""
             import patchcore as pc
-            steps = pc.Patch("steps", [pc.Replace("torch_npu.optim:NpuFusedAdamW.step", lambda self: "patched")])
+            patched = lambda self, closure=None: "patched"
+            steps = pc.Patch("steps", [pc.Replace("torch_npu.optim:NpuFusedAdamW.step", patched)])
             with pc.Patcher([steps]) as patcher:
                 print(patcher.report()["steps"].status)
                 import {importing}
