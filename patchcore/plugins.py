@@ -13,7 +13,7 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Callable, Optional
@@ -102,9 +102,7 @@ class Plugins:
         self._wrappers.add_hookspecs(hookspecs)
         declared = _allow(installed_plugins() if discover else [], allowed, self.denied)
         declared += ((Provenance(local.name, value=local.name), partial(_import_local, local)) for local in modules)
-        loaded = [found for found in (self._load(provenance, load) for provenance, load in declared) if found]
-        for provenance, plugin in [found for found in loaded if self._add_hookspecs(*found)]:
-            self._admit(provenance, plugin)
+        self.load(declared)
 
     @property
     def complete(self) -> bool:
@@ -162,6 +160,16 @@ class Plugins:
         """Return what ``patchcore list`` shows of plugins besides patches."""
         return self._sections("list_sections", plugins=self)
 
+    def load(self, declared: Iterable[tuple[Provenance, Loader]]) -> None:
+        """Load plugins together: the hooks that one of them brings are there when the others are looked at.
+
+        Args:
+            declared: who they are, with functions that return them; one that fails is noted as that plugin's problem.
+        """
+        loaded = [found for found in (self._load(provenance, load) for provenance, load in declared) if found]
+        for provenance, plugin in [found for found in loaded if self._add_hookspecs(*found)]:
+            self._admit(provenance, plugin)
+
     def note(self, provenance: Provenance, where: str, error: BaseException) -> None:
         """Remember that a plugin failed, and log it."""
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
@@ -190,10 +198,11 @@ class Plugins:
 
     def _add_hookspecs(self, provenance: Provenance, plugin: Any) -> bool:
         """Take the hooks that a plugin brings for others to implement; tell whether it may go on."""
-        if self.manager.parse_hookimpl_opts(plugin, _BRINGING) is None:
+        bring = getattr(plugin, _BRINGING, None)
+        if bring is None or self.manager.parse_hookimpl_opts(plugin, _BRINGING) is None:
             return True
         try:
-            specifications = getattr(plugin, _BRINGING)()
+            specifications = bring()
             for manager in (self.manager, self._wrappers):
                 manager.add_hookspecs(specifications)
         except (Exception, SystemExit) as error:

@@ -30,7 +30,7 @@ def patcher(*patches: pc.Patch, version: str = "1.0", **named: Any) -> pc.Patche
     module = ModuleType("shop_plugin")
     module.register_patches = pc.hookimpl(lambda: patches, specname="register_patches")
     plugins = Plugins(discover=False)
-    plugins._load(Provenance("shop", "shop-npu", version, "shop_plugin"), lambda: module)
+    plugins.load([(Provenance("shop", "shop-npu", version, "shop_plugin"), lambda: module)])
     assert not plugins.problems
     return pc.Patcher(plugins=plugins, **named)
 

@@ -503,7 +503,7 @@ def plugins_with(plugin: Any) -> Any:
     from patchcore.plugins import Plugins
 
     plugins = Plugins(discover=False)
-    plugins._load(pc.plugins.Provenance("test"), lambda: plugin)
+    plugins.load([(pc.plugins.Provenance("test"), lambda: plugin)])
     return plugins
 
 

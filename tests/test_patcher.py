@@ -47,7 +47,7 @@ def plugins(**hooks: Any) -> Plugins:
     for name, function in hooks.items():
         setattr(module, name, pc.hookimpl(function))
     made = Plugins(discover=False)
-    made._load(Provenance("test", "test-patches", "1.0"), lambda: module)
+    made.load([(Provenance("test", "test-patches", "1.0"), lambda: module)])
     assert not made.problems
     return made
 

@@ -24,8 +24,8 @@ NOT_NUMERIC = {
     "torch.compile": "which functions the compiler knows",
 }
 
-#: Where tensors and modules are, and nothing of what is done with them there.
-PLACING_PREFIX = "torch.transfer_to_npu."
+#: Where tensors and modules are, and nothing of what is done with them there; what profilers are told.
+NOT_NUMERIC_PREFIXES = ("torch.transfer_to_npu.", "torch.markers")
 
 
 def patches() -> list[Patch]:
@@ -33,7 +33,7 @@ def patches() -> list[Patch]:
 
 
 def is_numeric(patch: Patch) -> bool:
-    return patch.name not in NOT_NUMERIC and not patch.name.startswith(PLACING_PREFIX)
+    return patch.name not in NOT_NUMERIC and not patch.name.startswith(NOT_NUMERIC_PREFIXES)
 
 
 @pytest.mark.parametrize("patch", [patch for patch in patches() if is_numeric(patch)], ids=str)

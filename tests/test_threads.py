@@ -190,7 +190,7 @@ def plugin_with(after_apply: Callable[..., None]) -> Any:
 
     module.hook = hook
     plugins = Plugins(discover=False)
-    plugins._load(Provenance("test"), lambda: module)
+    plugins.load([(Provenance("test"), lambda: module)])
     return plugins
 
 

@@ -43,10 +43,8 @@ def train(gym: Any, most: int = 100) -> int:
 
 def plugin(**hooks: Any) -> Plugins:
     plugins = Plugins(discover=False)
-    plugins._load(
-        pc.patcher.Provenance("gymnast"),
-        lambda: SimpleNamespace(**{name: pc.hookimpl(hook) for name, hook in hooks.items()}),
-    )
+    implementations = SimpleNamespace(**{name: pc.hookimpl(hook) for name, hook in hooks.items()})
+    plugins.load([(pc.patcher.Provenance("gymnast"), lambda: implementations)])
     return plugins
 
 
