@@ -77,7 +77,7 @@ class SlotWriter:
         with self._journal.lock:
             if not application.in_force or state.written_in is module:
                 return True
-            if slot.lookup() is not below:
+            if not _same(slot.lookup(), below):
                 return False
             state.written_in = module
             state.status, state.reason = APPLIED, ""
@@ -203,3 +203,8 @@ class CallWriter:
         state.wrote(edit.slot.name)
         if edit.before is not ABSENT and edit.after is not ABSENT:
             moves.add(self._engine.rebinder.moved(state, record, edit.before))
+
+
+def _same(found: Any, below: Any) -> bool:
+    """Tell whether a slot holds what it held before; some mappings make a new text at every read, ``os.environ`` say."""
+    return found is below or (type(found) is type(below) is str and found == below)

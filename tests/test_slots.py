@@ -526,3 +526,26 @@ def test_a_patch_whose_write_is_refused_fails_and_leaves_nothing() -> None:
             assert module.TABLE == {"a": 1}
     finally:
         del sys.modules["refusing"]
+
+
+def test_an_item_that_is_a_new_text_at_every_read_is_replaced_and_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = 0
+
+    class Texts(dict):
+        def __getitem__(self, key: str) -> str:
+            nonlocal reads
+            reads += 1
+            assert reads < 100, "read again and again"
+            return "".join(list(super().__getitem__(key)))
+
+    texts = collections.UserDict()
+    texts.data = Texts(cards="0,1")
+    library = types.ModuleType("library_of_texts")
+    library.TEXTS = texts
+    monkeypatch.setitem(sys.modules, "library_of_texts", library)
+    with patchcore.Patcher(
+        [patchcore.Patch("cards", patchcore.Replace('library_of_texts:TEXTS["cards"]', patchcore.Literal("2")))]
+    ) as patcher:
+        assert patcher.report().ok
+        assert texts["cards"] == "2"
+    assert texts["cards"] == "0,1"

@@ -82,7 +82,7 @@ def main():
     if distributed:
         model = DistributedDataParallel(model, device_ids=[torch.cuda.current_device()])
     bare = model.module if distributed else model
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     amp = device == "cuda" and not options.no_amp
     scaler = torch.amp.GradScaler("cuda", enabled=amp)
 
