@@ -24,6 +24,8 @@ ADOPTION = ROOT / "examples" / "adoption"
 BEVFORMER = ROOT / "examples" / "bevformer_npu"
 DOCS = ROOT / "docs"
 EMULATOR = DOCS / "emulator.md"
+MIGRATION = DOCS / "migration-guide.md"
+BEV_SEGMENTATION = ROOT / "examples" / "bev_segmentation"
 #: Pages whose sessions run in a folder with the files that the page shows, and the examples of adoption.
 GUIDES = ("launching", "markers", "migrate", "ops", "profiling", "verifying")
 WAYS = ("zero_code", "two_lines", "patch_folder")
@@ -44,7 +46,7 @@ class Block(NamedTuple):
 
 def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
-    for match in re.finditer(r"(?:^`([\w./]+)`:\n\n)?^```(\w+)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE):
+    for match in re.finditer(r"(?:^`([\w./-]+)`:\n\n)?^```(\w+)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE):
         file, language, content = match.groups()
         yield Block(language, file or "", content)
 
@@ -158,22 +160,43 @@ def test_guide_to_the_emulator_prints_what_it_shows(shell: Shell, session: str) 
     shell.check(session.replace("/tmp/", f"{HOME}/"))
 
 
-def test_readme_of_the_bevformer_prints_what_it_shows(shell: Shell) -> None:
-    folder = shell.home / "bevformer_npu"
-    shutil.copytree(BEVFORMER, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    shell.folder = folder
-    site = shell.home / "site"
-    # pip is to leave this environment alone: what it installs goes to a folder that is on the path. Only there its
-    # .pth file is not read, which is what puts the folder of an editable distribution on the path.
+def install_beside(shell: Shell, *folders: Path) -> None:
+    """Let pip leave this environment alone: what the sessions of a page install goes to a folder that is on the path.
+
+    Only there its .pth file is not read, which is what puts the folder of an editable distribution on the path.
+
+    Args:
+        shell: gets the environment.
+        folders: of editable distributions.
+    """
+    site = shell.home / "site-packages"
     shell.environment.update(
         PIP_TARGET=str(site),
         PIP_NO_INDEX="1",
         PIP_NO_BUILD_ISOLATION="0",
         PIP_DISABLE_PIP_VERSION_CHECK="1",
-        PYTHONPATH=os.pathsep.join([str(site), str(folder)]),
+        PYTHONPATH=os.pathsep.join([str(site), *map(str, folders)]),
     )
+
+
+def test_readme_of_the_bevformer_prints_what_it_shows(shell: Shell) -> None:
+    folder = shell.home / "bevformer_npu"
+    shutil.copytree(BEVFORMER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shell.folder = folder
+    install_beside(shell, folder)
     for session in sessions(BEVFORMER / "README.md"):
         shell.check(session)
+
+
+def test_migration_guide_prints_what_it_shows(shell: Shell) -> None:
+    shell.folder = shell.home / "bev_segmentation"
+    shutil.copytree(BEV_SEGMENTATION, shell.folder, ignore=shutil.ignore_patterns("__pycache__", "work_dirs"))
+    install_beside(shell, shell.folder / "bevseg-npu")
+    for block in blocks(MIGRATION):  # one walk: a session finds what those before it have left
+        if block.file:
+            (shell.folder / block.file).write_text(block.text)
+        elif block.language == "console":
+            shell.check(block.text)
 
 
 def test_patch_folder_needs_no_pyproject(shell: Shell) -> None:
