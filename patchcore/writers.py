@@ -206,5 +206,5 @@ class CallWriter:
 
 
 def _same(found: Any, below: Any) -> bool:
-    """Tell whether a slot holds what it held before; some mappings make a new text at every read, ``os.environ`` say."""
+    """Tell whether a slot holds what it held before; mappings like ``os.environ`` make a new text at every read."""
     return found is below or (type(found) is type(below) is str and found == below)

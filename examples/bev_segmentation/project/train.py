@@ -6,15 +6,15 @@ import os
 
 import torch
 import torch.distributed as dist
+from bevseg import BEVSegmenter, Scenes
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader, DistributedSampler
 
-from bevseg import BEVSegmenter, Scenes
-
 
 def parse_options():
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--epochs", type=int, default=2)
@@ -60,6 +60,7 @@ def train_one_epoch(model, loader, rig, optimizer, scaler, device, amp):
 
 
 def main():
+    """Train, save, and load again."""
     options = parse_options()
     device = options.device
     distributed = int(os.environ.get("WORLD_SIZE", 1)) > 1

@@ -1,7 +1,7 @@
 """Lift, splat, segment.
 
-In structure that of Philion and Fidler, "Lift, Splat, Shoot" (ECCV 2020, arXiv:2008.05711), small and written anew: each
-pixel gets a distribution over depths, its features are spread along its ray, and summed up in the cells of a grid.
+In structure that of Philion and Fidler, "Lift, Splat, Shoot" (ECCV 2020, arXiv:2008.05711), small and written anew:
+each pixel gets a distribution over depths, its features are spread along its ray, and summed up in the cells of a grid.
 """
 
 import torch
@@ -54,7 +54,7 @@ class BEVSegmenter(nn.Module):
             intrinsics: (cameras, 3, 3).
             poses: from the cameras' frames to the car's, (cameras, 4, 4).
         """
-        batch, cameras = images.shape[:2]
+        batch = len(images)
         encoded = self.encoder(images.flatten(0, 1)).float()
         depth, features = encoded.split([len(DEPTHS), self.channels], dim=1)
         lifted = depth.softmax(1).unsqueeze(2) * features.unsqueeze(1)
