@@ -3,4 +3,4 @@
 set -euo pipefail
 export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0,1}
 gpus=$(echo "$CUDA_VISIBLE_DEVICES" | tr ',' ' ' | wc -w)
-exec torchrun --nproc-per-node "$gpus" train.py "$@"
+exec torchrun --standalone --nproc-per-node "$gpus" train.py "$@"
