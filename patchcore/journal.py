@@ -16,7 +16,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.binding import has_identity, reference
 from patchcore.errors import describe_error
-from patchcore.target import ABSENT, Slot
+from patchcore.target import ABSENT, Slot, same_value
 
 __all__ = ["Journal", "Layer", "Record", "Retired", "describe"]
 
@@ -264,7 +264,7 @@ class Journal:
         if record is None:
             record = self._records[slot.identity] = Record(slot, found)
         before = record.by_value
-        if found is not record.top:
+        if not same_value(found, record.top):
             record.layers.append(Layer(None, None, found, record.effective(record.top)))
         layer.below = record.effective(found)
         record.layers.append(layer)
@@ -295,7 +295,7 @@ class Journal:
         if first is None:  # dropped already, as it could not be made anew
             return
         before, found = record.by_value, record.slot.read()
-        if found is not record.top and found is not record.base:
+        if not same_value(found, record.top) and not same_value(found, record.base):
             what = f"{describe(found)} was put on top by somebody else"
             notes.append(f"{record.slot.name}: {what} and is gone with the patch below it")
         kept = [layer for layer in old if id(layer.owner) not in owned]

@@ -28,6 +28,7 @@ __all__ = [
     "Step",
     "Target",
     "find_slot",
+    "same_value",
 ]
 
 
@@ -378,6 +379,14 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
     if namespace(owner) is None:
         raise TargetError(f"{name}: a {type(owner).__name__} object has no attributes of its own to replace")
     return NamespaceSlot(owner, step, name)
+
+
+def same_value(found: Any, held: Any) -> bool:
+    """Tell whether a slot still holds what it held: the same object, or the same text.
+
+    Some mappings make a new text at every read; ``os.environ`` decodes what it holds.
+    """
+    return found is held or (type(found) is type(held) is str and found == held)
 
 
 def _not_found(target: Target, depth: int, slot: Slot) -> str:

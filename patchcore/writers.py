@@ -16,7 +16,7 @@ from patchcore.references import StaticSlot
 from patchcore.report import APPLIED, SKIPPED
 from patchcore.signatures import CALLED_AS_DECLARED, alike, misfit
 from patchcore.snapshot import Edit, Snapshot
-from patchcore.target import ABSENT, ClassSlot, Slot
+from patchcore.target import ABSENT, ClassSlot, Slot, same_value
 
 if TYPE_CHECKING:
     from patchcore.engine import Engine
@@ -77,7 +77,7 @@ class SlotWriter:
         with self._journal.lock:
             if not application.in_force or state.written_in is module:
                 return True
-            if not _same(slot.lookup(), below):
+            if not same_value(slot.lookup(), below):
                 return False
             state.written_in = module
             state.status, state.reason = APPLIED, ""
@@ -203,8 +203,3 @@ class CallWriter:
         state.wrote(edit.slot.name)
         if edit.before is not ABSENT and edit.after is not ABSENT:
             moves.add(self._engine.rebinder.moved(state, record, edit.before))
-
-
-def _same(found: Any, below: Any) -> bool:
-    """Tell whether a slot holds what it held before; mappings like ``os.environ`` make a new text at every read."""
-    return found is below or (type(found) is type(below) is str and found == below)

@@ -549,3 +549,4 @@ def test_an_item_that_is_a_new_text_at_every_read_is_replaced_and_put_back(monke
         assert patcher.report().ok
         assert texts["cards"] == "2"
     assert texts["cards"] == "0,1"
+    assert patcher.report().notes == ()
