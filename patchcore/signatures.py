@@ -37,7 +37,8 @@ def misfit(original: Any, replacement: Any, *, bound: bool = False, before: int 
     """Return why ``replacement`` cannot take a call that ``original`` takes, ``None`` when it can take them all.
 
     What has no signature that can be read (much of what is written in C) is believed to fit, and so is an object with
-    a ``__call__``: it may be a proxy, which is not to be woken.
+    a ``__call__``: it may be a proxy, which is not to be woken. An original that takes anything, ``(*args, **kwargs)``,
+    passes its arguments on to something that does not (``apply`` of a ``torch.autograd.Function``), and says nothing.
 
     Args:
         original: a function, class or other callable, as it is called: a static method without its descriptor.
@@ -49,7 +50,7 @@ def misfit(original: Any, replacement: Any, *, bound: bool = False, before: int 
         return None
     wanted = _signature(original, follow_wrapped=True)
     given = _signature(replacement, follow_wrapped=False)
-    if wanted is None or given is None:
+    if wanted is None or given is None or _takes_anything(wanted, bound):
         return None
     for count, names in _calls(wanted, bound):
         try:
@@ -89,6 +90,13 @@ def _signature(value: Any, *, follow_wrapped: bool) -> Optional[inspect.Signatur
         return None
     parameters = [p.replace(annotation=Parameter.empty) for p in found.parameters.values()]
     return found.replace(parameters=parameters, return_annotation=Parameter.empty)
+
+
+def _takes_anything(signature: inspect.Signature, bound: bool) -> bool:
+    kinds = [parameter.kind for parameter in signature.parameters.values()]
+    if bound and kinds and kinds[0] in _POSITIONAL:
+        del kinds[0]
+    return kinds == [Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD]
 
 
 def _calls(signature: inspect.Signature, bound: bool) -> Iterator[Call]:

@@ -600,6 +600,12 @@ class TestSignature:
         assert misfit(lambda *args: None, lambda a=1, b=2: None) is not None
         assert misfit(lambda **kwargs: None, lambda a=1, b=2: None) is not None
 
+    def test_a_target_that_takes_anything_says_nothing_about_its_calls(self) -> None:
+        assert misfit(lambda *args, **kwargs: None, lambda a, b: None) is None
+        assert misfit(lambda *args, **kwargs: None, lambda original, *args: None, before=1) is None
+        assert misfit(lambda self, *args, **kwargs: None, lambda self, a: None, bound=True) is None
+        assert misfit(lambda self, *args, **kwargs: None, lambda self, a: None) is not None
+
     @pytest.mark.parametrize(
         "replacement",
         [

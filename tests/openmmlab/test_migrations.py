@@ -405,7 +405,7 @@ FOREIGN = {
         "stream": "requires mmcv>=1.3,<2",
         "ddp": "requires mmcv>=1",
         "nuscenes_dataset": "requires mmdet3d>=1.0.0rc6,<1.1",
-        "optimizer_hooks": "requires mmcv>=1.3,<2",
+        "optimizer_hooks": "requires mmcv>=1.3.12,<2",
     },
 }
 #: Not installed in either environment; the example with classes makes it importable and has it filled.
