@@ -17,6 +17,7 @@ from typing import Any, Optional, Union
 from patchcore.conditions import Environment
 from patchcore.drift import watched
 from patchcore.errors import PatchError, SettingsError, TargetNotFound, Unseen
+from patchcore.files import write_whole
 from patchcore.fingerprint import Originals
 from patchcore.manifest import Difference, compare, make_manifest
 from patchcore.plan import Plan, PlannedPatch
@@ -168,17 +169,11 @@ def write_lock(path: Path, lock: Mapping[str, Any]) -> bool:
     Raises:
         SettingsError: it cannot be written.
     """
-    content = to_toml(lock).encode("utf-8")
-    partial = path.with_name(f"{path.name}.part")
+    text = to_toml(lock)
     try:
-        if path.is_file() and path.read_bytes() == content:
+        if path.is_file() and path.read_bytes() == text.encode("utf-8"):
             return False
-        try:
-            partial.write_bytes(content)
-            os.replace(partial, path)
-        except OSError:
-            partial.unlink(missing_ok=True)
-            raise
+        write_whole(path, text)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror or error}") from error
     return True

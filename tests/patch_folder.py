@@ -47,6 +47,9 @@ class Result(NamedTuple):
         assert content["schema_version"] == 1
         return content
 
+    def lines(self) -> list[str]:
+        return [line.strip() for line in self.out.splitlines()]
+
 
 class PatchFolder:
     """The library ``shop`` and the patch module ``deals``, which PATCHCORE_MODULES names; no plugins.

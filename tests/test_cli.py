@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -10,10 +9,11 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from distributions import write_distribution
+from patch_folder import Result
 
 from patchcore import __version__
 from patchcore.cli import main
@@ -69,21 +69,6 @@ PLUGIN = {
             return [PRICE, rounded, TAX]
         ''',
 }
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        content = json.loads(self.out)
-        assert content["schema_version"] == 1
-        return content
-
-    def lines(self) -> list[str]:
-        return [line.strip() for line in self.out.splitlines()]
 
 
 Cli = Callable[..., Result]

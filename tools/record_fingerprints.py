@@ -43,6 +43,7 @@ from patchcore import Patcher
 from patchcore.drift import watched
 from patchcore.plan import Candidate
 from patchcore.recorded import Recorded, file_of
+from torch_npu_patches.markers.patches import APEX
 
 #: The libraries that our plugins patch: package, and the distributions that provide it. Of a version that several have,
 #: the sources must agree: what is recorded is the package.
@@ -58,10 +59,7 @@ LIBRARIES = {
 
 #: What our plugins patch and no package index has: apex is built from its repository, with those modules in C that are
 #: asked for. ``patchcore fingerprint`` records it in an environment that has it.
-ELSEWHERE = {
-    *("apex", "amp_C", "fused_adam_cuda", "fused_lamb_cuda", "fused_layer_norm_cuda", "distributed_lamb_cuda"),
-    *("xentropy_cuda", "mlp_cuda"),
-}
+ELSEWHERE = {module.partition(".")[0] for module in APEX}
 
 #: Classes of the others inherit from it, and patches for them ask for it: its newest release is there with each.
 BASE = "torch"

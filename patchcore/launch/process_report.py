@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 import patchcore as pc
 from patchcore.engine import ENGINE
+from patchcore.files import write_whole
 from patchcore.launch.logs import say
 from patchcore.launch.roles import LAUNCHER, WORKER, present_role
 from patchcore.launch.session import Session
@@ -85,15 +86,9 @@ class ProcessReport:
             return
         with self._lock:
             path = Path(self._directory, self._name)
-            partial = path.with_suffix(".part")
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                try:
-                    partial.write_text(self._to_json(finished), encoding="utf-8")
-                    os.replace(partial, path)
-                except OSError:
-                    partial.unlink(missing_ok=True)
-                    raise
+                write_whole(path, self._to_json(finished))
             except OSError as error:
                 if not self._complained and self._role != WORKER:
                     say(f"the report could not be written to {path}: {error.strerror or error}")

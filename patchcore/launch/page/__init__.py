@@ -5,12 +5,12 @@ It needs no JavaScript and loads nothing; whatever text reports have is escaped.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from patchcore.errors import SettingsError
+from patchcore.files import write_whole
 from patchcore.launch.merge import Process
 from patchcore.launch.page.chart import timeline_section
 from patchcore.launch.page.elements import Element, clean, h, render
@@ -73,12 +73,9 @@ def write_page(processes: Sequence[Process], path: Path) -> None:
     Raises:
         SettingsError: it cannot be written there.
     """
-    partial = path.with_name(f"{path.name}.part")
     try:
-        partial.write_text(make_page(processes), encoding="utf-8")
-        os.replace(partial, path)
+        write_whole(path, make_page(processes))
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise SettingsError(f"the page cannot be written to {path}: {error.strerror or error}") from error
 
 
