@@ -1,0 +1,61 @@
+"""A ``torch.compile`` backend that hardware vendors extend from the outside.
+
+A vendor is a :class:`Vendor` that a plugin contributes; the pipeline around it is the same for all: dynamo, aot_autograd,
+decomposition, rewriting, partitioning by what the vendor converts, a compile job with a cache, launch. What a vendor does
+not convert stays eager. Importing this package imports no torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npu_graph.backend import Backend
+from npu_graph.errors import (
+    CompileError,
+    ConversionError,
+    DeviationError,
+    GraphError,
+    InferenceError,
+    LaunchError,
+    RewriteError,
+    UnknownVendor,
+)
+from npu_graph.recording import GraphRecord, NodeRecord, SubgraphRecord, records
+from npu_graph.vendor import Vendor
+
+if TYPE_CHECKING:
+    from npu_graph.pipeline.subgraph import Operand, Operation, Subgraph, TensorSpec
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Backend",
+    "CompileError",
+    "ConversionError",
+    "DeviationError",
+    "GraphError",
+    "GraphRecord",
+    "InferenceError",
+    "LaunchError",
+    "NodeRecord",
+    "Operand",
+    "Operation",
+    "RewriteError",
+    "Subgraph",
+    "SubgraphRecord",
+    "TensorSpec",
+    "UnknownVendor",
+    "Vendor",
+    "records",
+]
+
+#: Public names whose modules need torch.
+_LAZY = ("Operand", "Operation", "Subgraph", "TensorSpec")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from npu_graph.pipeline import subgraph
+
+    return getattr(subgraph, name)

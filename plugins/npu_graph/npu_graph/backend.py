@@ -1,0 +1,55 @@
+"""What ``torch.compile(backend=...)`` is given: the name of a vendor, until the first graph comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+from patchcore.errors import SettingsError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Backend"]
+
+
+class Backend:
+    """A backend of ``torch.compile`` that sends what it can to one vendor; the rest stays eager.
+
+    It is what an entry point of the group ``torch_dynamo_backends`` names, so that making one costs nothing: plugins are
+    loaded when the first graph comes.
+
+    Args:
+        vendor: name of a vendor that some plugin contributes.
+        options: as ``torch.compile(options=...)`` has them, which overrule these: ``keep_eager``, ``check``,
+            ``cache_dir``; see :class:`npu_graph.options.Options`.
+    """
+
+    def __init__(self, vendor: str, **options: Any) -> None:
+        self.vendor = vendor
+        self.options = options
+        self.__name__ = f"patchcore_{vendor}"
+
+    def __repr__(self) -> str:
+        return f"npu_graph.Backend({self.vendor!r})"
+
+    def __call__(
+        self,
+        graph: torch.fx.GraphModule,
+        example_inputs: Sequence[Any],
+        *,
+        options: Optional[Mapping[str, Any]] = None,
+        mode: Optional[str] = None,
+    ) -> Callable[..., Any]:
+        """Compile a graph of dynamo.
+
+        Raises:
+            UnknownVendor: no plugin contributes the vendor.
+            SettingsError: an option or an environment variable has no meaning.
+        """
+        from npu_graph.pipeline import compile_graph
+        from npu_graph.registry import vendors
+
+        if mode is not None:
+            raise SettingsError(f"backend {self.__name__} has no modes, got mode={mode!r}; it takes options={{...}}")
+        return compile_graph(vendors().get(self.vendor), graph, example_inputs, {**self.options, **(options or {})})

@@ -1,0 +1,152 @@
+"""Kernels on disk: compiled once per source, whoever asks first, in whichever process.
+
+An entry is a folder named by its key. It is made under another name and moved into place whole, under a lock, so that
+no process sees half of one; its manifest has the digest of every file, so that a damaged one is noticed and made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+__all__ = ["BUILT", "HIT", "REBUILT", "Cache", "Entry", "key_of"]
+
+HIT, BUILT, REBUILT = "hit", "built", "rebuilt"
+_MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel that has been loaded.
+
+    Args:
+        kernel: what the loader returned.
+        source: the source it was compiled from.
+        outcome: ``hit``, ``built`` or ``rebuilt``.
+        remark: why it was rebuilt.
+    """
+
+    kernel: Callable[..., Any]
+    source: Path
+    outcome: str
+    remark: str = ""
+
+
+def key_of(source: str, facts: Mapping[str, str]) -> str:
+    """Return the key of a kernel: a digest of its source and of what else decides what it compiles to.
+
+    Args:
+        source: as generated.
+        facts: the vendor's name and version, the versions of torch and of this package. Python and machine are added.
+    """
+    decisive = {**facts, "python": sys.implementation.cache_tag or "", "machine": platform.machine(), "source": source}
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+
+
+class Cache:
+    """The kernels of one vendor.
+
+    Args:
+        folder: of this vendor; made when something is put there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(
+        self,
+        key: str,
+        name: str,
+        source: str,
+        compile: Callable[[Path], None],
+        load: Callable[[Path], Callable[..., Any]],
+    ) -> Entry:
+        """Return the kernel of ``key``, compiled now where there is none that is whole and can be loaded.
+
+        Args:
+            key: see :func:`key_of`.
+            name: file name of the source.
+            source: its text.
+            compile: takes the path of the source, writes what it makes beside it.
+            load: takes the path of the source, returns the kernel.
+
+        Raises:
+            OSError: the folder cannot be written to.
+            Exception: from ``compile``, or from ``load`` on what has just been compiled; nothing is kept.
+        """
+        from filelock import FileLock
+
+        place = self.folder / key[:2] / key
+        kernel, damage = _load(place, name, load)
+        if kernel is not None:
+            return Entry(kernel, place / name, HIT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{place}.lock"):
+            kernel, damage = _load(place, name, load)  # another process may have been first
+            if kernel is not None:
+                return Entry(kernel, place / name, HIT)
+            _make(place, name, source, compile)
+            try:
+                kernel = load(place / name)
+            except BaseException:
+                shutil.rmtree(place, ignore_errors=True)
+                raise
+        return Entry(kernel, place / name, BUILT if damage == _ABSENT else REBUILT, "" if damage == _ABSENT else damage)
+
+
+_ABSENT = "absent"
+
+
+def _load(place: Path, name: str, load: Callable[[Path], Any]) -> tuple[Optional[Callable[..., Any]], str]:
+    """Return the kernel of an entry, or what is wrong with it."""
+    damage = _damage(place)
+    if damage is None:
+        try:
+            return load(place / name), ""
+        except Exception as error:  # whole, but not for this process: built where a library was of another version
+            damage = f"it could not be loaded: {error}"
+    return None, damage
+
+
+def _damage(place: Path) -> Optional[str]:
+    """What is wrong with an entry, ``None`` when nothing is."""
+    if not place.is_dir():
+        return _ABSENT
+    try:
+        manifest = json.loads((place / _MANIFEST).read_text(encoding="utf-8"))
+        for name, digest in manifest["files"].items():
+            if _digest(place / name) != digest:
+                return f"{name} was damaged"
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        return f"could not be read: {error}"
+    return None
+
+
+def _make(place: Path, name: str, source: str, compile: Callable[[Path], None]) -> None:
+    work = Path(tempfile.mkdtemp(prefix=f"{place.name[:8]}-", dir=place.parent))
+    try:
+        path = work / name
+        path.write_text(source, encoding="utf-8")
+        compile(path)
+        files = {file.relative_to(work).as_posix(): _digest(file) for file in sorted(work.rglob("*")) if file.is_file()}
+        (work / _MANIFEST).write_text(json.dumps({"files": files}, indent=2), encoding="utf-8")
+        if place.exists():
+            old = Path(tempfile.mkdtemp(prefix="old-", dir=place.parent))
+            os.replace(place, old / "entry")
+            shutil.rmtree(old, ignore_errors=True)
+        os.replace(work, place)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

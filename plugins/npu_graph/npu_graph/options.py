@@ -1,0 +1,108 @@
+"""What users decide about the backend: ``torch.compile(options=...)`` > environment > vendor > default."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from patchcore.errors import SettingsError, did_you_mean
+
+if TYPE_CHECKING:
+    from npu_graph.vendor import Vendor
+
+__all__ = ["CACHE_DIR", "CHECK", "KEEP_EAGER", "Options"]
+
+KEEP_EAGER = "PATCHCORE_GRAPH_KEEP_EAGER"
+CHECK = "PATCHCORE_GRAPH_CHECK"
+CACHE_DIR = "PATCHCORE_GRAPH_CACHE_DIR"
+
+_CHECKS = {"": "off", "0": "off", "off": "off", "1": "raise", "raise": "raise", "warn": "warn"}
+_KEYS = ("keep_eager", "check", "cache_dir")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How graphs are compiled for one vendor.
+
+    Args:
+        keep_eager: names of overloads (``aten.rsqrt.default``) and packets (``aten.rsqrt``) that stay eager, each with
+            who said so.
+        check: compare each subgraph with eager in every call: ``off``, ``warn`` (log the first that deviates, go on with
+            what eager has), or ``raise``.
+        cache_dir: where kernels are kept.
+    """
+
+    keep_eager: Mapping[str, str]
+    check: str
+    cache_dir: Path
+
+    @classmethod
+    def load(
+        cls, vendor: Vendor, given: Mapping[str, Any] = {}, environ: Optional[Mapping[str, str]] = None
+    ) -> Options:
+        """Lay ``given`` over the environment over what the vendor says; operators to keep eager add up.
+
+        Args:
+            vendor: whose graphs are compiled. In the environment, ``reference:aten.add`` is for that vendor only.
+            given: by key; ``keep_eager`` is a list or a text with commas.
+            environ: ``os.environ`` by default.
+
+        Raises:
+            SettingsError: an unknown key (with the nearest one), operator or value, saying where.
+        """
+        environ = os.environ if environ is None else environ
+        for key in given:
+            if key not in _KEYS:
+                raise SettingsError(f"torch.compile(options=...) has no key {key!r}{did_you_mean(key, _KEYS)}")
+        keep_eager = {str(name): f"vendor {vendor.name}" for name in vendor.keep_eager}
+        keep_eager.update((name, KEEP_EAGER) for name in _operators(environ.get(KEEP_EAGER, ""), vendor, KEEP_EAGER))
+        keep_eager.update((name, "options") for name in _operators(given.get("keep_eager", ""), vendor, "keep_eager"))
+        check, origin = (given["check"], "check") if "check" in given else (environ.get(CHECK, ""), CHECK)
+        check = {True: "raise", False: "off"}.get(check, check) if isinstance(check, bool) else str(check)
+        if check not in _CHECKS:
+            raise SettingsError(f"{origin}: expected 1, raise, warn, 0 or off, got {check!r}")
+        folder = given.get("cache_dir") or environ.get(CACHE_DIR) or _default_cache(environ)
+        return cls(keep_eager, _CHECKS[check], Path(folder).expanduser())
+
+    def kept_by(self, operator: str) -> Optional[str]:
+        """Return who says that the overload of this name stays eager, ``None`` when nobody does."""
+        return self.keep_eager.get(operator) or self.keep_eager.get(operator.rpartition(".")[0])
+
+
+def _operators(given: Union[str, Iterable[Any]], vendor: Vendor, origin: str) -> list[str]:
+    entries = given.split(",") if isinstance(given, str) else map(str, given)
+    names = []
+    for entry in filter(None, map(str.strip, entries)):
+        owner, colon, name = entry.rpartition(":")
+        if colon and owner != vendor.name:
+            continue
+        if not _is_operator(name):
+            known = vendor.declarations.conversions
+            raise SettingsError(
+                f"{origin}: torch has no operator {name!r}{did_you_mean(name, known)}; expected an overload as "
+                f"aten.rsqrt.default, or a packet as aten.rsqrt"
+            )
+        names.append(name)
+    return names
+
+
+def _is_operator(name: str) -> bool:
+    import torch
+
+    found: Any = torch.ops
+    parts = name.split(".")
+    if not 2 <= len(parts) <= 3:
+        return False
+    try:
+        for part in parts:
+            found = getattr(found, part)
+    except (AttributeError, RuntimeError):
+        return False
+    return True
+
+
+def _default_cache(environ: Mapping[str, str]) -> str:
+    return os.path.join(environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache"), "patchcore", "graph")

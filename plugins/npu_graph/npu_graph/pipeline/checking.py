@@ -1,0 +1,186 @@
+"""The precision check: each subgraph against eager, in every call, down to the first operator that deviates."""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import torch
+from torch.fx import Graph, GraphModule, Interpreter, Node
+
+from npu_graph.cache import Entry
+from npu_graph.errors import DeviationError
+from npu_graph.options import Options
+from npu_graph.pipeline.subgraph import Subgraph, TensorSpec, symbols_in
+from npu_graph.pipeline.values import line_of, tensors_in, value_of
+from npu_graph.vendor import Vendor
+
+__all__ = ["Check", "deviation", "run_kernel"]
+
+logger = logging.getLogger("patchcore")
+
+
+def run_kernel(vendor: Vendor, subgraph: Subgraph, entry: Entry, inputs: Sequence[Any]) -> list[torch.Tensor]:
+    """Launch a kernel and return its outputs, each with the shape, the strides and the memory of its own.
+
+    Args:
+        inputs: of the subgraph, then the values of its symbols.
+
+    Raises:
+        TypeError: the kernel gives another number, shape or dtype of tensors than the subgraph has.
+        Exception: whatever the kernel raises.
+    """
+    specs = subgraph.output_specs(inputs[len(subgraph.inputs) :])
+    outputs = vendor.launch(entry.kernel, inputs, specs)
+    if len(outputs) != len(specs):
+        raise TypeError(f"expected {len(specs)} outputs, got {len(outputs)}")
+    taken = {tensor.untyped_storage().data_ptr() for tensor in inputs if isinstance(tensor, torch.Tensor)}
+    results = []
+    for tensor, spec, output in zip(outputs, specs, subgraph.outputs):
+        if tuple(tensor.shape) != spec.shape or tensor.dtype is not spec.dtype:
+            raise TypeError(
+                f"expected {spec.dtype} {spec.shape} of {output.made_by} ({output.operand}), "
+                f"got {tensor.dtype} {tuple(tensor.shape)}"
+            )
+        if tensor.numel() and (tensor.untyped_storage().data_ptr() in taken or tensor.stride() != spec.stride):
+            tensor = _copy(tensor, spec)
+        taken.add(tensor.untyped_storage().data_ptr())
+        results.append(tensor)
+    return results
+
+
+def _copy(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
+    memory = spec.empty()
+    first = tuple(slice(0, size) for size in memory.shape)  # where a stride is 0, all elements are the first
+    return spec.expand(memory.copy_(tensor[first]))
+
+
+class Check:
+    """Compares what a kernel gave with what eager gives on the same inputs.
+
+    Args:
+        vendor: whose kernel it is.
+        options: whether to raise; where single operators are compiled, to tell which deviates.
+        subgraph: what was compiled.
+        name: for messages.
+    """
+
+    def __init__(self, vendor: Vendor, options: Options, subgraph: Subgraph, name: str) -> None:
+        self._vendor = vendor
+        self._options = options
+        self._subgraph = subgraph
+        self._name = name
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return ``outputs``, or what eager gives where they deviate and the check is to warn.
+
+        Raises:
+            DeviationError: they deviate, and the check is to raise.
+        """
+        arguments = inputs[: len(self._subgraph.inputs)]
+        with torch.no_grad():
+            result = self._subgraph.graph(*arguments)
+        expected = [result] if self._subgraph.single else list(result)
+        for output, got, wanted in zip(self._subgraph.outputs, outputs, expected):
+            found = deviation(got, wanted, self._vendor.tolerances)
+            if found is not None:
+                message = f"vendor {self._vendor.name}: {self._name} deviates from eager: {output.operand}: {found}"
+                message += f"; {self._first_operator(inputs)}"
+                if self._options.check == "raise":
+                    raise DeviationError(message)
+                logger.warning("%s; going on with what eager gives", message)
+                return expected
+        return list(outputs)
+
+    def _first_operator(self, inputs: Sequence[Any]) -> str:
+        """Say which operator is the first that deviates when it is run by itself on what eager gives."""
+        values = dict(zip(map(str, self._subgraph.symbols), inputs[len(self._subgraph.inputs) :]))
+        interpreter = _Comparison(self._subgraph.graph, self._vendor, self._options, values)
+        with torch.no_grad():
+            interpreter.run(*inputs[: len(self._subgraph.inputs)])
+        return interpreter.found or "each operator by itself agrees with eager"
+
+
+class _Comparison(Interpreter):
+    """Runs a subgraph eagerly, and each operator as a kernel of its own, until one deviates."""
+
+    def __init__(self, graph: GraphModule, vendor: Vendor, options: Options, symbols: Mapping[str, Any]) -> None:
+        super().__init__(graph)
+        self.found: Optional[str] = None
+        self._vendor = vendor
+        self._options = options
+        self._symbols = symbols
+
+    def run_node(self, node: Node) -> Any:
+        wanted = super().run_node(node)
+        if self.found is None and node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+            for got, expected in zip(self._run_alone(node), tensors_in(wanted)):
+                found = deviation(got, expected, self._vendor.tolerances)
+                if found is not None:
+                    line = line_of(node)
+                    where = f" ({line})" if line else ""
+                    self.found = f"the first operator that does is {node.target}, {node.name}{where}: {found}"
+                    break
+        return wanted
+
+    def _run_alone(self, node: Node) -> list[torch.Tensor]:
+        from npu_graph.pipeline.compiling import compile_subgraph
+
+        alone = _alone(node)
+        symbols = symbols_in(alone)
+        subgraph, entry = compile_subgraph(self._vendor, self._options, alone, symbols)
+        inputs = [self.env[argument] for argument in node.all_input_nodes]
+        return run_kernel(self._vendor, subgraph, entry, [*inputs, *(self._symbols[str(each)] for each in symbols)])
+
+
+def _alone(node: Node) -> GraphModule:
+    """A graph of one operator, which gives all of its results."""
+    graph = Graph()
+    inputs = {}
+    for argument in node.all_input_nodes:
+        inputs[argument] = graph.placeholder(argument.name)
+        inputs[argument].meta = dict(argument.meta)
+    made = graph.node_copy(node, inputs.__getitem__)
+    value = value_of(node)
+    if isinstance(value, torch.Tensor):
+        graph.output(made)
+        return GraphModule({}, graph)
+    items = []
+    for index, item in enumerate(value):
+        if isinstance(item, torch.Tensor):
+            taken = graph.call_function(operator.getitem, (made, index))
+            taken.meta["val"] = item
+            items.append(taken)
+    graph.output(tuple(items))
+    return GraphModule({}, graph)
+
+
+def deviation(
+    got: torch.Tensor, wanted: torch.Tensor, tolerances: Mapping[str, tuple[float, float]]
+) -> Optional[str]:
+    """Return how far two tensors are apart, ``None`` when they agree.
+
+    Args:
+        got, wanted: of any shape and dtype.
+        tolerances: by name of a dtype: relative to each element, and relative to the largest finite magnitude; dtypes
+            that are not there must be equal.
+    """
+    if got.shape != wanted.shape or got.dtype is not wanted.dtype or got.stride() != wanted.stride():
+        return f"got {_describe(got)}, expected {_describe(wanted)}"
+    if not got.is_floating_point():
+        differing = int((got != wanted).sum())
+        return f"{differing} of {got.numel()} elements differ" if differing else None
+    relative, of_largest = tolerances.get(str(wanted.dtype).partition(".")[2], (0.0, 0.0))
+    finite = wanted[wanted.isfinite()].double()
+    largest = float(finite.abs().max()) if finite.numel() else 0.0
+    close = torch.isclose(got.double(), wanted.double(), rtol=relative, atol=of_largest * largest, equal_nan=True)
+    if bool(close.all()):
+        return None
+    worst = float((got.double() - wanted.double())[~close].abs().max())
+    return f"{int((~close).sum())} of {got.numel()} elements differ, by up to {worst:.3g} where the largest is {largest:.3g}"
+
+
+def _describe(tensor: torch.Tensor) -> str:
+    return f"{tensor.dtype} {tuple(tensor.shape)} strides {tensor.stride()}"

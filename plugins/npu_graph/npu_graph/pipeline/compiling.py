@@ -1,0 +1,132 @@
+"""The steps in their order: decompose, rewrite, promote, judge, partition, generate, compile, launch."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Callable
+
+import sympy
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx import GraphModule
+
+import npu_graph
+from npu_graph import recording
+from npu_graph.cache import Cache, Entry, key_of
+from npu_graph.errors import CompileError, ConversionError
+from npu_graph.options import Options
+from npu_graph.pipeline.checking import Check
+from npu_graph.pipeline.decompositions import decompositions_for
+from npu_graph.pipeline.launching import Launch
+from npu_graph.pipeline.numbers import settle_numbers
+from npu_graph.pipeline.partitioning import Part, partition
+from npu_graph.pipeline.promotion import promote
+from npu_graph.pipeline.rewriting import rewrite
+from npu_graph.pipeline.subgraph import Subgraph
+from npu_graph.pipeline.support import NUMBER, judge
+from npu_graph.pipeline.values import free_symbols, line_of, value_of
+from npu_graph.recording import EAGER, HOST, GraphRecord, NodeRecord, SubgraphRecord
+from npu_graph.vendor import Vendor
+
+__all__ = ["compile_graph", "compile_subgraph"]
+
+_NUMBERS = itertools.count(1)
+
+
+def compile_graph(
+    vendor: Vendor, graph: GraphModule, example_inputs: Sequence[Any], given: Mapping[str, Any] = {}
+) -> Callable[..., Any]:
+    """Compile a graph of dynamo for a vendor: what runs forward, and what runs backward if gradients are wanted.
+
+    Args:
+        vendor: prepared, with all that is declared for it.
+        graph: as dynamo hands it to a backend.
+        example_inputs: of the graph, fake or not.
+        given: see :class:`npu_graph.options.Options`.
+    """
+    options = Options.load(vendor, given)
+
+    def compiler(kind: str) -> Callable[..., Any]:
+        return functools.partial(_compile, vendor, options, kind)
+
+    compile_all = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=decompositions_for(vendor, options),
+    )
+    return compile_all(graph, example_inputs)  # type: ignore[no-any-return]
+
+
+def compile_subgraph(
+    vendor: Vendor, options: Options, graph: GraphModule, symbols: Iterable[sympy.Symbol]
+) -> tuple[Subgraph, Entry]:
+    """Generate the source of one subgraph and have it compiled, unless the cache has it.
+
+    Raises:
+        ConversionError: the source cannot be generated.
+        CompileError: it cannot be compiled, or loaded.
+    """
+    subgraph = Subgraph(graph, tuple(symbols), vendor.find)
+    try:
+        source = vendor.generate(subgraph)
+    except Exception as error:
+        if isinstance(error, ConversionError):
+            raise
+        raise ConversionError(f"vendor {vendor.name}: generating source failed: {type(error).__name__}: {error}") from error
+    facts = {"vendor": vendor.name, "version": vendor.version}
+    facts |= {"torch": str(torch.__version__), "npu_graph": npu_graph.__version__}
+    cache = Cache(options.cache_dir / vendor.name)
+    try:
+        return subgraph, cache.get(key_of(source, facts), vendor.source_name, source, vendor.compile, vendor.load)
+    except OSError as error:
+        raise CompileError(
+            f"vendor {vendor.name}: the cache in {cache.folder} cannot be used: {error}; "
+            f"name another folder: PATCHCORE_GRAPH_CACHE_DIR=/tmp/kernels"
+        ) from error
+    except Exception as error:
+        operators = ", ".join(sorted({str(each) for each in subgraph.operations if not each.is_item}))
+        raise CompileError(
+            f"vendor {vendor.name}: compiling a subgraph of {operators} failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _compile(vendor: Vendor, options: Options, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Any:
+    from functorch.compile import make_boxed_func
+
+    started = time.perf_counter()
+    dynamic = any(free_symbols(value_of(node)) for node in graph.graph.nodes if node.op == "placeholder")
+    rewrite(graph, vendor)
+    symbols = settle_numbers(graph)
+    promote(graph)
+    verdicts = judge(graph, vendor, options, symbols)
+    calls = [(node, node.name, str(node.target), line_of(node)) for node in verdicts]
+    number = next(_NUMBERS)
+    parts = partition(graph, verdicts, symbols)
+    subgraphs = [_place(vendor, options, f"graph {number} ({kind})", graph, part) for part in parts]
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    places = {name: part.name for part in parts for name in part.nodes}
+    nodes = tuple(_record(verdicts[node], name, target, line, places) for node, name, target, line in calls)
+    seconds = time.perf_counter() - started
+    recording.add(GraphRecord(number, vendor.name, kind, dynamic, nodes, tuple(subgraphs), seconds))
+    return make_boxed_func(graph)
+
+
+def _place(vendor: Vendor, options: Options, where: str, graph: GraphModule, part: Part) -> SubgraphRecord:
+    """Put a kernel in the place of a subgraph."""
+    subgraph, entry = compile_subgraph(vendor, options, part.module, part.symbols)
+    name = f"{part.name} of {where}"
+    check = Check(vendor, options, subgraph, name) if options.check != "off" else None
+    setattr(graph, part.name, Launch(vendor, subgraph, entry, name, check))
+    operators = sum(not operation.is_item for operation in subgraph.operations)
+    return SubgraphRecord(part.name, operators, entry.outcome, entry.remark, str(entry.source))
+
+
+def _record(refusal: Any, name: str, target: str, line: str, places: Mapping[str, str]) -> NodeRecord:
+    if refusal is None:
+        return NodeRecord(name, target, places[name], "", line)
+    return NodeRecord(name, target, HOST if refusal == NUMBER else EAGER, refusal, line)

@@ -1,0 +1,78 @@
+"""Cut a graph into the subgraphs that a vendor takes and what stays eager."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Optional
+
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from npu_graph.pipeline.subgraph import symbols_in
+
+__all__ = ["Part", "partition"]
+
+_PREFIX = "subgraph_"
+
+
+class Part(NamedTuple):
+    """A subgraph in its place.
+
+    Args:
+        name: of the module, and of what runs there.
+        module: its nodes.
+        symbols: what sizes in it depend on; the call passes their values after the inputs.
+        nodes: names of the nodes in the whole graph that went there.
+    """
+
+    name: str
+    module: GraphModule
+    symbols: tuple[sympy.Symbol, ...]
+    nodes: tuple[str, ...]
+
+
+class _Support(OperatorSupportBase):
+    def __init__(self, verdicts: Mapping[Node, Optional[str]]) -> None:
+        self._verdicts = verdicts
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
+        return self._verdicts.get(node, "") is None
+
+
+def partition(
+    graph: GraphModule, verdicts: Mapping[Node, Optional[str]], symbols: Mapping[sympy.Symbol, Node]
+) -> list[Part]:
+    """Make a module of each group of nodes that can run as one; change ``graph`` so that it calls them.
+
+    Args:
+        graph: changed in place.
+        verdicts: ``None`` for nodes that the vendor takes.
+        symbols: the nodes that have the values of symbols.
+    """
+    partitioner = CapabilityBasedPartitioner(graph, _Support(verdicts), allows_single_node_partition=True)
+    partitions = partitioner.propose_partitions()
+    members = [tuple(node.name for node in each.nodes) for each in partitions]
+    partitioner.fuse_partitions(partitions, prefix=_PREFIX)
+    _writes_last(graph)
+    named = {node.name: node for node in graph.graph.nodes}  # fusing copies nodes
+    parts = []
+    for number, nodes in enumerate(members):
+        name = f"{_PREFIX}{number}"
+        module = graph.get_submodule(name)
+        assert isinstance(module, GraphModule)
+        needed = tuple(symbols_in(module))
+        (call,) = (node for node in graph.graph.nodes if node.op == "call_module" and node.target == name)
+        call.args = (*call.args, *(named[symbols[symbol].name] for symbol in needed))
+        parts.append(Part(name, module, needed, nodes))
+    return parts
+
+
+def _writes_last(graph: GraphModule) -> None:
+    """Move the writes into inputs, with which aot_autograd ends some graphs, behind the subgraphs that read those inputs."""
+    output = next(iter(reversed(graph.graph.nodes)))
+    for node in list(graph.graph.nodes):
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable and not node.users:
+            output.prepend(node)

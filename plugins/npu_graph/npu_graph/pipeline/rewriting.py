@@ -1,0 +1,47 @@
+"""Patterns of a vendor: several operators become one that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch.fx import GraphModule
+from torch.fx.subgraph_rewriter import replace_pattern_with_filters
+
+from npu_graph.errors import RewriteError
+from npu_graph.pipeline.values import run_fake, value_of
+from npu_graph.vendor import Rewrite, Vendor
+
+__all__ = ["rewrite"]
+
+
+def rewrite(graph: GraphModule, vendor: Vendor) -> None:
+    """Put what the vendor has in the place of the patterns it declares, in the order of declaration.
+
+    Raises:
+        RewriteError: a replacement has another shape or dtype than its pattern.
+    """
+    for each in vendor.declarations.rewrites:
+        _rewrite(graph, vendor, each)
+
+
+def _rewrite(graph: GraphModule, vendor: Vendor, declared: Rewrite) -> None:
+    values = {node: value_of(node) for node in graph.graph.nodes}
+    lines = {node: node.meta.get("stack_trace") for node in graph.graph.nodes}
+    for found in replace_pattern_with_filters(graph, declared.pattern, declared.replacement):
+        for node in found.replacements:
+            node.meta.setdefault("stack_trace", lines.get(found.anchor))
+            if node.op == "call_function":
+                run_fake(node)
+        expected, got = values[found.anchor], value_of(found.replacements[-1])
+        if _kinds(expected) != _kinds(got):
+            raise RewriteError(
+                f"vendor {vendor.name}: the rewrite {declared.name} ({declared.provider}) gives {_kinds(got)} in the "
+                f"place of {_kinds(expected)}; a replacement must have the shape and dtype of its pattern"
+            )
+
+
+def _kinds(value: object) -> object:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).partition('.')[2]}[{', '.join(map(str, value.shape))}]"
+    return [_kinds(item) for item in value] if isinstance(value, Iterable) else type(value).__name__

@@ -1,0 +1,55 @@
+"""What this distribution adds to patchcore: hooks for vendors, the vendors that need no hardware, and its commands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import patchcore as pc
+from npu_graph.vendor import Vendor
+from patchcore.plugins import Plugins
+
+
+@pc.hookimpl
+def register_hookspecs() -> Any:
+    """Bring ``register_vendors`` and ``register_conversions``."""
+    from npu_graph import hookspecs
+
+    return hookspecs
+
+
+@pc.hookimpl
+def register_vendors() -> Sequence[Vendor]:
+    """Contribute the vendors that run anywhere."""
+    from npu_graph.reference import VENDOR
+
+    return [VENDOR]
+
+
+@pc.hookimpl
+def list_sections(plugins: Plugins) -> Sequence[pc.Section]:
+    """List the vendors, and what ``torch.compile`` knows them as."""
+    from npu_graph.listing import list_vendors
+
+    return [list_vendors(plugins)]
+
+
+@pc.hookimpl
+def report_sections() -> Sequence[pc.Section]:
+    """Say what was compiled in this process; nothing where nothing was."""
+    from npu_graph.recording import records
+
+    if "npu_graph.pipeline" not in sys.modules or not records():
+        return ()
+    from npu_graph.listing import summarize
+
+    return [summarize(records())]
+
+
+@pc.hookimpl
+def register_commands(subparsers: Any) -> None:
+    """Add ``patchcore graph``."""
+    from npu_graph.cli import add_parser
+
+    add_parser(subparsers)

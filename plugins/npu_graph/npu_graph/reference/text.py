@@ -1,0 +1,48 @@
+"""Pieces of Python source that conversions are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import torch
+
+from npu_graph.pipeline.subgraph import Operand, Operation
+
+__all__ = ["axes", "cast", "dtype_name", "sizes", "value"]
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return NumPy's name of a dtype: ``np.float32``."""
+    name = str(dtype).partition(".")[2]
+    return f"np.{'bool_' if name == 'bool' else name}"
+
+
+def value(given: Any, dtype: torch.dtype) -> str:
+    """Return an operand, or a number that is one: NumPy promotes by its dtype, and so it has one."""
+    if isinstance(given, Operand) and given.is_tensor:
+        return given.name
+    if isinstance(given, float) and not math.isfinite(given):
+        given = "np.nan" if math.isnan(given) else ("np.inf" if given > 0 else "-np.inf")
+    return f"{dtype_name(dtype)}({given})"
+
+
+def cast(given: Operand, dtype: torch.dtype) -> str:
+    """Return an operand in a dtype."""
+    return given.name if given.dtype is dtype else f"{given}.astype({dtype_name(dtype)})"
+
+
+def sizes(given: Sequence[Any]) -> str:
+    """Return a list of sizes: numbers, and operands that are numbers at run time."""
+    return "(" + "".join(f"{size}, " for size in given) + ")"
+
+
+def axes(operation: Operation, dim: Any, of: str = "self") -> Optional[tuple[int, ...]]:
+    """Return the dimensions of a reduction as NumPy takes them; none, or an empty list, means all of them in torch."""
+    given = operation.arguments[of]
+    rank: int = given.ndim
+    if dim is None or (isinstance(dim, (list, tuple)) and not dim):
+        return None
+    dims = dim if isinstance(dim, (list, tuple)) else [dim]
+    return tuple(sorted(int(each) % rank for each in dims)) if rank else ()

@@ -1,0 +1,271 @@
+"""A vendor: everything that one kind of hardware needs, and nothing of what all have in common."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
+
+from patchcore.changes import Skip
+from patchcore.errors import DeclarationError
+
+if TYPE_CHECKING:
+    import torch
+
+    from npu_graph.pipeline.subgraph import Operation, Subgraph, TensorSpec
+
+__all__ = ["Conversion", "Declarations", "Rewrite", "Vendor", "answer", "name_of"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+#: Whether an operation is taken: yes, no, or no and why.
+Answer = Union[bool, Skip]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What turns one operator into code of a vendor.
+
+    Args:
+        operator: name of an overload (``aten.add.Tensor``) or of a packet, which stands for all its overloads
+            (``aten.add``).
+        function: takes the :class:`~npu_graph.pipeline.subgraph.Operation` and, by their names in the operator's schema,
+            those of its arguments that it cares about; returns what the vendor's code generation wants.
+        when: which operations it is for, ``None`` for all.
+        infer: tells shape and dtype of the results from the operation, for comparison with torch's.
+        provider: the module that declares it.
+        parameters: names of the arguments it takes; ``None`` for whatever there is.
+    """
+
+    operator: str
+    function: Callable[..., Any]
+    when: Optional[Callable[[Operation], Answer]]
+    infer: Optional[Callable[[Operation], Any]]
+    provider: str
+    parameters: Optional[frozenset[str]]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A pattern of operators and what takes its place, both as functions that call operators of torch."""
+
+    pattern: Callable[..., Any]
+    replacement: Callable[..., Any]
+    name: str
+    provider: str
+
+
+@dataclass
+class Declarations:
+    """What has been declared for a vendor, by itself and by others."""
+
+    conversions: dict[str, Conversion] = field(default_factory=dict)
+    rewrites: list[Rewrite] = field(default_factory=list)
+    decompositions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+class Vendor:
+    """Hardware, or a compiler, that subgraphs are sent to. Subclass it and fill in what is not common to all.
+
+    A vendor is stateless but for what is declared: graphs are compiled in any number of threads.
+
+    Attributes:
+        name: unique; what users name it by in settings.
+        summary: one line for ``patchcore list``.
+        version: part of the key of cached kernels: raise it when the same source compiles to something else.
+        device_type: type of the devices whose tensors it takes (``"cpu"``, ``"npu"``).
+        dtypes: names of the dtypes it takes (``"float32"``); an operation with a tensor of another one stays eager.
+        keep_eager: names of operators that stay eager although they are converted.
+        source_name: file name of generated source in the cache.
+        tolerances: by name of a dtype, what the precision check allows: relative to each element, and relative to the
+            largest magnitude of the tensor. Integers and booleans must be equal.
+    """
+
+    name: str = ""
+    summary: str = ""
+    version: str = "0"
+    device_type: str = "cpu"
+    dtypes: frozenset[str] = frozenset()
+    keep_eager: frozenset[str] = frozenset()
+    source_name: str = "source.txt"
+    tolerances: dict[str, tuple[float, float]] = {
+        "float64": (1e-9, 1e-10),
+        "float32": (1e-4, 1e-5),
+        "float16": (1e-2, 1e-3),
+        "bfloat16": (5e-2, 1e-2),
+    }
+
+    def __init__(self) -> None:
+        self.declarations = Declarations()
+
+    # --- what a vendor fills in ---------------------------------------------------------------------------------------
+
+    def setup(self) -> None:
+        """Declare conversions, rewrites and decompositions; called once, before the first graph. May import torch."""
+
+    def supports(self, operation: Operation) -> Answer:
+        """Tell whether the vendor takes an operation that has a conversion; a ``patchcore.Skip`` says why not.
+
+        By default whatever has all its tensors on :attr:`device_type` and of :attr:`dtypes`.
+        """
+        for tensor in operation.tensors:
+            if tensor.device.type != self.device_type:
+                return Skip(f"a tensor is on {tensor.device.type}, not on {self.device_type}")
+            if str(tensor.dtype).partition(".")[2] not in self.dtypes:
+                return Skip(f"a tensor is {tensor.dtype}")
+        return True
+
+    def generate(self, subgraph: Subgraph) -> str:
+        """Return the source for one subgraph; equal subgraphs give equal source, which is what kernels are cached by."""
+        raise NotImplementedError(f"{type(self).__name__}.generate")
+
+    def compile(self, source: Path) -> None:
+        """Compile ``source``; write what comes of it into the same folder, and nothing elsewhere.
+
+        Whatever is there afterwards is kept in the cache. By default nothing is done: the source is the kernel.
+
+        Raises:
+            Exception: whatever the compiler has to say; it reaches the user as a ``CompileError``.
+        """
+
+    def load(self, source: Path) -> Callable[..., Any]:
+        """Return the kernel that :meth:`compile` made beside ``source``, in this process or another one."""
+        raise NotImplementedError(f"{type(self).__name__}.load")
+
+    def launch(
+        self,
+        kernel: Callable[..., Any],
+        inputs: Sequence[Union[torch.Tensor, int, float, bool]],
+        outputs: Sequence[TensorSpec],
+    ) -> list[torch.Tensor]:
+        """Run a kernel: by default on arrays, made by :meth:`to_array`, of which :meth:`to_tensor` makes tensors again.
+
+        A vendor whose kernels write into memory they are given overrides this and takes ``output.empty()`` for each.
+
+        Args:
+            kernel: what :meth:`load` returned.
+            inputs: the subgraph's inputs in order, then the values of its symbols.
+            outputs: shape, strides, dtype and device of each output in this call.
+        """
+        import torch
+
+        arrays = [self.to_array(value) if isinstance(value, torch.Tensor) else value for value in inputs]
+        return [self.to_tensor(array, spec) for array, spec in zip(kernel(*arrays), outputs)]
+
+    def to_array(self, tensor: torch.Tensor) -> Any:
+        """Return what kernels take for a tensor."""
+        raise NotImplementedError(f"{type(self).__name__}.to_array")
+
+    def to_tensor(self, array: Any, spec: TensorSpec) -> torch.Tensor:
+        """Return the tensor for what a kernel returned; it must share no memory with inputs or other outputs."""
+        raise NotImplementedError(f"{type(self).__name__}.to_tensor")
+
+    # --- what the vendor and others declare ---------------------------------------------------------------------------
+
+    def conversion(
+        self,
+        *operators: Any,
+        when: Optional[Callable[[Operation], Answer]] = None,
+        infer: Optional[Callable[[Operation], Any]] = None,
+        override: bool = False,
+    ) -> Callable[[Function], Function]:
+        """Declare the decorated function as the conversion of operators.
+
+        The function takes the operation and, by their names in the schema, the arguments it cares about. An operation
+        that gives another argument something else than its default is not for this conversion, and stays eager.
+
+        Args:
+            operators: overloads (``aten.add.Tensor``), packets (``aten.add``), or their names. An overload of its own
+                comes before its packet.
+            when: takes the operation; returns false, or ``patchcore.Skip("why")``, for those that stay eager.
+            infer: takes the operation; returns a ``(shape, dtype)``, or a list of them, to compare with torch's.
+            override: take the place of the conversion there is.
+
+        Raises:
+            DeclarationError: there is a conversion already, or none to override, or an operator is none.
+        """
+
+        def declare(function: Function) -> Function:
+            made = [self._conversion(operator, function, when, infer, override) for operator in operators]
+            self.declarations.conversions.update((conversion.operator, conversion) for conversion in made)
+            return function
+
+        return declare
+
+    def rewrite(self, pattern: Callable[..., Any]) -> Callable[[Function], Function]:
+        """Declare the decorated function to take the place of a pattern, in graphs that have been decomposed.
+
+        Both call operators of torch (``aten.mul.Tensor(x, aten.sigmoid.default(x))``) on the same parameters. What takes
+        the place is an operator that the vendor converts: of torch's, or its own, made by ``torch.library``.
+        """
+
+        def declare(function: Function) -> Function:
+            self.declarations.rewrites.append(
+                Rewrite(pattern, function, getattr(function, "__name__", str(function)), function.__module__)
+            )
+            return function
+
+        return declare
+
+    def decomposition(self, *operators: Any) -> Callable[[Function], Function]:
+        """Declare the decorated function to be traced in the place of operators, before anything else is done."""
+
+        def declare(function: Function) -> Function:
+            self.declarations.decompositions.update((name_of(operator), function) for operator in operators)
+            return function
+
+        return declare
+
+    def find(self, operator: Any) -> Optional[Conversion]:
+        """Return the conversion of an overload, its own or its packet's, ``None`` when there is none."""
+        name = name_of(operator)
+        conversions = self.declarations.conversions
+        return conversions.get(name) or conversions.get(name.rpartition(".")[0])
+
+    def _conversion(self, operator: Any, function: Any, when: Any, infer: Any, override: bool) -> Conversion:
+        name = name_of(operator)
+        known = self.declarations.conversions.get(name)
+        if known is not None and not override:
+            raise DeclarationError(
+                f"vendor {self.name!r} has a conversion of {name} already, from {known.provider}, and "
+                f"{function.__module__} brings another; say which counts: @vendor.conversion({name}, override=True)"
+            )
+        if known is None and override:
+            raise DeclarationError(
+                f"{function.__module__} overrides the conversion of {name}, but vendor {self.name!r} has none; "
+                f"leave out override=True"
+            )
+        return Conversion(name, function, when, infer, function.__module__, _parameters(function))
+
+
+def name_of(operator: Any) -> str:
+    """Return the name of an overload, ``aten.add.Tensor``, or of a packet, ``aten.add``; a name is its own.
+
+    Raises:
+        DeclarationError: it is neither.
+    """
+    name = operator if isinstance(operator, str) else str(operator)
+    parts = name.split(".")
+    is_operator = isinstance(operator, str) or hasattr(operator, "_qualified_op_name") or hasattr(operator, "_schema")
+    if not is_operator or not 2 <= len(parts) <= 3 or not all(map(str.isidentifier, parts)):
+        raise DeclarationError(
+            f"expected an operator of torch (torch.ops.aten.add.Tensor), a packet of them (torch.ops.aten.add) or the "
+            f"name of one ('aten.add.Tensor'), got {operator!r}"
+        )
+    return name
+
+
+def _parameters(function: Callable[..., Any]) -> Optional[frozenset[str]]:
+    """The names of the arguments that a conversion takes, after the operation."""
+    _, *parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return frozenset(parameter.name for parameter in parameters)
+
+
+def answer(given: Any, otherwise: str) -> Optional[str]:
+    """Return the reason of an answer that is no, ``None`` of one that is yes."""
+    if isinstance(given, Skip):
+        return given.reason
+    return None if given else otherwise
