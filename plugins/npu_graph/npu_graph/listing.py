@@ -2,36 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Optional
 
+from npu_graph.backend import Backend
 from npu_graph.recording import GraphRecord
 from npu_graph.registry import contributed
 from patchcore.plugins import Plugins
+from patchcore.provenance import Provenance
 from patchcore.report import Section
 
 __all__ = ["list_vendors", "summarize"]
 
+#: The entry-point group that torch looks for backends in.
 BACKENDS = "torch_dynamo_backends"
 
 
 def list_vendors(plugins: Plugins) -> Section:
     """Return the vendors of plugins, each with the names that ``torch.compile(backend=...)`` has for it."""
-    backends = _backends()
+    found = contributed(plugins)
+    names = _backends(plugins, {each.provenance.distribution: each.provenance for each in found.values()})
     data = [
         {
             "vendor": name,
-            "device": found.vendor.device_type,
-            "summary": found.vendor.summary,
-            "plugin": found.provenance.plugin,
-            "distribution": found.provenance.distribution,
-            "version": found.provenance.version,
-            "backends": backends.get(found.provenance.distribution or "", []),
+            "device": vendor.device_type,
+            "summary": vendor.summary,
+            "plugin": provenance.plugin,
+            "distribution": provenance.distribution,
+            "version": provenance.version,
+            "backends": names.get(name, []),
         }
-        for name, found in sorted(contributed(plugins).items())
+        for name, (vendor, provenance) in sorted(found.items())
     ]
-    lines = [f"{each['vendor']}: {each['summary']} ({each['device']}; plugin {each['plugin']})" for each in data]
-    names = [f"torch.compile(backend={name!r})" for name in sorted(name for each in backends.values() for name in each)]
-    return Section("Graph vendors", tuple(lines + names), data=data)
+    lines = [
+        f"{each['vendor']}: {each['summary']}; {each['device']}; plugin {each['plugin']}; "
+        + (" ".join(f"backend={backend!r}" for backend in each["backends"]) or f"backend=npu_graph.Backend({each['vendor']!r})")
+        for each in data
+    ]
+    return Section("Graph vendors", tuple(lines), data=data)
+
+
+def _backends(plugins: Plugins, owners: Mapping[Optional[str], Provenance]) -> dict[str, list[str]]:
+    """The names of backends by vendor, as far as they are declared by distributions that contribute vendors."""
+    import importlib.metadata as metadata
+
+    names: dict[str, list[str]] = {}
+    for owner, provenance in owners.items():
+        if owner is None:  # a local module
+            continue
+        for entry in metadata.distribution(owner).entry_points:
+            if entry.group != BACKENDS:
+                continue
+            try:
+                backend = entry.load()
+            except Exception as error:
+                plugins.note(provenance, f"entry point {entry.name}", error)
+                continue
+            if isinstance(backend, Backend):
+                names.setdefault(backend.vendor, []).append(entry.name)
+    return names
 
 
 def summarize(records: Sequence[GraphRecord]) -> Section:

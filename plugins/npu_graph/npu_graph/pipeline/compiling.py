@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable
@@ -103,7 +104,9 @@ def _compile(vendor: Vendor, options: Options, kind: str, graph: GraphModule, in
     symbols = settle_numbers(graph)
     promote(graph)
     verdicts = judge(graph, vendor, options, symbols)
-    calls = [(node, node.name, str(node.target), line_of(node)) for node in verdicts]
+    calls = [
+        (node, node.name, str(node.target), line_of(node)) for node in verdicts if node.target is not operator.getitem
+    ]
     number = next(_NUMBERS)
     parts = partition(graph, verdicts, symbols)
     subgraphs = [_place(vendor, options, f"graph {number} ({kind})", graph, part) for part in parts]

@@ -62,12 +62,17 @@ def decompositions_for(vendor: Vendor, options: Options) -> Table:
     for name, function in vendor.declarations.decompositions.items():
         for operator in [named[name]] if name in named else _overloads(name):
             table[operator] = function
-    return {
-        operator: function
-        for operator, function in table.items()
-        if str(operator) in vendor.declarations.decompositions
-        or not (vendor.find(operator) or options.kept_by(str(operator)) or is_random(operator))
-    }
+    return {operator: function for operator, function in table.items() if _is_wanted(operator, vendor, options)}
+
+
+def _is_wanted(operator: Any, vendor: Vendor, options: Options) -> bool:
+    if options.kept_by(str(operator)):
+        return False
+    declared = vendor.declarations.decompositions
+    if str(operator) in declared or str(operator).rpartition(".")[0] in declared:
+        return True
+    # attention is random for its dropout, which that of the CPU does not have
+    return not vendor.find(operator) and (operator in _OWN or not is_random(operator))
 
 
 def is_random(operator: Any) -> bool:
@@ -169,7 +174,21 @@ def _as_sequences(x: torch.Tensor) -> torch.Tensor:
     return x.transpose(1, 2).contiguous().transpose(1, 2)
 
 
+def contiguous_view(
+    x: torch.Tensor, size: list[int], stride: list[int], storage_offset: Optional[int] = None
+) -> torch.Tensor:
+    """A view by strides that is a view by sizes, as several decompositions of torch make; others stay what they are."""
+    from torch._prims_common import make_contiguous_strides_for
+
+    if not storage_offset and x.is_contiguous() and math.prod(size) == x.numel():
+        if tuple(stride) == make_contiguous_strides_for(size):
+            return x.view(size)
+    return NotImplemented
+
+
 _OWN: Table = {
+    aten.true_divide.Tensor: aten.div.Tensor,  # as a quotient of sizes and tensors is traced
+    aten.as_strided.default: contiguous_view,
     aten.var.correction: variance,
     aten.var_mean.correction: variance_and_mean,
     aten._scaled_dot_product_flash_attention_for_cpu.default: attention,

@@ -83,7 +83,6 @@ LOGICAL = {
     aten.logical_xor.default: "np.logical_xor",
 }
 SUMS = {aten.add: "np.add", aten.sub: "np.subtract"}
-#: Those that torch refuses for an integer divisor of zero, which NumPy does not.
 DIVISIONS = {aten.fmod: "np.fmod", aten.remainder: "np.remainder"}
 
 
@@ -102,9 +101,9 @@ def declare(vendor: Vendor) -> None:
         _declare_sum(vendor, packet.Tensor, function)
         _declare_sum(vendor, packet.Scalar, function)
     for packet, function in DIVISIONS.items():
-        _declare_binary(vendor, packet.Tensor, function, when=_divides_floats)
-        _declare_binary(vendor, packet.Scalar, function, when=_divides_floats)
-    vendor.conversion(aten.div.Tensor_mode, aten.div.Scalar_mode, when=_divides_floats)(divide_and_round)
+        _declare_binary(vendor, packet.Tensor, function, when=_divides)
+        _declare_binary(vendor, packet.Scalar, function, when=_divides)
+    vendor.conversion(aten.div.Tensor_mode, aten.div.Scalar_mode, when=_divides)(divide_and_round)
     vendor.conversion(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, when=_power_of_floats)(power)
     vendor.conversion(aten.pow.Scalar, when=_power_of_floats)(power)
     vendor.conversion(aten.clamp.default, aten.clamp.Tensor, infer=inference.elementwise)(clamp)
@@ -116,6 +115,7 @@ def declare(vendor: Vendor) -> None:
     vendor.conversion(aten.full_like.default)(full_like)
     vendor.conversion(aten.scalar_tensor.default)(scalar_tensor)
     vendor.conversion(prims.iota.default)(iota)
+    vendor.conversion(aten.arange.start_step)(arange)
 
 
 def _declare_unary(vendor: Vendor, operator: Any, template: str) -> None:
@@ -149,8 +149,15 @@ def _pair(one: Any, other: Any) -> str:
     return f"{value(one, dtype)}, {value(other, dtype)}"
 
 
-def _divides_floats(operation: Operation) -> Union[bool, Skip]:
-    return operation.dtype.is_floating_point or Skip("torch refuses to divide integers by zero, NumPy does not")
+def _divides(operation: Operation) -> Union[bool, Skip]:
+    if operation.dtype.is_floating_point:
+        return True
+    if operation.arguments.get("rounding_mode") == "trunc":
+        return Skip("a quotient of integers, rounded to zero")
+    divisor = operation.arguments["other"]
+    if not isinstance(divisor, Operand) and divisor != 0:
+        return True
+    return Skip("torch refuses to divide integers by zero, NumPy does not")
 
 
 def _power_of_floats(operation: Operation) -> Union[bool, Skip]:
@@ -218,3 +225,10 @@ def scalar_tensor(operation: Operation, s: Any) -> str:
 def iota(operation: Operation, length: Any, start: Any, step: Any) -> str:
     """Equal steps."""
     return f"({start} + {step} * np.arange({length})).astype({dtype_name(operation.dtype)})"
+
+
+def arange(operation: Operation, start: Any, end: Any, step: Any) -> str:
+    """Equal steps, as many as torch counts."""
+    (length,) = operation.shape
+    counted = length if isinstance(length, int) else f"numerics.count({start}, {end}, {step})"
+    return f"({start} + {step} * np.arange({counted})).astype({dtype_name(operation.dtype)})"

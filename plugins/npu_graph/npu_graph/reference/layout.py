@@ -23,10 +23,9 @@ END = 2**63 - 1
 def declare(vendor: Vendor) -> None:
     """Declare the conversions of this module for a vendor whose operands are NumPy arrays."""
 
-    @vendor.conversion(aten.view.default, aten._unsafe_view.default, aten.reshape.default)
-    def reshape(operation: Operation, self: Operand, **size: Any) -> str:
-        (shape,) = size.values()
-        return f"np.reshape({self}, {sizes(shape)})"
+    @vendor.conversion(aten.view.default, aten._unsafe_view.default)
+    def reshape(operation: Operation, self: Operand, size: Sequence[Any]) -> str:
+        return f"np.reshape({self}, {sizes(size)})"
 
     @vendor.conversion(aten.alias.default)
     def alias(operation: Operation, self: Operand) -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "average_pool_backward",
     "convolution",
     "convolution_backward",
+    "count",
     "crop",
     "erf",
     "expand",
@@ -50,6 +51,11 @@ def sigmoid(x: Array) -> Array:
 def sign(x: Array) -> Array:
     """Return -1, 0 or 1, and 0 for what is not a number, as torch does."""
     return ((x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)) if x.dtype != np.bool_ else x
+
+
+def count(start: float, end: float, step: float) -> int:
+    """Return how many steps there are from ``start`` to before ``end``."""
+    return max(0, math.ceil((end - start) / step))
 
 
 def expand(x: Array, size: Sequence[int]) -> Array:

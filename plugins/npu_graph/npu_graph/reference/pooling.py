@@ -33,20 +33,21 @@ def declare(vendor: Vendor) -> None:
         kernel, stride, padding, dilation = _pairs(kernel_size, stride or kernel_size, padding, dilation)
         return f"numerics.max_pool({self}, {kernel}, {stride}, {padding}, {dilation}, {ceil_mode})"
 
-    @vendor.conversion(aten.avg_pool2d.default, when=_has_floats)
+    @vendor.conversion(aten.avg_pool2d.default, when=_whole_windows)
     def average_pool(
         operation: Operation,
         self: Operand,
         kernel_size: Sequence[int],
         stride: Sequence[int],
         padding: Sequence[int],
+        ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: Optional[int],
     ) -> str:
         kernel, stride, padding = _pairs(kernel_size, stride or kernel_size, padding)
         return f"numerics.average_pool({self}, {kernel}, {stride}, {padding}, {count_include_pad}, {divisor_override})"
 
-    @vendor.conversion(aten.avg_pool2d_backward.default, when=_has_floats)
+    @vendor.conversion(aten.avg_pool2d_backward.default, when=_whole_windows)
     def average_pool_backward(
         operation: Operation,
         grad_output: Operand,
@@ -54,6 +55,7 @@ def declare(vendor: Vendor) -> None:
         kernel_size: Sequence[int],
         stride: Sequence[int],
         padding: Sequence[int],
+        ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: Optional[int],
     ) -> str:
@@ -87,3 +89,7 @@ def _pairs(*given: Sequence[int]) -> list[tuple[int, ...]]:
 
 def _has_floats(operation: Operation) -> Union[bool, Skip]:
     return operation.dtype.is_floating_point or Skip("integers")
+
+
+def _whole_windows(operation: Operation) -> Union[bool, Skip]:
+    return Skip("ceil_mode") if operation.arguments["ceil_mode"] else _has_floats(operation)
