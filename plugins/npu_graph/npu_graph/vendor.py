@@ -186,8 +186,10 @@ class Vendor:
             DeclarationError: there is a conversion already, or none to override, or an operator is none.
         """
 
+        names = list(map(name_of, operators))
+
         def declare(function: Function) -> Function:
-            made = [self._conversion(operator, function, when, infer, override) for operator in operators]
+            made = [self._conversion(name, function, when, infer, override) for name in names]
             self.declarations.conversions.update((conversion.operator, conversion) for conversion in made)
             return function
 
@@ -211,8 +213,10 @@ class Vendor:
     def decomposition(self, *operators: Any) -> Callable[[Function], Function]:
         """Declare the decorated function to be traced in the place of operators, before anything else is done."""
 
+        names = list(map(name_of, operators))
+
         def declare(function: Function) -> Function:
-            self.declarations.decompositions.update((name_of(operator), function) for operator in operators)
+            self.declarations.decompositions.update((name, function) for name in names)
             return function
 
         return declare
@@ -223,8 +227,7 @@ class Vendor:
         conversions = self.declarations.conversions
         return conversions.get(name) or conversions.get(name.rpartition(".")[0])
 
-    def _conversion(self, operator: Any, function: Any, when: Any, infer: Any, override: bool) -> Conversion:
-        name = name_of(operator)
+    def _conversion(self, name: str, function: Any, when: Any, infer: Any, override: bool) -> Conversion:
         known = self.declarations.conversions.get(name)
         if known is not None and not override:
             raise DeclarationError(

@@ -187,7 +187,6 @@ def contiguous_view(
 
 
 _OWN: Table = {
-    aten.true_divide.Tensor: aten.div.Tensor,  # as a quotient of sizes and tensors is traced
     aten.as_strided.default: contiguous_view,
     aten.var.correction: variance,
     aten.var_mean.correction: variance_and_mean,

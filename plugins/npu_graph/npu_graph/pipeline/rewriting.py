@@ -14,6 +14,10 @@ from npu_graph.vendor import Rewrite, Vendor
 
 __all__ = ["rewrite"]
 
+aten = torch.ops.aten
+#: Operators that have another name, under which a vendor converts them.
+_OTHER_NAMES = {aten.true_divide.Tensor: aten.div.Tensor}
+
 
 def rewrite(graph: GraphModule, vendor: Vendor) -> None:
     """Put what the vendor has in the place of the patterns it declares, in the order of declaration.
@@ -21,6 +25,8 @@ def rewrite(graph: GraphModule, vendor: Vendor) -> None:
     Raises:
         RewriteError: a replacement has another shape or dtype than its pattern.
     """
+    for node in graph.graph.nodes:
+        node.target = _OTHER_NAMES.get(node.target, node.target)
     for each in vendor.declarations.rewrites:
         _rewrite(graph, vendor, each)
 
@@ -29,11 +35,12 @@ def _rewrite(graph: GraphModule, vendor: Vendor, declared: Rewrite) -> None:
     values = {node: value_of(node) for node in graph.graph.nodes}
     lines = {node: node.meta.get("stack_trace") for node in graph.graph.nodes}
     for found in replace_pattern_with_filters(graph, declared.pattern, declared.replacement):
+        replaced = found.nodes_map[found.anchor]
         for node in found.replacements:
-            node.meta.setdefault("stack_trace", lines.get(found.anchor))
+            node.meta.setdefault("stack_trace", lines.get(replaced))
             if node.op == "call_function":
                 run_fake(node)
-        expected, got = values[found.anchor], value_of(found.replacements[-1])
+        expected, got = values.get(replaced), value_of(found.replacements[-1])
         if _kinds(expected) != _kinds(got):
             raise RewriteError(
                 f"vendor {vendor.name}: the rewrite {declared.name} ({declared.provider}) gives {_kinds(got)} in the "

@@ -13,10 +13,11 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
+from npu_graph.errors import ConversionError
 from npu_graph.pipeline.values import expression, free_symbols, line_of, tensors_in, value_of
 from npu_graph.vendor import Conversion
 
-__all__ = ["Operand", "Operation", "Output", "Subgraph", "TensorSpec"]
+__all__ = ["Operand", "Operation", "Output", "Subgraph", "TensorSpec", "failed_conversion", "size_source", "symbols_in"]
 
 
 #: Arguments that say what the result is like, as its value does.
@@ -117,11 +118,28 @@ class Operation:
         return (*taken, *tensors_in(self.value))
 
     def convert(self) -> Any:
-        """Return what the conversion makes of it."""
+        """Return what the conversion makes of it.
+
+        Raises:
+            ConversionError: the conversion raises.
+        """
         assert self.conversion is not None, f"{self} has no conversion"
         names = self.conversion.parameters
         taken = {name: value for name, value in self.arguments.items() if names is None or name in names}
-        return self.conversion.function(self, **taken)
+        try:
+            return self.conversion.function(self, **taken)
+        except Exception as error:
+            raise failed_conversion(self, error) from error
+
+
+def failed_conversion(operation: Operation, error: Exception) -> ConversionError:
+    """Return the error that says which conversion failed on which operation."""
+    assert operation.conversion is not None
+    where = f" ({operation.line})" if operation.line else ""
+    return ConversionError(
+        f"the conversion of {operation} from {operation.conversion.provider} failed for {operation.name}{where}: "
+        f"{type(error).__name__}: {error}; to go on without it: PATCHCORE_GRAPH_KEEP_EAGER={operation}"
+    )
 
 
 @dataclass(frozen=True)

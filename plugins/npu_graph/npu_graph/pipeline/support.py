@@ -10,10 +10,10 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
-from npu_graph.errors import ConversionError, InferenceError
+from npu_graph.errors import InferenceError
 from npu_graph.options import Options
 from npu_graph.pipeline.decompositions import is_random
-from npu_graph.pipeline.subgraph import Operation
+from npu_graph.pipeline.subgraph import Operation, failed_conversion
 from npu_graph.pipeline.values import expression, free_symbols, is_scalar, is_unbacked, tensors_in, value_of
 from npu_graph.vendor import Conversion, Vendor, answer
 
@@ -77,22 +77,10 @@ def _refusal(node: Node, vendor: Vendor, options: Options, symbols: Collection[s
         if refusal is None and conversion.when is not None:
             refusal = answer(conversion.when(operation), "not supported by the conversion")
     except Exception as error:
-        raise conversion_error(vendor, operation, conversion, error) from error
+        raise failed_conversion(operation, error) from error
     if refusal is None and conversion.infer is not None:
         _check_inference(vendor, operation, conversion)
     return refusal
-
-
-def conversion_error(
-    vendor: Vendor, operation: Operation, conversion: Optional[Conversion], error: Exception
-) -> ConversionError:
-    """Return the error that says which conversion failed on which operation."""
-    provider = conversion.provider if conversion else type(vendor).__module__
-    where = f" ({operation.line})" if operation.line else ""
-    return ConversionError(
-        f"vendor {vendor.name}: the conversion of {operation} from {provider} failed for {operation.name}{where}: "
-        f"{type(error).__name__}: {error}; to go on without it: PATCHCORE_GRAPH_KEEP_EAGER={operation}"
-    )
 
 
 def _check_inference(vendor: Vendor, operation: Operation, conversion: Conversion) -> None:
@@ -100,7 +88,7 @@ def _check_inference(vendor: Vendor, operation: Operation, conversion: Conversio
     try:
         inferred = conversion.infer(operation)
     except Exception as error:
-        raise conversion_error(vendor, operation, conversion, error) from error
+        raise failed_conversion(operation, error) from error
     results = inferred if isinstance(inferred, list) else [inferred]
     for (shape, dtype), tensor in zip(results, tensors_in(operation.value)):
         if dtype is not tensor.dtype or len(shape) != tensor.dim() or any(map(_known_to_differ, shape, tensor.shape)):

@@ -1,0 +1,167 @@
+"""Models: what they give, their gradients and their buffers equal eager's, forward, backward and in inference."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from graph_models import MODELS, sample
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from npu_graph.pipeline import compile_graph
+from npu_graph.vendor import Declarations
+from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
+
+#: Of the largest magnitude of each tensor.
+TOLERANCE = 2e-5
+
+DYNAMIC = pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+
+
+def assert_near(got: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
+    largest = float(wanted.abs().max()) or 1.0
+    assert got.shape == wanted.shape, what
+    assert got.dtype is wanted.dtype, what
+    assert float((got - wanted).abs().max()) <= TOLERANCE * largest, what
+
+
+def step(model: Any, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Run forward and backward, drawing the same random numbers each time; return everything that comes of it."""
+    torch.manual_seed(3)
+    module.zero_grad()
+    x = x.clone().requires_grad_()
+    output = model(x)
+    output.square().sum().backward()
+    found = {"output": output.detach(), "gradient of the input": x.grad, **dict(module.named_buffers())}
+    return {**found, **{f"gradient of {name}": parameter.grad for name, parameter in module.named_parameters()}}
+
+
+@DYNAMIC
+@pytest.mark.parametrize("name", MODELS)
+def test_a_training_step_equals_eager(compiler: Any, name: str, dynamic: bool) -> None:
+    make, shapes = MODELS[name]
+    module = make()
+    twin = copy.deepcopy(module)
+    compiled = compiler(module, dynamic=dynamic)
+    for shape in shapes if dynamic else shapes[:1]:
+        x = torch.randn(shape)
+        wanted = step(twin, twin, x)
+        for what, value in step(compiled, module, x).items():
+            assert_near(value, wanted[what], f"{what}, {shape}")
+    assert [record.kind for record in compiler.records] == ["forward", "backward"], "sizes are compiled once"
+    assert all(record.dynamic is dynamic for record in compiler.records)
+    assert set(compiler.eager) <= {"aten.native_dropout.default"}
+
+
+def test_inference_equals_eager_and_has_graphs_of_its_own(compiler: Any) -> None:
+    module = MODELS["resnet"].make().eval()
+    compiled = compiler(module)
+    x = torch.randn(MODELS["resnet"].shapes[0])
+    with torch.no_grad():
+        assert_near(compiled(x), module(x), "output")
+    assert [record.kind for record in compiler.records] == ["inference"]
+
+
+def test_dropout_draws_the_numbers_that_eager_draws(compiler: Any) -> None:
+    dropout = nn.Dropout(0.5)
+    compiled = compiler(lambda x: dropout(x * 2) + 1)
+    x = torch.randn(64)
+    torch.manual_seed(7)
+    got = compiled(x)
+    torch.manual_seed(7)
+    assert torch.equal(got, dropout(x * 2) + 1)
+
+
+def test_strides_of_results_are_those_that_eager_gives(compiler: Any) -> None:
+    convolution = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+
+    def call(x: torch.Tensor) -> Any:
+        y = convolution(x)
+        return y, y.permute(0, 2, 3, 1).view(2, -1), x[:, :1].expand(2, 3, 8, 8), x.sum(1).t_() if x.dim() == 3 else x.T
+
+    for got, wanted in zip(compiler(call)(x), call(x)):
+        assert got.stride() == wanted.stride()
+        assert_near(got.detach(), wanted.detach(), "values")
+
+
+def test_results_share_no_memory_that_eager_does_not_share(compiler: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        y = x + 1
+        return y, y.clone(), x.clone(), x.contiguous().view(-1) * 1
+
+    x = torch.zeros(2, 3)
+    results = compiler(call)(x)
+    for result in results:
+        result.add_(10)  # must reach no other
+    assert torch.equal(x, torch.zeros(2, 3))
+    assert [float(result.max()) for result in results] == [11, 11, 10, 10]
+
+
+def test_inputs_that_are_written_to_are_written_to(compiler: Any) -> None:
+    def call(x: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        view[0] = 7
+        return x.sum() + view.sum()
+
+    x, wanted = torch.ones(3, 4), torch.ones(3, 4)
+    got = compiler(call)(x, x[1:])
+    assert torch.equal(got, call(wanted, wanted[1:]))
+    assert torch.equal(x, wanted)
+
+
+def test_sizes_that_leave_a_subgraph_stay_numbers(compiler: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        y = torch.cat([x, x]).exp()
+        return y.reshape(y.shape[0] // 2, -1), y.shape[0] * 3
+
+    compiled = compiler(call, dynamic=True)
+    for rows in (3, 5):
+        x = torch.randn(rows, 4)
+        (got, number), (wanted, expected) = compiled(x), call(x)
+        assert_near(got, wanted, "values")
+        assert type(number) is int
+        assert number == expected
+
+
+def test_dtypes_that_the_vendor_lacks_stay_eager(compiler: Any) -> None:
+    x = torch.randn(4, 4, dtype=torch.bfloat16)
+    got = compiler(lambda x: (x @ x).float() * 2)(x)
+    assert torch.equal(got, (x @ x).float() * 2)
+    assert compiler.eager["aten.mm.default"] == "a tensor is torch.bfloat16"
+    assert "aten.mul.Tensor" in compiler.converted
+
+
+def test_sizes_that_depend_on_data_stay_eager(compiler: Any) -> None:
+    x = torch.tensor([1.0, 0.0, 3.0])
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        got = compiler(lambda x: x.nonzero() * 2 + 1)(x)
+    assert torch.equal(got, x.nonzero() * 2 + 1)
+    assert any("depends on data" in reason for reason in compiler.eager.values())
+
+
+@pytest.fixture(scope="module")
+def traced() -> tuple[Any, torch.Tensor]:
+    torch.manual_seed(0)
+    x = torch.randn(2, 4, 6, 6)
+    return make_fx(lambda x: (sample(x),), tracing_mode="fake")(x), x
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_is_not_converted_stays_eager(reference: Any, traced: Any, data: Any) -> None:
+    graph, x = traced
+    conversions = reference.declarations.conversions
+    used = sorted({str(node.target) for node in graph.graph.nodes} & conversions.keys())
+    removed = data.draw(st.sets(st.sampled_from(used)))
+    before = reference.declarations
+    reference.declarations = Declarations({k: v for k, v in conversions.items() if k not in removed})
+    try:
+        inputs = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
+        (got,) = compile_graph(reference, copy.deepcopy(graph), inputs)(x)
+    finally:
+        reference.declarations = before
+    assert_near(got, sample(x), f"without {removed}")

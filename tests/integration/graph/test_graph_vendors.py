@@ -1,0 +1,225 @@
+"""Vendors and what others add to them: hooks, patterns, decompositions, inference, what stays eager on request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from npu_graph.errors import ConversionError, InferenceError, LaunchError, RewriteError, UnknownVendor
+from npu_graph.options import KEEP_EAGER
+from npu_graph.vendor import Vendor
+
+import patchcore as pc
+from patchcore.errors import DeclarationError, SettingsError
+
+aten = torch.ops.aten
+
+THIRD_PARTY = """
+    import patchcore as pc
+
+    @pc.hookimpl(optionalhook=True)
+    def register_conversions(vendor):
+        if vendor.name != "reference":
+            return
+        import torch
+
+        @vendor.conversion(torch.ops.aten.logaddexp)
+        def logaddexp(operation, self, other):
+            return f"np.logaddexp({self}, {other})"
+"""
+BROKEN = THIRD_PARTY + "\n        raise RuntimeError('no luck')\n"
+
+
+def failure(call: Any, *arguments: Any) -> BaseException:
+    """The error inside that of dynamo."""
+    with pytest.raises(Exception) as caught:
+        call(*arguments)
+    return caught.value.__cause__ or getattr(caught.value, "inner_exception", caught.value)
+
+
+def test_a_third_party_adds_an_operator_to_a_vendor_of_somebody_else(
+    make_package: Any, make_vendors: Any, compiler_for: Any
+) -> None:
+    make_package({"acme": THIRD_PARTY})
+    x, y = torch.randn(4), torch.randn(4)
+    for modules, converted in (((), False), (("acme",), True)):
+        compiler = compiler_for(make_vendors(*modules).get("reference"))
+        torch.testing.assert_close(compiler(torch.logaddexp)(x, y), torch.logaddexp(x, y))
+        assert ("aten.logaddexp.default" in compiler.converted) is converted
+        torch._dynamo.reset()
+
+
+def test_a_plugin_that_fails_to_add_is_reported_and_the_vendor_works(make_package: Any, make_vendors: Any) -> None:
+    make_package({"broken": BROKEN})
+    vendors = make_vendors("broken")
+    assert vendors.get("reference").find(aten.add.Tensor)
+    (problem,) = vendors._plugins.problems
+    assert (problem.plugin, problem.where) == ("broken", "register_conversions")
+
+
+def test_a_vendor_that_no_plugin_contributes_is_an_error_with_the_nearest(make_vendors: Any) -> None:
+    with pytest.raises(UnknownVendor, match=r"no plugin contributes a vendor 'referense'.*did you mean 'reference'"):
+        make_vendors().get("referense")
+
+
+def test_a_second_conversion_must_say_that_it_overrides(reference: Vendor) -> None:
+    def conversion(operation: Any, self: Any) -> str:
+        return f"np.tanh({self})"
+
+    with pytest.raises(DeclarationError, match=r"has a conversion of aten.tanh.default already.*override=True"):
+        reference.conversion(aten.tanh.default)(conversion)
+    reference.conversion(aten.tanh.default, override=True)(conversion)
+    assert reference.find(aten.tanh.default).provider == __name__
+    with pytest.raises(DeclarationError, match="has none; leave out"):
+        reference.conversion(aten.igamma.default, override=True)(conversion)
+
+
+@pytest.mark.parametrize("operator", [torch.add, "add", None, 3], ids=repr)
+def test_what_is_no_operator_cannot_be_converted(reference: Vendor, operator: Any) -> None:
+    with pytest.raises(DeclarationError, match="expected an operator of torch"):
+        reference.conversion(operator)
+
+
+def test_an_overload_comes_before_its_packet(reference: Vendor) -> None:
+    reference.conversion(aten.hypot)(lambda operation, self, other: "packet")
+    assert reference.find(aten.hypot.default).operator == "aten.hypot"
+    reference.conversion(aten.hypot.default)(lambda operation, self, other: "overload")
+    assert reference.find(aten.hypot.default).operator == "aten.hypot.default"
+
+
+def test_an_argument_that_a_conversion_does_not_take_keeps_the_operator_eager(reference: Any, compiler: Any) -> None:
+    @reference.conversion(aten.add.Tensor, override=True)
+    def add(operation: Any, self: Any, other: Any) -> str:
+        return f"np.add({self}, {other})"
+
+    x, y = torch.randn(3), torch.randn(3)
+    got = compiler(lambda x, y: torch.add(x, y, alpha=3) * 2)(x, y)
+    torch.testing.assert_close(got, torch.add(x, y, alpha=3) * 2)
+    assert compiler.eager == {"aten.add.Tensor": "the conversion takes no alpha"}
+
+
+def test_a_condition_keeps_operators_eager_and_says_why(reference: Any, compiler: Any) -> None:
+    @reference.conversion(aten.tanh.default, override=True, when=lambda operation: pc.Skip("too hyperbolic"))
+    def tanh(operation: Any, self: Any) -> str:
+        return f"np.tanh({self})"
+
+    compiler(lambda x: x.tanh() + 1)(torch.randn(3))
+    assert compiler.eager == {"aten.tanh.default": "too hyperbolic"}
+
+
+def test_a_pattern_is_replaced_by_one_operator(reference: Any, compiler: Any) -> None:
+    @reference.rewrite(lambda x: aten.mul.Tensor(x, aten.sigmoid.default(x)))
+    def silu(x: Any) -> Any:
+        return aten.silu.default(x)
+
+    @reference.conversion(aten.silu.default)
+    def convert(operation: Any, self: Any) -> str:
+        return f"{self} * numerics.sigmoid({self})"
+
+    x = torch.randn(4, 5)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        return y * torch.sigmoid(y) - 2
+
+    got = compiler(call, dynamic=True)(x)
+    torch.testing.assert_close(got, torch.nn.functional.silu(x + 1) - 2)
+    assert "aten.silu.default" in compiler.converted
+    assert "aten.sigmoid.default" not in compiler.converted
+
+
+def test_a_replacement_of_another_shape_is_refused(reference: Any, compiler: Any) -> None:
+    @reference.rewrite(lambda x: aten.tanh.default(x))
+    def smaller(x: Any) -> Any:
+        return aten.select.int(x, 0, 0)
+
+    error = failure(compiler(lambda x: x.tanh()), torch.randn(4, 5))
+    assert isinstance(error, RewriteError)
+    assert "the rewrite smaller" in str(error)
+    assert "gives float32[5] in the place of float32[4, 5]" in str(error)
+
+
+def test_a_vendor_decomposes_as_it_likes(reference: Any, compiler: Any) -> None:
+    @reference.decomposition(aten.logaddexp.default)
+    def logaddexp(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.log(torch.exp(x) + torch.exp(y))
+
+    x, y = torch.randn(4), torch.randn(4)
+    torch.testing.assert_close(compiler(torch.logaddexp)(x, y), torch.logaddexp(x, y))
+    assert compiler.converted == {"aten.exp.default", "aten.add.Tensor", "aten.log.default"}
+
+
+@pytest.mark.parametrize("inferred", [((4, 5), torch.float64), ((4, 6), torch.float32), ((4,), torch.float32)], ids=str)
+def test_a_conversion_that_infers_something_else_than_torch_is_an_error(
+    reference: Any, compiler: Any, inferred: Any
+) -> None:
+    reference.conversion(aten.tanh.default, override=True, infer=lambda operation: inferred)(lambda operation, self: "")
+    error = failure(compiler(lambda x: x.tanh()), torch.randn(4, 5))
+    assert isinstance(error, InferenceError)
+    assert f"infers {inferred[1]} {inferred[0]} for tanh, torch torch.float32 (4, 5)" in str(error)
+
+
+def test_a_conversion_that_fails_is_named_with_what_to_do(reference: Any, compiler: Any) -> None:
+    @reference.conversion(aten.tanh.default, override=True)
+    def tanh(operation: Any, self: Any) -> str:
+        raise ZeroDivisionError("oh no")
+
+    error = failure(compiler(lambda x: x.tanh()), torch.randn(4))
+    assert isinstance(error, ConversionError)
+    for part in ("aten.tanh.default", __name__, "oh no", f"{KEEP_EAGER}=aten.tanh.default", "test_graph_vendors.py:"):
+        assert part in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{0}.astype(np.float64)", "expected torch.float32 (4,) of aten.tanh.default (tanh), got torch.float64 (4,)"),
+        ("{0}[:2]", "got torch.float32 (2,)"),
+        ("nothing", "name 'nothing' is not defined"),
+    ],
+)
+def test_a_kernel_that_gives_something_else_than_the_graph_says_is_an_error(
+    reference: Any, compiler: Any, text: str, message: str
+) -> None:
+    reference.conversion(aten.tanh.default, override=True)(lambda operation, self: text.format(self))
+    compiled = compiler(lambda x: x.tanh())
+    with pytest.raises(LaunchError, match=r"vendor reference: subgraph_0 of graph \d+ \(inference\)") as caught:
+        compiled(torch.randn(4))
+    assert message in str(caught.value)
+
+
+class TestKeepEager:
+    @pytest.mark.parametrize("name", ["aten.rsqrt.default", "aten.rsqrt", "reference:aten.rsqrt"])
+    def test_operators_stay_eager_on_request(self, compiler: Any, monkeypatch: Any, name: str) -> None:
+        monkeypatch.setenv(KEEP_EAGER, f" {name}, aten.cos.default")
+        x = torch.rand(4) + 1
+        torch.testing.assert_close(compiler(lambda x: (x * 2).rsqrt() + 1)(x), (x * 2).rsqrt() + 1)
+        assert compiler.eager == {"aten.rsqrt.default": f"kept eager by {KEEP_EAGER}"}
+
+    def test_what_is_said_of_another_vendor_does_not_count(self, compiler: Any, monkeypatch: Any) -> None:
+        monkeypatch.setenv(KEEP_EAGER, "other:aten.rsqrt")
+        compiler(lambda x: x.rsqrt())(torch.rand(4))
+        assert not compiler.eager
+
+    def test_an_operator_that_would_be_decomposed_stays_whole(self, compiler: Any) -> None:
+        norm = torch.nn.LayerNorm(4)
+        x = torch.randn(3, 4)
+        torch.testing.assert_close(compiler(norm, keep_eager=["aten.native_layer_norm"])(x), norm(x))
+        assert compiler.eager == {"aten.native_layer_norm.default": "kept eager by options"}
+
+    def test_a_vendor_keeps_operators_eager_itself(self, reference: Any, compiler: Any, monkeypatch: Any) -> None:
+        monkeypatch.setattr(reference, "keep_eager", frozenset({"aten.rsqrt.default"}))
+        compiler(lambda x: x.rsqrt())(torch.rand(4))
+        assert compiler.eager == {"aten.rsqrt.default": "kept eager by vendor reference"}
+
+    def test_a_misspelt_operator_is_an_error_with_the_nearest(self, compiler: Any, monkeypatch: Any) -> None:
+        monkeypatch.setenv(KEEP_EAGER, "aten.rsqrt.defalt")
+        error = failure(compiler(lambda x: x.rsqrt()), torch.rand(4))
+        assert isinstance(error, SettingsError)
+        assert "torch has no operator 'aten.rsqrt.defalt'; did you mean 'aten.rsqrt.default'?" in str(error)
+
+    def test_an_unknown_option_is_an_error_with_the_nearest(self, compiler: Any) -> None:
+        error = failure(compiler(lambda x: x.rsqrt(), keep_eagr=[]), torch.rand(4))
+        assert isinstance(error, SettingsError)
+        assert "did you mean 'keep_eager'" in str(error)
