@@ -1,8 +1,8 @@
 """A ``torch.compile`` backend that hardware vendors extend from the outside.
 
-A vendor is a :class:`Vendor` that a plugin contributes; the pipeline around it is the same for all: dynamo, aot_autograd,
-decomposition, rewriting, partitioning by what the vendor converts, a compile job with a cache, launch. What a vendor does
-not convert stays eager. Importing this package imports no torch.
+A vendor is a :class:`Vendor` that a plugin contributes; the pipeline around it is the same for all: dynamo,
+aot_autograd, decomposition, rewriting, partitioning by what the vendor converts, a compile job with a cache, launch.
+What a vendor does not convert stays eager. Importing this package imports no torch.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ __all__ = ["Backend"]
 class Backend:
     """A backend of ``torch.compile`` that sends what it can to one vendor; the rest stays eager.
 
-    It is what an entry point of the group ``torch_dynamo_backends`` names, so that making one costs nothing: plugins are
-    loaded when the first graph comes.
+    It is what an entry point of the group ``torch_dynamo_backends`` names, so that making one costs nothing: plugins
+    are loaded when the first graph comes.
 
     Args:
         vendor: name of a vendor that some plugin contributes.

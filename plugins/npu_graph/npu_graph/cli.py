@@ -122,7 +122,9 @@ def _print(found: Sequence[GraphRecord], breaks: Sequence[str], *, nodes: bool) 
         )
         for subgraph in record.subgraphs:
             remark = f" ({subgraph.remark})" if subgraph.remark else ""
-            print(f"  {subgraph.name}: {subgraph.operators} operators, cache {subgraph.cache}{remark}, {subgraph.source}")
+            print(
+                f"  {subgraph.name}: {subgraph.operators} operators, cache {subgraph.cache}{remark}, {subgraph.source}"
+            )
         shown = record.nodes if nodes else [node for node in record.nodes if node.where == EAGER]
         if shown:
             rows = [(node.name, node.operator, node.where, node.line, node.reason) for node in shown]

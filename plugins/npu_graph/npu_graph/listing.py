@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from npu_graph.backend import Backend
 from npu_graph.recording import GraphRecord
@@ -35,11 +35,15 @@ def list_vendors(plugins: Plugins) -> Section:
         for name, (vendor, provenance) in sorted(found.items())
     ]
     lines = [
-        f"{each['vendor']}: {each['summary']}; {each['device']}; plugin {each['plugin']}; "
-        + (" ".join(f"backend={backend!r}" for backend in each["backends"]) or f"backend=npu_graph.Backend({each['vendor']!r})")
-        for each in data
+        "; ".join((f"{e['vendor']}: {e['summary']}", e["device"], f"plugin {e['plugin']}", _way_in(e))) for e in data
     ]
     return Section("Graph vendors", tuple(lines), data=data)
+
+
+def _way_in(described: Mapping[str, Any]) -> str:
+    """What to give ``torch.compile``."""
+    names = " ".join(f"backend={name!r}" for name in described["backends"])
+    return names or f"backend=npu_graph.Backend({described['vendor']!r})"
 
 
 def _backends(plugins: Plugins, owners: Mapping[Optional[str], Provenance]) -> dict[str, list[str]]:

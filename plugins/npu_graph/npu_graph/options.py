@@ -30,8 +30,8 @@ class Options:
     Args:
         keep_eager: names of overloads (``aten.rsqrt.default``) and packets (``aten.rsqrt``) that stay eager, each with
             who said so.
-        check: compare each subgraph with eager in every call: ``off``, ``warn`` (log the first that deviates, go on with
-            what eager has), or ``raise``.
+        check: compare each subgraph with eager in every call: ``off``, ``warn`` (log the first that deviates, go on
+            with what eager has), or ``raise``.
         cache_dir: where kernels are kept.
     """
 

@@ -64,9 +64,8 @@ class Vendors:
         if found is None:
             known = ", ".join(self._contributed) or "none"
             problems = "".join(f"; {problem}" for problem in self._plugins.problems)
-            raise UnknownVendor(
-                f"no plugin contributes a vendor {name!r} (known: {known}){did_you_mean(name, self._contributed)}{problems}"
-            )
+            nearest = did_you_mean(name, self._contributed)
+            raise UnknownVendor(f"no plugin contributes a vendor {name!r} (known: {known}){nearest}{problems}")
         with self._lock:
             if name not in self._ready:
                 self._prepare(found.vendor)
@@ -79,7 +78,7 @@ class Vendors:
         self._plugins.notify("register_conversions", vendor=vendor)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def vendors() -> Vendors:
     """Return the vendors of the plugins that the settings of this process allow, local modules among them."""
     settings = Settings.load()
@@ -92,4 +91,6 @@ def _check(vendor: object, others: Mapping[str, Contributed]) -> None:
     if not vendor.name.isidentifier():
         raise ValueError(f"the name of a vendor is an identifier (it becomes a name in settings), got {vendor.name!r}")
     if vendor.name in others:
-        raise ValueError(f"the vendor name {vendor.name!r} is taken by {others[vendor.name].provenance}; choose another")
+        raise ValueError(
+            f"the vendor name {vendor.name!r} is taken by {others[vendor.name].provenance}; choose another"
+        )

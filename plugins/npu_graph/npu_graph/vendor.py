@@ -30,8 +30,8 @@ class Conversion:
     Args:
         operator: name of an overload (``aten.add.Tensor``) or of a packet, which stands for all its overloads
             (``aten.add``).
-        function: takes the :class:`~npu_graph.pipeline.subgraph.Operation` and, by their names in the operator's schema,
-            those of its arguments that it cares about; returns what the vendor's code generation wants.
+        function: takes the :class:`~npu_graph.pipeline.subgraph.Operation` and, by their names in the operator's
+            schema, those of its arguments that it cares about; returns what the vendor's code generation wants.
         when: which operations it is for, ``None`` for all.
         infer: tells shape and dtype of the results from the operation, for comparison with torch's.
         provider: the module that declares it.
@@ -117,7 +117,7 @@ class Vendor:
         return True
 
     def generate(self, subgraph: Subgraph) -> str:
-        """Return the source for one subgraph; equal subgraphs give equal source, which is what kernels are cached by."""
+        """Return the source for one subgraph, by which kernels are cached: the same for subgraphs that are equal."""
         raise NotImplementedError(f"{type(self).__name__}.generate")
 
     def compile(self, source: Path) -> None:
@@ -198,8 +198,8 @@ class Vendor:
     def rewrite(self, pattern: Callable[..., Any]) -> Callable[[Function], Function]:
         """Declare the decorated function to take the place of a pattern, in graphs that have been decomposed.
 
-        Both call operators of torch (``aten.mul.Tensor(x, aten.sigmoid.default(x))``) on the same parameters. What takes
-        the place is an operator that the vendor converts: of torch's, or its own, made by ``torch.library``.
+        Both call operators of torch (``aten.mul.Tensor(x, aten.sigmoid.default(x))``) on the same parameters. What
+        takes the place is an operator that the vendor converts: of torch's, or its own, made by ``torch.library``.
         """
 
         def declare(function: Function) -> Function:

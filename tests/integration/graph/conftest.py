@@ -16,7 +16,6 @@ from npu_graph.pipeline import compile_graph  # noqa: E402
 from npu_graph.recording import GraphRecord, records  # noqa: E402
 from npu_graph.registry import Vendors  # noqa: E402
 from npu_graph.vendor import Vendor  # noqa: E402
-
 from patchcore.plugins import Plugins  # noqa: E402
 from patchcore.settings import LocalModule  # noqa: E402
 

@@ -82,7 +82,7 @@ class UNet(nn.Module):
 
 
 class Model(NamedTuple):
-    """A model and the shapes it is tried with: those after the first must not be compiled for when sizes are dynamic."""
+    """A model and the shapes it is tried with: all are compiled for once when sizes are dynamic."""
 
     make: Callable[[], nn.Module]
     shapes: tuple[tuple[int, ...], ...]

@@ -80,10 +80,16 @@ def _binary(overload: Any, dtypes: tuple[str, ...] = FLOATS) -> list[Case]:
 
 
 UNARY = [
-    *(_unary(getattr(aten, name)) for name in "acos acosh asin asinh atan atanh cos cosh erf exp exp2 expm1".split()),
-    *(_unary(getattr(aten, name)) for name in "log log10 log1p log2 rsqrt sigmoid sin sinh sqrt tan tanh".split()),
-    *(_unary(getattr(aten, name)) for name in "reciprocal ceil floor round trunc isinf isnan".split()),
-    *(_unary(getattr(aten, name), NUMBERS) for name in "abs neg relu sign".split()),
+    *(
+        _unary(getattr(aten, name))
+        for name in ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2", "expm1"]
+    ),
+    *(
+        _unary(getattr(aten, name))
+        for name in ["log", "log10", "log1p", "log2", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"]
+    ),
+    *(_unary(getattr(aten, name)) for name in ["reciprocal", "ceil", "floor", "round", "trunc", "isinf", "isnan"]),
+    *(_unary(getattr(aten, name), NUMBERS) for name in ["abs", "neg", "relu", "sign"]),
     _unary(aten.bitwise_not, (*INTEGERS, "bool")),
     _unary(aten.logical_not, EVERY),
     Case("aten.exp.default", lambda t: aten.exp.default(t.x), INTEGERS, "of integers"),
@@ -95,7 +101,7 @@ UNARY = [
 BINARY = [
     *(case for name in ("add", "mul", "sub") for case in _binary(getattr(aten, name).Tensor, NUMBERS)),
     *(case for name in ("maximum", "minimum") for case in _binary(getattr(aten, name).default, EVERY)),
-    *(case for name in "eq ne lt le gt ge".split() for case in _binary(getattr(aten, name).Tensor, EVERY)),
+    *(case for name in ["eq", "ne", "lt", "le", "gt", "ge"] for case in _binary(getattr(aten, name).Tensor, EVERY)),
     # what torch says of the strides of a transposed operand, and what its kernel gives, are not the same here (2.13)
     *(
         case
@@ -126,13 +132,19 @@ BINARY = [
     Case("aten.mul.Tensor", lambda t: aten.mul.Tensor(t.zero_dim, t.mask), NUMBERS, "with booleans"),
     Case("aten.mul.Tensor", lambda t: aten.mul.Tensor(t.wide.sum(), t.x), FLOATS, "wider, of no dimensions"),
     Case("aten.lt.Tensor", lambda t: aten.lt.Tensor(t.x, t.wide), NUMBERS, "two dtypes"),
-    Case("aten.eq.Scalar", lambda t: aten.eq.Scalar(aten.full.default([3], 0.1, dtype=t.x.dtype), 0.1), FLOATS, "inexact"),
-    *(
-        Case(str(getattr(aten, name).Scalar), lambda t, name=name: getattr(aten, name).Scalar(t.x, 2), NUMBERS)
-        for name in "add sub mul eq ne lt le gt ge fmod remainder".split()
+    Case(
+        "aten.eq.Scalar", lambda t: aten.eq.Scalar(aten.full.default([3], 0.1, dtype=t.x.dtype), 0.1), FLOATS, "inexact"
     ),
     *(
-        Case(f"aten.bitwise_{name}.Scalar", lambda t, name=name: getattr(aten, f"bitwise_{name}").Scalar(t.x, 3), INTEGERS)
+        Case(str(getattr(aten, name).Scalar), lambda t, name=name: getattr(aten, name).Scalar(t.x, 2), NUMBERS)
+        for name in ["add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge", "fmod", "remainder"]
+    ),
+    *(
+        Case(
+            f"aten.bitwise_{name}.Scalar",
+            lambda t, name=name: getattr(aten, f"bitwise_{name}").Scalar(t.x, 3),
+            INTEGERS,
+        )
         for name in ("and", "or", "xor")
     ),
     Case("aten.mul.Tensor", lambda t: aten.mul.Tensor(t.x, t.x.shape[0]), NUMBERS, "by a size"),
@@ -249,7 +261,12 @@ MATRICES = [
     Case("aten.mm.default", lambda t: aten.mm.default(t.x, aten.permute.default(t.turned, [1, 0]))),
     Case("aten.bmm.default", lambda t: aten.bmm.default(t.cube, t.cube2), NUMBERS[:3]),
     Case("aten.addmm.default", lambda t: aten.addmm.default(t.zero_dim, t.x, t.cube2[0])),
-    Case("aten.addmm.default", lambda t: aten.addmm.default(t.x[0, :1], t.x, t.cube2[0], beta=0.5, alpha=2), FLOATS, "scaled"),
+    Case(
+        "aten.addmm.default",
+        lambda t: aten.addmm.default(t.x[0, :1], t.x, t.cube2[0], beta=0.5, alpha=2),
+        FLOATS,
+        "scaled",
+    ),
     Case("aten.addmm.default", lambda t: aten.addmm.default(t.x[0, :1], t.x, t.cube2[0], beta=0), FLOATS, "beta is 0"),
 ]
 
@@ -289,7 +306,11 @@ GEOMETRIES: dict[str, dict[str, Any]] = {
     "dilated": {"dilation": [2, 1], "padding": [1, 0], "stride": [1, 2]},
     "transposed": {"transposed": True, "groups": 1},
     "transposed, strided": {
-        "transposed": True, "groups": 2, "stride": [2, 3], "padding": [1, 1], "output_padding": [1, 2],
+        "transposed": True,
+        "groups": 2,
+        "stride": [2, 3],
+        "padding": [1, 1],
+        "output_padding": [1, 2],
     },
 }
 IMAGES = [
@@ -305,7 +326,10 @@ IMAGES = [
         FLOATS,
         "gradient of the weight",
     ),
-    Case("aten.max_pool2d_with_indices.default", lambda t: aten.max_pool2d_with_indices.default(t.image, [3, 3], [2, 2], [1, 1])),
+    Case(
+        "aten.max_pool2d_with_indices.default",
+        lambda t: aten.max_pool2d_with_indices.default(t.image, [3, 3], [2, 2], [1, 1]),
+    ),
     Case(
         "aten.max_pool2d_with_indices.default",
         lambda t: aten.max_pool2d_with_indices.default(t.image, [3, 2], [3, 2], [1, 0], [1, 2], True),
@@ -313,12 +337,23 @@ IMAGES = [
         "ceil, dilated",
     ),
     Case("aten.avg_pool2d.default", lambda t: aten.avg_pool2d.default(t.image, [3, 2], [2, 2], [1, 1])),
-    Case("aten.avg_pool2d.default", lambda t: aten.avg_pool2d.default(t.image, [3], [2], [1], False, False), FLOATS, "inner"),
+    Case(
+        "aten.avg_pool2d.default",
+        lambda t: aten.avg_pool2d.default(t.image, [3], [2], [1], False, False),
+        FLOATS,
+        "inner",
+    ),
     Case(
         "aten.avg_pool2d_backward.default",
         lambda t: aten.avg_pool2d_backward.default(
             aten.cos.default(aten.avg_pool2d.default(t.image, [3, 2], [2, 2], [1, 1], False, False)),
-            t.image, [3, 2], [2, 2], [1, 1], False, False, None,
+            t.image,
+            [3, 2],
+            [2, 2],
+            [1, 1],
+            False,
+            False,
+            None,
         ),
     ),
     Case("aten._adaptive_avg_pool2d.default", lambda t: aten._adaptive_avg_pool2d.default(t.image, [3, 4])),

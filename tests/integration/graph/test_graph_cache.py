@@ -1,4 +1,4 @@
-"""Kernels on disk: found again by processes and threads, made again when damaged, told apart by all that decides them."""
+"""Kernels on disk: found again by processes and threads, made again when damaged, told apart by what decides them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from npu_graph.cache import BUILT, HIT, REBUILT, Cache, key_of
 from npu_graph.errors import CompileError
 from npu_graph.options import CACHE_DIR

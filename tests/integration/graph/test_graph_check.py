@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from npu_graph.errors import DeviationError
 from npu_graph.options import CHECK
 from npu_graph.pipeline.checking import deviation
@@ -29,12 +30,19 @@ def inexact(reference: Any) -> None:
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-def test_the_first_operator_that_deviates_is_named(inexact: None, compiler: Any, monkeypatch: Any, dynamic: bool) -> None:
+def test_the_first_operator_that_deviates_is_named(
+    inexact: None, compiler: Any, monkeypatch: Any, dynamic: bool
+) -> None:
     monkeypatch.setenv(CHECK, "1")
     compiled = compiler(call, dynamic=dynamic)
     with pytest.raises(DeviationError) as caught:
         compiled(torch.randn(4, 5))
-    for part in ("vendor reference: subgraph_0 of graph", "aten.tanh.default", "test_graph_check.py:", "20 of 20 elements"):
+    for part in (
+        "vendor reference: subgraph_0 of graph",
+        "aten.tanh.default",
+        "test_graph_check.py:",
+        "20 of 20 elements",
+    ):
         assert part in str(caught.value)
 
 

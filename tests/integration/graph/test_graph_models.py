@@ -10,10 +10,11 @@ import torch
 from graph_models import MODELS, sample
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from npu_graph.pipeline import compile_graph
-from npu_graph.vendor import Declarations
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from npu_graph.pipeline import compile_graph
+from npu_graph.vendor import Declarations
 
 #: Of the largest magnitude of each tensor.
 TOLERANCE = 2e-5

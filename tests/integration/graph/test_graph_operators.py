@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from npu_graph.pipeline import compile_graph
-from npu_graph.recording import records
 from operator_cases import CASES, Case, Inputs
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from npu_graph.pipeline import compile_graph
+from npu_graph.recording import records
 
 DTYPES = sorted({dtype for case in CASES for dtype in case.dtypes})
 SIZES = ((7, 9), (8, 11))  # unlike every other size: dynamo takes equal ones for the same

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+
+import patchcore as pc
 from npu_graph.errors import ConversionError, InferenceError, LaunchError, RewriteError, UnknownVendor
 from npu_graph.options import KEEP_EAGER
 from npu_graph.vendor import Vendor
-
-import patchcore as pc
 from patchcore.errors import DeclarationError, SettingsError
 
 aten = torch.ops.aten

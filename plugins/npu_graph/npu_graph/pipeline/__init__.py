@@ -1,4 +1,4 @@
-"""From a graph of dynamo to kernels of a vendor: one module per step; :mod:`npu_graph.pipeline.compiling` has the order."""
+"""From a graph of dynamo to kernels of a vendor, a module per step; :mod:`npu_graph.pipeline.compiling` orders them."""
 
 from __future__ import annotations
 

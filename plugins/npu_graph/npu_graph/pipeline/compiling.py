@@ -77,7 +77,9 @@ def compile_subgraph(
     except Exception as error:
         if isinstance(error, ConversionError):
             raise
-        raise ConversionError(f"vendor {vendor.name}: generating source failed: {type(error).__name__}: {error}") from error
+        raise ConversionError(
+            f"vendor {vendor.name}: generating source failed: {type(error).__name__}: {error}"
+        ) from error
     facts = {"vendor": vendor.name, "version": vendor.version}
     facts |= {"torch": str(torch.__version__), "npu_graph": npu_graph.__version__}
     cache = Cache(options.cache_dir / vendor.name)

@@ -125,7 +125,8 @@ def attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of the CPU with what its backward needs.
 
-    torch's own decomposition (2.13) returns the weights in the place of their logarithmic sums, which serves inference only.
+    torch's own decomposition (2.13) returns the weights in the place of their logarithmic sums, which serves inference
+    only.
     """
     scores = _scores(query, key, is_causal, attn_mask, scale)
     logsumexp = torch.logsumexp(scores, -1)
@@ -180,10 +181,8 @@ def contiguous_view(
     """A view by strides that is a view by sizes, as several decompositions of torch make; others stay what they are."""
     from torch._prims_common import make_contiguous_strides_for
 
-    if not storage_offset and x.is_contiguous() and math.prod(size) == x.numel():
-        if tuple(stride) == make_contiguous_strides_for(size):
-            return x.view(size)
-    return NotImplemented
+    covers_all = not storage_offset and x.is_contiguous() and math.prod(size) == x.numel()
+    return x.view(size) if covers_all and tuple(stride) == make_contiguous_strides_for(size) else NotImplemented
 
 
 _OWN: Table = {

@@ -19,7 +19,7 @@ __all__ = ["settle_numbers"]
 
 
 def settle_numbers(graph: GraphModule) -> dict[sympy.Symbol, Node]:
-    """Make every number in a graph depend on its inputs alone, and return the node that has the value of each symbol."""
+    """Make every number in a graph depend on its inputs alone; return the nodes that have the values of symbols."""
     symbols = _symbols_of_inputs(graph)
     for node in list(graph.graph.nodes):
         value = value_of(node)

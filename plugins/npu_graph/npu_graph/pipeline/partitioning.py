@@ -71,7 +71,7 @@ def partition(
 
 
 def _writes_last(graph: GraphModule) -> None:
-    """Move the writes into inputs, with which aot_autograd ends some graphs, behind the subgraphs that read those inputs."""
+    """Move writes into inputs, with which aot_autograd ends some graphs, behind the subgraphs that read the inputs."""
     output = next(iter(reversed(graph.graph.nodes)))
     for node in list(graph.graph.nodes):
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable and not node.users:

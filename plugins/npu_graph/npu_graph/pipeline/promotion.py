@@ -1,7 +1,7 @@
 """Type promotion, written into the graph: after this every element-wise operator has operands of one dtype.
 
-torch promotes by category and dimension (a float tensor of no dimensions does not widen one of some; Python numbers widen
-least), which no compiler's own rules do. The casts are what the operators of torch do themselves.
+torch promotes by category and dimension (a float tensor of no dimensions does not widen one of some; Python numbers
+widen least), which no compiler's own rules do. The casts are what the operators of torch do themselves.
 """
 
 from __future__ import annotations

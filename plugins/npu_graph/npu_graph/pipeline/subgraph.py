@@ -263,10 +263,7 @@ def _bind(node: Node) -> tuple[dict[str, Any], frozenset[str]]:
     bound, given = {}, set()
     for position, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
         default = argument.default_value if argument.has_default_value() else None
-        if position < len(node.args):
-            value = node.args[position]
-        else:
-            value = node.kwargs.get(argument.name, default)
+        value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, default)
         bound[argument.name] = torch.fx.node.map_arg(value, _operand)
         if not argument.has_default_value() or isinstance(value, Node) or value != default:
             given.add(argument.name)

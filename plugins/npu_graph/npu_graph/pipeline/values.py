@@ -33,7 +33,9 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 def expression(number: Any) -> sympy.Expr:
     """Return a number as an expression of symbols."""
-    return number.node.expr if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)) else sympy.sympify(number)
+    return (
+        number.node.expr if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)) else sympy.sympify(number)
+    )
 
 
 def free_symbols(value: Any) -> set[sympy.Symbol]:

@@ -22,7 +22,12 @@ def declare(vendor: Vendor) -> None:
 
     @vendor.conversion(aten.embedding.default)
     def embedding(
-        operation: Operation, weight: Operand, indices: Operand, padding_idx: int, scale_grad_by_freq: bool, sparse: bool
+        operation: Operation,
+        weight: Operand,
+        indices: Operand,
+        padding_idx: int,
+        scale_grad_by_freq: bool,
+        sparse: bool,
     ) -> str:
         return f"{weight}[{indices}]"  # the others are about gradients
 

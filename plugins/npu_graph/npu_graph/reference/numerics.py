@@ -115,10 +115,9 @@ def convolution(x: Array, weight: Array, bias: Optional[Array], window: Window) 
         return convolution(x[None], weight, bias, window)[0]
     columns = _columns(x, weight.shape[2:], window)
     grouped = weight.reshape(window.groups, -1, *weight.shape[1:])
-    # g: group, n: batch, c: channels of a group, o: outputs of a group; k: kernel, p: place
-    flat = columns.reshape(*columns.shape[:3], grouped[0, 0, 0].size, -1)
-    places = np.matmul(grouped.reshape(window.groups, grouped.shape[1], -1), flat.reshape(*flat.shape[:2], -1, flat.shape[-1]))
-    result = places.reshape(x.shape[0], weight.shape[0], *columns.shape[3 + len(weight.shape[2:]) :])
+    places = columns.shape[1 + weight.ndim :]
+    flat = columns.reshape(x.shape[0], window.groups, -1, math.prod(places))
+    result = np.matmul(grouped.reshape(*grouped.shape[:2], -1), flat).reshape(x.shape[0], weight.shape[0], *places)
     return result if bias is None else result + bias.reshape(-1, *[1] * (weight.ndim - 2))
 
 
@@ -134,7 +133,7 @@ def convolution_backward(
 def transposed_convolution(
     x: Array, weight: Array, bias: Optional[Array], window: Window, output_padding: Sequence[int]
 ) -> Array:
-    """Return the transposed convolution: the gradient of the image of a convolution. ``weight``: ``[C, O / groups, ...]``."""
+    """Return the transposed convolution: the gradient of an image. ``weight``: ``[C, O / groups, *kernel]``."""
     if x.ndim < weight.ndim:
         return transposed_convolution(x[None], weight, bias, window, output_padding)[0]
     geometry = zip(x.shape[2:], weight.shape[2:], *window[:3], output_padding)
@@ -207,11 +206,9 @@ def max_pool(
         values, indices = max_pool(x[None], kernel, stride, padding, dilation, ceil_mode)
         return values[0], indices[0]
     height, width = x.shape[2:]
-    places = [
-        _places(size, k, s, p, d, ceil_mode) for size, k, s, p, d in zip((height, width), kernel, stride, padding, dilation)
-    ]
-    more = [max(0, (n - 1) * s + (k - 1) * d + 1 - size - p)
-            for n, size, k, s, p, d in zip(places, (height, width), kernel, stride, padding, dilation)]
+    geometry = list(zip((height, width), kernel, stride, padding, dilation))
+    places = [_places(*each, ceil_mode) for each in geometry]
+    more = [max(0, (n - 1) * s + (k - 1) * d + 1 - size - p) for n, (size, k, s, p, d) in zip(places, geometry)]
     edges = [(0, 0), (0, 0), *((p, after) for p, after in zip(padding, more))]
     padded = np.pad(x, edges, constant_values=-np.inf)
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
@@ -247,7 +244,12 @@ def average_pool(
 
 
 def average_pool_backward(
-    grad: Array, shape: Sequence[int], kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool,
+    grad: Array,
+    shape: Sequence[int],
+    kernel: Pair,
+    stride: Pair,
+    padding: Pair,
+    count_include_pad: bool,
     divisor: Optional[int],
 ) -> Array:
     """Return the gradient of the image."""
@@ -263,7 +265,12 @@ def average_pool_backward(
 
 
 def _counts(
-    image: Sequence[int], places: Sequence[int], kernel: Pair, stride: Pair, padding: Pair, include: bool,
+    image: Sequence[int],
+    places: Sequence[int],
+    kernel: Pair,
+    stride: Pair,
+    padding: Pair,
+    include: bool,
     divisor: Optional[int],
 ) -> Array:
     """How many elements each window divides by."""
