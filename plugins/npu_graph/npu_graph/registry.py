@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from npu_graph.errors import UnknownVendor
-from npu_graph.vendor import Declarations, Vendor
+from npu_graph.vendor import Vendor
 from patchcore.errors import did_you_mean
 from patchcore.plugins import Plugins
 from patchcore.provenance import Provenance
@@ -27,7 +28,8 @@ class Contributed(NamedTuple):
 def contributed(plugins: Plugins) -> dict[str, Contributed]:
     """Return the vendors of plugins by name, without torch; what is not one is noted as that plugin's problem."""
     found: dict[str, Contributed] = {}
-    for provenance, answers in plugins.each("register_vendors"):
+    # the plugin that was loaded first keeps its name; pluggy calls the last one first
+    for provenance, answers in reversed(list(plugins.each("register_vendors"))):
         for given in answers:
             try:
                 for vendor in given:
@@ -48,11 +50,11 @@ class Vendors:
     def __init__(self, plugins: Plugins) -> None:
         self._plugins = plugins
         self._contributed = contributed(plugins)
-        self._ready: set[str] = set()
+        self._ready: dict[str, Vendor] = {}
         self._lock = threading.RLock()  # a conversion may be what first asks for another vendor
 
     def get(self, name: str) -> Vendor:
-        """Return a vendor with all its conversions, its own and those that other plugins add.
+        """Return a copy of a vendor with all its conversions, its own and those that other plugins add.
 
         A plugin that fails to add some is noted and logged; what it had added before stays.
 
@@ -68,14 +70,15 @@ class Vendors:
             raise UnknownVendor(f"no plugin contributes a vendor {name!r} (known: {known}){nearest}{problems}")
         with self._lock:
             if name not in self._ready:
-                self._prepare(found.vendor)
-                self._ready.add(name)
-        return found.vendor
+                self._ready[name] = self._prepare(found.vendor)
+        return self._ready[name]
 
-    def _prepare(self, vendor: Vendor) -> None:
-        vendor.declarations = Declarations()
+    def _prepare(self, contributed: Vendor) -> Vendor:
+        vendor = copy.copy(contributed)  # what is declared from here on is of these plugins
+        vendor.declarations = contributed.declarations.copy()
         vendor.setup()
         self._plugins.notify("register_conversions", vendor=vendor)
+        return vendor
 
 
 @functools.cache

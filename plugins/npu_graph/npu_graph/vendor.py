@@ -64,6 +64,10 @@ class Declarations:
     rewrites: list[Rewrite] = field(default_factory=list)
     decompositions: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
+    def copy(self) -> Declarations:
+        """Return the same declarations, to add others to."""
+        return Declarations(dict(self.conversions), list(self.rewrites), dict(self.decompositions))
+
 
 class Vendor:
     """Hardware, or a compiler, that subgraphs are sent to. Subclass it and fill in what is not common to all.

@@ -75,7 +75,7 @@ def test_a_second_conversion_must_say_that_it_overrides(reference: Vendor) -> No
         reference.conversion(aten.igamma.default, override=True)(conversion)
 
 
-@pytest.mark.parametrize("operator", [torch.add, "add", None, 3], ids=repr)
+@pytest.mark.parametrize("operator", [torch.add, "add", None, 3], ids=["function", "name", "none", "number"])
 def test_what_is_no_operator_cannot_be_converted(reference: Vendor, operator: Any) -> None:
     with pytest.raises(DeclarationError, match="expected an operator of torch"):
         reference.conversion(operator)
@@ -223,3 +223,72 @@ class TestKeepEager:
         error = failure(compiler(lambda x: x.rsqrt(), keep_eagr=[]), torch.rand(4))
         assert isinstance(error, SettingsError)
         assert "did you mean 'keep_eager'" in str(error)
+
+
+def test_a_vendor_may_be_declared_whole_in_its_module_without_torch(
+    make_package: Any, make_vendors: Any, compiler_for: Any
+) -> None:
+    make_package(
+        {
+            "small": """
+            import npu_graph
+            import patchcore as pc
+
+            class Small(npu_graph.Vendor):
+                name = "small"
+                dtypes = frozenset({"float32"})
+
+                def generate(self, subgraph):
+                    results = {operation.name: operation.convert() for operation in subgraph.operations}
+                    return "\\n".join(results[output.operand.name] for output in subgraph.outputs)
+
+                def load(self, source):
+                    scales = [float(line) for line in source.read_text().splitlines()]
+                    return lambda x: [x * scale for scale in scales]
+
+                def to_array(self, tensor):
+                    return tensor
+
+                def to_tensor(self, array, spec):
+                    return array
+
+            VENDOR = Small()
+
+            @VENDOR.conversion("aten.mul.Tensor", when=lambda call: isinstance(call.arguments["other"], float))
+            def scale(operation, self, other):
+                return str(other)
+
+            @pc.hookimpl(optionalhook=True)
+            def register_vendors():
+                return [VENDOR]
+            """
+        }
+    )
+    vendors = make_vendors("small")
+    compiler = compiler_for(vendors.get("small"))
+    x = torch.randn(3)
+    torch.testing.assert_close(compiler(lambda x: (x * 2.5, x * x))(x), (x * 2.5, x * x))
+    assert compiler.converted == {"aten.mul.Tensor"}
+    assert compiler.eager == {"aten.mul.Tensor": "not supported by the conversion"}
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("return [3]", "expected npu_graph.Vendor objects, got 3"),
+        ("return 3", "not iterable"),
+        ("return [npu_graph.Vendor()]", "the name of a vendor is an identifier"),
+        ("from npu_graph.reference import VENDOR; return [VENDOR]", "the vendor name 'reference' is that of"),
+    ],
+    ids=["no vendor", "no list", "no name", "a name that is taken"],
+)
+def test_a_plugin_that_contributes_no_vendor_is_reported(
+    make_package: Any, make_vendors: Any, source: str, message: str
+) -> None:
+    head = "import npu_graph\nimport patchcore as pc\n@pc.hookimpl\ndef register_vendors():\n    "
+    make_package({"bad": head + source + "\n"})
+    vendors = make_vendors("bad")
+    assert vendors.get("reference")
+    (problem,) = vendors._plugins.problems
+    assert problem.where == "register_vendors"
+    assert message in problem.message
