@@ -278,7 +278,10 @@ def test_a_vendor_may_be_declared_whole_in_its_module_without_torch(
         ("return [3]", "expected npu_graph.Vendor objects, got 3"),
         ("return 3", "not iterable"),
         ("return [npu_graph.Vendor()]", "the name of a vendor is an identifier"),
-        ("from npu_graph.reference import VENDOR; return [VENDOR]", "the vendor name 'reference' is that of"),
+        (
+            "from npu_graph.reference import VENDOR; return [VENDOR]",
+            "the vendor name 'reference' is taken by plugin npu_graph.plugin",
+        ),
     ],
     ids=["no vendor", "no list", "no name", "a name that is taken"],
 )

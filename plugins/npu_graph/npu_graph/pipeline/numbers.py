@@ -28,14 +28,14 @@ def settle_numbers(graph: GraphModule) -> dict[sympy.Symbol, Node]:
         needed = sorted(free_symbols(value), key=str)
         if any(is_unbacked(symbol) or symbol not in symbols for symbol in needed):
             continue
-        with graph.graph.inserting_before(node):
-            settled: Any = expression(value)
-            if needed:
-                settled = graph.graph.call_function(_function(value, needed), tuple(symbols[each] for each in needed))
-                settled.meta["val"] = value
-            else:
-                settled = int(settled) if settled.is_integer else float(settled)
-        node.replace_all_uses_with(settled) if needed else _replace_by_number(node, settled)
+        if needed:
+            with graph.graph.inserting_before(node):
+                made = graph.graph.call_function(_function(value, needed), tuple(symbols[symbol] for symbol in needed))
+            made.meta["val"] = value
+            node.replace_all_uses_with(made)
+        else:
+            known = expression(value)
+            _replace_by_number(node, int(known) if known.is_integer else float(known))
         graph.graph.erase_node(node)
     return symbols
 
