@@ -22,9 +22,10 @@ def register_hookspecs() -> Any:
 @pc.hookimpl
 def register_vendors() -> Sequence[Vendor]:
     """Contribute the vendors that run anywhere."""
-    from npu_graph.reference import VENDOR
+    from npu_graph.c import VENDOR as C
+    from npu_graph.reference import VENDOR as REFERENCE
 
-    return [VENDOR]
+    return [REFERENCE, C]
 
 
 @pc.hookimpl

@@ -14,6 +14,7 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("npu_gr
 else:
     import torch
 
+    from npu_graph.c.toolchain import find_toolchain
     from npu_graph.options import CACHE_DIR, CHECK, KEEP_EAGER
     from npu_graph.pipeline import compile_graph
     from npu_graph.recording import GraphRecord, records
@@ -54,6 +55,17 @@ def reference(make_vendors: Callable[..., Vendors]) -> Vendor:
     return make_vendors().get("reference")
 
 
+VENDORS = ("reference", "c")
+
+
+@pytest.fixture(params=VENDORS)
+def vendor(request: pytest.FixtureRequest, make_vendors: Callable[..., Vendors]) -> Vendor:
+    """Each vendor of this distribution in turn, with its own conversions and no others."""
+    if request.param == "c" and find_toolchain() is None:
+        pytest.skip("no C compiler")
+    return make_vendors().get(request.param)
+
+
 class Compiler:
     """Compiles for a vendor and knows what was recorded since."""
 
@@ -91,6 +103,12 @@ class Compiler:
 def compiler(reference: Vendor) -> Compiler:
     """Compile for the reference vendor."""
     return Compiler(reference)
+
+
+@pytest.fixture
+def compiler_of_each(vendor: Vendor) -> Compiler:
+    """Compile for each vendor in turn."""
+    return Compiler(vendor)
 
 
 @pytest.fixture

@@ -42,28 +42,28 @@ def step(model: Any, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tens
 
 @DYNAMIC
 @pytest.mark.parametrize("name", MODELS)
-def test_a_training_step_equals_eager(compiler: Any, name: str, dynamic: bool) -> None:
+def test_a_training_step_equals_eager(compiler_of_each: Any, name: str, dynamic: bool) -> None:
     make, shapes = MODELS[name]
     module = make()
     twin = copy.deepcopy(module)
-    compiled = compiler(module, dynamic=dynamic)
+    compiled = compiler_of_each(module, dynamic=dynamic)
     for shape in shapes if dynamic else shapes[:1]:
         x = torch.randn(shape)
         wanted = step(twin, twin, x)
         for what, value in step(compiled, module, x).items():
             assert_near(value, wanted[what], f"{what}, {shape}")
-    assert [record.kind for record in compiler.records] == ["forward", "backward"], "sizes are compiled once"
-    assert all(record.dynamic is dynamic for record in compiler.records)
-    assert set(compiler.eager) <= {"aten.native_dropout.default"}
+    assert [record.kind for record in compiler_of_each.records] == ["forward", "backward"], "sizes are compiled once"
+    assert all(record.dynamic is dynamic for record in compiler_of_each.records)
+    assert set(compiler_of_each.eager) <= {"aten.native_dropout.default"}
 
 
-def test_inference_equals_eager_and_has_graphs_of_its_own(compiler: Any) -> None:
+def test_inference_equals_eager_and_has_graphs_of_its_own(compiler_of_each: Any) -> None:
     module = MODELS["resnet"].make().eval()
-    compiled = compiler(module)
+    compiled = compiler_of_each(module)
     x = torch.randn(MODELS["resnet"].shapes[0])
     with torch.no_grad():
         assert_near(compiled(x), module(x), "output")
-    assert [record.kind for record in compiler.records] == ["inference"]
+    assert [record.kind for record in compiler_of_each.records] == ["inference"]
 
 
 def test_dropout_draws_the_numbers_that_eager_draws(compiler: Any) -> None:
@@ -76,7 +76,7 @@ def test_dropout_draws_the_numbers_that_eager_draws(compiler: Any) -> None:
     assert torch.equal(got, dropout(x * 2) + 1)
 
 
-def test_strides_of_results_are_those_that_eager_gives(compiler: Any) -> None:
+def test_strides_of_results_are_those_that_eager_gives(compiler_of_each: Any) -> None:
     convolution = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
     x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
 
@@ -84,42 +84,42 @@ def test_strides_of_results_are_those_that_eager_gives(compiler: Any) -> None:
         y = convolution(x)
         return y, y.permute(0, 2, 3, 1).view(2, -1), x[:, :1].expand(2, 3, 8, 8), x.sum(1).t_() if x.dim() == 3 else x.T
 
-    for got, wanted in zip(compiler(call)(x), call(x)):
+    for got, wanted in zip(compiler_of_each(call)(x), call(x)):
         assert got.stride() == wanted.stride()
         assert_near(got.detach(), wanted.detach(), "values")
 
 
-def test_results_share_no_memory_that_eager_does_not_share(compiler: Any) -> None:
+def test_results_share_no_memory_that_eager_does_not_share(compiler_of_each: Any) -> None:
     def call(x: torch.Tensor) -> Any:
         y = x + 1
         return y, y.clone(), x.clone(), x.contiguous().view(-1) * 1
 
     x = torch.zeros(2, 3)
-    results = compiler(call)(x)
+    results = compiler_of_each(call)(x)
     for result in results:
         result.add_(10)  # must reach no other
     assert torch.equal(x, torch.zeros(2, 3))
     assert [float(result.max()) for result in results] == [11, 11, 10, 10]
 
 
-def test_inputs_that_are_written_to_are_written_to(compiler: Any) -> None:
+def test_inputs_that_are_written_to_are_written_to(compiler_of_each: Any) -> None:
     def call(x: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
         x.mul_(2)
         view[0] = 7
         return x.sum() + view.sum()
 
     x, wanted = torch.ones(3, 4), torch.ones(3, 4)
-    got = compiler(call)(x, x[1:])
+    got = compiler_of_each(call)(x, x[1:])
     assert torch.equal(got, call(wanted, wanted[1:]))
     assert torch.equal(x, wanted)
 
 
-def test_sizes_that_leave_a_subgraph_stay_numbers(compiler: Any) -> None:
+def test_sizes_that_leave_a_subgraph_stay_numbers(compiler_of_each: Any) -> None:
     def call(x: torch.Tensor) -> Any:
         y = torch.cat([x, x]).exp()
         return y.reshape(y.shape[0] // 2, -1), y.shape[0] * 3
 
-    compiled = compiler(call, dynamic=True)
+    compiled = compiler_of_each(call, dynamic=True)
     for rows in (3, 5):
         x = torch.randn(rows, 4)
         (got, number), (wanted, expected) = compiled(x), call(x)

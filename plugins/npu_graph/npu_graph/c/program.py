@@ -1,0 +1,277 @@
+"""From operations to one C function: what shares a loop, what has memory of its own, and for how long."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, Optional, Union
+
+import torch
+
+from npu_graph.c.loops import Block, Index, Map, Reader, View, Writer, loops, places
+from npu_graph.c.memory import Buffer, Root, contiguous, elements
+from npu_graph.c.printing import C_TYPES, size
+from npu_graph.pipeline.subgraph import Operand, Operation, Output, Subgraph
+from npu_graph.pipeline.values import expression
+
+__all__ = ["Program"]
+
+Value = Union[Buffer, Map, None, tuple[Optional[Buffer], ...]]
+
+#: Functions of each header, by which it is included, for each type it is used with; later ones use earlier ones.
+_HEADERS = {"matrices.h": ("matrix_product",), "convolution.h": ("convolve", "spread", "weigh")}
+_COUNTER = re.compile(r"\bi\d+\b")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass
+class _Nest:
+    """Loops over a shape that compute an element of each member."""
+
+    shape: tuple[Any, ...]
+    members: list[tuple[str, Map, Buffer]] = field(default_factory=list)
+
+
+class Program:
+    """One C function for a subgraph.
+
+    Element-wise operations go into the first nest of loops over their shape that comes after all they read; what is read
+    at the same place of the same nest stays in registers.
+
+    Args:
+        subgraph: whose conversions return maps, views and blocks.
+    """
+
+    def __init__(self, subgraph: Subgraph) -> None:
+        self.values: dict[str, Value] = {}
+        self.nests: dict[str, _Nest] = {}
+        self._subgraph = subgraph
+        self._steps: list[Union[_Nest, str]] = []
+        self._roots: list[Root] = []
+        self._counter = 0
+        self._direct: dict[str, int] = {}
+        self._folded: set[str] = set()
+        self._place()
+
+    def unique(self, stem: str) -> str:
+        """Return a name that nothing else has."""
+        self._counter += 1
+        return f"{stem}{self._counter}"
+
+    # --- placement ----------------------------------------------------------------------------------------------------
+
+    def _place(self) -> None:
+        subgraph = self._subgraph
+        for operand in subgraph.inputs:
+            if operand.is_tensor:
+                root = Root(f"b_{operand}", operand.dtype, 0, is_given=True)
+                self.values[operand.name] = _buffer(root, operand.value)
+        for number, output in enumerate(subgraph.outputs):
+            if 0 not in output.operand.value.stride():
+                self._direct.setdefault(output.operand.name, number)
+        made = {operation.name: operation.convert() for operation in subgraph.operations if not operation.is_item}
+        uses = Counter(operand.name for operation in subgraph.operations for operand in operation.operands)
+        uses.update(output.operand.name for output in subgraph.outputs)
+        folds = {operand.name for each in made.values() if isinstance(each, Block) for operand in each.folds}
+        self._folded = {name for name in folds if uses[name] == 1}
+        for operation in subgraph.operations:
+            if operation.is_item:
+                several = self.values[operation.arguments["self"].name]
+                assert isinstance(several, tuple)
+                self.values[operation.name] = several[operation.arguments["index"]]
+            else:
+                self.values[operation.name] = self._add(operation, made[operation.name])
+        for number, output in enumerate(subgraph.outputs):
+            self._put_out(number, output)
+
+    def _add(self, operation: Operation, made: Union[Map, View, Block]) -> Value:
+        if isinstance(made, Map):
+            is_read_only_by_one = made.is_cheap or operation.name in self._folded
+            return made if is_read_only_by_one else self._compute(operation.name, operation.value, made)
+        if isinstance(made, View):
+            buffer = self.in_memory(made.operand)
+            arranged = made.arrange(buffer) or made.arrange(self.copied(buffer))
+            assert arranged is not None, f"{operation} arranges what lies row by row"
+            return arranged
+        results = self._results(operation)
+        text = made.write(Writer(self), results)
+        for buffer in results:
+            if buffer is not None:
+                buffer.root.step, buffer.root.is_needed = len(self._steps), True
+        self._steps.append(text)
+        return tuple(results) if isinstance(operation.value, (list, tuple)) else results[0]
+
+    def _results(self, operation: Operation) -> list[Optional[Buffer]]:
+        if isinstance(operation.value, torch.Tensor):
+            return [self._result(operation.name, operation.value, row_major=True)]
+        names = {
+            item.arguments["index"]: item.name
+            for item in self._subgraph.operations
+            if item.is_item and item.arguments["self"].name == operation.name
+        }
+        return [
+            self._result(names.get(number, f"{operation.name}_{number}"), value, row_major=True)
+            if isinstance(value, torch.Tensor)
+            else None
+            for number, value in enumerate(operation.value)
+        ]
+
+    def _result(self, name: str, value: torch.Tensor, row_major: bool = False) -> Buffer:
+        """Memory for a result: that of the output that it is, or of its own."""
+        number = self._direct.get(name)
+        if number is not None:
+            given = _buffer(Root(f"out{number}", value.dtype, 0, is_given=True), value)
+            if given.is_contiguous or not row_major:
+                return given
+        return self.memory(f"b_{name}", value.dtype, value.shape)
+
+    def memory(self, name: str, dtype: torch.dtype, shape: Sequence[Any]) -> Buffer:
+        """Return new memory, which lies row by row."""
+        root = Root(name, dtype, elements(shape))
+        self._roots.append(root)
+        return Buffer(root, tuple(map(expression, shape)), contiguous(shape))
+
+    def _compute(self, name: str, value: torch.Tensor, made: Map) -> Buffer:
+        """Have a map computed, in the first loops over its shape that come late enough."""
+        buffer = self._result(name, value)
+        trial = Reader(self, buffer.shape, marks=False)
+        made.element(trial, places(buffer.shape))
+        step = next((step for step in range(trial.after, len(self._steps)) if self._fits(step, buffer)), None)
+        if step is None:
+            step = len(self._steps)
+            self._steps.append(_Nest(buffer.shape))
+        nest = self._steps[step]
+        assert isinstance(nest, _Nest)
+        nest.members.append((name, made, buffer))
+        self.nests[name] = nest
+        buffer.root.step = step
+        return buffer
+
+    def _fits(self, step: int, buffer: Buffer) -> bool:
+        nest = self._steps[step]
+        return isinstance(nest, _Nest) and buffer.has_shape(nest.shape)
+
+    def in_memory(self, operand: Operand) -> Buffer:
+        """Return where a value lies; one that has no memory gets some."""
+        value = self.values[operand.name]
+        if isinstance(value, Map):
+            value = self.values[operand.name] = self._compute(operand.name, operand.value, value)
+        assert isinstance(value, Buffer)
+        value.root.is_needed = True
+        return value
+
+    def copied(self, buffer: Buffer) -> Buffer:
+        """Return a copy that lies row by row."""
+        copy = self.memory(self.unique("copy"), buffer.dtype, buffer.shape)
+        copy.root.step, copy.root.is_needed, buffer.root.is_needed = len(self._steps), True, True
+        index = places(buffer.shape)
+        self._steps.append(loops(buffer.shape, index, [f"{copy.at(index)} = {buffer.at(index)};"], True))
+        return copy
+
+    def _put_out(self, number: int, output: Output) -> None:
+        operand = output.operand
+        value = self.values[operand.name]
+        if isinstance(value, Buffer) and value.root.name == f"out{number}" and operand.name in self._direct:
+            return
+        tensor = operand.value
+        alone = [1 if stride == 0 else n for n, stride in zip(tensor.shape, tensor.stride())]
+        target = _buffer(Root(f"out{number}", tensor.dtype, 0, is_given=True), tensor)
+
+        def body(reader: Reader, index: Index) -> str:
+            return f"{target.at(index)} = {reader.read(operand, index)};"
+
+        self._steps.append(Writer(self).loops(alone, body))
+
+    # --- source -------------------------------------------------------------------------------------------------------
+
+    def source(self, compiler: str) -> str:
+        """Return the source; ``compiler`` is named in it, which makes it part of the key of the kernel."""
+        for step in self._steps:
+            if isinstance(step, _Nest):
+                self._nest(step)  # notes what is read from memory
+        bodies = [self._nest(step) if isinstance(step, _Nest) else step for step in self._steps]
+        words = [set(_WORD.findall(body)) for body in bodies]
+        roots = {root.name: root for root in self._roots if any(root.name in each for each in words)}
+        lives = {name: [number for number, each in enumerate(words) if name in each] for name in roots}
+        lines = [f"{C_TYPES[root.dtype]} *restrict {name} = 0;" for name, root in roots.items()]
+        for number, body in enumerate(bodies):
+            for name, root in roots.items():
+                if lives[name][0] == number:
+                    room = f"sizeof *{name} * ({size(root.count)} + 1)"  # for nothing, malloc may return nothing
+                    lines.append(f"if (!({name} = malloc({room}))) goto no_memory;")
+            lines.append(body)
+            lines += [f"free({name}); {name} = 0;" for name in roots if lives[name][-1] == number]
+        free = "".join(f" free({name});" for name in roots)
+        end = ["return out_of_range ? 2 : 0;"]
+        if roots:
+            end += [f"no_memory:{free}", "return 1;"]
+        head = "int kernel(void *const *tensors, const int64_t *integers, const double *reals) {"
+        body = [head, *self._unpacked(), "volatile int out_of_range = 0;", *lines, *end, "}"]
+        return "\n".join([f"// {compiler}", *_headers(set().union(*words)), *body, *self._layout(), ""])
+
+    def _nest(self, nest: _Nest) -> str:
+        flat = self._lines(nest, "i")
+        index = places(nest.shape)
+        if len([place for place in index if place != "0"]) > 1 and not any(map(_COUNTER.search, flat.lines)):
+            return loops([elements(nest.shape)], ["i"], flat.lines, True, simd=not flat.checks_indices)
+        reader = self._lines(nest, "")
+        return loops(nest.shape, index, reader.lines, True, simd=not reader.checks_indices)
+
+    def _lines(self, nest: _Nest, flat: str) -> Reader:
+        reader = Reader(self, nest.shape, nest, flat)
+        index = places(nest.shape)
+        for name, made, buffer in nest.members:
+            text = made.element(reader, index)
+            reader.lines.append(f"const {buffer.c_type} v_{name} = {text};")
+            if buffer.root.is_needed or buffer.root.is_given:
+                reader.lines.append(f"{reader.element(buffer, index)} = v_{name};")
+        return reader
+
+    def _unpacked(self) -> list[str]:
+        lines, tensors, numbers = [], 0, 0
+        for operand in self._subgraph.inputs:
+            if operand.is_tensor:
+                lines.append(f"const {C_TYPES[operand.dtype]} *restrict b_{operand} = tensors[{tensors}];")
+                tensors += 1
+                continue
+            is_real = isinstance(operand.value, (float, torch.SymFloat))
+            kind, array = ("double", "reals") if is_real else ("int64_t", "integers")
+            lines.append(f"const {kind} n_{operand} = {array}[{numbers}];")
+            numbers += 1
+        lines += self._symbols()
+        for number, output in enumerate(self._subgraph.outputs):
+            kind = C_TYPES[output.operand.dtype]
+            lines.append(f"{kind} *restrict out{number} = tensors[{tensors + number}];")
+        return lines
+
+    def _symbols(self) -> list[str]:
+        start = sum(not operand.is_tensor for operand in self._subgraph.inputs)
+        names = self._subgraph.symbol_names
+        return [f"const int64_t {name} = integers[{start + number}];" for number, name in enumerate(names)]
+
+    def _layout(self) -> list[str]:
+        """The function that says for which strides of its inputs the kernel is."""
+        strides = [n for operand in self._subgraph.inputs if operand.is_tensor for n in operand.value.stride()]
+        lines = [f"strides[{number}] = {size(stride)};" for number, stride in enumerate(strides)]
+        return ["void layout(const int64_t *integers, int64_t *strides) {", *self._symbols(), *lines, "}"]
+
+
+def _buffer(root: Root, tensor: torch.Tensor) -> Buffer:
+    return Buffer(root, tuple(map(expression, tensor.shape)), tuple(map(expression, tensor.stride())))
+
+
+def _headers(words: set[str]) -> list[str]:
+    lines = [f"#include <{name}.h>" for name in ("math", "stdbool", "stdint", "stdlib", "string")]
+    lines.append(_read("scalar.h"))
+    for kind in C_TYPES.values():
+        used = [name for name, functions in _HEADERS.items() if any(f"{each}_{kind}" in words for each in functions)]
+        last = max((list(_HEADERS).index(name) for name in used), default=-1)
+        lines += [_read(name).replace("TYPE", kind) for name in list(_HEADERS)[: last + 1]]
+    return lines
+
+
+def _read(name: str) -> str:
+    return resources.files("npu_graph.c").joinpath("include", name).read_text(encoding="utf-8")

@@ -1,0 +1,80 @@
+"""The system's C compiler: which one it is, what it can do, and how it is called."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+__all__ = ["Toolchain", "find_toolchain"]
+
+_FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno", "-fno-trapping-math")
+#: Tried one by one; those that the compiler refuses are left out.
+_OPTIONAL = ("-march=native", "-fopenmp")
+_PROBE = "#include <math.h>\nint probe(double x) { return x > sqrt(x); }\n"
+_TIMEOUT = 600  # seconds; what hangs that long does not end
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A C compiler.
+
+    Args:
+        command: what is called, flags that ``CC`` has included.
+        flags: for kernels.
+        target: a digest of what the compiler predefines under these flags: its version, the instruction set, OpenMP.
+    """
+
+    command: tuple[str, ...]
+    flags: tuple[str, ...]
+    target: str
+
+    def __str__(self) -> str:
+        return f"{' '.join([*self.command, *self.flags])} ({self.target})"
+
+    def build(self, source: Path, library: Path) -> None:
+        """Compile one file to a shared library.
+
+        Raises:
+            RuntimeError: the compiler has errors, which the message quotes.
+        """
+        done = _run([*self.command, *self.flags, str(source), "-o", str(library), "-lm"])
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
+            raise RuntimeError(f"{' '.join(self.command)} failed: {'; '.join(lines[:3]) or f'status {done.returncode}'}")
+
+
+def find_toolchain() -> Optional[Toolchain]:
+    """Return the compiler that ``CC`` names, or the first of cc, gcc and clang that works; ``None`` without one."""
+    return _find(os.environ.get("CC", ""), os.environ.get("PATH", ""))
+
+
+@functools.cache
+def _find(chosen: str, path: str) -> Optional[Toolchain]:
+    for command in [tuple(shlex.split(chosen))] if chosen else [("cc",), ("gcc",), ("clang",)]:
+        if shutil.which(command[0], path=path) is None or not _accepts(command, _FLAGS):
+            continue
+        flags = _FLAGS
+        for flag in _OPTIONAL:
+            flags = (*flags, flag) if _accepts(command, (*flags, flag)) else flags
+        known = _run([*command, *flags, "-dM", "-E", "-x", "c", os.devnull])
+        return Toolchain(command, flags, hashlib.sha256(known.stdout.encode()).hexdigest()[:16])
+    return None
+
+
+def _accepts(command: tuple[str, ...], flags: tuple[str, ...]) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.c")
+        source.write_text(_PROBE)
+        return _run([*command, *flags, str(source), "-o", str(Path(folder, "probe.so")), "-lm"]).returncode == 0
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)

@@ -1,0 +1,137 @@
+"""Code generation, compilation and launch of the C vendor."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Union
+
+from npu_graph.vendor import Vendor
+
+if TYPE_CHECKING:
+    import torch
+
+    from npu_graph.pipeline.subgraph import Subgraph, TensorSpec
+
+__all__ = ["CVendor", "Kernel"]
+
+_OUT_OF_MEMORY, _OUT_OF_RANGE = 1, 2
+
+
+class CVendor(Vendor):
+    """Generates one C function per subgraph.
+
+    A conversion returns a :class:`~npu_graph.c.program.Map` (one element from others: those of one shape share a loop),
+    a :class:`~npu_graph.c.program.View` (the same memory, arranged anew) or a :class:`~npu_graph.c.program.Block`
+    (loops of its own).
+    """
+
+    name = "c"
+    summary = "C, compiled by the system's compiler"
+    version = "1"
+    device_type = "cpu"
+    dtypes = frozenset({"float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"})
+    source_name = "kernel.c"
+
+    def setup(self) -> None:
+        from npu_graph.c import convolution, elementwise, indexing, layout, pooling, products, reductions
+
+        for module in (elementwise, layout, reductions, indexing, products, convolution, pooling):
+            module.declare(self)
+
+    def generate(self, subgraph: Subgraph) -> str:
+        from npu_graph.c.program import Program
+        from npu_graph.c.toolchain import find_toolchain
+
+        return Program(subgraph).source(str(find_toolchain() or "no compiler"))
+
+    def compile(self, source: Path) -> None:
+        from npu_graph.c.toolchain import find_toolchain
+
+        toolchain = find_toolchain()
+        if toolchain is None:
+            raise RuntimeError(
+                "no C compiler: neither $CC nor cc, gcc or clang on PATH compiles; install one (apt-get install gcc), "
+                'name it (CC=/opt/gcc/bin/gcc), or use the vendor that needs none: backend="patchcore_reference"'
+            )
+        toolchain.build(source, _library(source))
+
+    def load(self, source: Path) -> Kernel:
+        return Kernel(_library(source))
+
+    def launch(
+        self,
+        kernel: Callable[..., Any],
+        inputs: Sequence[Union[torch.Tensor, int, float, bool]],
+        outputs: Sequence[TensorSpec],
+    ) -> list[torch.Tensor]:
+        results = [spec.empty() for spec in outputs]
+        kernel(inputs, results)
+        return [spec.expand(result) for spec, result in zip(outputs, results)]
+
+
+class Kernel:
+    """The function of a shared library.
+
+    Args:
+        library: made from the source of a :class:`~npu_graph.c.program.Program`.
+    """
+
+    def __init__(self, library: Path) -> None:
+        self._library = ctypes.CDLL(str(library))
+        self._layouts: dict[tuple[Any, ...], tuple[tuple[int, ...], ...]] = {}
+
+    def __call__(self, inputs: Sequence[Any], results: Sequence[torch.Tensor]) -> None:
+        """Run it.
+
+        Args:
+            inputs: tensors and numbers, in order, with the values of symbols last.
+            results: memory for the outputs.
+
+        Raises:
+            MemoryError: there is no memory for what lies between inputs and outputs.
+            IndexError: an index is out of range.
+        """
+        import torch
+
+        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        numbers = [value for value in inputs if not isinstance(value, torch.Tensor)]
+        integers = (ctypes.c_int64 * (len(numbers) + 1))(*(0 if isinstance(n, float) else int(n) for n in numbers))
+        reals = (ctypes.c_double * (len(numbers) + 1))(*map(float, numbers))
+        tensors = [
+            _laid_out(tensor, stride) for tensor, stride in zip(tensors, self._layout(tensors, tuple(numbers), integers))
+        ]
+        addresses = [tensor.data_ptr() for tensor in (*tensors, *results)]
+        status = self._library.kernel((ctypes.c_void_p * (len(addresses) + 1))(*addresses), integers, reals)
+        if status == _OUT_OF_MEMORY:
+            raise MemoryError("no memory for intermediate results")
+        if status == _OUT_OF_RANGE:
+            raise IndexError("an index is out of range")
+
+    def _layout(self, tensors: Sequence[Any], numbers: tuple[Any, ...], integers: Any) -> tuple[tuple[int, ...], ...]:
+        """The strides that the source was generated for."""
+        if numbers not in self._layouts:
+            ranks = [tensor.dim() for tensor in tensors]
+            flat = (ctypes.c_int64 * (sum(ranks) + 1))()
+            self._library.layout(integers, flat)
+            ends = [sum(ranks[: i + 1]) for i in range(len(ranks))]
+            self._layouts[numbers] = tuple(tuple(flat[end - rank : end]) for end, rank in zip(ends, ranks))
+        return self._layouts[numbers]
+
+
+def _laid_out(tensor: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
+    """What torch says of the strides of an intermediate result, and what its kernel gives, may differ."""
+    import torch
+
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.stride() == stride:
+        return tensor
+    pairs = zip(tensor.shape, tensor.stride(), stride)
+    if all(size < 2 or given == wanted for size, given, wanted in pairs):
+        return tensor
+    return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype).copy_(tensor)
+
+
+def _library(source: Path) -> Path:
+    return source.with_suffix(".so")
