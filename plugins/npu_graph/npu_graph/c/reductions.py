@@ -106,6 +106,8 @@ def _limit(value: int) -> str:
 
 def _accumulator(source: torch.dtype, fold: _Fold) -> str:
     """The type in which elements are folded: sums and products in double precision, whole numbers in 64 bits."""
+    if "|:acc" in fold.simd:
+        return "int"
     if "?" in fold.step:
         return "int" if source is torch.bool else C_TYPES[source]
     return "double" if source.is_floating_point else "int64_t"
