@@ -11,7 +11,6 @@ from npu_graph.c.loops import Block, Index, Reader, Writer
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import C_TYPES, size
 from npu_graph.pipeline.subgraph import Operand, Operation
-from npu_graph.pipeline.values import expression
 from npu_graph.vendor import Vendor
 from patchcore import Skip
 
@@ -106,8 +105,8 @@ def _window(
     fields = {
         "n": size(image.shape[0]),
         "groups": str(groups),
-        "in": size(expression(image.shape[1]) / groups),
-        "out": size(expression(places.shape[1]) / groups),
+        "in": f"{size(image.shape[1])} / {groups}",
+        "out": f"{size(places.shape[1])} / {groups}",
         "image": three(image.shape[2:]),
         "kernel": three(weight.shape[2:]),
         "places": three(places.shape[2:]),
@@ -135,11 +134,11 @@ def _summed(writer: Writer, grad: Buffer, result: Buffer) -> str:
 
 
 def _is_known(operation: Operation) -> Any:
-    """A condition: floats, batches of images of one to three dimensions, padding and channels that are known."""
+    """A condition: floats, batches of images of one to three dimensions, padding that is known."""
     if not operation.dtype.is_floating_point:
         return Skip("integers")
     arguments = operation.arguments
     if not 3 <= arguments["input"].ndim <= 5:
         return Skip("not one to three dimensions")
-    numbers = [*arguments["padding"], arguments["input"].shape[1], arguments["weight"].shape[0]]
-    return all(isinstance(n, int) for n in numbers) or Skip("padding or channels that are not known before it runs")
+    is_known = all(isinstance(n, int) for n in arguments["padding"])
+    return is_known or Skip("padding that is not known before it runs")

@@ -17,7 +17,7 @@ __all__ = ["Toolchain", "find_toolchain"]
 
 _FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno", "-fno-trapping-math")
 #: Tried one by one; those that the compiler refuses are left out.
-_OPTIONAL = ("-march=native", "-fopenmp")
+_OPTIONAL = ("-march=native", "-fopenmp-simd", "-fopenmp")
 _PROBE = "#include <math.h>\nint probe(double x) { return x > sqrt(x); }\n"
 _TIMEOUT = 600  # seconds; what hangs that long does not end
 
