@@ -114,3 +114,15 @@ def test_a_flag_that_the_compiler_refuses_is_left_out(tmp_path: Path, monkeypatc
     assert found is not None
     assert "-fopenmp" not in found.flags
     assert found.target != real.target, "kernels of one are not those of the other"
+
+
+@needs_compiler
+def test_a_constant_that_is_needed_in_memory_is_still_made_anew_where_it_is_read(compiler: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        steps = torch.arange(4, dtype=torch.float32)
+        early = x + steps
+        return early, early.sum(0) @ steps.unsqueeze(1).expand(4, 3), steps
+
+    x = torch.randn(5, 4)
+    for got, wanted in zip(compiler(call)(x), call(x)):
+        torch.testing.assert_close(got, wanted)

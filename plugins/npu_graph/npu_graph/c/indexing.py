@@ -27,7 +27,12 @@ def declare(vendor: Vendor) -> None:
 
     @vendor.conversion(aten.embedding.default)
     def embedding(
-        operation: Operation, weight: Operand, indices: Operand, padding_idx: int, scale_grad_by_freq: bool, sparse: bool
+        operation: Operation,
+        weight: Operand,
+        indices: Operand,
+        padding_idx: int,
+        scale_grad_by_freq: bool,
+        sparse: bool,
     ) -> Map:
         def element(reader: Reader, index: Index) -> str:  # the other arguments are about gradients
             row = reader.checked(reader.read(indices, index[:-1]), weight.shape[0])

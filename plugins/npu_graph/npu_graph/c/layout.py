@@ -68,7 +68,7 @@ def declare(vendor: Vendor) -> None:
 
         def arrange(buffer: Buffer) -> Buffer:
             strides = [stride * step if d == at else stride for d, stride in enumerate(buffer.stride)]
-            first = _first(start, self.shape[at])
+            first = _first(_settled(start), self.shape[at])
             return buffer.arranged(operation.shape, strides, buffer.offset + first * buffer.stride[at])
 
         return View(self, arrange)
@@ -78,7 +78,7 @@ def declare(vendor: Vendor) -> None:
         at = dim % self.ndim
 
         def arrange(b: Buffer) -> Buffer:
-            offset = b.offset + _first(index, self.shape[at]) * b.stride[at]
+            offset = b.offset + _first(_settled(index), self.shape[at]) * b.stride[at]
             return b.arranged([*b.shape[:at], *b.shape[at + 1 :]], [*b.stride[:at], *b.stride[at + 1 :]], offset)
 
         return View(self, arrange)
@@ -120,11 +120,13 @@ def declare(vendor: Vendor) -> None:
         return Block(write, folds=tuple(whole))
 
     @vendor.conversion(aten.slice_scatter.default, when=_is_settled)
-    def put_slice(operation: Operation, self: Operand, src: Operand, dim: int, start: Any, end: Any, step: int) -> Block:
+    def put_slice(
+        operation: Operation, self: Operand, src: Operand, dim: int, start: Any, end: Any, step: int
+    ) -> Block:
         at = dim % self.ndim
 
         def write(writer: Writer, results: Sequence[Buffer]) -> str:
-            part = _part(results[0], at, _first(start, self.shape[at]), step, src.shape)
+            part = _part(results[0], at, _first(_settled(start), self.shape[at]), step, src.shape)
             return "\n".join([fill(writer, results[0], self), fill(writer, part, src)])
 
         return Block(write, folds=(self, src))
@@ -135,7 +137,7 @@ def declare(vendor: Vendor) -> None:
 
         def write(writer: Writer, results: Sequence[Buffer]) -> str:
             whole = results[0]
-            first = _first(index, self.shape[at]) * whole.stride[at]
+            first = _first(_settled(index), self.shape[at]) * whole.stride[at]
             part = whole.arranged(src.shape, [*whole.stride[:at], *whole.stride[at + 1 :]], whole.offset + first)
             return "\n".join([fill(writer, whole, self), fill(writer, part, src)])
 
@@ -172,16 +174,12 @@ def _part(whole: Buffer, dim: int, start: Any, step: int, shape: Sequence[Any]) 
 
 def _first(start: Any, limit: Any) -> Any:
     """Where a slice begins, counted from the front and inside."""
-    first = expression(0 if start is None else start.value if isinstance(start, Operand) else start)
-    limit = expression(limit)
-    if first.is_Integer and first >= 0:
-        inside = first if limit.is_Integer is False or not limit.is_Integer else sympy.Min(first, limit)
-        return inside
-    return sympy.Max(first + limit, 0) if first.is_Integer and limit.is_Integer else _wrapped(first, limit)
+    first, limit = expression(0 if start is None else start), expression(limit)
+    return sympy.Min(first, limit) if first.is_nonnegative else sympy.Max(first + limit, 0)
 
 
-def _wrapped(first: Any, limit: Any) -> Any:
-    return first + limit if first.is_Integer else first
+def _settled(given: Any) -> Any:
+    return given.value if isinstance(given, Operand) else given
 
 
 def _is_settled(operation: Operation) -> Any:

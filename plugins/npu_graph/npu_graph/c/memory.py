@@ -43,7 +43,7 @@ class Buffer:
     root: Root
     shape: tuple[Any, ...]
     stride: tuple[Any, ...]
-    offset: Any = sympy.Integer(0)
+    offset: Any = sympy.S.Zero
 
     @property
     def dtype(self) -> torch.dtype:

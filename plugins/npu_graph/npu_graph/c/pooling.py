@@ -197,11 +197,8 @@ def _cell(index: Index, image: Sequence[Any], cells: Sequence[Any]) -> str:
 
 def _source(place: str, n: Any, count: Any, scale: Any) -> str:
     """The nearest element, in single precision as torch computes it."""
-    if scale is None:
-        ratio = f"(float){size(n)} / {size(count)}"
-    else:
-        ratio = f"(float)(1 / {number(scale, torch.float64)})"
-    return f"smaller((int64_t)({place} * ({ratio})), {size(n)} - 1)"
+    ratio = f"{size(n)} / (float){size(count)}" if scale is None else f"1 / {number(scale, torch.float64)}"
+    return f"smaller((int64_t)({place} * (float)({ratio})), {size(n)} - 1)"
 
 
 def _pairs(*given: Sequence[int]) -> list[tuple[int, ...]]:

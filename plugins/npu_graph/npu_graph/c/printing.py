@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -13,7 +12,7 @@ from sympy.printing.c import C99CodePrinter
 from npu_graph.pipeline.subgraph import Operand
 from npu_graph.pipeline.values import expression
 
-__all__ = ["C_TYPES", "integer", "is_one", "number", "same", "size", "sizes"]
+__all__ = ["C_TYPES", "integer", "is_one", "number", "same", "size"]
 
 C_TYPES = {
     torch.float32: "float",
@@ -74,14 +73,9 @@ class _SizePrinter(C99CodePrinter):  # type: ignore[misc]
 
 
 def size(given: Any) -> str:
-    """Return a size or stride (``int``, ``SymInt``, expression) as C source of type ``int64_t``, an operand of any operator."""
+    """Return a size or stride (``int``, ``SymInt``, expression) as a C expression of type ``int64_t``."""
     text = str(_SizePrinter().doprint(expression(given)))
     return text if text.isalnum() else f"({text})"
-
-
-def sizes(given: Sequence[Any]) -> str:
-    """Return a list of sizes as the initialiser of an array, which has at least one element."""
-    return "{" + ", ".join(map(size, given or [1])) + "}"
 
 
 def integer(given: Any) -> str:

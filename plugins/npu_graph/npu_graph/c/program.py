@@ -38,8 +38,8 @@ class _Nest:
 class Program:
     """One C function for a subgraph.
 
-    Element-wise operations go into the first nest of loops over their shape that comes after all they read; what is read
-    at the same place of the same nest stays in registers.
+    Element-wise operations go into the first nest of loops over their shape that comes after all they read; what is
+    read at the same place of the same nest stays in registers.
 
     Args:
         subgraph: whose conversions return maps, views and blocks.
@@ -54,6 +54,7 @@ class Program:
         self._counter = 0
         self._direct: dict[str, int] = {}
         self._folded: set[str] = set()
+        self._stored: dict[str, Buffer] = {}
         self._place()
 
     def unique(self, stem: str) -> str:
@@ -157,8 +158,10 @@ class Program:
     def in_memory(self, operand: Operand) -> Buffer:
         """Return where a value lies; one that has no memory gets some."""
         value = self.values[operand.name]
-        if isinstance(value, Map):
-            value = self.values[operand.name] = self._compute(operand.name, operand.value, value)
+        if isinstance(value, Map):  # and one it stays for those that read its elements, some of them earlier
+            if operand.name not in self._stored:
+                self._stored[operand.name] = self._compute(operand.name, operand.value, value)
+            value = self._stored[operand.name]
         assert isinstance(value, Buffer)
         value.root.is_needed = True
         return value
@@ -206,7 +209,7 @@ class Program:
             lines += [f"free({name}); {name} = 0;" for name in roots if lives[name][-1] == number]
         free = "".join(f" free({name});" for name in roots)
         end = ["return out_of_range ? 2 : 0;"]
-        if roots:
+        if any("no_memory" in line for line in lines):
             end += [f"no_memory:{free}", "return 1;"]
         head = "int kernel(void *const *tensors, const int64_t *integers, const double *reals) {"
         body = [head, *self._unpacked(), "volatile int out_of_range = 0;", *lines, *end, "}"]

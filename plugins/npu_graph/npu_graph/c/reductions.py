@@ -182,7 +182,6 @@ def _in_tiles(
     )
 
 
-
 def _head(name: str, limit: Any) -> str:
     return f"for (int64_t {name} = 0; {name} < {size(limit)}; {name}++) {{"
 
@@ -213,7 +212,9 @@ def _search(
     lines.append("}" * len(heads))
     for buffer, name in ((values, "best"), (found, "at")):
         if buffer is not None:
-            kept = outer if len(buffer.shape) == len(shape) else [each for d, each in enumerate(outer) if d not in inner]
+            kept = (
+                outer if len(buffer.shape) == len(shape) else [each for d, each in enumerate(outer) if d not in inner]
+            )
             lines.append(f"{buffer.at(kept)} = {name};")
     loop = [_head(name, shape[d]) for d, name in enumerate(outer) if name != "0"]
     return "\n".join(["{", *loop, *lines, "}" * len(loop), "}"])

@@ -48,7 +48,9 @@ class Toolchain:
         done = _run([*self.command, *self.flags, str(source), "-o", str(library), "-lm"])
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
-            raise RuntimeError(f"{' '.join(self.command)} failed: {'; '.join(lines[:3]) or f'status {done.returncode}'}")
+            raise RuntimeError(
+                f"{' '.join(self.command)} failed: {'; '.join(lines[:3]) or f'status {done.returncode}'}"
+            )
 
 
 def find_toolchain() -> Optional[Toolchain]:

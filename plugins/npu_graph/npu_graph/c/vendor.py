@@ -100,7 +100,8 @@ class Kernel:
         integers = (ctypes.c_int64 * (len(numbers) + 1))(*(0 if isinstance(n, float) else int(n) for n in numbers))
         reals = (ctypes.c_double * (len(numbers) + 1))(*map(float, numbers))
         tensors = [
-            _laid_out(tensor, stride) for tensor, stride in zip(tensors, self._layout(tensors, tuple(numbers), integers))
+            _laid_out(tensor, stride)
+            for tensor, stride in zip(tensors, self._layout(tensors, tuple(numbers), integers))
         ]
         addresses = [tensor.data_ptr() for tensor in (*tensors, *results)]
         status = self._library.kernel((ctypes.c_void_p * (len(addresses) + 1))(*addresses), integers, reals)
