@@ -22,3 +22,20 @@ static inline float floor_divide_floatsf(float a, float b) {
     const float r = fmodf(a, b), q = (a - r) / b - (r != 0 && (r < 0) != (b < 0)), whole = floorf(q);
     return q == 0 ? copysignf(0, a / b) : whole + (q - whole > 0.5f);
 }
+
+// Functions of <math.h> that the GNU C library (2.22, 2.35) has for vectors, too, within 4 units in the last place;
+// its headers say so under -ffast-math only, which would be wrong about infinities and NaN.
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define VECTOR_1(name) _Pragma("omp declare simd notinbranch") double name(double); \
+    _Pragma("omp declare simd notinbranch") float name##f(float);
+#define VECTOR_2(name) _Pragma("omp declare simd notinbranch") double name(double, double); \
+    _Pragma("omp declare simd notinbranch") float name##f(float, float);
+#if __GLIBC_PREREQ(2, 22)
+VECTOR_1(exp) VECTOR_1(log) VECTOR_1(sin) VECTOR_1(cos) VECTOR_2(pow)
+#endif
+#if __GLIBC_PREREQ(2, 35)
+VECTOR_1(acos) VECTOR_1(acosh) VECTOR_1(asin) VECTOR_1(asinh) VECTOR_1(atan) VECTOR_1(atanh)
+VECTOR_1(cosh) VECTOR_1(erf) VECTOR_1(exp2) VECTOR_1(expm1) VECTOR_1(log10) VECTOR_1(log1p)
+VECTOR_1(log2) VECTOR_1(sinh) VECTOR_1(tan) VECTOR_1(tanh) VECTOR_2(atan2)
+#endif
+#endif
