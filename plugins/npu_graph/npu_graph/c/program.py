@@ -13,7 +13,7 @@ import torch
 
 from npu_graph.c.loops import Block, Index, Map, Reader, View, Writer, loops, places
 from npu_graph.c.memory import Buffer, Root, contiguous, elements
-from npu_graph.c.printing import C_TYPES, size
+from npu_graph.c.printing import C_TYPES, same, size
 from npu_graph.pipeline.subgraph import Operand, Operation, Output, Subgraph
 from npu_graph.pipeline.values import expression
 
@@ -78,6 +78,13 @@ class Program:
         uses.update(output.operand.name for output in subgraph.outputs)
         folds = {operand.name for each in made.values() if isinstance(each, Block) for operand in each.folds}
         self._folded = {name for name in folds if uses[name] == 1}
+        for operation in reversed(subgraph.operations):  # and what only those read, element by element
+            if operation.name in self._folded and torch.Tag.pointwise in getattr(operation.target, "tags", ()):
+                self._folded |= {
+                    operand.name
+                    for operand in operation.operands
+                    if operand.is_tensor and uses[operand.name] == 1 and _have_one_shape(operand, operation)
+                }
         for operation in subgraph.operations:
             if operation.is_item:
                 several = self.values[operation.arguments["self"].name]
@@ -264,6 +271,10 @@ class Program:
 
 def _buffer(root: Root, tensor: torch.Tensor) -> Buffer:
     return Buffer(root, tuple(map(expression, tensor.shape)), tuple(map(expression, tensor.stride())))
+
+
+def _have_one_shape(operand: Operand, operation: Operation) -> bool:
+    return len(operand.shape) == len(operation.shape) and all(map(same, operand.shape, operation.shape))
 
 
 def _headers(words: set[str]) -> list[str]:

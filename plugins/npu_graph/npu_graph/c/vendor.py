@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Union
@@ -80,6 +82,8 @@ class Kernel:
 
     def __init__(self, library: Path) -> None:
         self._library = ctypes.CDLL(str(library))
+        if hasattr(self._library, "omp_set_num_threads"):
+            _survive_forks(self._library.omp_set_num_threads)
         self._layouts: dict[tuple[Any, ...], tuple[tuple[int, ...], ...]] = {}
 
     def __call__(self, inputs: Sequence[Any], results: Sequence[torch.Tensor]) -> None:
@@ -119,6 +123,16 @@ class Kernel:
             ends = [sum(ranks[: i + 1]) for i in range(len(ranks))]
             self._layouts[numbers] = tuple(tuple(flat[end - rank : end]) for end, rank in zip(ends, ranks))
         return self._layouts[numbers]
+
+
+#: What was registered with this process, once.
+_HOOKS: dict[str, Any] = {}
+
+
+def _survive_forks(set_threads: Callable[[int], Any]) -> None:
+    """Have children of this process use one thread: GNU's OpenMP would wait for those that the parent has."""
+    if hasattr(os, "register_at_fork") and "fork" not in _HOOKS:
+        os.register_at_fork(after_in_child=_HOOKS.setdefault("fork", functools.partial(set_threads, 1)))
 
 
 def _laid_out(tensor: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
