@@ -18,11 +18,12 @@ def test_importing_and_listing_imports_neither_torch_nor_numpy(run_python: Any) 
         from patchcore.settings import LocalModule
 
         plugins = Plugins(discover=False, modules=[LocalModule("npu_graph.plugin")])
-        print(plugins.listings()[0].lines[0])
+        print(*plugins.listings()[0].lines, sep="\n")
         print(sorted({"torch", "numpy"} & set(sys.modules)), plugins.problems)
         """
     )
     assert printed.splitlines() == [
+        "c: C, compiled by the system's compiler; cpu; plugin npu_graph.plugin; backend=npu_graph.Backend('c')",
         "reference: readable NumPy source; cpu; plugin npu_graph.plugin; backend=npu_graph.Backend('reference')",
         "[] []",
     ]

@@ -118,7 +118,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Install
     """What a user gets by naming the core, our plugins and somebody else's."""
     environment = Installation(tmp_path_factory.mktemp("clean"))
     plugins = ["mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"]
-    environment.install("--find-links", wheels, "patchcore", "npu-emulator", *plugins)
+    environment.install("--find-links", wheels, "patchcore", "npu-emulator", "npu-graph", *plugins)
     return environment
 
 
@@ -153,6 +153,7 @@ class TestWheels:
             ("mmdet3d-npu-patches", ROOT / "plugins" / "mmdet3d_npu", ["mmdet3d_npu"]),
             ("torch-npu-patches", ROOT / "plugins" / "torch_npu_patches", ["torch_npu_patches"]),
             ("npu-emulator", ROOT / "plugins" / "npu_emulator", ["npu_emulator"]),
+            ("npu-graph", ROOT / "plugins" / "npu_graph", ["npu_graph"]),
         ],
     )
     def test_contents(self, wheels: Path, name: str, folder: Path, packages: list[str]) -> None:
@@ -171,7 +172,7 @@ class TestWheels:
 
     def test_every_distribution_is_looked_at(self, wheels: Path) -> None:
         plugins = {"acme_npu_patches", "mmcv_npu_patches", "mmdet3d_npu_patches", "torch_npu_patches"}
-        names = {"npu_emulator", "patchcore", *plugins}
+        names = {"npu_emulator", "npu_graph", "patchcore", *plugins}
         assert {wheel.name.split("-")[0] for wheel in wheels.iterdir()} == names
         assert len(DISTRIBUTIONS) + 1 == len(names)
 
@@ -218,6 +219,7 @@ class TestInstalled:
             ("mmcv", "mmcv-npu-patches", "0.1.0", "mmcv_npu.plugin"),
             ("mmdet3d", "mmdet3d-npu-patches", "0.1.0", "mmdet3d_npu.plugin"),
             ("npu_emulator", "npu-emulator", "0.1.0", "npu_emulator.plugin"),
+            ("npu_graph", "npu-graph", "0.1.0", "npu_graph.plugin"),
             ("torch_npu", "torch-npu-patches", "0.1.0", "torch_npu_patches.plugin"),
         ]
         assert all(Path(plugin["file"]).is_relative_to(installed.folder) for plugin in content["plugins"])
@@ -240,7 +242,7 @@ class TestInstalled:
         freeze = run(installed.python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check")
         names = {row["name"].lower().replace("_", "-") for row in json.loads(freeze)}
         plugins = {"mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"}
-        ours = {"patchcore", "npu-emulator", *plugins}
+        ours = {"patchcore", "npu-emulator", "npu-graph", *plugins}
         needed = {"pluggy", "packaging", "rich", "markdown-it-py", "mdurl", "pygments"}
         backports = {"importlib-metadata", "tomli", "typing-extensions", "zipp"}
         assert ours <= names
