@@ -18,7 +18,8 @@ def test_importing_and_listing_imports_neither_torch_nor_numpy(run_python: Any) 
         from patchcore.settings import LocalModule
 
         plugins = Plugins(discover=False, modules=[LocalModule("npu_graph.plugin")])
-        print(*plugins.listings()[0].lines, sep="\n")
+        for line in plugins.listings()[0].lines:
+            print(line)
         print(sorted({"torch", "numpy"} & set(sys.modules)), plugins.problems)
         """
     )
