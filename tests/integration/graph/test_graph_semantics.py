@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from npu_graph.errors import LaunchError
+
 INF, NAN = float("inf"), float("nan")
 
 
@@ -65,3 +67,80 @@ def test_attention_equals_the_kernel_of_the_cpu(compiler_of_each: Any, heads: in
 
     query, key = (torch.randn(2, n, 3, 8, requires_grad=True) for n in (4, heads))
     agrees(compiler_of_each, call, query, key, mask)
+
+
+def test_small_whole_numbers_wrap_wherever_they_are_read(compiler_of_each: Any) -> None:
+    def call(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return (
+            torch.cat([x + y, y.float()]),
+            (x + y).cumsum(0),
+            (x + y).sum(dtype=torch.float64),
+            (x * y).amax(),
+            (x + x).float() + 1,
+            x * -1 + 300,
+        )
+
+    x = torch.tensor([200, 100, 255, 0, 7], dtype=torch.uint8)
+    agrees(compiler_of_each, call, x, x.flip(0))
+    agrees(compiler_of_each, call, x.to(torch.int8), x.flip(0).to(torch.int8))
+
+
+def test_sums_are_made_in_the_dtype_that_is_asked_for(compiler_of_each: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        return x.sum(dtype=torch.int64), x.sum(0, dtype=torch.bool), x.prod(dtype=torch.int32), x.mean()
+
+    agrees(compiler_of_each, call, torch.tensor([0.6, 0.6, 1.7]))
+    agrees(compiler_of_each, lambda x: (x.sum(dtype=torch.bool), x.sum(dtype=torch.uint8)), torch.tensor([1, -1, 300]))
+
+
+def test_products_are_rounded_before_they_are_subtracted(compiler_of_each: Any) -> None:
+    def call(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return torch.sqrt(x * x - y * y), x * y - y * x
+
+    x = torch.randn(256)
+    agrees(compiler_of_each, call, x, x.clone())
+
+
+def test_powers_have_the_corners_of_torch(compiler_of_each: Any) -> None:
+    x = torch.tensor([-1.5, NAN, INF, -INF, -0.0, 0.0, 2.0])
+    agrees(compiler_of_each, lambda x: (x**0.5, x**-0.5, x**2, x**3, x**-1, x**-2, x**0, x**1.5, 2**x, 0.0**x), x)
+
+
+def test_steps_of_whole_numbers_are_whole(compiler_of_each: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        return torch.arange(0, 10, 2.5, dtype=torch.int64) + x, torch.arange(0.5, 6.5, 1.2), torch.arange(5, 0, -2)
+
+    agrees(compiler_of_each, call, torch.ones(5, dtype=torch.int64))
+
+
+def test_indices_that_do_not_count_from_the_end_are_errors(compiler_of_each: Any) -> None:
+    x, negative = torch.randn(4), torch.tensor([0, -1])
+    agrees(compiler_of_each, lambda x, i: x[i], x, negative)
+    for call in (
+        lambda x, i: F.embedding(i, x[:, None]),
+        lambda x, i: x.gather(0, i),
+        lambda x, i: x.scatter(0, i, 2.0),
+    ):
+        with pytest.raises((LaunchError, IndexError), match="out of range"):
+            compiler_of_each(call)(x, negative)
+
+
+def test_empty_indices_and_lists_of_no_dimensions_do_nothing(compiler_of_each: Any) -> None:
+    def call(x: torch.Tensor, index: torch.Tensor) -> Any:
+        return x.gather(0, index), x[None, None].squeeze(()), x[None, None].squeeze((0, 1)) + 1
+
+    agrees(compiler_of_each, call, torch.randn(5), torch.zeros(2, 0, dtype=torch.int64))
+
+
+def test_long_chains_of_operators_that_a_sum_reads(compiler_of_each: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        for _ in range(150):
+            x = x * 1.001 + 0.1
+        return x.sum()
+
+    agrees(compiler_of_each, call, torch.randn(4))
+
+
+def test_the_last_of_several_nans_in_a_window_counts(compiler_of_each: Any) -> None:
+    x = torch.tensor([[[[NAN, 1, 2, 3], [4, NAN, -INF, 0]]]])
+    agrees(compiler_of_each, lambda x: F.max_pool2d(x, 2, return_indices=True), x)
