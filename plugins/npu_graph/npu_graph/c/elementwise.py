@@ -150,8 +150,9 @@ def bitwise_not(operation: Operation, self: Operand) -> Map:
 
 
 def power(operation: Operation, self: Any, exponent: Any) -> Map:
-    """A power; small whole ones are products."""
+    """A power; small whole ones are products, roots are roots, of -0 and -inf, too, as those of torch are."""
     products = {2: "{0} * {0}", 3: "{0} * {0} * {0}", 0.5: "sqrt{f}({0})", 1: "{0}", -1: "1 / {0}"}
+    products |= {-0.5: "1 / sqrt{f}({0})", -2: "1 / ({0} * {0})"}
     template = None if isinstance(exponent, Operand) else products.get(exponent)
     return _made(template, operation, [self]) if template else _made("pow{f}({0}, {1})", operation, [self, exponent])
 
@@ -239,8 +240,8 @@ def iota(operation: Operation, start: Any, step: Any, **length: Any) -> Map:
 
 def arange(operation: Operation, start: Any, step: Any, **end: Any) -> Map:
     """Equal steps, as many as torch counts."""
-    texts = [number(each, torch.float64) if isinstance(each, float) else integer(each) for each in (start, step)]
-    return _steps(operation, *texts)
+    kind = torch.float64 if operation.dtype.is_floating_point else torch.int64
+    return _steps(operation, *(number(each, kind) for each in (start, step)))
 
 
 def _steps(operation: Operation, start: str, step: str) -> Map:

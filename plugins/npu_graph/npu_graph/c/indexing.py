@@ -35,7 +35,7 @@ def declare(vendor: Vendor) -> None:
         sparse: bool,
     ) -> Map:
         def element(reader: Reader, index: Index) -> str:  # the other arguments are about gradients
-            row = reader.checked(reader.read(indices, index[:-1]), weight.shape[0])
+            row = reader.checked(reader.read(indices, index[:-1]), weight.shape[0], wraps=False)
             return reader.read(weight, [row, index[-1]])
 
         return Map(element)
@@ -89,7 +89,7 @@ def _scattered(self: Operand, dim: int, index: Operand, value: Any, folds: tuple
 
 def _along(reader: Reader, self: Operand, dim: int, index: Operand, at: Index) -> list[str]:
     here = dim % self.ndim
-    row = reader.checked(reader.read(index, at), self.shape[here])
+    row = reader.checked(reader.read(index, at), self.shape[here], wraps=False)
     return [row if d == here else place for d, place in enumerate(at)]
 
 

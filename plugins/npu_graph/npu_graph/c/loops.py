@@ -95,7 +95,8 @@ class Reader:
         """Return an element of an operand."""
         value = self._program.values[operand.name]
         if isinstance(value, Map):
-            return f"({value.element(self, index)})"
+            # arithmetic of small whole numbers is that of int in C
+            return f"(({C_TYPES[operand.dtype]})({value.element(self, index)}))"
         assert isinstance(value, Buffer)
         is_here = self._shape is not None and list(index) == places(self._shape) and value.has_shape(self._shape)
         nest = self._program.nests.get(operand.name)
@@ -122,12 +123,19 @@ class Reader:
         self.lines.append(f"const {C_TYPES[dtype]} {name} = {text};")
         return name
 
-    def checked(self, text: str, limit: Any) -> str:
-        """Return an index that counts from the end if it is negative; the kernel fails where it is out of range."""
+    def checked(self, text: str, limit: Any, wraps: bool = True) -> str:
+        """Return an index; the kernel fails where it is out of range.
+
+        Args:
+            text: the index.
+            limit: the size of the dimension.
+            wraps: a negative index counts from the end.
+        """
         name = self._program.unique("t")
         self.checks_indices = True
         self.lines.append(f"int64_t {name} = {text};")
-        self.lines.append(f"{name} += {name} < 0 ? {size(limit)} : 0;")
+        if wraps:
+            self.lines.append(f"{name} += {name} < 0 ? {size(limit)} : 0;")
         self.lines.append(f"if ({name} < 0 || {name} >= {size(limit)}) {{ out_of_range = 1; continue; }}")
         return name
 

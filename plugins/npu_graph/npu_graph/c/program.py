@@ -23,7 +23,24 @@ Value = Union[Buffer, Map, None, tuple[Optional[Buffer], ...]]
 
 #: Functions of each header, by which it is included, for each type it is used with; later ones use earlier ones.
 _HEADERS = {"matrices.h": ("matrix_product",), "convolution.h": ("convolve", "spread", "weigh")}
+#: Around these: products and sums in one rounding, which :mod:`npu_graph.c.toolchain` rules out elsewhere.
+_CONTRACTED = """
+#ifdef __clang__
+#pragma clang fp contract(fast)
+#else
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast")
+#endif
+{}
+#ifdef __clang__
+#pragma clang fp contract(off)
+#else
+#pragma GCC pop_options
+#endif
+"""
 _COUNTER = re.compile(r"\bi\d+\b")
+#: Operations in a chain that has no memory in between: each takes several calls of Python to write.
+_DEEPEST = 32
 _WORD = re.compile(r"\w+")
 
 
@@ -77,14 +94,14 @@ class Program:
         uses = Counter(operand.name for operation in subgraph.operations for operand in operation.operands)
         uses.update(output.operand.name for output in subgraph.outputs)
         folds = {operand.name for each in made.values() if isinstance(each, Block) for operand in each.folds}
-        self._folded = {name for name in folds if uses[name] == 1}
+        depths = {name: 1 for name in folds if uses[name] == 1}
         for operation in reversed(subgraph.operations):  # and what only those read, element by element
-            if operation.name in self._folded and torch.Tag.pointwise in getattr(operation.target, "tags", ()):
-                self._folded |= {
-                    operand.name
-                    for operand in operation.operands
-                    if operand.is_tensor and uses[operand.name] == 1 and _have_one_shape(operand, operation)
-                }
+            depth = depths.get(operation.name, _DEEPEST)
+            if depth < _DEEPEST and torch.Tag.pointwise in getattr(operation.target, "tags", ()):
+                for operand in operation.operands:
+                    if operand.is_tensor and uses[operand.name] == 1 and _have_one_shape(operand, operation):
+                        depths[operand.name] = depth + 1
+        self._folded = set(depths)
         for operation in subgraph.operations:
             if operation.is_item:
                 several = self.values[operation.arguments["self"].name]
@@ -283,7 +300,7 @@ def _headers(words: set[str]) -> list[str]:
     for kind in C_TYPES.values():
         used = [name for name, functions in _HEADERS.items() if any(f"{each}_{kind}" in words for each in functions)]
         last = max((list(_HEADERS).index(name) for name in used), default=-1)
-        lines += [_read(name).replace("TYPE", kind) for name in list(_HEADERS)[: last + 1]]
+        lines += [_CONTRACTED.format(_read(name).replace("TYPE", kind)) for name in list(_HEADERS)[: last + 1]]
     return lines
 
 

@@ -119,7 +119,7 @@ def _reduced(operation: Operation, operand: Operand, gone: Sequence[int], fold: 
         index = places(operand.shape, f"{writer.unique('r')}_")
         kept = [d for d in range(operand.ndim) if d not in gone]
         source = reader.read(operand, index)
-        computed = operation.dtype if operation.dtype.is_floating_point else operand.dtype
+        computed = operation.dtype
         kind = _accumulator(computed, fold)
         lines = [*reader.lines, f"const {C_TYPES[computed]} x = {cast(source, operand.dtype, computed)};"]
         target = [place for d, place in enumerate(index) if d in kept]

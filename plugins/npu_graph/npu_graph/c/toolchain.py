@@ -15,7 +15,9 @@ from typing import Optional
 
 __all__ = ["Toolchain", "find_toolchain"]
 
+# a * b - c * d is what eager makes of it, 0 where both products are one; products of matrices are made otherwise
 _FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno", "-fno-trapping-math")
+_FLAGS += ("-ffp-contract=off",)
 #: Tried one by one; those that the compiler refuses are left out.
 _OPTIONAL = ("-march=native", "-fopenmp-simd", "-fopenmp")
 _PROBE = "#include <math.h>\nint probe(double x) { return x > sqrt(x); }\n"

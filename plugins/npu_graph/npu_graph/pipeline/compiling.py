@@ -104,7 +104,7 @@ def _compile(vendor: Vendor, options: Options, kind: str, graph: GraphModule, in
     dynamic = any(free_symbols(value_of(node)) for node in graph.graph.nodes if node.op == "placeholder")
     rewrite(graph, vendor)
     symbols = settle_numbers(graph)
-    promote(graph)
+    promote(graph, vendor)
     verdicts = judge(graph, vendor, options, symbols)
     calls = [
         (node, node.name, str(node.target), line_of(node)) for node in verdicts if node.target is not operator.getitem

@@ -128,10 +128,18 @@ def attention(
     torch's own decomposition (2.13) returns the weights in the place of their logarithmic sums, which serves inference
     only.
     """
+    from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
+
+    key, value = _per_head(key, query), _per_head(value, query)
     scores = _scores(query, key, is_causal, attn_mask, scale)
     logsumexp = torch.logsumexp(scores, -1)
+    if attn_mask is not None:  # what may look at nothing is 0
+        logsumexp = torch.where(logsumexp == float("-inf"), 0.0, logsumexp)
     output = torch.exp(scores - logsumexp.unsqueeze(-1)) @ value
-    return _as_sequences(output), logsumexp
+    # the kernel gives its result the layout of the query
+    order, _ = compute_elementwise_output_logical_to_physical_perm(query)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return output.permute(order).contiguous().permute(back), logsumexp
 
 
 def attention_backward(
@@ -148,11 +156,28 @@ def attention_backward(
     scale: Optional[float] = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The gradients of query, key and value, by the chain rule through the softmax."""
+    heads = key.shape[1]
+    key, value = _per_head(key, query), _per_head(value, query)
     weights = torch.exp(_scores(query, key, is_causal, attn_mask, scale) - logsumexp.unsqueeze(-1))
     grad_weights = grad_out @ value.transpose(-2, -1)
     grad_scores = weights * (grad_weights - (grad_out * out).sum(-1, keepdim=True)) * _scale(query, scale)
     grads = grad_scores @ key, grad_scores.transpose(-2, -1) @ query, weights.transpose(-2, -1) @ grad_out
-    return _as_sequences(grads[0]), _as_sequences(grads[1]), _as_sequences(grads[2])
+    return (
+        _as_sequences(grads[0]),
+        _as_sequences(_of_groups(grads[1], heads)),
+        _as_sequences(_of_groups(grads[2], heads)),
+    )
+
+
+def _per_head(x: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """Keys or values for each head of a query, where several of these share one."""
+    repeats = query.shape[1] // x.shape[1]
+    return x if repeats == 1 else x.repeat_interleave(repeats, 1)
+
+
+def _of_groups(grad: torch.Tensor, heads: int) -> torch.Tensor:
+    """The gradient of keys or values that several heads share."""
+    return grad if grad.shape[1] == heads else grad.unflatten(1, (heads, -1)).sum(2)
 
 
 def _scale(query: torch.Tensor, scale: Optional[float]) -> float:
@@ -171,7 +196,7 @@ def _scores(
 
 
 def _as_sequences(x: torch.Tensor) -> torch.Tensor:
-    """The layout that the kernel gives: heads inside positions."""
+    """The layout that the kernel gives gradients: heads inside positions."""
     return x.transpose(1, 2).contiguous().transpose(1, 2)
 
 

@@ -11,11 +11,14 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from npu_graph.pipeline.decompositions import is_random
 from npu_graph.pipeline.subgraph import symbols_in
 
 __all__ = ["Part", "partition"]
 
 _PREFIX = "subgraph_"
+#: The argument by which a node waits for another one, while a graph is cut.
+_AFTER = "_after"
 
 
 class Part(NamedTuple):
@@ -52,10 +55,12 @@ def partition(
         verdicts: ``None`` for nodes that the vendor takes.
         symbols: the nodes that have the values of symbols.
     """
+    _chain(graph, verdicts)
     partitioner = CapabilityBasedPartitioner(graph, _Support(verdicts), allows_single_node_partition=True)
     partitions = partitioner.propose_partitions()
     members = [tuple(node.name for node in each.nodes) for each in partitions]
     partitioner.fuse_partitions(partitions, prefix=_PREFIX)
+    _unchain(graph)
     _writes_last(graph)
     named = {node.name: node for node in graph.graph.nodes}  # fusing copies nodes
     parts = []
@@ -68,6 +73,30 @@ def partition(
         call.args = (*call.args, *(named[symbols[symbol].name] for symbol in needed))
         parts.append(Part(name, module, needed, nodes))
     return parts
+
+
+def _chain(graph: GraphModule, verdicts: Mapping[Node, Optional[str]]) -> None:
+    """Have what draws random numbers, or has another effect, wait for the one before it.
+
+    Nodes that do not depend on each other are sorted anew around subgraphs, and would draw the numbers of each other.
+    """
+    before: Optional[Node] = None
+    for node in graph.graph.nodes:
+        if verdicts.get(node) is not None and _has_effects(node):
+            if before is not None:
+                node.kwargs = {**node.kwargs, _AFTER: before}
+            before = node
+
+
+def _unchain(graph: GraphModule) -> None:
+    for node in graph.graph.nodes:
+        if _AFTER in node.kwargs:
+            node.kwargs = {name: value for name, value in node.kwargs.items() if name != _AFTER}
+
+
+def _has_effects(node: Node) -> bool:
+    is_opaque = isinstance(node.target, torch._ops.HigherOrderOperator)  # a branch, a loop: whatever it has inside
+    return is_opaque or is_random(node.target) or node.is_impure()
 
 
 def _writes_last(graph: GraphModule) -> None:

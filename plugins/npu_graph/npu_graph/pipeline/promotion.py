@@ -12,6 +12,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from npu_graph.pipeline.values import is_scalar, run_fake, value_of
+from npu_graph.vendor import Vendor
 
 __all__ = ["promote"]
 
@@ -23,10 +24,10 @@ _CONDITIONS = {aten.where.self: (0,), aten.masked_fill.Scalar: (1,), aten.masked
 _CASTS = (aten._to_copy.default, aten.copy.default)
 
 
-def promote(graph: GraphModule) -> None:
-    """Cast the operands of element-wise operators to the dtype that torch computes in."""
+def promote(graph: GraphModule, vendor: Vendor) -> None:
+    """Cast the operands of the element-wise operators that a vendor converts to the dtype that torch computes in."""
     for node in list(graph.graph.nodes):
-        if node.op == "call_function" and _is_elementwise(node):
+        if node.op == "call_function" and _is_elementwise(node) and vendor.find(node.target):
             _promote(graph, node)
 
 
@@ -42,7 +43,7 @@ def _promote(graph: GraphModule, node: Node) -> None:
     operands = [argument for position, argument in enumerate(node.args) if position not in conditions]
     values = [value_of(operand) if isinstance(operand, Node) else operand for operand in operands]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    if not tensors:
+    if not tensors or any(tensor.is_complex() for tensor in tensors):  # what abs gives of these is not complex
         return
     dtype = result.dtype if result.dtype is not torch.bool else _common(values)
 

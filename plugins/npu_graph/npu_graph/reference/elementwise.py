@@ -174,8 +174,11 @@ def divide_and_round(operation: Operation, self: Any, other: Any, rounding_mode:
 
 def power(operation: Operation, self: Any, exponent: Any) -> str:
     """A power of floats."""
-    if exponent == 2:
-        return f"np.square({value(self, operation.dtype)})"
+    base = value(self, operation.dtype)
+    # as torch has them, which tells for -0 and -inf
+    special = {2: f"np.square({base})", 0.5: f"np.sqrt({base})", -0.5: f"np.reciprocal(np.sqrt({base}))"}
+    if not isinstance(exponent, Operand) and exponent in special:
+        return special[exponent]
     return f"np.power({value(self, operation.dtype)}, {value(exponent, operation.dtype)})"
 
 
@@ -231,4 +234,5 @@ def arange(operation: Operation, start: Any, end: Any, step: Any) -> str:
     """Equal steps, as many as torch counts."""
     (length,) = operation.shape
     counted = length if isinstance(length, int) else f"numerics.count({start}, {end}, {step})"
-    return f"({start} + {step} * np.arange({counted})).astype({dtype_name(operation.dtype)})"
+    kind = "float" if operation.dtype.is_floating_point else "int"
+    return f"({kind}({start}) + {kind}({step}) * np.arange({counted})).astype({dtype_name(operation.dtype)})"

@@ -11,6 +11,7 @@ from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.reference.reduction import has_dimensions
 from npu_graph.reference.text import value
 from npu_graph.vendor import Vendor
+from patchcore import Skip
 
 __all__ = ["declare"]
 
@@ -29,7 +30,7 @@ def declare(vendor: Vendor) -> None:
         scale_grad_by_freq: bool,
         sparse: bool,
     ) -> str:
-        return f"{weight}[{indices}]"  # the others are about gradients
+        return f"{weight}[numerics.from_front({indices})]"  # the others are about gradients
 
     @vendor.conversion(aten.index.Tensor)
     def index(operation: Operation, self: Operand, indices: Sequence[Optional[Operand]]) -> str:
@@ -42,21 +43,28 @@ def declare(vendor: Vendor) -> None:
         function = "numerics.add_at" if accumulate else "numerics.put"
         return f"{function}({self}, np.s_[{_place(indices)}], {values})"
 
-    @vendor.conversion(aten.gather.default, when=has_dimensions)
+    @vendor.conversion(aten.gather.default, when=_along_dimensions)
     def gather(operation: Operation, self: Operand, dim: int, index: Operand, sparse_grad: bool) -> str:
         return f"{self}[numerics.along({index}, {dim})]"
 
-    @vendor.conversion(aten.scatter.src, when=has_dimensions)
+    @vendor.conversion(aten.scatter.src, when=_along_dimensions)
     def scatter(operation: Operation, self: Operand, dim: int, index: Operand, src: Operand) -> str:
         return f"numerics.put({self}, numerics.along({index}, {dim}), numerics.crop({src}, {index}.shape))"
 
-    @vendor.conversion(aten.scatter.value, when=has_dimensions)
+    @vendor.conversion(aten.scatter.value, when=_along_dimensions)
     def scatter_number(operation: Operation, self: Operand, dim: int, index: Operand, value: Any) -> str:
         return f"numerics.put({self}, numerics.along({index}, {dim}), {_number(operation, value)})"
 
-    @vendor.conversion(aten.scatter_add.default, when=has_dimensions)
+    @vendor.conversion(aten.scatter_add.default, when=_along_dimensions)
     def scatter_add(operation: Operation, self: Operand, dim: int, index: Operand, src: Operand) -> str:
         return f"numerics.add_at({self}, numerics.along({index}, {dim}), numerics.crop({src}, {index}.shape))"
+
+
+def _along_dimensions(operation: Operation) -> Any:
+    """A condition: operand and index have as many dimensions, which an empty index need not have in torch."""
+    if operation.arguments["index"].ndim != operation.arguments["self"].ndim:
+        return Skip("an index of other dimensions")
+    return has_dimensions(operation)
 
 
 def _number(operation: Operation, number: Any) -> str:

@@ -9,7 +9,7 @@ import torch
 
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.reference import text
-from npu_graph.reference.text import axes, cast, sizes
+from npu_graph.reference.text import cast, sizes
 from npu_graph.vendor import Vendor
 from patchcore import Skip
 
@@ -45,9 +45,11 @@ def declare(vendor: Vendor) -> None:
 
     @vendor.conversion(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
     def squeeze(operation: Operation, self: Operand, dim: Any = None) -> str:
-        given = axes(operation, dim)
-        candidates = range(self.ndim) if given is None else given
-        alone = tuple(axis for axis in candidates if isinstance(self.shape[axis], int) and self.shape[axis] == 1)
+        listed = range(self.ndim) if dim is None else dim if isinstance(dim, (list, tuple)) else [dim]
+        candidates = {int(each) % self.ndim for each in listed} if self.ndim else set()
+        alone = tuple(
+            axis for axis in sorted(candidates) if isinstance(self.shape[axis], int) and self.shape[axis] == 1
+        )
         return f"np.squeeze({self}, axis={alone})"
 
     @vendor.conversion(aten.slice.Tensor)

@@ -22,6 +22,7 @@ __all__ = [
     "crop",
     "erf",
     "expand",
+    "from_front",
     "max_pool",
     "nearest_backward",
     "put",
@@ -81,8 +82,19 @@ def add_at(x: Array, place: Any, values: Array) -> Array:
 def along(index: Array, dim: int) -> tuple[Array, ...]:
     """Return the place that has ``index`` in one dimension and the element's own position in the others."""
     place = list(np.ogrid[tuple(slice(size) for size in index.shape)])
-    place[dim] = index
+    place[dim] = from_front(index)
     return tuple(place)
+
+
+def from_front(index: Array) -> Array:
+    """Return an index that does not count from the end.
+
+    Raises:
+        IndexError: a number in it is negative.
+    """
+    if (index < 0).any():
+        raise IndexError(f"index {index.min()} is out of range")
+    return index
 
 
 def crop(x: Array, shape: Sequence[int]) -> Array:
@@ -216,6 +228,8 @@ def max_pool(
     seen = seen[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]][:, :, : places[0], : places[1]]
     flat = seen.reshape(*seen.shape[:4], -1)
     best = flat.argmax(axis=-1)
+    broken = np.isnan(flat[..., ::-1])
+    best = np.where(broken.any(axis=-1), flat.shape[-1] - 1 - broken.argmax(axis=-1), best)  # torch takes the last NaN
     values = np.take_along_axis(flat, best[..., None], -1)[..., 0]
     rows = np.arange(places[0])[:, None] * stride[0] - padding[0] + best // kernel[1] * dilation[0]
     columns = np.arange(places[1]) * stride[1] - padding[1] + best % kernel[1] * dilation[1]

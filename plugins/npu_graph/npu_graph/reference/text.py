@@ -23,6 +23,9 @@ def value(given: Any, dtype: torch.dtype) -> str:
     """Return an operand, or a number that is one: NumPy promotes by its dtype, and so it has one."""
     if isinstance(given, Operand) and given.is_tensor:
         return given.name
+    if isinstance(given, int) and not (dtype.is_floating_point or dtype is torch.bool):
+        info = torch.iinfo(dtype)
+        given = (given - info.min) % (info.max - info.min + 1) + info.min  # torch wraps around, NumPy 2 refuses
     if isinstance(given, float) and not math.isfinite(given):
         given = "np.nan" if math.isnan(given) else ("np.inf" if given > 0 else "-np.inf")
     return f"{dtype_name(dtype)}({given})"
