@@ -6,21 +6,42 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from patchcore.errors import SettingsError, did_you_mean
 
 if TYPE_CHECKING:
     from npu_graph.vendor import Vendor
 
-__all__ = ["CACHE_DIR", "CHECK", "KEEP_EAGER", "Options"]
+__all__ = ["CACHE_DIR", "CHECK", "FALLBACK", "KEEP_EAGER", "Fallback", "Options", "fallback_from"]
 
 KEEP_EAGER = "PATCHCORE_GRAPH_KEEP_EAGER"
 CHECK = "PATCHCORE_GRAPH_CHECK"
 CACHE_DIR = "PATCHCORE_GRAPH_CACHE_DIR"
+FALLBACK = "PATCHCORE_GRAPH_FALLBACK"
 
 _CHECKS = {"": "off", "0": "off", "off": "off", "1": "raise", "raise": "raise", "warn": "warn"}
-_KEYS = ("keep_eager", "check", "cache_dir")
+_KEYS = ("keep_eager", "check", "cache_dir", "fallback")
+
+
+class Fallback(NamedTuple):
+    """The vendor that stands in for one that cannot be used, and where it is named."""
+
+    vendor: str
+    origin: str
+
+
+def fallback_from(given: Mapping[str, Any], environ: Optional[Mapping[str, str]] = None) -> Optional[Fallback]:
+    """Return the fallback that ``given`` names under ``fallback``, or else the environment; ``None`` for none.
+
+    Raises:
+        SettingsError: what is given is no name.
+    """
+    environ = os.environ if environ is None else environ
+    name, origin = (given["fallback"], "fallback") if "fallback" in given else (environ.get(FALLBACK, ""), FALLBACK)
+    if name is not None and not isinstance(name, str):
+        raise SettingsError(f"{origin}: expected the name of a vendor (fallback='reference') or None, got {name!r}")
+    return Fallback(name.strip(), origin) if name and name.strip() else None
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ class GraphRecord:
         nodes: every call, in order.
         subgraphs: those that went to the vendor.
         seconds: what compiling took, without dynamo and aot_autograd.
+        stands_in_for: the vendor that was asked for and why it is not used, where ``vendor`` is its fallback.
     """
 
     number: int
@@ -70,6 +71,7 @@ class GraphRecord:
     nodes: tuple[NodeRecord, ...]
     subgraphs: tuple[SubgraphRecord, ...]
     seconds: float
+    stands_in_for: str = ""
 
     @property
     def converted(self) -> tuple[NodeRecord, ...]:

@@ -38,7 +38,12 @@ _NUMBERS = itertools.count(1)
 
 
 def compile_graph(
-    vendor: Vendor, graph: GraphModule, example_inputs: Sequence[Any], given: Mapping[str, Any] = {}
+    vendor: Vendor,
+    graph: GraphModule,
+    example_inputs: Sequence[Any],
+    given: Mapping[str, Any] = {},
+    *,
+    stands_in_for: str = "",
 ) -> Callable[..., Any]:
     """Compile a graph of dynamo for a vendor: what runs forward, and what runs backward if gradients are wanted.
 
@@ -47,11 +52,12 @@ def compile_graph(
         graph: as dynamo hands it to a backend.
         example_inputs: of the graph, fake or not.
         given: see :class:`npu_graph.options.Options`.
+        stands_in_for: see :class:`npu_graph.registry.Choice`; for the record.
     """
     options = Options.load(vendor, given)
 
     def compiler(kind: str) -> Callable[..., Any]:
-        return functools.partial(_compile, vendor, options, kind)
+        return functools.partial(_compile, vendor, options, kind, stands_in_for)
 
     compile_all = aot_autograd(
         fw_compiler=compiler("forward"),
@@ -97,7 +103,9 @@ def compile_subgraph(
         ) from error
 
 
-def _compile(vendor: Vendor, options: Options, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Any:
+def _compile(
+    vendor: Vendor, options: Options, kind: str, stands_in_for: str, graph: GraphModule, inputs: Sequence[Any]
+) -> Any:
     from functorch.compile import make_boxed_func
 
     started = time.perf_counter()
@@ -117,7 +125,7 @@ def _compile(vendor: Vendor, options: Options, kind: str, graph: GraphModule, in
     places = {name: part.name for part in parts for name in part.nodes}
     nodes = tuple(_record(verdicts[node], name, target, line, places) for node, name, target, line in calls)
     seconds = time.perf_counter() - started
-    recording.add(GraphRecord(number, vendor.name, kind, dynamic, nodes, tuple(subgraphs), seconds))
+    recording.add(GraphRecord(number, vendor.name, kind, dynamic, nodes, tuple(subgraphs), seconds, stands_in_for))
     return make_boxed_func(graph)
 
 
