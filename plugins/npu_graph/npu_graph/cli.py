@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Optional
 
+from npu_graph import cli_cache
 from npu_graph.backend import Backend
 from npu_graph.recording import EAGER, GraphRecord, records
 from patchcore.cli import FINDINGS, OK
@@ -42,6 +43,7 @@ def add_parser(subparsers: Any) -> None:
     action.add_argument("script", metavar="SCRIPT", help="a Python file")
     action.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="of the script")
     action.set_defaults(command=explain)
+    cli_cache.add_action(actions)
 
 
 def explain(options: argparse.Namespace) -> int:

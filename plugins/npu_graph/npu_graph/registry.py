@@ -77,6 +77,11 @@ class Vendors:
         self._told: set[str] = set()
         self._lock = threading.RLock()  # a conversion may be what first asks for another vendor
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the vendors that plugins contribute."""
+        return tuple(self._contributed)
+
     def get(self, name: str) -> Vendor:
         """Return a copy of a vendor with all its conversions, its own and those that other plugins add.
 

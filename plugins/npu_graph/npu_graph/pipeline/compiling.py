@@ -16,8 +16,9 @@ from torch.fx import GraphModule
 
 import npu_graph
 from npu_graph import recording
-from npu_graph.cache import Cache, Entry, key_of
+from npu_graph.cache import HIT, Cache, Entry, key_of
 from npu_graph.errors import CompileError, ConversionError
+from npu_graph.housekeeping import limit_size
 from npu_graph.options import Options
 from npu_graph.pipeline.checking import Check
 from npu_graph.pipeline.decompositions import decompositions_for
@@ -69,9 +70,15 @@ def compile_graph(
 
 
 def compile_subgraph(
-    vendor: Vendor, options: Options, graph: GraphModule, symbols: Iterable[sympy.Symbol]
+    vendor: Vendor, options: Options, graph: GraphModule, symbols: Iterable[sympy.Symbol], where: str
 ) -> tuple[Subgraph, Entry]:
     """Generate the source of one subgraph and have it compiled, unless the cache has it.
+
+    Args:
+        vendor, options: prepared.
+        graph: the subgraph.
+        symbols: that sizes in it depend on.
+        where: of which graph it is, for people who look into the cache.
 
     Raises:
         ConversionError: the source cannot be generated.
@@ -88,16 +95,20 @@ def compile_subgraph(
         ) from error
     facts = {"vendor": vendor.name, "version": vendor.version}
     facts |= {"torch": str(torch.__version__), "npu_graph": npu_graph.__version__}
+    about = {**facts, "graph": where, "operators": _operators_of(subgraph), "lines": _lines_of(subgraph)}
     cache = Cache(options.cache_dir / vendor.name)
     try:
-        return subgraph, cache.get(key_of(source, facts), vendor.source_name, source, vendor.compile, vendor.load)
+        entry = cache.get(key_of(source, facts), vendor.source_name, source, vendor.compile, vendor.load, about)
+        if entry.outcome != HIT:
+            limit_size(options.cache_dir, options.cache_limit, entry.source.parent)
+        return subgraph, entry
     except OSError as error:
         raise CompileError(
             f"vendor {vendor.name}: the cache in {cache.folder} cannot be used: {error}; "
             f"name another folder: PATCHCORE_GRAPH_CACHE_DIR=/tmp/kernels"
         ) from error
     except Exception as error:
-        operators = ", ".join(sorted({str(each) for each in subgraph.operations if not each.is_item}))
+        operators = ", ".join(_operators_of(subgraph))
         raise CompileError(
             f"vendor {vendor.name}: compiling a subgraph of {operators} failed: {type(error).__name__}: {error}"
         ) from error
@@ -131,12 +142,21 @@ def _compile(
 
 def _place(vendor: Vendor, options: Options, where: str, graph: GraphModule, part: Part) -> SubgraphRecord:
     """Put a kernel in the place of a subgraph."""
-    subgraph, entry = compile_subgraph(vendor, options, part.module, part.symbols)
     name = f"{part.name} of {where}"
+    subgraph, entry = compile_subgraph(vendor, options, part.module, part.symbols, name)
     check = Check(vendor, options, subgraph, name) if options.check != "off" else None
     setattr(graph, part.name, Launch(vendor, subgraph, entry, name, check))
     operators = sum(not operation.is_item for operation in subgraph.operations)
     return SubgraphRecord(part.name, operators, entry.outcome, entry.remark, str(entry.source))
+
+
+def _operators_of(subgraph: Subgraph) -> list[str]:
+    return sorted({str(each) for each in subgraph.operations if not each.is_item})
+
+
+def _lines_of(subgraph: Subgraph) -> list[str]:
+    """The lines of the model that a subgraph comes from, in order, each once."""
+    return list(dict.fromkeys(each.line for each in subgraph.operations if each.line))
 
 
 def _record(refusal: Any, name: str, target: str, line: str, places: Mapping[str, str]) -> NodeRecord:
