@@ -7,7 +7,7 @@ import itertools
 import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import sympy
 import torch
@@ -29,9 +29,9 @@ from npu_graph.pipeline.promotion import promote
 from npu_graph.pipeline.rewriting import rewrite
 from npu_graph.pipeline.subgraph import Subgraph
 from npu_graph.pipeline.support import NUMBER, judge
-from npu_graph.pipeline.values import free_symbols, line_of, value_of
+from npu_graph.pipeline.values import describe_symbols, free_symbols, line_of, value_of
 from npu_graph.recording import EAGER, HOST, GraphRecord, NodeRecord, SubgraphRecord
-from npu_graph.vendor import Vendor
+from npu_graph.vendor import Conversion, Vendor
 
 __all__ = ["compile_graph", "compile_subgraph"]
 
@@ -126,17 +126,22 @@ def _compile(
     promote(graph)
     verdicts = judge(graph, vendor, options, symbols)
     calls = [
-        (node, node.name, str(node.target), line_of(node)) for node in verdicts if node.target is not operator.getitem
+        (node, node.name, str(node.target), line_of(node), vendor.find(node.target) if refusal is None else None)
+        for node, refusal in verdicts.items()
+        if node.target is not operator.getitem
     ]
+    sizes = describe_symbols(symbols)
     number = next(_NUMBERS)
     parts = partition(graph, verdicts, symbols)
     subgraphs = [_place(vendor, options, f"graph {number} ({kind})", graph, part) for part in parts]
     graph.graph.eliminate_dead_code()
     graph.recompile()
     places = {name: part.name for part in parts for name in part.nodes}
-    nodes = tuple(_record(verdicts[node], name, target, line, places) for node, name, target, line in calls)
+    nodes = tuple(_record(verdicts[node], *told, places) for node, *told in calls)
     seconds = time.perf_counter() - started
-    recording.add(GraphRecord(number, vendor.name, kind, dynamic, nodes, tuple(subgraphs), seconds, stands_in_for))
+    recording.add(
+        GraphRecord(number, vendor.name, kind, dynamic, nodes, tuple(subgraphs), seconds, sizes, stands_in_for)
+    )
     return make_boxed_func(graph)
 
 
@@ -159,7 +164,9 @@ def _lines_of(subgraph: Subgraph) -> list[str]:
     return list(dict.fromkeys(each.line for each in subgraph.operations if each.line))
 
 
-def _record(refusal: Any, name: str, target: str, line: str, places: Mapping[str, str]) -> NodeRecord:
-    if refusal is None:
-        return NodeRecord(name, target, places[name], "", line)
+def _record(
+    refusal: Any, name: str, target: str, line: str, conversion: Optional[Conversion], places: Mapping[str, str]
+) -> NodeRecord:
+    if conversion is not None:
+        return NodeRecord(name, target, places[name], "", line, conversion.provider)
     return NodeRecord(name, target, HOST if refusal == NUMBER else EAGER, refusal, line)
