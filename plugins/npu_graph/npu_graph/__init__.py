@@ -14,11 +14,13 @@ from npu_graph.errors import (
     CompileError,
     ConversionError,
     DeviationError,
+    FallbackWarning,
     GraphError,
     InferenceError,
     LaunchError,
     RewriteError,
     UnknownVendor,
+    VendorUnavailable,
 )
 from npu_graph.recording import GraphRecord, NodeRecord, SubgraphRecord, records
 from npu_graph.vendor import Vendor
@@ -33,6 +35,7 @@ __all__ = [
     "CompileError",
     "ConversionError",
     "DeviationError",
+    "FallbackWarning",
     "GraphError",
     "GraphRecord",
     "InferenceError",
@@ -46,6 +49,7 @@ __all__ = [
     "TensorSpec",
     "UnknownVendor",
     "Vendor",
+    "VendorUnavailable",
     "records",
 ]
 

@@ -22,7 +22,8 @@ class Backend:
     Args:
         vendor: name of a vendor that some plugin contributes.
         options: as ``torch.compile(options=...)`` has them, which overrule these: ``keep_eager``, ``check``,
-            ``cache_dir``; see :class:`npu_graph.options.Options`.
+            ``cache_dir`` and others, see :class:`npu_graph.options.Options`; ``fallback`` names the vendor that stands
+            in where this one cannot be used.
     """
 
     def __init__(self, vendor: str, **options: Any) -> None:
@@ -44,12 +45,16 @@ class Backend:
         """Compile a graph of dynamo.
 
         Raises:
-            UnknownVendor: no plugin contributes the vendor.
+            UnknownVendor: no plugin contributes the vendor, or the fallback.
+            VendorUnavailable: the vendor cannot be used on this machine, nor a fallback.
             SettingsError: an option or an environment variable has no meaning.
         """
+        from npu_graph.options import fallback_from
         from npu_graph.pipeline import compile_graph
         from npu_graph.registry import vendors
 
         if mode is not None:
             raise SettingsError(f"backend {self.__name__} has no modes, got mode={mode!r}; it takes options={{...}}")
-        return compile_graph(vendors().get(self.vendor), graph, example_inputs, {**self.options, **(options or {})})
+        given = {**self.options, **(options or {})}
+        vendor, stands_in_for = vendors().choose(self.vendor, fallback_from(given))
+        return compile_graph(vendor, graph, example_inputs, given, stands_in_for=stands_in_for)

@@ -1,11 +1,14 @@
 """Kernels on disk: compiled once per source, whoever asks first, in whichever process.
 
-An entry is a folder named by its key. It is made under another name and moved into place whole, under a lock, so that
-no process sees half of one; its manifest has the digest of every file, so that a damaged one is noticed and made again.
+An entry is a folder named by its key, ``VENDOR/ab/abcd...``. It is made under another name and moved into place whole,
+under a lock, so that no process sees half of one; its manifest has the digest of every file, so that a damaged one is
+noticed and made again, and says what the kernel is. The lock is that of the first two digits: it is never removed,
+unlike the entries, so that nobody holds one that others do not see. For removal see :mod:`npu_graph.housekeeping`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,13 +18,20 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-__all__ = ["BUILT", "HIT", "REBUILT", "Cache", "Entry", "key_of"]
+__all__ = ["BUILT", "HIT", "LOCK", "MANIFEST", "REBUILT", "Cache", "Entry", "in_use", "key_of"]
 
 HIT, BUILT, REBUILT = "hit", "built", "rebuilt"
-_MANIFEST = "manifest.json"
+#: In each entry: what it is and the digests of its files. It is touched when the kernel is loaded.
+MANIFEST = "manifest.json"
+#: Beside the entries whose keys begin with the same two digits.
+LOCK = "entries.lock"
+
+#: The entries that this process has kernels of.
+_LOADED: set[Path] = set()
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,11 @@ def key_of(source: str, facts: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
+def in_use(place: Path) -> bool:
+    """Tell whether this process has loaded the kernel of an entry."""
+    return place in _LOADED
+
+
 class Cache:
     """The kernels of one vendor.
 
@@ -69,6 +84,7 @@ class Cache:
         source: str,
         compile: Callable[[Path], None],
         load: Callable[[Path], Callable[..., Any]],
+        about: Mapping[str, Any] = {},
     ) -> Entry:
         """Return the kernel of ``key``, compiled now where there is none that is whole and can be loaded.
 
@@ -78,6 +94,7 @@ class Cache:
             source: its text.
             compile: takes the path of the source, writes what it makes beside it.
             load: takes the path of the source, returns the kernel.
+            about: what the kernel is, for the manifest.
 
         Raises:
             OSError: the folder cannot be written to.
@@ -90,16 +107,17 @@ class Cache:
         if kernel is not None:
             return Entry(kernel, place / name, HIT)
         place.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{place}.lock"):
+        with FileLock(place.parent / LOCK):
             kernel, damage = _load(place, name, load)  # another process may have been first
             if kernel is not None:
                 return Entry(kernel, place / name, HIT)
-            _make(place, name, source, compile)
+            _make(place, name, source, compile, about)
             try:
                 kernel = load(place / name)
             except BaseException:
                 shutil.rmtree(place, ignore_errors=True)
                 raise
+            _LOADED.add(place)
         return Entry(kernel, place / name, BUILT if damage == _ABSENT else REBUILT, "" if damage == _ABSENT else damage)
 
 
@@ -111,7 +129,11 @@ def _load(place: Path, name: str, load: Callable[[Path], Any]) -> tuple[Optional
     damage = _damage(place)
     if damage is None:
         try:
-            return load(place / name), ""
+            kernel = load(place / name)
+            _LOADED.add(place)
+            with contextlib.suppress(OSError):  # somebody else's, or read-only
+                os.utime(place / MANIFEST)
+            return kernel, ""
         except Exception as error:  # whole, but not for this process: built where a library was of another version
             damage = f"it could not be loaded: {error}"
     return None, damage
@@ -122,7 +144,7 @@ def _damage(place: Path) -> Optional[str]:
     if not place.is_dir():
         return _ABSENT
     try:
-        manifest = json.loads((place / _MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         for name, digest in manifest["files"].items():
             if _digest(place / name) != digest:
                 return f"{name} was damaged"
@@ -131,14 +153,16 @@ def _damage(place: Path) -> Optional[str]:
     return None
 
 
-def _make(place: Path, name: str, source: str, compile: Callable[[Path], None]) -> None:
+def _make(place: Path, name: str, source: str, compile: Callable[[Path], None], about: Mapping[str, Any]) -> None:
     work = Path(tempfile.mkdtemp(prefix=f"{place.name[:8]}-", dir=place.parent))
     try:
         path = work / name
         path.write_text(source, encoding="utf-8")
         compile(path)
         files = {file.relative_to(work).as_posix(): _digest(file) for file in sorted(work.rglob("*")) if file.is_file()}
-        (work / _MANIFEST).write_text(json.dumps({"files": files}, indent=2), encoding="utf-8")
+        made = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        manifest = {**about, "source": name, "made": made, "files": files}
+        (work / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
         if place.exists():
             old = Path(tempfile.mkdtemp(prefix="old-", dir=place.parent))
             os.replace(place, old / "entry")

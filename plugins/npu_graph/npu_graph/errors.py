@@ -2,12 +2,15 @@
 
 GraphError
 ├── UnknownVendor     a backend's vendor is contributed by no plugin
+├── VendorUnavailable a vendor cannot be used on this machine, and no other one may stand in for it
 ├── RewriteError      a rewrite changes shape or dtype of what it replaces
 ├── InferenceError    a conversion infers another shape or dtype than torch
 ├── ConversionError   a conversion or the code generation of a vendor failed
 ├── CompileError      a vendor's compiler failed
 ├── LaunchError       a kernel returned something else than the graph says
 └── DeviationError    the precision check found a subgraph that deviates from eager
+
+FallbackWarning       a vendor stands in for one that is not usable here
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ __all__ = [
     "CompileError",
     "ConversionError",
     "DeviationError",
+    "FallbackWarning",
     "GraphError",
     "InferenceError",
     "LaunchError",
     "RewriteError",
     "UnknownVendor",
+    "VendorUnavailable",
 ]
 
 
@@ -32,6 +37,10 @@ class GraphError(PatchcoreError):
 
 class UnknownVendor(GraphError, LookupError):
     """No plugin contributes a vendor of this name."""
+
+
+class VendorUnavailable(GraphError):
+    """A vendor cannot be used here: it says so itself, and no fallback is named that can."""
 
 
 class RewriteError(GraphError):
@@ -56,3 +65,7 @@ class LaunchError(GraphError):
 
 class DeviationError(GraphError):
     """A subgraph computes something else than eager PyTorch."""
+
+
+class FallbackWarning(UserWarning):
+    """Graphs are compiled for another vendor than the one that was asked for."""

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from npu_graph.backend import Backend
 from npu_graph.recording import GraphRecord
-from npu_graph.registry import contributed
+from npu_graph.registry import contributed, obstacle
 from patchcore.plugins import Plugins
 from patchcore.provenance import Provenance
 from patchcore.report import Section
@@ -31,11 +31,13 @@ def list_vendors(plugins: Plugins) -> Section:
             "distribution": provenance.distribution,
             "version": provenance.version,
             "backends": names.get(name, []),
+            "obstacle": obstacle(vendor),
         }
         for name, (vendor, provenance) in sorted(found.items())
     ]
     lines = [
-        "; ".join((f"{e['vendor']}: {e['summary']}", e["device"], f"plugin {e['plugin']}", _way_in(e))) for e in data
+        "; ".join((f"{e['vendor']}: {e['summary']}", e["device"], f"plugin {e['plugin']}", _way_in(e), *_unusable(e)))
+        for e in data
     ]
     return Section("Graph vendors", tuple(lines), data=data)
 
@@ -44,6 +46,11 @@ def _way_in(described: Mapping[str, Any]) -> str:
     """What to give ``torch.compile``."""
     names = " ".join(f"backend={name!r}" for name in described["backends"])
     return names or f"backend=npu_graph.Backend({described['vendor']!r})"
+
+
+def _unusable(described: Mapping[str, Any]) -> tuple[str, ...]:
+    """What keeps a vendor from being used here, where something does."""
+    return () if described["obstacle"] is None else (f"not usable here: {described['obstacle']}",)
 
 
 def _backends(plugins: Plugins, owners: Mapping[Optional[str], Provenance]) -> dict[str, list[str]]:
@@ -80,4 +87,6 @@ def summarize(records: Sequence[GraphRecord]) -> Section:
             f"{vendor}: {len(own)} graphs, {len(subgraphs)} subgraphs ({hits} from the cache), "
             f"{converted} operators converted, {eager} eager"
         )
-    return Section("graphs", tuple(lines), data=lines)
+    absent = sorted({record.stands_in_for for record in records if record.stands_in_for})
+    lines += [f"a fallback stands in for {text}" for text in absent]
+    return Section("graphs", tuple(lines), mark="graphs went to a fallback" if absent else "", data=lines)

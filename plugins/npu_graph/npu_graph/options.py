@@ -6,21 +6,57 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from patchcore.errors import SettingsError, did_you_mean
 
 if TYPE_CHECKING:
     from npu_graph.vendor import Vendor
 
-__all__ = ["CACHE_DIR", "CHECK", "KEEP_EAGER", "Options"]
+__all__ = [
+    "CACHE_DIR",
+    "CACHE_MAX_MB",
+    "CHECK",
+    "FALLBACK",
+    "KEEP_EAGER",
+    "Fallback",
+    "Options",
+    "cache_folder",
+    "cache_limit",
+    "fallback_from",
+]
 
 KEEP_EAGER = "PATCHCORE_GRAPH_KEEP_EAGER"
 CHECK = "PATCHCORE_GRAPH_CHECK"
 CACHE_DIR = "PATCHCORE_GRAPH_CACHE_DIR"
+CACHE_MAX_MB = "PATCHCORE_GRAPH_CACHE_MAX_MB"
+FALLBACK = "PATCHCORE_GRAPH_FALLBACK"
+
+#: Some ten thousand kernels of the C vendor.
+_DEFAULT_MB = 1000
 
 _CHECKS = {"": "off", "0": "off", "off": "off", "1": "raise", "raise": "raise", "warn": "warn"}
-_KEYS = ("keep_eager", "check", "cache_dir")
+_KEYS = ("keep_eager", "check", "cache_dir", "cache_max_mb", "fallback")
+
+
+class Fallback(NamedTuple):
+    """The vendor that stands in for one that cannot be used, and where it is named."""
+
+    vendor: str
+    origin: str
+
+
+def fallback_from(given: Mapping[str, Any], environ: Optional[Mapping[str, str]] = None) -> Optional[Fallback]:
+    """Return the fallback that ``given`` names under ``fallback``, or else the environment; ``None`` for none.
+
+    Raises:
+        SettingsError: what is given is no name.
+    """
+    environ = os.environ if environ is None else environ
+    name, origin = (given["fallback"], "fallback") if "fallback" in given else (environ.get(FALLBACK, ""), FALLBACK)
+    if name is not None and not isinstance(name, str):
+        raise SettingsError(f"{origin}: expected the name of a vendor (fallback='reference') or None, got {name!r}")
+    return Fallback(name.strip(), origin) if name and name.strip() else None
 
 
 @dataclass(frozen=True)
@@ -33,11 +69,13 @@ class Options:
         check: compare each subgraph with eager in every call: ``off``, ``warn`` (log the first that deviates, go on
             with what eager has), or ``raise``.
         cache_dir: where kernels are kept.
+        cache_limit: how many bytes they may take there, those of all vendors; ``None`` for any number.
     """
 
     keep_eager: Mapping[str, str]
     check: str
     cache_dir: Path
+    cache_limit: Optional[int]
 
     @classmethod
     def load(
@@ -64,8 +102,7 @@ class Options:
         check = {True: "raise", False: "off"}.get(check, check) if isinstance(check, bool) else str(check)
         if check not in _CHECKS:
             raise SettingsError(f"{origin}: expected 1, raise, warn, 0 or off, got {check!r}")
-        folder = given.get("cache_dir") or environ.get(CACHE_DIR) or _default_cache(environ)
-        return cls(keep_eager, _CHECKS[check], Path(folder).expanduser())
+        return cls(keep_eager, _CHECKS[check], cache_folder(given, environ), cache_limit(given, environ))
 
     def kept_by(self, operator: str) -> Optional[str]:
         """Return who says that the overload of this name stays eager, ``None`` when nobody does."""
@@ -104,5 +141,34 @@ def _is_operator(name: str) -> bool:
     return True
 
 
-def _default_cache(environ: Mapping[str, str]) -> str:
-    return os.path.join(environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache"), "patchcore", "graph")
+def cache_folder(given: Mapping[str, Any] = {}, environ: Optional[Mapping[str, str]] = None) -> Path:
+    """Return the folder of kernels: what ``given`` has under ``cache_dir``, the environment, or that of the user.
+
+    Raises:
+        SettingsError: it is that of the user, who has no home.
+    """
+    environ = os.environ if environ is None else environ
+    named = given.get("cache_dir") or environ.get(CACHE_DIR)
+    folder = Path(named or Path(environ.get("XDG_CACHE_HOME") or "~/.cache", "patchcore", "graph"))
+    try:
+        return folder.expanduser()
+    except RuntimeError as error:
+        raise SettingsError(f"no folder for kernels: {error}; name one: {CACHE_DIR}=/tmp/kernels") from error
+
+
+def cache_limit(given: Mapping[str, Any] = {}, environ: Optional[Mapping[str, str]] = None) -> Optional[int]:
+    """Return how many bytes kernels may take: from ``cache_max_mb``, in megabytes, 0 for ``None``, any number.
+
+    Raises:
+        SettingsError: what is given is no such number.
+    """
+    environ = os.environ if environ is None else environ
+    origin = "cache_max_mb" if "cache_max_mb" in given else CACHE_MAX_MB
+    text = given["cache_max_mb"] if "cache_max_mb" in given else environ.get(CACHE_MAX_MB) or _DEFAULT_MB
+    try:
+        megabytes = float(text)
+    except (TypeError, ValueError):
+        megabytes = -1.0
+    if not 0 <= megabytes < float("inf"):
+        raise SettingsError(f"{origin}: expected a number of megabytes, or 0 for no limit, got {text!r}")
+    return int(megabytes * 1e6) or None

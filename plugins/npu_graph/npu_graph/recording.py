@@ -21,6 +21,7 @@ class NodeRecord:
         where: name of its subgraph, ``eager`` or ``host``.
         reason: why it is not in a subgraph; empty when it is.
         line: the line of the model it comes from, ``model.py:12``, as far as known.
+        provider: the module that brought the conversion; empty where it is not in a subgraph.
     """
 
     name: str
@@ -28,6 +29,7 @@ class NodeRecord:
     where: str
     reason: str = ""
     line: str = ""
+    provider: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class GraphRecord:
         nodes: every call, in order.
         subgraphs: those that went to the vendor.
         seconds: what compiling took, without dynamo and aot_autograd.
+        symbols: the sizes that are not known before it runs, each with what it is: ``s77: L['x'].size()[0]``.
+        stands_in_for: the vendor that was asked for and why it is not used, where ``vendor`` is its fallback.
     """
 
     number: int
@@ -70,6 +74,8 @@ class GraphRecord:
     nodes: tuple[NodeRecord, ...]
     subgraphs: tuple[SubgraphRecord, ...]
     seconds: float
+    symbols: tuple[str, ...] = ()
+    stands_in_for: str = ""
 
     @property
     def converted(self) -> tuple[NodeRecord, ...]:

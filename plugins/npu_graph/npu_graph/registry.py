@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 import functools
 import threading
+import warnings
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
-from npu_graph.errors import UnknownVendor
-from npu_graph.vendor import Vendor
+from npu_graph.errors import FallbackWarning, UnknownVendor, VendorUnavailable
+from npu_graph.options import FALLBACK, Fallback
+from npu_graph.vendor import Vendor, answer
 from patchcore.errors import did_you_mean
 from patchcore.plugins import Plugins
 from patchcore.provenance import Provenance
 from patchcore.settings import Settings
 
-__all__ = ["Contributed", "Vendors", "contributed", "vendors"]
+__all__ = ["Choice", "Contributed", "Vendors", "contributed", "obstacle", "vendors"]
 
 
 class Contributed(NamedTuple):
@@ -23,6 +25,27 @@ class Contributed(NamedTuple):
 
     vendor: Vendor
     provenance: Provenance
+
+
+class Choice(NamedTuple):
+    """The vendor that a graph is compiled for.
+
+    Args:
+        vendor: made ready.
+        stands_in_for: the vendor that was asked for where it is another one, and why it is not used: ``c: no C
+            compiler``; else empty.
+    """
+
+    vendor: Vendor
+    stands_in_for: str = ""
+
+
+def obstacle(vendor: Vendor) -> Optional[str]:
+    """Return why a vendor cannot be used on this machine, ``None`` where it can."""
+    try:
+        return answer(vendor.available(), "it says so itself")
+    except Exception as error:
+        return f"{type(vendor).__name__}.available failed: {type(error).__name__}: {error}"
 
 
 def contributed(plugins: Plugins) -> dict[str, Contributed]:
@@ -51,7 +74,13 @@ class Vendors:
         self._plugins = plugins
         self._contributed = contributed(plugins)
         self._ready: dict[str, Vendor] = {}
+        self._told: set[str] = set()
         self._lock = threading.RLock()  # a conversion may be what first asks for another vendor
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the vendors that plugins contribute."""
+        return tuple(self._contributed)
 
     def get(self, name: str) -> Vendor:
         """Return a copy of a vendor with all its conversions, its own and those that other plugins add.
@@ -62,16 +91,48 @@ class Vendors:
             UnknownVendor: there is none of this name.
             Exception: the vendor's own :meth:`~npu_graph.vendor.Vendor.setup` fails.
         """
-        found = self._contributed.get(name)
-        if found is None:
+        found = self._find(name)
+        with self._lock:
+            if name not in self._ready:
+                self._ready[name] = self._prepare(found)
+        return self._ready[name]
+
+    def choose(self, name: str, fallback: Optional[Fallback] = None) -> Choice:
+        """Return a vendor, as :meth:`get` does; where it cannot be used on this machine, the one that may stand in.
+
+        That another one stands in is said once, as a :class:`~npu_graph.errors.FallbackWarning`.
+
+        Raises:
+            UnknownVendor: there is none of this name, or of the fallback's, whether it is needed or not.
+            VendorUnavailable: the vendor cannot be used, and no fallback is named that can.
+        """
+        wanted = self._find(name)
+        other = None if fallback is None else self._find(fallback.vendor, f"{fallback.origin}: ")
+        reason = obstacle(wanted)
+        if reason is None:
+            return Choice(self.get(name))
+        message = f"vendor {name} is not usable here: {reason}"
+        if fallback is None or other is None:
+            usable = [each for each in self._contributed if each != name and obstacle(self._find(each)) is None]
+            hint = f"; to go on with another vendor ({', '.join(usable)}): {FALLBACK}={usable[0]}" if usable else ""
+            raise VendorUnavailable(message + hint)
+        if further := obstacle(other):
+            raise VendorUnavailable(f"{message}; nor is {fallback.vendor}, which {fallback.origin} names: {further}")
+        message += f"; vendor {fallback.vendor} stands in for it ({fallback.origin})"
+        with self._lock:
+            told = message in self._told
+            self._told.add(message)
+        if not told:
+            warnings.warn(message, FallbackWarning, stacklevel=2)
+        return Choice(self.get(fallback.vendor), f"{name}: {reason}")
+
+    def _find(self, name: str, origin: str = "") -> Vendor:
+        if name not in self._contributed:
             known = ", ".join(self._contributed) or "none"
             problems = "".join(f"; {problem}" for problem in self._plugins.problems)
             nearest = did_you_mean(name, self._contributed)
-            raise UnknownVendor(f"no plugin contributes a vendor {name!r} (known: {known}){nearest}{problems}")
-        with self._lock:
-            if name not in self._ready:
-                self._ready[name] = self._prepare(found.vendor)
-        return self._ready[name]
+            raise UnknownVendor(f"{origin}no plugin contributes a vendor {name!r} (known: {known}){nearest}{problems}")
+        return self._contributed[name].vendor
 
     def _prepare(self, contributed: Vendor) -> Vendor:
         vendor = copy.copy(contributed)  # what is declared from here on is of these plugins

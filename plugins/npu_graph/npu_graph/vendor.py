@@ -108,6 +108,13 @@ class Vendor:
     def setup(self) -> None:
         """Declare conversions, rewrites and decompositions; called once, before the first graph. May import torch."""
 
+    def available(self) -> Answer:
+        """Tell whether the vendor can be used on this machine; a ``patchcore.Skip`` says why not, and what to install.
+
+        Called before :meth:`setup`, for listings too: it imports no torch, and remembers what takes long to find out.
+        """
+        return True
+
     def supports(self, operation: Operation) -> Answer:
         """Tell whether the vendor takes an operation that has a conversion; a ``patchcore.Skip`` says why not.
 

@@ -15,7 +15,7 @@ else:
     import torch
 
     from npu_graph.c.toolchain import find_toolchain
-    from npu_graph.options import CACHE_DIR, CHECK, KEEP_EAGER
+    from npu_graph.options import CACHE_DIR, CACHE_MAX_MB, CHECK, FALLBACK, KEEP_EAGER
     from npu_graph.pipeline import compile_graph
     from npu_graph.recording import GraphRecord, records
     from npu_graph.registry import Vendors
@@ -31,6 +31,8 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(1)
     monkeypatch.delenv(KEEP_EAGER, raising=False)
     monkeypatch.delenv(CHECK, raising=False)
+    monkeypatch.delenv(FALLBACK, raising=False)
+    monkeypatch.delenv(CACHE_MAX_MB, raising=False)
     monkeypatch.setenv(CACHE_DIR, str(tmp_path / "kernels"))
     torch.manual_seed(0)
     yield

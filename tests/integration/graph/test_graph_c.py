@@ -113,7 +113,7 @@ def test_without_a_compiler_the_error_says_how_to_go_on(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler")
-    with pytest.raises(Exception, match=r"no C compiler.*apt-get install gcc.*patchcore_reference") as caught:
+    with pytest.raises(Exception, match=r"no C compiler.*apt-get install gcc") as caught:
         compiler(lambda x: x + 1)(torch.ones(3))
     assert isinstance(caught.value.__cause__ or caught.value, (CompileError, RuntimeError))
 

@@ -52,8 +52,13 @@ def test_explain_tells_where_operators_went_and_why(installed: None, tmp_path: P
         "aten.native_dropout.default",
         "train.py:8",
         "random: numbers come from torch's generator",
-        "1 graph breaks",
+        "1 graph break\n",
         "train.py:9: ",
+        "    Hint: ",
+        "0 recompilations",
+        "npu_graph.reference.linear",
+        "4 graphs (2 forward, 2 backward): ",
+        " built), ",
     ):
         assert part in done.stdout
 
@@ -66,7 +71,9 @@ def test_explain_gives_json_for_a_script_that_names_no_backend(
     assert main(["graph", "explain", "--backend", "reference", "--format", "json", str(script), "--epochs", "3"]) == 0
     printed = capsys.readouterr()
     assert f"{[str(script), '--epochs', '3']}" in printed.err
-    (graph,) = json.loads(printed.out)["graphs"]
+    found = json.loads(printed.out)
+    assert (found["exit_code"], found["ended_by"], found["recompilations"]) == (0, "", [])
+    (graph,) = found["graphs"]
     assert graph["vendor"] == "reference"
     assert {(node["operator"], node["where"], node["reason"]) for node in graph["nodes"]} == {
         ("aten.exp.default", "subgraph_0", ""),
@@ -74,10 +81,60 @@ def test_explain_gives_json_for_a_script_that_names_no_backend(
     }
 
 
+COMPILED_AGAIN = """
+import sys
+import torch
+
+@torch.compile(backend="patchcore_reference")
+def call(x, scale):
+    return x.exp() * scale
+
+for rows in range(2, 5):
+    call(torch.ones(rows, 7), 1.0)
+"""
+
+
+def test_explain_of_a_module_has_symbols_recompilations_and_whose_conversions_they_are(
+    installed: None, make_package: Any, tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    make_package({"pack.__init__": "", "pack.train": COMPILED_AGAIN + "print(sys.argv[1:], __name__)\n"})
+    monkeypatch.setattr(sys, "argv", [*sys.argv])
+    arguments = ["--format", "json", "-m", "pack.train", "--epochs", "3"]
+    assert main(["graph", "explain", *arguments]) == 0
+    printed = capsys.readouterr()
+    assert "['--epochs', '3'] __main__" in printed.err
+    found = json.loads(printed.out)
+    static, dynamic = found["graphs"]
+    assert static["symbols"] == []
+    (symbol,) = dynamic["symbols"]
+    assert symbol.endswith(": L['x'].size()[0]")
+    assert {node["provider"] for node in static["nodes"]} == {"npu_graph.reference.elementwise"}
+    (again,) = found["recompilations"]
+    assert again["reason"] == "tensor 'x' size mismatch at index 0. expected 2, actual 3"
+    assert again["function"] == "call"
+    assert again["where"].endswith("train.py:5")
+
+
+def test_a_script_that_fails_is_explained_as_far_as_it_came(installed: None, tmp_path: Path, capsys: Any) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(COMPILED_AGAIN + "call(torch.ones(2, 7), torch.ones(3))\n")
+    assert main(["graph", "explain", str(script)]) == 1
+    printed = capsys.readouterr()
+    assert ": inference, static, vendor reference: 2 operators" in printed.out
+    assert "the program ended with " in printed.out
+    assert '"<frozen runpy>"' not in printed.err, "the traceback begins in the script"
+
+
 @pytest.mark.parametrize(
     ("source", "code", "text"),
-    [("raise SystemExit(3)", 3, "no graph"), ("1 / 0", 1, "no graph"), ("", 1, "no graph")],
-    ids=["exits", "raises", "compiles nothing"],
+    [
+        ("raise SystemExit(3)", 3, "no graph"),
+        ("raise SystemExit('why')", 1, "no graph"),
+        ("1 / 0", 1, "the program ended with ZeroDivisionError: division by zero"),
+        ("raise KeyboardInterrupt", 130, "the program ended with KeyboardInterrupt"),
+        ("", 1, "no graph"),
+    ],
+    ids=["exits", "exits with a message", "raises", "interrupted", "compiles nothing"],
 )
 def test_explain_ends_as_its_script_does(
     installed: None, tmp_path: Path, capsys: Any, source: str, code: int, text: str

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-__all__ = ["Toolchain", "find_toolchain"]
+__all__ = ["MISSING", "Toolchain", "find_compiler", "find_toolchain"]
+
+#: What to do where there is none.
+MISSING = (
+    "no C compiler: neither $CC nor cc, gcc or clang on PATH compiles; install one (apt-get install gcc) or name it "
+    "(CC=/opt/gcc/bin/gcc)"
+)
 
 # a * b - c * d is what eager makes of it, 0 where both products are one; products of matrices are made otherwise
 _FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno", "-fno-trapping-math")
@@ -55,22 +61,32 @@ class Toolchain:
             )
 
 
-def find_toolchain() -> Optional[Toolchain]:
-    """Return the compiler that ``CC`` names, or the first of cc, gcc and clang that works; ``None`` without one."""
+def find_compiler() -> Optional[tuple[str, ...]]:
+    """Return the command that ``CC`` names, or the first of cc, gcc and clang that compiles; ``None`` without one."""
     return _find(os.environ.get("CC", ""), os.environ.get("PATH", ""))
 
 
+def find_toolchain() -> Optional[Toolchain]:
+    """Return the compiler with the flags that it takes; ``None`` without one."""
+    command = find_compiler()
+    return None if command is None else _examine(command, os.environ.get("PATH", ""))
+
+
 @functools.cache
-def _find(chosen: str, path: str) -> Optional[Toolchain]:
-    for command in [tuple(shlex.split(chosen))] if chosen else [("cc",), ("gcc",), ("clang",)]:
-        if shutil.which(command[0], path=path) is None or not _accepts(command, _FLAGS):
-            continue
-        flags = _FLAGS
-        for flag in _OPTIONAL:
-            flags = (*flags, flag) if _accepts(command, (*flags, flag)) else flags
-        known = _run([*command, *flags, "-dM", "-E", "-x", "c", os.devnull])
-        return Toolchain(command, flags, hashlib.sha256(known.stdout.encode()).hexdigest()[:16])
+def _find(chosen: str, path: str) -> Optional[tuple[str, ...]]:
+    for command in [tuple(shlex.split(chosen))] if chosen.strip() else [("cc",), ("gcc",), ("clang",)]:
+        if shutil.which(command[0], path=path) is not None and _accepts(command, _FLAGS):
+            return command
     return None
+
+
+@functools.cache
+def _examine(command: tuple[str, ...], path: str) -> Toolchain:
+    flags = _FLAGS
+    for flag in _OPTIONAL:
+        flags = (*flags, flag) if _accepts(command, (*flags, flag)) else flags
+    known = _run([*command, *flags, "-dM", "-E", "-x", "c", os.devnull])
+    return Toolchain(command, flags, hashlib.sha256(known.stdout.encode()).hexdigest()[:16])
 
 
 def _accepts(command: tuple[str, ...], flags: tuple[str, ...]) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Union
 
-from npu_graph.vendor import Vendor
+from npu_graph.vendor import Answer, Vendor
+from patchcore.changes import Skip
 
 if TYPE_CHECKING:
     import torch
@@ -42,6 +43,11 @@ class CVendor(Vendor):
         for module in (elementwise, layout, reductions, indexing, products, convolution, pooling):
             module.declare(self)
 
+    def available(self) -> Answer:
+        from npu_graph.c.toolchain import MISSING, find_compiler
+
+        return Skip(MISSING) if find_compiler() is None else True
+
     def generate(self, subgraph: Subgraph) -> str:
         from npu_graph.c.program import Program
         from npu_graph.c.toolchain import find_toolchain
@@ -49,14 +55,11 @@ class CVendor(Vendor):
         return Program(subgraph).source(str(find_toolchain() or "no compiler"))
 
     def compile(self, source: Path) -> None:
-        from npu_graph.c.toolchain import find_toolchain
+        from npu_graph.c.toolchain import MISSING, find_toolchain
 
         toolchain = find_toolchain()
         if toolchain is None:
-            raise RuntimeError(
-                "no C compiler: neither $CC nor cc, gcc or clang on PATH compiles; install one (apt-get install gcc), "
-                'name it (CC=/opt/gcc/bin/gcc), or use the vendor that needs none: backend="patchcore_reference"'
-            )
+            raise RuntimeError(MISSING)
         toolchain.build(source, _library(source))
 
     def load(self, source: Path) -> Kernel:

@@ -131,7 +131,7 @@ class _Comparison(Interpreter):
         from npu_graph.pipeline.compiling import compile_subgraph
 
         symbols = symbols_in(alone)
-        subgraph, entry = compile_subgraph(self._vendor, self._options, alone, symbols)
+        subgraph, entry = compile_subgraph(self._vendor, self._options, alone, symbols, "a check of one operator")
         values = [self._symbols[str(symbol)] for symbol in symbols]
         return run_kernel(self._vendor, subgraph, entry, [*arguments, *values])
 

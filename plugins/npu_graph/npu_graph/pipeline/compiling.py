@@ -7,7 +7,7 @@ import itertools
 import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import sympy
 import torch
@@ -16,8 +16,9 @@ from torch.fx import GraphModule
 
 import npu_graph
 from npu_graph import recording
-from npu_graph.cache import Cache, Entry, key_of
+from npu_graph.cache import HIT, Cache, Entry, key_of
 from npu_graph.errors import CompileError, ConversionError
+from npu_graph.housekeeping import limit_size
 from npu_graph.options import Options
 from npu_graph.pipeline.checking import Check
 from npu_graph.pipeline.decompositions import decompositions_for
@@ -28,9 +29,9 @@ from npu_graph.pipeline.promotion import promote
 from npu_graph.pipeline.rewriting import rewrite
 from npu_graph.pipeline.subgraph import Subgraph
 from npu_graph.pipeline.support import NUMBER, judge
-from npu_graph.pipeline.values import free_symbols, line_of, value_of
+from npu_graph.pipeline.values import describe_symbols, free_symbols, line_of, value_of
 from npu_graph.recording import EAGER, HOST, GraphRecord, NodeRecord, SubgraphRecord
-from npu_graph.vendor import Vendor
+from npu_graph.vendor import Conversion, Vendor
 
 __all__ = ["compile_graph", "compile_subgraph"]
 
@@ -38,7 +39,12 @@ _NUMBERS = itertools.count(1)
 
 
 def compile_graph(
-    vendor: Vendor, graph: GraphModule, example_inputs: Sequence[Any], given: Mapping[str, Any] = {}
+    vendor: Vendor,
+    graph: GraphModule,
+    example_inputs: Sequence[Any],
+    given: Mapping[str, Any] = {},
+    *,
+    stands_in_for: str = "",
 ) -> Callable[..., Any]:
     """Compile a graph of dynamo for a vendor: what runs forward, and what runs backward if gradients are wanted.
 
@@ -47,11 +53,12 @@ def compile_graph(
         graph: as dynamo hands it to a backend.
         example_inputs: of the graph, fake or not.
         given: see :class:`npu_graph.options.Options`.
+        stands_in_for: see :class:`npu_graph.registry.Choice`; for the record.
     """
     options = Options.load(vendor, given)
 
     def compiler(kind: str) -> Callable[..., Any]:
-        return functools.partial(_compile, vendor, options, kind)
+        return functools.partial(_compile, vendor, options, kind, stands_in_for)
 
     compile_all = aot_autograd(
         fw_compiler=compiler("forward"),
@@ -63,9 +70,15 @@ def compile_graph(
 
 
 def compile_subgraph(
-    vendor: Vendor, options: Options, graph: GraphModule, symbols: Iterable[sympy.Symbol]
+    vendor: Vendor, options: Options, graph: GraphModule, symbols: Iterable[sympy.Symbol], where: str
 ) -> tuple[Subgraph, Entry]:
     """Generate the source of one subgraph and have it compiled, unless the cache has it.
+
+    Args:
+        vendor, options: prepared.
+        graph: the subgraph.
+        symbols: that sizes in it depend on.
+        where: of which graph it is, for people who look into the cache.
 
     Raises:
         ConversionError: the source cannot be generated.
@@ -82,22 +95,28 @@ def compile_subgraph(
         ) from error
     facts = {"vendor": vendor.name, "version": vendor.version}
     facts |= {"torch": str(torch.__version__), "npu_graph": npu_graph.__version__}
+    about = {**facts, "graph": where, "operators": _operators_of(subgraph), "lines": _lines_of(subgraph)}
     cache = Cache(options.cache_dir / vendor.name)
     try:
-        return subgraph, cache.get(key_of(source, facts), vendor.source_name, source, vendor.compile, vendor.load)
+        entry = cache.get(key_of(source, facts), vendor.source_name, source, vendor.compile, vendor.load, about)
+        if entry.outcome != HIT:
+            limit_size(options.cache_dir, options.cache_limit, entry.source.parent)
+        return subgraph, entry
     except OSError as error:
         raise CompileError(
             f"vendor {vendor.name}: the cache in {cache.folder} cannot be used: {error}; "
             f"name another folder: PATCHCORE_GRAPH_CACHE_DIR=/tmp/kernels"
         ) from error
     except Exception as error:
-        operators = ", ".join(sorted({str(each) for each in subgraph.operations if not each.is_item}))
+        operators = ", ".join(_operators_of(subgraph))
         raise CompileError(
             f"vendor {vendor.name}: compiling a subgraph of {operators} failed: {type(error).__name__}: {error}"
         ) from error
 
 
-def _compile(vendor: Vendor, options: Options, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Any:
+def _compile(
+    vendor: Vendor, options: Options, kind: str, stands_in_for: str, graph: GraphModule, inputs: Sequence[Any]
+) -> Any:
     from functorch.compile import make_boxed_func
 
     started = time.perf_counter()
@@ -107,31 +126,47 @@ def _compile(vendor: Vendor, options: Options, kind: str, graph: GraphModule, in
     promote(graph, vendor)
     verdicts = judge(graph, vendor, options, symbols)
     calls = [
-        (node, node.name, str(node.target), line_of(node)) for node in verdicts if node.target is not operator.getitem
+        (node, node.name, str(node.target), line_of(node), vendor.find(node.target) if refusal is None else None)
+        for node, refusal in verdicts.items()
+        if node.target is not operator.getitem
     ]
+    sizes = describe_symbols(symbols)
     number = next(_NUMBERS)
     parts = partition(graph, verdicts, symbols)
     subgraphs = [_place(vendor, options, f"graph {number} ({kind})", graph, part) for part in parts]
     graph.graph.eliminate_dead_code()
     graph.recompile()
     places = {name: part.name for part in parts for name in part.nodes}
-    nodes = tuple(_record(verdicts[node], name, target, line, places) for node, name, target, line in calls)
+    nodes = tuple(_record(verdicts[node], *told, places) for node, *told in calls)
     seconds = time.perf_counter() - started
-    recording.add(GraphRecord(number, vendor.name, kind, dynamic, nodes, tuple(subgraphs), seconds))
+    recording.add(
+        GraphRecord(number, vendor.name, kind, dynamic, nodes, tuple(subgraphs), seconds, sizes, stands_in_for)
+    )
     return make_boxed_func(graph)
 
 
 def _place(vendor: Vendor, options: Options, where: str, graph: GraphModule, part: Part) -> SubgraphRecord:
     """Put a kernel in the place of a subgraph."""
-    subgraph, entry = compile_subgraph(vendor, options, part.module, part.symbols)
     name = f"{part.name} of {where}"
+    subgraph, entry = compile_subgraph(vendor, options, part.module, part.symbols, name)
     check = Check(vendor, options, subgraph, name) if options.check != "off" else None
     setattr(graph, part.name, Launch(vendor, subgraph, entry, name, check))
     operators = sum(not operation.is_item for operation in subgraph.operations)
     return SubgraphRecord(part.name, operators, entry.outcome, entry.remark, str(entry.source))
 
 
-def _record(refusal: Any, name: str, target: str, line: str, places: Mapping[str, str]) -> NodeRecord:
-    if refusal is None:
-        return NodeRecord(name, target, places[name], "", line)
+def _operators_of(subgraph: Subgraph) -> list[str]:
+    return sorted({str(each) for each in subgraph.operations if not each.is_item})
+
+
+def _lines_of(subgraph: Subgraph) -> list[str]:
+    """The lines of the model that a subgraph comes from, in order, each once."""
+    return list(dict.fromkeys(each.line for each in subgraph.operations if each.line))
+
+
+def _record(
+    refusal: Any, name: str, target: str, line: str, conversion: Optional[Conversion], places: Mapping[str, str]
+) -> NodeRecord:
+    if conversion is not None:
+        return NodeRecord(name, target, places[name], "", line, conversion.provider)
     return NodeRecord(name, target, HOST if refusal == NUMBER else EAGER, refusal, line)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sympy
 import torch
 from torch.fx import Node
 
-__all__ = ["expression", "free_symbols", "is_scalar", "is_unbacked", "line_of", "run_fake", "tensors_in", "value_of"]
+__all__ = [
+    "describe_symbols",
+    "expression",
+    "free_symbols",
+    "is_scalar",
+    "is_unbacked",
+    "line_of",
+    "run_fake",
+    "tensors_in",
+    "value_of",
+]
 
 
 def value_of(node: Node) -> Any:
@@ -48,6 +58,20 @@ def free_symbols(value: Any) -> set[sympy.Symbol]:
         for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset())
         for symbol in expression(number).free_symbols
     }
+
+
+def describe_symbols(symbols: Mapping[sympy.Symbol, Node]) -> tuple[str, ...]:
+    """Return the symbols whose values nodes have, each with what it is the size of: ``s77: L['x'].size()[0]``."""
+    return tuple(f"{symbol}: {_source_of(symbol, node)}" for symbol, node in sorted(symbols.items(), key=str))
+
+
+def _source_of(symbol: sympy.Symbol, node: Node) -> str:
+    """As dynamo names it, where it knows; else by the node."""
+    value = value_of(node)
+    sources = value.node.shape_env.var_to_sources.get(symbol) if isinstance(value, torch.SymInt) else None
+    if sources:
+        return str(sources[0].name)
+    return f"dimension {node.args[1]} of {node.args[0]}" if node.op == "call_function" else node.name
 
 
 def is_unbacked(symbol: sympy.Symbol) -> bool:

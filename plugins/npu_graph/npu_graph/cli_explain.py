@@ -1,0 +1,139 @@
+"""``patchcore graph explain``: what became of the graphs of a program."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from npu_graph.explaining import Explanation, explain_program
+from npu_graph.recording import EAGER, GraphRecord
+from patchcore.cli import FINDINGS, OK
+from patchcore.cli.output import print_json, print_line, print_table
+
+__all__ = ["add_action", "explain"]
+
+
+def add_action(actions: Any) -> None:
+    """Add the action."""
+    action = actions.add_parser(
+        "explain",
+        help="run a script or a module, say which of its operators went where and why",
+        description="Run a program in this process and say what became of each of its graphs: which operators went to "
+        "the vendor in which subgraph, by whose conversions, which stayed eager and why, where dynamo broke graphs, "
+        "what it compiled again, what the cache had. What the program prints goes to stderr.",
+        epilog="options of patchcore come before the program; its exit code is that of this command, or else 1 where "
+        "nothing was compiled for a vendor",
+    )
+    action.add_argument(
+        "--backend", metavar="VENDOR", help="compile for this vendor what the program compiles without naming a backend"
+    )
+    action.add_argument("--nodes", action="store_true", help="list every operator, not only those that stay eager")
+    action.add_argument("--format", choices=["table", "json"], default="table", help="json goes to stdout")
+    action.add_argument("-m", dest="as_module", action="store_true", help="the program is a module, as for python -m")
+    action.add_argument("program", metavar="PROGRAM", help="a Python file, or with -m a module")
+    action.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="of the program")
+    action.set_defaults(command=explain)
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Run the program and print what became of its graphs; return its exit code, 1 where it had no graph.
+
+    Raises:
+        SettingsError: there is no such script.
+    """
+    found = explain_program(options.program, options.arguments, as_module=options.as_module, vendor=options.backend)
+    if options.format == "json":
+        print_json(
+            {
+                "graphs": [asdict(graph) for graph in found.graphs],
+                "graph_breaks": [asdict(each) for each in found.breaks],
+                "recompilations": [asdict(each) for each in found.recompilations],
+                "exit_code": found.code,
+                "ended_by": found.ended_by,
+            }
+        )
+    else:
+        _print(found, nodes=options.nodes)
+    return found.code or (OK if found.graphs else FINDINGS)
+
+
+def _print(found: Explanation, *, nodes: bool) -> None:
+    for graph in found.graphs:
+        _print_graph(graph, nodes=nodes)
+    if found.graphs:
+        print()
+    reasons = Counter(node.reason for graph in found.graphs for node in graph.eager)
+    if reasons:
+        print_table("Why eager", ("OPERATORS", "REASON"), [(str(n), reason) for reason, n in reasons.most_common()])
+        print()
+    providers = Counter(node.provider for graph in found.graphs for node in graph.converted if node.provider)
+    if providers:
+        rows = [(str(count), provider) for provider, count in providers.most_common()]
+        print_table("Converted by", ("OPERATORS", "MODULE"), rows)
+        print()
+    print(_counted(sum(each.count for each in found.breaks), "graph break"))
+    for each in found.breaks:
+        times = f" ({each.count} times)" if each.count > 1 else ""
+        print(f"  {each.where or '(unknown)'}: {each.reason}{times}")
+        for line in each.details:
+            print(f"    {line}")
+    print(_counted(len(found.recompilations), "recompilation"))
+    for again in found.recompilations:
+        print(f"  {again.where}: {again.function}: {again.reason}")
+    print()
+    _print_summary(found)
+
+
+def _print_graph(graph: GraphRecord, *, nodes: bool) -> None:
+    sizes = "dynamic" if graph.dynamic else "static"
+    print_line(
+        f"graph {graph.number}: {graph.kind}, {sizes}, vendor {graph.vendor}: {len(graph.converted)} operators "
+        f"in {len(graph.subgraphs)} subgraphs, {len(graph.eager)} eager, {graph.seconds:.2f} s",
+        "bold",
+    )
+    if graph.stands_in_for:
+        print(f"  {graph.vendor} stands in for {graph.stands_in_for}")
+    for symbol in graph.symbols:
+        print(f"  size {symbol}")
+    for subgraph in graph.subgraphs:
+        remark = f" ({subgraph.remark})" if subgraph.remark else ""
+        print(f"  {subgraph.name}: {subgraph.operators} operators, cache {subgraph.cache}{remark}, {subgraph.source}")
+    shown = graph.nodes if nodes else graph.eager
+    if shown:
+        rows = [
+            (node.name, node.operator, node.where, node.line, node.reason or f"converted by {node.provider}")
+            for node in shown
+        ]
+        print_table("  operators" if nodes else f"  {EAGER}", ("NODE", "OPERATOR", "WHERE", "LINE", "WHY"), rows)
+
+
+def _print_summary(found: Explanation) -> None:
+    if found.ended_by:
+        print_line(f"the program ended with {found.ended_by}; this is what it had compiled", "red")
+    if not found.graphs:
+        print(
+            "no graph was compiled for a vendor: the program compiles nothing, or names another backend; --backend c "
+            "is for what it compiles without naming one"
+        )
+        return
+    print(_sum_up(found.graphs))
+
+
+def _sum_up(graphs: Sequence[GraphRecord]) -> str:
+    kinds = Counter(graph.kind for graph in graphs)
+    subgraphs = [subgraph for graph in graphs for subgraph in graph.subgraphs]
+    outcomes = Counter(subgraph.cache for subgraph in subgraphs)
+    converted, eager = (sum(len(nodes) for nodes in each) for each in zip(*((g.converted, g.eager) for g in graphs)))
+    return (
+        f"{_counted(len(graphs), 'graph')} ({', '.join(f'{count} {kind}' for kind, count in kinds.items())}): "
+        f"{converted} of {converted + eager} operators in {_counted(len(subgraphs), 'kernel')}"
+        + (f" ({', '.join(f'{count} {outcome}' for outcome, count in outcomes.items())})" if subgraphs else "")
+        + f", {sum(graph.seconds for graph in graphs):.2f} s"
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
