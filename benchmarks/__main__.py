@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Optional
 
 from benchmarks import table
-from benchmarks.processes import environment
+from benchmarks.processes import environment, thread_count
 from benchmarks.rows import Row
-from benchmarks.subjects import SUBJECTS
+from benchmarks.subjects import SUBJECTS, THREADED
 
 #: Version of the JSON that is written; raised when a key changes its meaning or goes.
 SCHEMA_VERSION = 1
@@ -79,7 +79,8 @@ def _measure(name: str, *, quick: bool) -> Optional[list[Row]]:
         file = Path(folder, "rows.json")
         command = [sys.executable, "-m", "benchmarks.child", name, str(file), *(["--quick"] if quick else [])]
         # stdout belongs to the table
-        code = subprocess.run(command, env=environment(), cwd=folder, stdout=sys.stderr, check=False).returncode
+        env = environment(threads=name in THREADED)
+        code = subprocess.run(command, env=env, cwd=folder, stdout=sys.stderr, check=False).returncode
         if code:
             return None
         return [Row.from_dict(view) for view in json.loads(file.read_text())]
@@ -95,6 +96,7 @@ def _facts() -> dict[str, Any]:
     return {
         "python": f"{platform.python_implementation()} {platform.python_version()}, {platform.platform()}",
         "processors": os.cpu_count(),
+        "threads": f"1; {' and '.join(sorted(THREADED))}: {thread_count()}",
         "libraries": ", ".join(f"{name} {version}" for name, version in versions.items()),
         "load average before": _load(),
     }

@@ -11,26 +11,33 @@ from pathlib import Path
 
 from benchmarks.measure import Timing, wall
 
-__all__ = ["environment", "process", "reported", "run"]
+__all__ = ["environment", "process", "reported", "run", "thread_count"]
 
 #: The patchcore that is measured is the one next to these benchmarks.
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
-def environment(*path: Path, alone: bool = False) -> dict[str, str]:
-    """Return the environment variables of a measured interpreter: one thread, nothing that steers patchcore or Python.
+def thread_count() -> str:
+    """Return how many threads those subjects use that may use several: what ``OMP_NUM_THREADS`` says, or one."""
+    return os.environ.get("OMP_NUM_THREADS") or "1"
+
+
+def environment(*path: Path, alone: bool = False, threads: bool = False) -> dict[str, str]:
+    """Return the environment variables of a measured interpreter: nothing in them steers patchcore or Python.
 
     Args:
         path: goes in front of ``PYTHONPATH``, and of this checkout.
         alone: leave out what ``PYTHONPATH`` holds now.
+        threads: let it have :func:`thread_count` threads instead of one.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PATCHCORE_", "PYTHON"))}
     inherited = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and not alone]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    limits = dict.fromkeys(variables, thread_count() if threads else "1")
     # the layout of sets and dictionaries is the same in every process
     return {
         **kept,
-        **threads,
+        **limits,
         "PYTHONHASHSEED": "0",
         "PYTHONPATH": os.pathsep.join(dict.fromkeys([*map(str, path), str(CHECKOUT), *inherited])),
     }

@@ -11,7 +11,7 @@ from typing import Callable, Optional
 
 from benchmarks.rows import Budget, Row
 
-__all__ = ["SUBJECTS", "missing", "rows_of"]
+__all__ = ["SUBJECTS", "THREADED", "missing", "rows_of"]
 
 #: The name of each subject on the command line, and its module.
 SUBJECTS = {
@@ -32,7 +32,11 @@ SUBJECTS = {
     "pending": "pending",
     "child-process": "child_processes",
     "emulated-device": "emulated_device",
+    "graph": "graph_steps",
+    "graph-compile": "graph_compiling",
 }
+#: Subjects that use as many threads as OMP_NUM_THREADS says, one where it says nothing; all others use one.
+THREADED = frozenset({"graph", "graph-compile"})
 
 
 def rows_of(name: str) -> Callable[[Budget], list[Row]]:

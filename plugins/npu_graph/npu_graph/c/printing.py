@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -74,7 +75,12 @@ class _SizePrinter(C99CodePrinter):  # type: ignore[misc]
 
 def size(given: Any) -> str:
     """Return a size or stride (``int``, ``SymInt``, expression) as a C expression of type ``int64_t``."""
-    text = str(_SizePrinter().doprint(expression(given)))
+    return _size(expression(given))
+
+
+@functools.lru_cache(maxsize=10_000)  # the same few sizes come again and again, and making a printer is slow
+def _size(given: sympy.Expr) -> str:
+    text = str(_SizePrinter().doprint(given))
     return text if text.isalnum() else f"({text})"
 
 
@@ -85,7 +91,10 @@ def integer(given: Any) -> str:
 
 def same(one: Any, other: Any) -> bool:
     """Tell whether two sizes are known to be equal."""
-    return bool(sympy.expand(expression(one) - expression(other)) == 0)
+    one, other = expression(one), expression(other)
+    if one == other or (one.is_Integer and other.is_Integer):
+        return bool(one == other)
+    return bool(sympy.expand(one - other) == 0)
 
 
 def is_one(given: Any) -> bool:
