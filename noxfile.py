@@ -194,6 +194,8 @@ def run_pytest(
     if junit:
         options.append(f"--junit-xml={Path(junit, name or session.name)}.xml")
     success = [0] if session.posargs else [0, PYTEST_NO_TESTS]
+    # Wherever bytecode is not to be written, each worker would rewrite the assertions of every test module anew.
+    env = {"PYTHONDONTWRITEBYTECODE": "", **(env or {})}
     session.run(python, "-m", "pytest", *options, *session.posargs, env=env, external=True, success_codes=success)
 
 

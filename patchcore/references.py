@@ -294,6 +294,8 @@ def find_unreachable(originals: Iterable[Any], ours: Iterable[Any] = ()) -> list
         ours: objects whose holding them is known, such as the wrappers around them.
     """
     wanted = {id(obj): obj for obj in originals}
+    if not wanted:
+        return []
     ignored = set(map(id, ours))
     found: dict[tuple[int, Unreachable], tuple[Any, Unreachable]] = {}
     for held, place in (*_in_functions(wanted, ignored), *_in_containers(wanted, ignored)):
@@ -305,7 +307,7 @@ def _in_functions(wanted: Mapping[int, Any], ignored: set[int]) -> Iterator[tupl
     for function in gc.get_objects():
         if type(function) is not FunctionType or id(function) in ignored:
             continue
-        for value in _closed_over(function):
+        for value in _closed_over(function) if function.__closure__ else ():
             if id(value) in wanted:
                 yield value, Unreachable("closure", _place_of(function))
         for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
@@ -321,32 +323,44 @@ def _place_of(function: FunctionType) -> str:
 def _in_containers(wanted: Mapping[int, Any], ignored: set[int]) -> Iterator[tuple[Any, Unreachable]]:
     modules = [(name, space) for name, module in list(sys.modules.items()) if (space := namespace(module)) is not None]
     seen = {*ignored, *(id(space) for _, space in modules)}
+    plain: set[type] = set()  # types of values that are neither classes nor containers: nearly all values
     for name, space in modules:
-        for where, in_class, value in _values(name, space) if name.partition(".")[0] != "patchcore" else ():
-            if in_class and id(reference(value)) in wanted:  # out of reach of the names in its module
-                yield reference(value), Unreachable("class attribute", where)
-            contents = _contents(value) if id(value) not in seen else ()
-            seen.add(id(value))
-            if not wanted.keys().isdisjoint(map(id, contents)):
-                for index, held in enumerate(contents):
-                    if id(held) in wanted:
-                        yield held, Unreachable(type(value).__name__, f"{where}{_index(value, index)}")
+        if name.partition(".")[0] == "patchcore":
+            continue
+        todo: list[tuple[str, Mapping[str, Any]]] = [("", space)]  # the module, then its own classes
+        for outer, entries in todo:
+            for key, value in list(entries.items()):
+                if outer and id(reference(value)) in wanted:  # out of reach of the names in its module
+                    yield reference(value), Unreachable("class attribute", f"{name}:{outer}{key}")
+                kind = type(value)
+                if kind in plain:
+                    continue
+                if issubclass(kind, type):
+                    if class_namespace(value).get("__module__") == name and not is_immutable(value):
+                        qualname = value.__qualname__
+                        if not outer or qualname == f"{outer}{key}":
+                            todo.append((f"{qualname}.", class_namespace(value)))
+                elif not issubclass(kind, _CONTAINERS):
+                    plain.add(kind)
+                elif id(value) not in seen:
+                    seen.add(id(value))
+                    yield from _in_container(value, f"{name}:{outer}{key}", wanted)
 
 
-def _values(name: str, space: Mapping[str, Any]) -> Iterator[tuple[str, bool, Any]]:
-    """What a module and its own classes hold, with where, and whether in a class."""
-    todo: list[tuple[str, Mapping[str, Any]]] = [("", space)]
-    for outer, entries in todo:
-        for key, value in list(entries.items()):
-            yield f"{name}:{outer}{key}", bool(outer), value
-            if is_class(value) and class_namespace(value).get("__module__") == name and not is_immutable(value):
-                qualname = value.__qualname__
-                if not outer or qualname == f"{outer}{key}":
-                    todo.append((f"{qualname}.", class_namespace(value)))
+def _in_container(value: Any, where: str, wanted: Mapping[int, Any]) -> Iterator[tuple[Any, Unreachable]]:
+    contents = _contents(value)
+    if not wanted.keys().isdisjoint(map(id, contents)):
+        for index, held in enumerate(contents):
+            if id(held) in wanted:
+                yield held, Unreachable(type(value).__name__, f"{where}{_index(value, index)}")
+
+
+#: What holds others, see :func:`_contents`.
+_CONTAINERS = (dict, list, tuple, set, frozenset, functools.partial, MethodType)
 
 
 def _contents(value: Any) -> Sequence[Any]:
-    """What is inside a container, a partial or a bound method; nothing for other objects."""
+    """What is inside one of ``_CONTAINERS``."""
     kind = type(value)
     if issubclass(kind, dict):
         return list(dict.values(value))
@@ -355,7 +369,7 @@ def _contents(value: Any) -> Sequence[Any]:
             return list(container.__iter__(value))
     if issubclass(kind, functools.partial):
         return (value.func, *value.args, *value.keywords.values())
-    return (value.__func__, value.__self__) if issubclass(kind, MethodType) else ()
+    return (value.__func__, value.__self__)
 
 
 def _index(container: Any, index: int) -> str:

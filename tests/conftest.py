@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib
 import os
 import subprocess
@@ -23,6 +24,16 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 ROOT = Path(__file__).resolve().parent.parent
 
 MakePackage = Callable[[Mapping[str, str]], Path]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile patchcore, as installing it does, before the first of hundreds of processes imports it.
+
+    Those of :class:`programs.Programs` write no bytecode, and would compile it anew each time.
+    """
+    if not hasattr(config, "workerinput"):  # once, before the workers of pytest-xdist start
+        for package in ("patchcore", "patchcore_startup"):
+            compileall.compile_dir(ROOT / package, quiet=2)
 
 
 @pytest.fixture(autouse=True)
