@@ -48,10 +48,15 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A pattern of operators and what takes its place, both as functions that call operators of torch."""
+    """A pattern of operators and what takes its place, both as functions that call operators of torch.
+
+    Args:
+        when: takes what the parameters of the pattern stand for; ``None`` for any tensors.
+    """
 
     pattern: Callable[..., Any]
     replacement: Callable[..., Any]
+    when: Optional[Callable[..., Answer]]
     name: str
     provider: str
 
@@ -199,16 +204,23 @@ class Vendor:
 
         return declare
 
-    def rewrite(self, pattern: Callable[..., Any]) -> Callable[[Function], Function]:
+    def rewrite(
+        self, pattern: Callable[..., Any], *, when: Optional[Callable[..., Answer]] = None
+    ) -> Callable[[Function], Function]:
         """Declare the decorated function to take the place of a pattern, in graphs that have been decomposed.
 
         Both call operators of torch (``aten.mul.Tensor(x, aten.sigmoid.default(x))``) on the same parameters. What
         takes the place is an operator that the vendor converts: of torch's, or its own, made by ``torch.library``.
+
+        Args:
+            pattern: what is looked for.
+            when: takes what the parameters stand for, fake tensors or numbers, by position; returns whether the pattern
+                is replaced there. By default it is where all of them are tensors.
         """
 
         def declare(function: Function) -> Function:
             self.declarations.rewrites.append(
-                Rewrite(pattern, function, getattr(function, "__name__", str(function)), function.__module__)
+                Rewrite(pattern, function, when, getattr(function, "__name__", str(function)), function.__module__)
             )
             return function
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -138,6 +139,52 @@ def test_a_replacement_of_another_shape_is_refused(reference: Any, compiler: Any
     assert isinstance(error, RewriteError)
     assert "the rewrite smaller" in str(error)
     assert "gives float32[5] in the place of float32[4, 5]" in str(error)
+
+
+def declare_fma(vendor: Vendor, **options: Any) -> None:
+    @vendor.rewrite(lambda x, y, z: aten.add.Tensor(aten.mul.Tensor(x, y), z), **options)
+    def fma(x: Any, y: Any, z: Any) -> Any:
+        return aten.addcmul.default(z, x, y)
+
+    @vendor.conversion(aten.addcmul.default)
+    def convert(operation: Any, self: Any, tensor1: Any, tensor2: Any) -> str:
+        return f"{self} + {tensor1} * {tensor2}"
+
+
+def test_parameters_of_a_pattern_stand_for_tensors(reference: Any, compiler: Any) -> None:
+    declare_fma(reference)
+    x, y, z = torch.randn(4, 5), torch.randn(5), torch.randn(4, 1)
+
+    def call(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> Any:
+        return x * y + z, x * 2 + z, x * y + 1, torch.add(x * y, z, alpha=2)
+
+    for got, wanted in zip(compiler(call)(x, y, z), call(x, y, z)):
+        torch.testing.assert_close(got, wanted)
+    operators = [node.operator for record in compiler.records for node in record.converted]
+    assert sorted(operators) == ["aten.add.Tensor"] * 3 + ["aten.addcmul.default"] + ["aten.mul.Tensor"] * 3
+
+
+def test_a_condition_says_where_a_pattern_is_replaced(reference: Any, compiler: Any) -> None:
+    declare_fma(reference, when=lambda x, y, z: pc.Skip("of matrices only") if x.dim() != 2 else True)
+    x = torch.randn(4, 5)
+    compiler(lambda x, y: (x * y + x.cos(), x[0] * y[0] + x[1]))(x, x + 1)
+    operators = [node.operator for record in compiler.records for node in record.converted]
+    assert (operators.count("aten.addcmul.default"), operators.count("aten.mul.Tensor")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("when", "message"),
+    [
+        (lambda x, y, z: True, "the rewrite fma .*: aten.addcmul.default does not take what it is given: "),
+        (lambda x, y, z: 1 / 0, "the rewrite fma .*: its condition failed: ZeroDivisionError"),
+    ],
+    ids=["replacement", "condition"],
+)
+def test_a_rewrite_that_fails_is_named(reference: Any, compiler: Any, when: Any, message: str) -> None:
+    declare_fma(reference, when=when)
+    error = failure(compiler(lambda x: x * 2 + x.cos()), torch.randn(4))
+    assert isinstance(error, RewriteError)
+    assert re.search(message, str(error))
 
 
 def test_a_vendor_decomposes_as_it_likes(reference: Any, compiler: Any) -> None:
