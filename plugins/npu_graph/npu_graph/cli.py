@@ -130,9 +130,10 @@ def _print(found: Sequence[GraphRecord], breaks: Sequence[str], *, nodes: bool) 
             rows = [(node.name, node.operator, node.where, node.line, node.reason) for node in shown]
             print_table("  operators" if nodes else "  eager", ("NODE", "OPERATOR", "WHERE", "LINE", "WHY"), rows)
     if found:
-        reasons = Counter(node.reason for record in found for node in record.eager)
+        eager = Counter((node.operator, node.reason) for record in found for node in record.eager)
+        rows = [(str(calls), *what) for what, calls in sorted(eager.items(), key=lambda item: (-item[1], item[0]))]
         print()
-        print_table("Why eager", ("OPERATORS", "REASON"), [(str(n), reason) for reason, n in reasons.most_common()])
+        print_table("Why eager", ("CALLS", "OPERATOR", "WHY"), rows)
     print()
     print(f"{len(breaks)} graph breaks")
     for text in breaks:

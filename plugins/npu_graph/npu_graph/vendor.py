@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,7 +128,9 @@ class Vendor:
 
     def generate(self, subgraph: Subgraph) -> str:
         """Return the source for one subgraph, by which kernels are cached: the same for subgraphs that are equal."""
-        raise NotImplementedError(f"{type(self).__name__}.generate")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no generate(subgraph), which returns the source of a kernel"
+        )
 
     def compile(self, source: Path) -> None:
         """Compile ``source``; write what comes of it into the same folder, and nothing elsewhere.
@@ -140,7 +143,7 @@ class Vendor:
 
     def load(self, source: Path) -> Callable[..., Any]:
         """Return the kernel that :meth:`compile` made beside ``source``, in this process or another one."""
-        raise NotImplementedError(f"{type(self).__name__}.load")
+        raise NotImplementedError(f"{type(self).__name__} has no load(source), which returns the kernel to call")
 
     def launch(
         self,
@@ -160,15 +163,24 @@ class Vendor:
         import torch
 
         arrays = [self.to_array(value) if isinstance(value, torch.Tensor) else value for value in inputs]
-        return [self.to_tensor(array, spec) for array, spec in zip(kernel(*arrays), outputs)]
+        results = kernel(*arrays)
+        if not isinstance(results, (list, tuple)):  # rows of an array would pass for results
+            raise TypeError(f"expected a list or tuple of {len(outputs)} from the kernel, got {type(results).__name__}")
+        if len(results) != len(outputs):
+            raise TypeError(f"expected {len(outputs)} outputs, got {len(results)}")
+        return [self.to_tensor(array, spec) for array, spec in zip(results, outputs)]
 
     def to_array(self, tensor: torch.Tensor) -> Any:
         """Return what kernels take for a tensor."""
-        raise NotImplementedError(f"{type(self).__name__}.to_array")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no to_array(tensor), which returns what kernels take, and no launch of its own"
+        )
 
     def to_tensor(self, array: Any, spec: TensorSpec) -> torch.Tensor:
         """Return the tensor for what a kernel returned; it must share no memory with inputs or other outputs."""
-        raise NotImplementedError(f"{type(self).__name__}.to_tensor")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no to_tensor(array, spec), which returns a tensor for what a kernel gave"
+        )
 
     # --- what the vendor and others declare ---------------------------------------------------------------------------
 
@@ -244,6 +256,10 @@ class Vendor:
         return conversions.get(name) or conversions.get(name.rpartition(".")[0])
 
     def _conversion(self, name: str, function: Any, when: Any, infer: Any, override: bool) -> Conversion:
+        if "torch" in sys.modules:
+            from npu_graph.schemas import check_conversion
+
+            check_conversion(name, function, function.__module__)
         known = self.declarations.conversions.get(name)
         if known is not None and not override:
             raise DeclarationError(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import patchcore as pc
-from npu_graph.errors import ConversionError, InferenceError, LaunchError, RewriteError, UnknownVendor
+from npu_graph.errors import CompileError, ConversionError, InferenceError, LaunchError, RewriteError, UnknownVendor
 from npu_graph.options import KEEP_EAGER
 from npu_graph.vendor import Vendor
 from patchcore.errors import DeclarationError, SettingsError
@@ -80,6 +80,32 @@ def test_a_second_conversion_must_say_that_it_overrides(reference: Vendor) -> No
 def test_what_is_no_operator_cannot_be_converted(reference: Vendor, operator: Any) -> None:
     with pytest.raises(DeclarationError, match="expected an operator of torch"):
         reference.conversion(operator)
+
+
+@pytest.mark.parametrize(
+    ("operator", "message"),
+    [
+        ("aten.rsqt.default", "torch has no operator 'aten.rsqt.default'; did you mean 'aten.rsqrt'?"),
+        ("aten.rsqrt.defalt", "torch has no such overload; did you mean 'aten.rsqrt.default'?"),
+        (
+            "aten.add.Tensor",
+            "takes x, which the operator has not; it has self, other, alpha, of which a conversion takes those it",
+        ),
+    ],
+)
+def test_a_conversion_that_could_never_be_used_is_an_error(reference: Vendor, operator: str, message: str) -> None:
+    def conversion(operation: Any, x: Any) -> str:
+        return f"np.tanh({x})"
+
+    with pytest.raises(DeclarationError) as caught:
+        reference.conversion(operator, override=True)(conversion)
+    assert message in str(caught.value)
+    assert __name__ in str(caught.value)
+
+
+def test_a_conversion_of_an_operator_of_another_library_may_come_before_it(reference: Vendor) -> None:
+    reference.conversion("acme_not_loaded.scale")(lambda operation, x: "")
+    assert "acme_not_loaded.scale" in reference.declarations.conversions
 
 
 def test_an_overload_comes_before_its_packet(reference: Vendor) -> None:
@@ -236,6 +262,53 @@ def test_a_kernel_that_gives_something_else_than_the_graph_says_is_an_error(
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("method", "replacement", "error", "message"),
+    [
+        ("generate", None, ConversionError, "Incomplete has no generate(subgraph), which returns the source of a kernel"),
+        ("generate", lambda self, subgraph: 3, ConversionError, "generate returned int, expected text"),
+        ("load", None, CompileError, "Incomplete has no load(source), which returns the kernel"),
+        ("load", lambda self, source: None, CompileError, "load returned NoneType, expected the kernel, to be called"),
+        ("to_array", None, LaunchError, "Incomplete has no to_array(tensor)"),
+        ("to_tensor", None, LaunchError, "Incomplete has no to_tensor(array, spec)"),
+        (
+            "to_tensor",
+            lambda self, array, spec: array.numpy(),
+            LaunchError,
+            "expected a torch.Tensor for tanh, got",
+        ),
+        ("kernel", lambda x: x, LaunchError, "expected a list or tuple of 1 from the kernel, got Tensor"),
+        ("kernel", lambda x: [x, x], LaunchError, "expected 1 outputs, got 2"),
+        ("kernel", lambda x: [], LaunchError, "expected 1 outputs, got 0"),
+        (
+            "convert",
+            lambda operation, self: None,
+            ConversionError,
+            "it returned None; return what the vendor",
+        ),
+    ],
+)
+def test_a_vendor_that_lacks_something_or_returns_something_else_is_told_what_is_expected(
+    compiler_for: Any, method: str, replacement: Any, error: type[Exception], message: str
+) -> None:
+    methods = {
+        "generate": lambda self, subgraph: "\n".join(operation.convert() for operation in subgraph.operations),
+        "load": lambda self, source: replacement if method == "kernel" else lambda x: [x.tanh()],
+        "to_array": lambda self, tensor: tensor,
+        "to_tensor": lambda self, array, spec: array,
+        method: replacement,
+    }
+    given = {name: function for name, function in methods.items() if function is not None and hasattr(Vendor, name)}
+    vendor = type("Incomplete", (Vendor,), {"name": "incomplete", "dtypes": frozenset({"float32"}), **given})()
+    vendor.conversion(aten.tanh.default)(replacement if method == "convert" else lambda operation, self: "tanh")
+    compiled = compiler_for(vendor)(lambda x: x.tanh())
+    with pytest.raises(Exception) as caught:
+        compiled(torch.randn(4))
+    raised = getattr(caught.value, "inner_exception", caught.value)
+    assert isinstance(raised, error)
+    assert message in str(raised)
+
+
 class TestKeepEager:
     @pytest.mark.parametrize("name", ["aten.rsqrt.default", "aten.rsqrt", "reference:aten.rsqrt"])
     def test_operators_stay_eager_on_request(self, compiler: Any, monkeypatch: Any, name: str) -> None:
@@ -319,6 +392,10 @@ def test_a_vendor_may_be_declared_whole_in_its_module_without_torch(
     assert compiler.eager == {"aten.mul.Tensor": "not supported by the conversion"}
 
 
+def vendor_class(body: str) -> str:
+    return f"class Bad(npu_graph.Vendor): {body}\n    return [Bad()]"
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -329,8 +406,11 @@ def test_a_vendor_may_be_declared_whole_in_its_module_without_torch(
             "from npu_graph.reference import VENDOR; return [VENDOR]",
             "the vendor name 'reference' is taken by plugin npu_graph.plugin",
         ),
+        (vendor_class('name = "bad"'), "takes no dtype, so that all would stay eager: dtypes = frozenset({'float32'})"),
+        (vendor_class('name = "bad"; dtypes = "float32"'), "dtypes are a set of names, {'float32'}, got 'float32'"),
+        (vendor_class('name = "bad"; __init__ = lambda self: None'), "Bad.__init__ does not call super().__init__()"),
     ],
-    ids=["no vendor", "no list", "no name", "a name that is taken"],
+    ids=["no vendor", "no list", "no name", "a name that is taken", "no dtypes", "a dtype", "no super"],
 )
 def test_a_plugin_that_contributes_no_vendor_is_reported(
     make_package: Any, make_vendors: Any, source: str, message: str

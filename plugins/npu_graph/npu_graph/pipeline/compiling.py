@@ -7,6 +7,7 @@ import itertools
 import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Callable
 
 import sympy
@@ -74,6 +75,8 @@ def compile_subgraph(
     subgraph = Subgraph(graph, tuple(symbols), vendor.find)
     try:
         source = vendor.generate(subgraph)
+        if not isinstance(source, str):
+            raise TypeError(f"generate returned {type(source).__name__}, expected text")
     except Exception as error:
         if isinstance(error, ConversionError):
             raise
@@ -83,8 +86,9 @@ def compile_subgraph(
     facts = {"vendor": vendor.name, "version": vendor.version}
     facts |= {"torch": str(torch.__version__), "npu_graph": npu_graph.__version__}
     cache = Cache(options.cache_dir / vendor.name)
+    load = functools.partial(_load, vendor)
     try:
-        return subgraph, cache.get(key_of(source, facts), vendor.source_name, source, vendor.compile, vendor.load)
+        return subgraph, cache.get(key_of(source, facts), vendor.source_name, source, vendor.compile, load)
     except OSError as error:
         raise CompileError(
             f"vendor {vendor.name}: the cache in {cache.folder} cannot be used: {error}; "
@@ -95,6 +99,13 @@ def compile_subgraph(
         raise CompileError(
             f"vendor {vendor.name}: compiling a subgraph of {operators} failed: {type(error).__name__}: {error}"
         ) from error
+
+
+def _load(vendor: Vendor, source: Path) -> Callable[..., Any]:
+    kernel = vendor.load(source)
+    if not callable(kernel):
+        raise TypeError(f"load returned {type(kernel).__name__}, expected the kernel, to be called")
+    return kernel
 
 
 def _compile(vendor: Vendor, options: Options, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Any:

@@ -56,8 +56,8 @@ def _rewrite(graph: GraphModule, vendor: Vendor, declared: Rewrite) -> None:
         expected, got = values.get(replaced), value_of(found.replacements[-1])
         if _kinds(expected) != _kinds(got):
             raise RewriteError(
-                f"{where} gives {_kinds(got)} in the place of {_kinds(expected)}; a replacement must have the shape and "
-                f"dtype of its pattern"
+                f"{where} gives {_kinds(got)} in the place of {_kinds(expected)}; a replacement must have the shape "
+                f"and dtype of its pattern"
             )
 
 

@@ -127,9 +127,12 @@ class Operation:
         names = self.conversion.parameters
         taken = {name: value for name, value in self.arguments.items() if names is None or name in names}
         try:
-            return self.conversion.function(self, **taken)
+            made = self.conversion.function(self, **taken)
+            if made is None:
+                raise TypeError("it returned None; return what the vendor's generate is to make source of")
         except Exception as error:
             raise failed_conversion(self, error) from error
+        return made
 
 
 def failed_conversion(operation: Operation, error: Exception) -> ConversionError:
