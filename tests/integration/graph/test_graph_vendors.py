@@ -265,7 +265,7 @@ def test_a_kernel_that_gives_something_else_than_the_graph_says_is_an_error(
 @pytest.mark.parametrize(
     ("method", "replacement", "error", "message"),
     [
-        ("generate", None, ConversionError, "Incomplete has no generate(subgraph), which returns the source of a kernel"),
+        ("generate", None, ConversionError, "Incomplete has no generate(subgraph), which returns the source"),
         ("generate", lambda self, subgraph: 3, ConversionError, "generate returned int, expected text"),
         ("load", None, CompileError, "Incomplete has no load(source), which returns the kernel"),
         ("load", lambda self, source: None, CompileError, "load returned NoneType, expected the kernel, to be called"),

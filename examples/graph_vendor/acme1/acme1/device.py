@@ -75,7 +75,7 @@ def _execute(instruction: Instruction, values: list[Any]) -> Any:
 
 
 def _fast_exp(x: np.ndarray) -> np.ndarray:
-    """The whole part of the binary logarithm makes the exponent, the rest the mantissa: lines in the place of a curve."""
+    """The whole part of the binary logarithm makes the exponent, the rest the mantissa: a line for a curve."""
     bits = np.clip(x * np.float32(2**23 / math.log(2)) + np.float32(127 * 2**23 - 486411), 0, 255 * 2**23)
     return bits.astype(np.int32).view(np.float32)
 
