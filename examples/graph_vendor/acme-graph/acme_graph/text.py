@@ -1,11 +1,18 @@
 """Pieces of assembly that conversions are made of. Tensors lie row by row in buffers."""
 
-from npu_graph import Operand, size_source
+import re
+
+import npu_graph
+
+
+def is_arithmetic(shape):
+    """Tell whether sizes are computed without functions, such as the larger one of two."""
+    return not any(re.search(r"\w\(", npu_graph.size_source(size)) for size in shape)
 
 
 def sizes(shape):
     """Return sizes as expressions for the scalar unit."""
-    return [f"({size_source(size)})" for size in shape]
+    return [f"({npu_graph.size_source(size)})" for size in shape]
 
 
 def product(shape):
@@ -25,7 +32,7 @@ def move(tensor, shape, steps, offset="0"):
 
 def spread(operand, shape):
     """Return an operand in the shape of a result: nothing to do for numbers, and where it has that shape."""
-    if not isinstance(operand, Operand) or not operand.is_tensor or sizes(operand.shape) == sizes(shape):
+    if not isinstance(operand, npu_graph.Operand) or not operand.is_tensor or sizes(operand.shape) == sizes(shape):
         return str(operand)
     missing = len(shape) - operand.ndim
     steps = ["0" if size == "(1)" else step for size, step in zip(sizes(operand.shape), strides(operand.shape))]

@@ -6,6 +6,7 @@ import sys
 
 import npu_graph
 import patchcore as pc
+from acme_graph.text import is_arithmetic
 
 MODULES = ("elementwise", "layout", "reductions", "products", "rewrites")
 
@@ -25,6 +26,8 @@ class Acme(npu_graph.Vendor):
     def supports(self, operation):
         if any(tensor.dim() > 4 for tensor in operation.tensors):
             return pc.Skip("the Acme 1 moves up to 4 dimensions")
+        if not all(is_arithmetic(tensor.shape) for tensor in operation.tensors):
+            return pc.Skip("a size that the scalar unit cannot compute")
         return super().supports(operation)
 
     def generate(self, subgraph):
@@ -37,6 +40,8 @@ class Acme(npu_graph.Vendor):
     def compile(self, source):
         command = [sys.executable, "-m", "acme1.assembler", source, source.with_suffix(".bin")]
         done = subprocess.run(command, capture_output=True, text=True)
+        if "No module named 'acme1'" in done.stderr:
+            raise RuntimeError("the assembler of the Acme 1 is missing: pip install acme1")
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
 
