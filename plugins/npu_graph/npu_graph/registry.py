@@ -54,6 +54,11 @@ class Vendors:
         self._ready: dict[str, Vendor] = {}
         self._lock = threading.RLock()  # a conversion may be what first asks for another vendor
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the vendors."""
+        return tuple(self._contributed)
+
     def get(self, name: str) -> Vendor:
         """Return a copy of a vendor with all its conversions, its own and those that other plugins add.
 
