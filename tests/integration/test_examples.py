@@ -221,6 +221,16 @@ def test_your_hardware_prints_what_it_shows_and_makes_the_example(shell: Shell) 
         shell.check(session)
 
 
+def test_guide_to_the_graph_backend_prints_what_it_shows(shell: Shell) -> None:
+    shell.environment.update(HOME=str(shell.home), XDG_CACHE_HOME="")
+    shell.environment["PYTHONPATH"] = os.pathsep.join(map(str, inherited_path()))
+    for block in blocks(GRAPH):  # one walk: a session reads kernels of those before it
+        if block.file:
+            (shell.folder / block.file).write_text(block.text)
+        elif block.language == "console":
+            shell.check(block.text)
+
+
 def inherited_path() -> list[Path]:
     """What this process has on its path before all that is installed: a checkout that is tested in place."""
     return [Path(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]

@@ -129,9 +129,9 @@ def _print(found: Sequence[GraphRecord], breaks: Sequence[str], *, nodes: bool) 
         if shown:
             rows = [(node.name, node.operator, node.where, node.line, node.reason) for node in shown]
             print_table("  operators" if nodes else "  eager", ("NODE", "OPERATOR", "WHERE", "LINE", "WHY"), rows)
-    if found:
-        eager = Counter((node.operator, node.reason) for record in found for node in record.eager)
-        rows = [(str(calls), *what) for what, calls in sorted(eager.items(), key=lambda item: (-item[1], item[0]))]
+    eager = Counter((node.operator, node.reason) for record in found for node in record.eager)
+    rows = [(str(calls), *what) for what, calls in sorted(eager.items(), key=lambda item: (-item[1], item[0]))]
+    if rows:
         print()
         print_table("Why eager", ("CALLS", "OPERATOR", "WHY"), rows)
     print()

@@ -17,7 +17,8 @@ def declare(vendor):
 
     @vendor.conversion(aten.mean.dim, aten.mean.default, infer=inference.reduction)
     def mean(operation, self, dim=None, keepdim=False):
-        return f"div({reduce('sum', self, dim)}, {product(split(self, dim)[1])})"
+        _, gone = split(self, dim)
+        return f"div({reduce('sum', self, dim)}, {product([self.shape[each] for each in gone])})"
 
     @vendor.conversion(aten.amax.default, infer=inference.reduction)
     def peak(operation, self, dim, keepdim):
@@ -25,17 +26,16 @@ def declare(vendor):
 
 
 def split(tensor, dim):
-    """Return the sizes that stay and those that go; no dimensions, or an empty list, means all of them."""
-    gone = {each % tensor.ndim for each in ([dim] if isinstance(dim, int) else dim or range(tensor.ndim))}
-    stay = [size for dimension, size in enumerate(tensor.shape) if dimension not in gone]
-    return stay, [size for dimension, size in enumerate(tensor.shape) if dimension in gone]
+    """Return the dimensions that stay and those that go; none, or an empty list, means that all go."""
+    listed = [dim] if isinstance(dim, int) else dim or range(tensor.ndim)
+    gone = {each % tensor.ndim for each in listed if tensor.ndim}
+    return [each for each in range(tensor.ndim) if each not in gone], sorted(gone)
 
 
 def reduce(instruction, tensor, dim):
     """Return the instruction on rows of what is reduced."""
-    stay, go = split(tensor, dim)
-    gone = {each % tensor.ndim for each in ([dim] if isinstance(dim, int) else dim or range(tensor.ndim))}
-    order = [each for each in range(tensor.ndim) if each not in gone] + sorted(gone)
-    steps = strides(tensor.shape)
-    moved = move(tensor, stay + go, [steps[each] for each in order]) if order != sorted(order) else tensor
-    return f"{instruction}({moved}, {product(stay)}, {product(go)})"
+    stay, gone = split(tensor, dim)
+    order, steps = stay + gone, strides(tensor.shape)
+    shape = [tensor.shape[each] for each in order]
+    rows = tensor if order == sorted(order) else move(tensor, shape, [steps[each] for each in order])
+    return f"{instruction}({rows}, {product(shape[: len(stay)])}, {product(shape[len(stay) :])})"

@@ -7,12 +7,18 @@ import npu_graph
 
 def is_arithmetic(shape):
     """Tell whether sizes are computed without functions, such as the larger one of two."""
-    return not any(re.search(r"\w\(", npu_graph.size_source(size)) for size in shape)
+    return not any(re.search(r"\w\(", npu_graph.size_source(number)) for number in shape)
+
+
+def size(number):
+    """Return a size as an expression for the scalar unit."""
+    text = npu_graph.size_source(number)
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def sizes(shape):
-    """Return sizes as expressions for the scalar unit."""
-    return [f"({npu_graph.size_source(size)})" for size in shape]
+    """Return sizes as expressions."""
+    return [size(number) for number in shape]
 
 
 def product(shape):
@@ -35,5 +41,5 @@ def spread(operand, shape):
     if not isinstance(operand, npu_graph.Operand) or not operand.is_tensor or sizes(operand.shape) == sizes(shape):
         return str(operand)
     missing = len(shape) - operand.ndim
-    steps = ["0" if size == "(1)" else step for size, step in zip(sizes(operand.shape), strides(operand.shape))]
+    steps = ["0" if n == "1" else step for n, step in zip(sizes(operand.shape), strides(operand.shape))]
     return move(operand, shape, ["0"] * missing + steps)

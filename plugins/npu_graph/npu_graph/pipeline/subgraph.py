@@ -217,13 +217,9 @@ class Subgraph:
         """A function that takes the values of the symbols and returns what the outputs are in that call."""
         return _compile_specs([output.operand.value for output in self.outputs], self.symbol_names)
 
-    def size_source(self, number: Any) -> str:
-        """Return a size as Python source, an expression of the names of the symbols."""
-        return size_source(number)
-
 
 def size_source(number: Any) -> str:
-    """Return a size or a stride as Python source."""
+    """Return a size or a stride as Python source, an expression of the names of the symbols."""
     from torch.utils._sympy.printers import PythonPrinter
 
     return str(number) if isinstance(number, int) else str(PythonPrinter().doprint(expression(number)))
