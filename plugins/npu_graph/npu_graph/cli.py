@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import runpy
 import sys
 import traceback
@@ -48,11 +49,13 @@ def explain(options: argparse.Namespace) -> int:
     """Run the script and print what became of its graphs; return the script's exit code, 1 where it had no graph.
 
     Raises:
-        SettingsError: there is no such script.
+        SettingsError: there is no such script, or no torch.
     """
     script = Path(options.script)
     if not script.is_file():
         raise SettingsError(f"there is no script {options.script}")
+    if importlib.util.find_spec("torch") is None:
+        raise SettingsError("compiling needs torch, which is not installed: pip install 'npu-graph[torch]'")
     before = len(records())
     with _default_backend(options.backend), _breaks() as breaks, contextlib.redirect_stdout(sys.stderr):
         code = _run(script, options.arguments)

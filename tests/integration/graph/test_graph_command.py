@@ -107,6 +107,16 @@ def test_a_script_that_is_not_there_is_a_usage_error(installed: None, capsys: An
     assert "there is no script nowhere.py" in capsys.readouterr().err
 
 
+def test_without_torch_explain_says_what_to_install(
+    installed: None, tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["graph", "explain", str(script)]) == 2
+    assert "pip install 'npu-graph[torch]'" in capsys.readouterr().err
+
+
 def test_vendors_are_listed_without_torch(installed: None, run_python: Any) -> None:
     printed = run_python(
         """
