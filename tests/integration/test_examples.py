@@ -25,6 +25,9 @@ BEVFORMER = ROOT / "examples" / "bevformer_npu"
 DOCS = ROOT / "docs"
 EMULATOR = DOCS / "emulator.md"
 MIGRATION = DOCS / "migration-guide.md"
+GRAPH = DOCS / "graph.md"
+HARDWARE = DOCS / "your-hardware.md"
+GRAPH_VENDOR = ROOT / "examples" / "graph_vendor"
 BEV_SEGMENTATION = ROOT / "examples" / "bev_segmentation"
 #: Pages whose sessions run in a folder with the files that the page shows, and the examples of adoption.
 GUIDES = ("launching", "markers", "migrate", "ops", "profiling", "verifying")
@@ -69,6 +72,8 @@ def masked(text: str) -> str:
         (r"\breport-(\d+)-\d+-[0-9a-f]{6}\b", r"report-\1-PID-NAME"),
         (r"\b[0-9a-f]{8}\b", "ID"),
         (r"\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \d{4}", "TIME"),
+        (r"\b[0-9a-f]{2}/[0-9a-f]{64}\b", "KEY"),
+        (r"\b\d+\.\d\d s\b", "SECONDS"),
         (r" +", " "),
     ):
         text = re.sub(pattern, instead, text, flags=re.MULTILINE)
@@ -197,6 +202,44 @@ def test_migration_guide_prints_what_it_shows(shell: Shell) -> None:
             (shell.folder / block.file).write_text(block.text)
         elif block.language == "console":
             shell.check(block.text)
+
+
+def test_your_hardware_prints_what_it_shows_and_makes_the_example(shell: Shell) -> None:
+    shell.folder = shell.home / "afternoon"
+    package = "acme-graph"
+    shutil.copytree(GRAPH_VENDOR, shell.folder, ignore=shutil.ignore_patterns("__pycache__", package))
+    install_beside(shell, shell.folder / "acme1", shell.folder / package, *inherited_path())
+    shell.environment.update(HOME=str(shell.home), XDG_CACHE_HOME="")
+    for block in blocks(HARDWARE):  # one walk: the package grows from step to step
+        if block.file:
+            (shell.folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (shell.folder / block.file).write_text(block.text)
+        elif block.language == "console":
+            shell.check(block.text)
+    assert texts(shell.folder / package) == texts(GRAPH_VENDOR / package)
+    for session in sessions(GRAPH_VENDOR / "README.md"):
+        shell.check(session)
+
+
+def test_guide_to_the_graph_backend_prints_what_it_shows(shell: Shell) -> None:
+    shell.environment.update(HOME=str(shell.home), XDG_CACHE_HOME="")
+    shell.environment["PYTHONPATH"] = os.pathsep.join(map(str, inherited_path()))
+    for block in blocks(GRAPH):  # one walk: a session reads kernels of those before it
+        if block.file:
+            (shell.folder / block.file).write_text(block.text)
+        elif block.language == "console":
+            shell.check(block.text)
+
+
+def inherited_path() -> list[Path]:
+    """What this process has on its path before all that is installed: a checkout that is tested in place."""
+    return [Path(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+
+
+def texts(folder: Path) -> dict[str, str]:
+    """The files of a package by name, without what running it leaves."""
+    files = (file for file in sorted(folder.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
+    return {file.relative_to(folder).as_posix(): file.read_text(encoding="utf-8") for file in files}
 
 
 def test_patch_folder_needs_no_pyproject(shell: Shell) -> None:

@@ -26,7 +26,7 @@ from npu_graph.recording import GraphRecord, NodeRecord, SubgraphRecord, records
 from npu_graph.vendor import Vendor
 
 if TYPE_CHECKING:
-    from npu_graph.pipeline.subgraph import Operand, Operation, Subgraph, TensorSpec
+    from npu_graph.pipeline.subgraph import Operand, Operation, Subgraph, TensorSpec, size_source
 
 __version__ = "0.1.0"
 
@@ -51,10 +51,11 @@ __all__ = [
     "Vendor",
     "VendorUnavailable",
     "records",
+    "size_source",
 ]
 
 #: Public names whose modules need torch.
-_LAZY = ("Operand", "Operation", "Subgraph", "TensorSpec")
+_LAZY = ("Operand", "Operation", "Subgraph", "TensorSpec", "size_source")
 
 
 def __getattr__(name: str) -> Any:

@@ -65,9 +65,10 @@ def _print(found: Explanation, *, nodes: bool) -> None:
         _print_graph(graph, nodes=nodes)
     if found.graphs:
         print()
-    reasons = Counter(node.reason for graph in found.graphs for node in graph.eager)
-    if reasons:
-        print_table("Why eager", ("OPERATORS", "REASON"), [(str(n), reason) for reason, n in reasons.most_common()])
+    eager = Counter((node.operator, node.reason) for graph in found.graphs for node in graph.eager)
+    if eager:
+        rows = [(str(calls), *what) for what, calls in sorted(eager.items(), key=lambda item: (-item[1], item[0]))]
+        print_table("Why eager", ("CALLS", "OPERATOR", "WHY"), rows)
         print()
     providers = Counter(node.provider for graph in found.graphs for node in graph.converted if node.provider)
     if providers:

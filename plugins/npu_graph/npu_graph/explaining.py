@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import runpy
 import sys
 import traceback
@@ -95,6 +96,8 @@ def explain_program(
     """
     if not as_module and not Path(program).is_file():
         raise SettingsError(f"there is no script {program}; a module is explained with -m")
+    if importlib.util.find_spec("torch") is None:
+        raise SettingsError("compiling needs torch, which is not installed: pip install 'npu-graph[torch]'")
     from torch._dynamo import utils
 
     utils.set_compilation_metrics_limit(_ALL)  # the last 64 by default

@@ -11,6 +11,7 @@ from typing import NamedTuple, Optional
 
 from npu_graph.errors import FallbackWarning, UnknownVendor, VendorUnavailable
 from npu_graph.options import FALLBACK, Fallback
+from npu_graph.schemas import check_conversion
 from npu_graph.vendor import Vendor, answer
 from patchcore.errors import did_you_mean
 from patchcore.plugins import Plugins
@@ -79,7 +80,7 @@ class Vendors:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the vendors that plugins contribute."""
+        """The names of the vendors."""
         return tuple(self._contributed)
 
     def get(self, name: str) -> Vendor:
@@ -137,6 +138,8 @@ class Vendors:
     def _prepare(self, contributed: Vendor) -> Vendor:
         vendor = copy.copy(contributed)  # what is declared from here on is of these plugins
         vendor.declarations = contributed.declarations.copy()
+        for conversion in vendor.declarations.conversions.values():  # declared before there was a torch to ask
+            check_conversion(conversion.operator, conversion.function, conversion.provider)
         vendor.setup()
         self._plugins.notify("register_conversions", vendor=vendor)
         return vendor
@@ -154,6 +157,14 @@ def _check(vendor: object, others: Mapping[str, Contributed]) -> None:
         raise TypeError(f"expected npu_graph.Vendor objects, got {vendor!r}")
     if not vendor.name.isidentifier():
         raise ValueError(f"the name of a vendor is an identifier (it becomes a name in settings), got {vendor.name!r}")
+    if not hasattr(vendor, "declarations"):
+        raise TypeError(f"{type(vendor).__name__}.__init__ does not call super().__init__()")
+    if type(vendor).supports is Vendor.supports and not vendor.dtypes:
+        raise ValueError(
+            f"vendor {vendor.name!r} takes no dtype, so that all would stay eager: dtypes = frozenset({{'float32'}})"
+        )
+    if isinstance(vendor.dtypes, str) or not all(isinstance(dtype, str) for dtype in vendor.dtypes):
+        raise TypeError(f"vendor {vendor.name!r}: dtypes are a set of names, {{'float32'}}, got {vendor.dtypes!r}")
     if vendor.name in others:
         raise ValueError(
             f"the vendor name {vendor.name!r} is taken by {others[vendor.name].provenance}; choose another"

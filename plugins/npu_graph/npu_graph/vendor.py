@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,10 +49,15 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A pattern of operators and what takes its place, both as functions that call operators of torch."""
+    """A pattern of operators and what takes its place, both as functions that call operators of torch.
+
+    Args:
+        when: takes what the parameters of the pattern stand for; ``None`` for any tensors.
+    """
 
     pattern: Callable[..., Any]
     replacement: Callable[..., Any]
+    when: Optional[Callable[..., Answer]]
     name: str
     provider: str
 
@@ -129,7 +135,9 @@ class Vendor:
 
     def generate(self, subgraph: Subgraph) -> str:
         """Return the source for one subgraph, by which kernels are cached: the same for subgraphs that are equal."""
-        raise NotImplementedError(f"{type(self).__name__}.generate")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no generate(subgraph), which returns the source of a kernel"
+        )
 
     def compile(self, source: Path) -> None:
         """Compile ``source``; write what comes of it into the same folder, and nothing elsewhere.
@@ -142,7 +150,7 @@ class Vendor:
 
     def load(self, source: Path) -> Callable[..., Any]:
         """Return the kernel that :meth:`compile` made beside ``source``, in this process or another one."""
-        raise NotImplementedError(f"{type(self).__name__}.load")
+        raise NotImplementedError(f"{type(self).__name__} has no load(source), which returns the kernel to call")
 
     def launch(
         self,
@@ -162,15 +170,24 @@ class Vendor:
         import torch
 
         arrays = [self.to_array(value) if isinstance(value, torch.Tensor) else value for value in inputs]
-        return [self.to_tensor(array, spec) for array, spec in zip(kernel(*arrays), outputs)]
+        results = kernel(*arrays)
+        if not isinstance(results, (list, tuple)):  # rows of an array would pass for results
+            raise TypeError(f"expected a list or tuple of {len(outputs)} from the kernel, got {type(results).__name__}")
+        if len(results) != len(outputs):
+            raise TypeError(f"expected {len(outputs)} outputs, got {len(results)}")
+        return [self.to_tensor(array, spec) for array, spec in zip(results, outputs)]
 
     def to_array(self, tensor: torch.Tensor) -> Any:
         """Return what kernels take for a tensor."""
-        raise NotImplementedError(f"{type(self).__name__}.to_array")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no to_array(tensor), which returns what kernels take, and no launch of its own"
+        )
 
     def to_tensor(self, array: Any, spec: TensorSpec) -> torch.Tensor:
         """Return the tensor for what a kernel returned; it must share no memory with inputs or other outputs."""
-        raise NotImplementedError(f"{type(self).__name__}.to_tensor")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no to_tensor(array, spec), which returns a tensor for what a kernel gave"
+        )
 
     # --- what the vendor and others declare ---------------------------------------------------------------------------
 
@@ -206,16 +223,23 @@ class Vendor:
 
         return declare
 
-    def rewrite(self, pattern: Callable[..., Any]) -> Callable[[Function], Function]:
+    def rewrite(
+        self, pattern: Callable[..., Any], *, when: Optional[Callable[..., Answer]] = None
+    ) -> Callable[[Function], Function]:
         """Declare the decorated function to take the place of a pattern, in graphs that have been decomposed.
 
         Both call operators of torch (``aten.mul.Tensor(x, aten.sigmoid.default(x))``) on the same parameters. What
         takes the place is an operator that the vendor converts: of torch's, or its own, made by ``torch.library``.
+
+        Args:
+            pattern: what is looked for.
+            when: takes what the parameters stand for, fake tensors or numbers, by position; returns whether the pattern
+                is replaced there. By default it is where all of them are tensors.
         """
 
         def declare(function: Function) -> Function:
             self.declarations.rewrites.append(
-                Rewrite(pattern, function, getattr(function, "__name__", str(function)), function.__module__)
+                Rewrite(pattern, function, when, getattr(function, "__name__", str(function)), function.__module__)
             )
             return function
 
@@ -239,6 +263,10 @@ class Vendor:
         return conversions.get(name) or conversions.get(name.rpartition(".")[0])
 
     def _conversion(self, name: str, function: Any, when: Any, infer: Any, override: bool) -> Conversion:
+        if "torch" in sys.modules:
+            from npu_graph.schemas import check_conversion
+
+            check_conversion(name, function, function.__module__)
         known = self.declarations.conversions.get(name)
         if known is not None and not override:
             raise DeclarationError(

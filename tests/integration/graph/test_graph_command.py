@@ -145,9 +145,33 @@ def test_explain_ends_as_its_script_does(
     assert text in capsys.readouterr().out
 
 
+def test_explain_counts_what_stays_eager_most_frequent_first(installed: None, tmp_path: Path, capsys: Any) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n\ndef call(x):\n    return x.sort()[0].cos().sort()[0].argsort(), x.bernoulli()\n\n"
+        "torch.compile(call)(torch.ones(3))\n"
+    )
+    assert main(["graph", "explain", "--backend", "reference", str(script)]) == 0
+    table = capsys.readouterr().out.partition("Why eager\n")[2].splitlines()
+    rows = [line.split(maxsplit=2) for line in table if line.startswith("  ")]
+    assert rows[0] == ["CALLS", "OPERATOR", "WHY"]
+    assert rows[1] == ["3", "aten.sort.default", "no conversion"]
+    assert [row[0] for row in rows[2:]] == ["1"]
+
+
 def test_a_script_that_is_not_there_is_a_usage_error(installed: None, capsys: Any) -> None:
     assert main(["graph", "explain", "nowhere.py"]) == 2
     assert "there is no script nowhere.py" in capsys.readouterr().err
+
+
+def test_without_torch_explain_says_what_to_install(
+    installed: None, tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["graph", "explain", str(script)]) == 2
+    assert "pip install 'npu-graph[torch]'" in capsys.readouterr().err
 
 
 def test_vendors_are_listed_without_torch(installed: None, run_python: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 import torch
 
 import patchcore as pc
-from npu_graph.errors import ConversionError, InferenceError, LaunchError, RewriteError, UnknownVendor
+from npu_graph.errors import CompileError, ConversionError, InferenceError, LaunchError, RewriteError, UnknownVendor
 from npu_graph.options import KEEP_EAGER
 from npu_graph.vendor import Vendor
 from patchcore.errors import DeclarationError, SettingsError
@@ -81,6 +82,32 @@ def test_what_is_no_operator_cannot_be_converted(reference: Vendor, operator: An
         reference.conversion(operator)
 
 
+@pytest.mark.parametrize(
+    ("operator", "message"),
+    [
+        ("aten.rsqt.default", "torch has no operator 'aten.rsqt.default'; did you mean 'aten.rsqrt'?"),
+        ("aten.rsqrt.defalt", "torch has no such overload; did you mean 'aten.rsqrt.default'?"),
+        (
+            "aten.add.Tensor",
+            "takes x, which the operator has not; it has self, other, alpha, of which a conversion takes those it",
+        ),
+    ],
+)
+def test_a_conversion_that_could_never_be_used_is_an_error(reference: Vendor, operator: str, message: str) -> None:
+    def conversion(operation: Any, x: Any) -> str:
+        return f"np.tanh({x})"
+
+    with pytest.raises(DeclarationError) as caught:
+        reference.conversion(operator, override=True)(conversion)
+    assert message in str(caught.value)
+    assert __name__ in str(caught.value)
+
+
+def test_a_conversion_of_an_operator_of_another_library_may_come_before_it(reference: Vendor) -> None:
+    reference.conversion("acme_not_loaded.scale")(lambda operation, x: "")
+    assert "acme_not_loaded.scale" in reference.declarations.conversions
+
+
 def test_an_overload_comes_before_its_packet(reference: Vendor) -> None:
     reference.conversion(aten.hypot)(lambda operation, self, other: "packet")
     assert reference.find(aten.hypot.default).operator == "aten.hypot"
@@ -140,6 +167,52 @@ def test_a_replacement_of_another_shape_is_refused(reference: Any, compiler: Any
     assert "gives float32[5] in the place of float32[4, 5]" in str(error)
 
 
+def declare_fma(vendor: Vendor, **options: Any) -> None:
+    @vendor.rewrite(lambda x, y, z: aten.add.Tensor(aten.mul.Tensor(x, y), z), **options)
+    def fma(x: Any, y: Any, z: Any) -> Any:
+        return aten.addcmul.default(z, x, y)
+
+    @vendor.conversion(aten.addcmul.default)
+    def convert(operation: Any, self: Any, tensor1: Any, tensor2: Any) -> str:
+        return f"{self} + {tensor1} * {tensor2}"
+
+
+def test_parameters_of_a_pattern_stand_for_tensors(reference: Any, compiler: Any) -> None:
+    declare_fma(reference)
+    x, y, z = torch.randn(4, 5), torch.randn(5), torch.randn(4, 1)
+
+    def call(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> Any:
+        return x * y + z, x * 2 + z, x * y + 1, torch.add(x * y, z, alpha=2)
+
+    for got, wanted in zip(compiler(call)(x, y, z), call(x, y, z)):
+        torch.testing.assert_close(got, wanted)
+    operators = [node.operator for record in compiler.records for node in record.converted]
+    assert sorted(operators) == ["aten.add.Tensor"] * 3 + ["aten.addcmul.default"] + ["aten.mul.Tensor"] * 3
+
+
+def test_a_condition_says_where_a_pattern_is_replaced(reference: Any, compiler: Any) -> None:
+    declare_fma(reference, when=lambda x, y, z: pc.Skip("of matrices only") if x.dim() != 2 else True)
+    x = torch.randn(4, 5)
+    compiler(lambda x, y: (x * y + x.cos(), x[0] * y[0] + x[1]))(x, x + 1)
+    operators = [node.operator for record in compiler.records for node in record.converted]
+    assert (operators.count("aten.addcmul.default"), operators.count("aten.mul.Tensor")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("when", "message"),
+    [
+        (lambda x, y, z: True, "the rewrite fma .*: aten.addcmul.default does not take what it is given: "),
+        (lambda x, y, z: 1 / 0, "the rewrite fma .*: its condition failed: ZeroDivisionError"),
+    ],
+    ids=["replacement", "condition"],
+)
+def test_a_rewrite_that_fails_is_named(reference: Any, compiler: Any, when: Any, message: str) -> None:
+    declare_fma(reference, when=when)
+    error = failure(compiler(lambda x: x * 2 + x.cos()), torch.randn(4))
+    assert isinstance(error, RewriteError)
+    assert re.search(message, str(error))
+
+
 def test_a_vendor_decomposes_as_it_likes(reference: Any, compiler: Any) -> None:
     @reference.decomposition(aten.logaddexp.default)
     def logaddexp(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -187,6 +260,53 @@ def test_a_kernel_that_gives_something_else_than_the_graph_says_is_an_error(
     with pytest.raises(LaunchError, match=r"vendor reference: subgraph_0 of graph \d+ \(inference\)") as caught:
         compiled(torch.randn(4))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "replacement", "error", "message"),
+    [
+        ("generate", None, ConversionError, "Incomplete has no generate(subgraph), which returns the source"),
+        ("generate", lambda self, subgraph: 3, ConversionError, "generate returned int, expected text"),
+        ("load", None, CompileError, "Incomplete has no load(source), which returns the kernel"),
+        ("load", lambda self, source: None, CompileError, "load returned NoneType, expected the kernel, to be called"),
+        ("to_array", None, LaunchError, "Incomplete has no to_array(tensor)"),
+        ("to_tensor", None, LaunchError, "Incomplete has no to_tensor(array, spec)"),
+        (
+            "to_tensor",
+            lambda self, array, spec: array.numpy(),
+            LaunchError,
+            "expected a torch.Tensor for tanh, got",
+        ),
+        ("kernel", lambda x: x, LaunchError, "expected a list or tuple of 1 from the kernel, got Tensor"),
+        ("kernel", lambda x: [x, x], LaunchError, "expected 1 outputs, got 2"),
+        ("kernel", lambda x: [], LaunchError, "expected 1 outputs, got 0"),
+        (
+            "convert",
+            lambda operation, self: None,
+            ConversionError,
+            "it returned None; return what the vendor",
+        ),
+    ],
+)
+def test_a_vendor_that_lacks_something_or_returns_something_else_is_told_what_is_expected(
+    compiler_for: Any, method: str, replacement: Any, error: type[Exception], message: str
+) -> None:
+    methods = {
+        "generate": lambda self, subgraph: "\n".join(operation.convert() for operation in subgraph.operations),
+        "load": lambda self, source: replacement if method == "kernel" else lambda x: [x.tanh()],
+        "to_array": lambda self, tensor: tensor,
+        "to_tensor": lambda self, array, spec: array,
+        method: replacement,
+    }
+    given = {name: function for name, function in methods.items() if function is not None and hasattr(Vendor, name)}
+    vendor = type("Incomplete", (Vendor,), {"name": "incomplete", "dtypes": frozenset({"float32"}), **given})()
+    vendor.conversion(aten.tanh.default)(replacement if method == "convert" else lambda operation, self: "tanh")
+    compiled = compiler_for(vendor)(lambda x: x.tanh())
+    with pytest.raises(Exception) as caught:
+        compiled(torch.randn(4))
+    raised = getattr(caught.value, "inner_exception", caught.value)
+    assert isinstance(raised, error)
+    assert message in str(raised)
 
 
 class TestKeepEager:
@@ -272,6 +392,10 @@ def test_a_vendor_may_be_declared_whole_in_its_module_without_torch(
     assert compiler.eager == {"aten.mul.Tensor": "not supported by the conversion"}
 
 
+def vendor_class(body: str) -> str:
+    return f"class Bad(npu_graph.Vendor): {body}\n    return [Bad()]"
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -282,8 +406,11 @@ def test_a_vendor_may_be_declared_whole_in_its_module_without_torch(
             "from npu_graph.reference import VENDOR; return [VENDOR]",
             "the vendor name 'reference' is taken by plugin npu_graph.plugin",
         ),
+        (vendor_class('name = "bad"'), "takes no dtype, so that all would stay eager: dtypes = frozenset({'float32'})"),
+        (vendor_class('name = "bad"; dtypes = "float32"'), "dtypes are a set of names, {'float32'}, got 'float32'"),
+        (vendor_class('name = "bad"; __init__ = lambda self: None'), "Bad.__init__ does not call super().__init__()"),
     ],
-    ids=["no vendor", "no list", "no name", "a name that is taken"],
+    ids=["no vendor", "no list", "no name", "a name that is taken", "no dtypes", "a dtype", "no super"],
 )
 def test_a_plugin_that_contributes_no_vendor_is_reported(
     make_package: Any, make_vendors: Any, source: str, message: str

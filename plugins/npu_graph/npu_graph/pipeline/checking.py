@@ -39,6 +39,8 @@ def run_kernel(vendor: Vendor, subgraph: Subgraph, entry: Entry, inputs: Sequenc
     taken = {tensor.untyped_storage().data_ptr() for tensor in inputs if isinstance(tensor, torch.Tensor)}
     results = []
     for tensor, spec, output in zip(outputs, specs, subgraph.outputs):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"expected a torch.Tensor for {output.operand}, got {type(tensor).__name__}")
         if tuple(tensor.shape) != spec.shape or tensor.dtype is not spec.dtype:
             raise TypeError(
                 f"expected {spec.dtype} {spec.shape} of {output.made_by} ({output.operand}), "

@@ -7,6 +7,7 @@ import itertools
 import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Callable, Optional
 
 import sympy
@@ -87,6 +88,8 @@ def compile_subgraph(
     subgraph = Subgraph(graph, tuple(symbols), vendor.find)
     try:
         source = vendor.generate(subgraph)
+        if not isinstance(source, str):
+            raise TypeError(f"generate returned {type(source).__name__}, expected text")
     except Exception as error:
         if isinstance(error, ConversionError):
             raise
@@ -97,8 +100,9 @@ def compile_subgraph(
     facts |= {"torch": str(torch.__version__), "npu_graph": npu_graph.__version__}
     about = {**facts, "graph": where, "operators": _operators_of(subgraph), "lines": _lines_of(subgraph)}
     cache = Cache(options.cache_dir / vendor.name)
+    load = functools.partial(_load, vendor)
     try:
-        entry = cache.get(key_of(source, facts), vendor.source_name, source, vendor.compile, vendor.load, about)
+        entry = cache.get(key_of(source, facts), vendor.source_name, source, vendor.compile, load, about)
         if entry.outcome != HIT:
             limit_size(options.cache_dir, options.cache_limit, entry.source.parent)
         return subgraph, entry
@@ -112,6 +116,13 @@ def compile_subgraph(
         raise CompileError(
             f"vendor {vendor.name}: compiling a subgraph of {operators} failed: {type(error).__name__}: {error}"
         ) from error
+
+
+def _load(vendor: Vendor, source: Path) -> Callable[..., Any]:
+    kernel = vendor.load(source)
+    if not callable(kernel):
+        raise TypeError(f"load returned {type(kernel).__name__}, expected the kernel, to be called")
+    return kernel
 
 
 def _compile(

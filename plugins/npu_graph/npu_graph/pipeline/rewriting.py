@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.passes.utils.matcher_utils import InternalMatch
 from torch.fx.subgraph_rewriter import replace_pattern_with_filters
 
 from npu_graph.errors import RewriteError
 from npu_graph.pipeline.values import run_fake, value_of
-from npu_graph.vendor import Rewrite, Vendor
+from npu_graph.vendor import Rewrite, Vendor, answer
 
 __all__ = ["rewrite"]
 
@@ -23,7 +25,7 @@ def rewrite(graph: GraphModule, vendor: Vendor) -> None:
     """Put what the vendor has in the place of the patterns it declares, in the order of declaration.
 
     Raises:
-        RewriteError: a replacement has another shape or dtype than its pattern.
+        RewriteError: a condition or a replacement fails, or has another shape or dtype than its pattern.
     """
     for node in graph.graph.nodes:
         node.target = _OTHER_NAMES.get(node.target, node.target)
@@ -34,18 +36,37 @@ def rewrite(graph: GraphModule, vendor: Vendor) -> None:
 def _rewrite(graph: GraphModule, vendor: Vendor, declared: Rewrite) -> None:
     values = {node: value_of(node) for node in graph.graph.nodes}
     lines = {node: node.meta.get("stack_trace") for node in graph.graph.nodes}
-    for found in replace_pattern_with_filters(graph, declared.pattern, declared.replacement):
+    where = f"vendor {vendor.name}: the rewrite {declared.name} ({declared.provider})"
+
+    def applies(match: InternalMatch, whole: Graph, pattern: Graph) -> bool:
+        given = [value_of(each) if isinstance(each, Node) else each for each in match.placeholder_nodes]
+        if declared.when is None:
+            return all(isinstance(value, torch.Tensor) for value in given)
+        try:
+            return answer(declared.when(*given), "no") is None
+        except Exception as error:
+            raise RewriteError(f"{where}: its condition failed: {type(error).__name__}: {error}") from error
+
+    for found in replace_pattern_with_filters(graph, declared.pattern, declared.replacement, [applies]):
         replaced = found.nodes_map[found.anchor]
         for node in found.replacements:
             node.meta.setdefault("stack_trace", lines.get(replaced))
             if node.op == "call_function":
-                run_fake(node)
+                _run(node, where)
         expected, got = values.get(replaced), value_of(found.replacements[-1])
         if _kinds(expected) != _kinds(got):
             raise RewriteError(
-                f"vendor {vendor.name}: the rewrite {declared.name} ({declared.provider}) gives {_kinds(got)} in the "
-                f"place of {_kinds(expected)}; a replacement must have the shape and dtype of its pattern"
+                f"{where} gives {_kinds(got)} in the place of {_kinds(expected)}; a replacement must have the shape "
+                f"and dtype of its pattern"
             )
+
+
+def _run(node: Node, where: str) -> Any:
+    try:
+        return run_fake(node)
+    except Exception as error:
+        message = str(error).partition("\n")[0]
+        raise RewriteError(f"{where}: {node.target} does not take what it is given: {message}") from error
 
 
 def _kinds(value: object) -> object:

@@ -127,9 +127,12 @@ class Operation:
         names = self.conversion.parameters
         taken = {name: value for name, value in self.arguments.items() if names is None or name in names}
         try:
-            return self.conversion.function(self, **taken)
+            made = self.conversion.function(self, **taken)
+            if made is None:
+                raise TypeError("it returned None; return what the vendor's generate is to make source of")
         except Exception as error:
             raise failed_conversion(self, error) from error
+        return made
 
 
 def failed_conversion(operation: Operation, error: Exception) -> ConversionError:
@@ -214,13 +217,9 @@ class Subgraph:
         """A function that takes the values of the symbols and returns what the outputs are in that call."""
         return _compile_specs([output.operand.value for output in self.outputs], self.symbol_names)
 
-    def size_source(self, number: Any) -> str:
-        """Return a size as Python source, an expression of the names of the symbols."""
-        return size_source(number)
-
 
 def size_source(number: Any) -> str:
-    """Return a size or a stride as Python source."""
+    """Return a size or a stride as Python source, an expression of the names of the symbols."""
     from torch.utils._sympy.printers import PythonPrinter
 
     return str(number) if isinstance(number, int) else str(PythonPrinter().doprint(expression(number)))

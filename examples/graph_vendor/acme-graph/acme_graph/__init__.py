@@ -1,0 +1,1 @@
+"""The Acme 1 as a vendor of npu-graph."""
