@@ -50,6 +50,6 @@ class Backend:
         from npu_graph.pipeline import compile_graph
         from npu_graph.registry import vendors
 
-        if mode is not None:
+        if mode not in (None, "default"):
             raise SettingsError(f"backend {self.__name__} has no modes, got mode={mode!r}; it takes options={{...}}")
         return compile_graph(vendors().get(self.vendor), graph, example_inputs, {**self.options, **(options or {})})
