@@ -53,7 +53,7 @@ class Backend:
         from npu_graph.pipeline import compile_graph
         from npu_graph.registry import vendors
 
-        if mode is not None:
+        if mode not in (None, "default"):
             raise SettingsError(f"backend {self.__name__} has no modes, got mode={mode!r}; it takes options={{...}}")
         given = {**self.options, **(options or {})}
         vendor, stands_in_for = vendors().choose(self.vendor, fallback_from(given))

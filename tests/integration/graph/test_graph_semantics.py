@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+import npu_graph
 from npu_graph.errors import LaunchError
 
 INF, NAN = float("inf"), float("nan")
@@ -144,3 +145,20 @@ def test_long_chains_of_operators_that_a_sum_reads(compiler_of_each: Any) -> Non
 def test_the_last_of_several_nans_in_a_window_counts(compiler_of_each: Any) -> None:
     x = torch.tensor([[[[NAN, 1, 2, 3], [4, NAN, -INF, 0]]]])
     agrees(compiler_of_each, lambda x: F.max_pool2d(x, 2, return_indices=True), x)
+
+
+def test_numbers_that_depend_on_data_are_multiplied_by(compiler_of_each: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        count = x.long().abs().sum().item()
+        return torch.zeros(count) + 1, x * count, x * x.sum().item()
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        agrees(compiler_of_each, call, torch.tensor([1.5, 2.5, -3.5]), dynamic=True)
+
+
+def test_the_default_mode_is_no_mode() -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + 1
+
+    x = torch.randn(3)
+    same(torch.compile(call, backend=npu_graph.Backend("reference"), mode="default")(x), call(x))

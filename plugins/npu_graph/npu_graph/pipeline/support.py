@@ -66,9 +66,10 @@ def _refusal(node: Node, vendor: Vendor, options: Options, symbols: Collection[s
     conversion = vendor.find(target)
     if conversion is None:
         return "no conversion"
-    for symbol in free_symbols([value_of(node), *map(value_of, node.all_input_nodes)]):
-        if is_unbacked(symbol) or symbol not in symbols:
-            return f"size {symbol} depends on data"
+    for value in (value_of(node), *map(value_of, node.all_input_nodes)):
+        for symbol in free_symbols(value):
+            if is_unbacked(symbol) or symbol not in symbols:
+                return f"{'number' if is_scalar(value) else 'size'} {symbol} depends on data"
     operation = Operation.of(node, conversion)
     if conversion.parameters is not None and (extra := sorted(operation.given - conversion.parameters)):
         return f"the conversion takes no {', '.join(extra)}"
