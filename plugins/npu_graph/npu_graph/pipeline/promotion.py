@@ -42,8 +42,8 @@ def _promote(graph: GraphModule, node: Node) -> None:
     operands = [argument for position, argument in enumerate(node.args) if position not in conditions]
     values = [value_of(operand) if isinstance(operand, Node) else operand for operand in operands]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    if not tensors:
-        return
+    if not tensors or any(tensor.is_complex() for tensor in tensors) and not result.is_complex():
+        return  # a magnitude, say: made of both parts
     dtype = result.dtype if result.dtype is not torch.bool else _common(values)
 
     def cast(operand: Any) -> Any:
@@ -66,5 +66,6 @@ def _common(values: list[Any]) -> torch.dtype:
     from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
     numbers = [value for value in values if isinstance(value, torch.Tensor) or is_scalar(value)]
-    computed, _ = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.ALWAYS_BOOL)
-    return computed
+    # what is computed may be wider: float32 for floats of 16 bits, which comparisons of torch do not do
+    _, common = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
+    return common
