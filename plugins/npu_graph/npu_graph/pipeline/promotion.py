@@ -42,7 +42,7 @@ def _promote(graph: GraphModule, node: Node) -> None:
     operands = [argument for position, argument in enumerate(node.args) if position not in conditions]
     values = [value_of(operand) if isinstance(operand, Node) else operand for operand in operands]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    if not tensors or any(tensor.is_complex() for tensor in tensors) and not result.is_complex():
+    if not tensors or (result.is_floating_point() and any(tensor.is_complex() for tensor in tensors)):
         return  # a magnitude, say: made of both parts
     dtype = result.dtype if result.dtype is not torch.bool else _common(values)
 
