@@ -3,7 +3,8 @@
     python -m examples.mmdet_training
 
 Trains a detector three times from one seed: as it is, with every installed plugin's patches applied (the NPU kernels
-replaced by plain PyTorch stand-ins, since this runs on a CPU), and once more after they were taken back.
+replaced by plain PyTorch stand-ins, since this runs on a CPU), and once more after they were taken back. With
+``--compile patchcore_c``, there is one more run, compiled by that backend of ``torch.compile``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from examples.mmdet_training.dataset import make_dataset
 from examples.mmdet_training.detectors import DETECTORS
 from examples.mmdet_training.training import IMAGE_SIZE, IMAGES, train
 from patchcore import cli
+from patchcore.errors import did_you_mean
 from patchcore.snapshot import Snapshot
 
 LIBRARIES = ("torch", "numpy", "mmengine", "mmcv", "mmdet")
@@ -32,7 +34,10 @@ def main(argv: Optional[list[str]] = None) -> int:
     parser.add_argument("--iterations", type=int, default=12, help="optimiser steps of each run, default: %(default)s")
     parser.add_argument("--model", choices=list(DETECTORS), default="retinanet", help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of data and training, default: %(default)s")
+    parser.add_argument("--compile", metavar="BACKEND", help="train once more, compiled by this backend: patchcore_c")
     options = parser.parse_args(argv)
+    if options.compile:
+        check_backend(parser, options.compile)
 
     with npu_emulator.install(device=False), tempfile.TemporaryDirectory() as folder:
         headline("Installed plugins and patches: patchcore list")
@@ -68,6 +73,13 @@ def main(argv: Optional[list[str]] = None) -> int:
         headline("Training once more without patches")
         again = timed_run(work, data, options, "restored")
 
+        compiled: list[float] = []
+        if options.compile:
+            headline(f"Training without patches, the parts of the detector compiled by {options.compile}")
+            compiled = timed_run(work, data, options, "compiled", options.compile)
+            for line in (line for each in patcher.plugins.sections() if each.title == "graphs" for line in each.lines):
+                print(line)
+
     headline("Losses")
     print(f"{'step':>6}{'unpatched':>14}{'patched':>14}{'difference':>14}{'restored':>14}")
     for step, losses in enumerate(zip(original, patched, again), 1):
@@ -75,6 +87,8 @@ def main(argv: Optional[list[str]] = None) -> int:
         print(f"{step:>6}{first:>14.6f}{second:>14.6f}{abs(first - second):>14.2e}{third:>14.6f}")
     print(f"largest difference, unpatched against patched: {largest(original, patched):.3e}")
     print(f"largest difference, unpatched against restored: {largest(original, again):.3e}")
+    if compiled:
+        print(f"largest difference, unpatched against compiled: {largest(original, compiled):.3e}")
     return 0 if original == again and restored == len(edits) else 1
 
 
@@ -83,7 +97,18 @@ def headline(text: str) -> None:
     print(f"\n== {text}", flush=True)
 
 
-def timed_run(work: Path, data: Path, options: argparse.Namespace, name: str) -> list[float]:
+def check_backend(parser: argparse.ArgumentParser, name: str) -> None:
+    """End with a usage error where torch knows no backend of this name: it is asked for last."""
+    from torch._dynamo import list_backends
+
+    known = list_backends(exclude_tags=())
+    if name not in known:
+        parser.error(f"argument --compile: torch knows no backend {name!r}{did_you_mean(name, known)}")
+
+
+def timed_run(
+    work: Path, data: Path, options: argparse.Namespace, name: str, backend: Optional[str] = None
+) -> list[float]:
     """Train from ``options.seed`` with a line of progress; return the losses."""
     started = time.perf_counter()
     terminal = sys.stdout.isatty()
@@ -94,7 +119,7 @@ def timed_run(work: Path, data: Path, options: argparse.Namespace, name: str) ->
             print(f"\r{line}" if terminal else line, end="\n" if iteration == iterations else "", flush=True)
 
     print(f"{name}: loading the libraries and building the detector ...", end="\r" if terminal else "\n", flush=True)
-    return train(work / name, data, options.iterations, options.seed, show, options.model)
+    return train(work / name, data, options.iterations, options.seed, show, options.model, backend)
 
 
 def largest(first: list[float], second: list[float]) -> float:

@@ -33,6 +33,9 @@ IMAGES = 8
 IMAGE_SIZE = (96, 128)
 """Their height and width in pixels."""
 
+PARTS = ("backbone", "neck", "encoder", "decoder", "bbox_head")
+"""The attributes of a detector that :func:`compile_parts` looks for."""
+
 OnIteration = Callable[[int, int, float], None]
 """Called with the step (from 1), the number of steps and the total loss."""
 
@@ -44,6 +47,7 @@ def train(
     seed: int,
     on_iteration: Optional[OnIteration] = None,
     model: str = "retinanet",
+    backend: Optional[str] = None,
 ) -> list[float]:
     """Train a detector from random weights and return its total loss at every iteration.
 
@@ -58,6 +62,7 @@ def train(
         seed: Seed of the weights, the order of the images and their random flips.
         on_iteration: Called after every step, see :data:`OnIteration`; an exception it raises ends the training.
         model: Name of a detector in :data:`examples.mmdet_training.detectors.DETECTORS`.
+        backend: Of ``torch.compile``, for the parts of the detector; ``None`` compiles nothing.
 
     Returns:
         ``iterations`` losses, in order.
@@ -74,12 +79,29 @@ def train(
     losses: list[float] = []
     with _process_state_restored(), _one_thread(), _known_warnings_ignored():
         runner = Runner.from_cfg(Config(config))
+        if backend is not None:
+            compile_parts(runner.model, backend)
         runner.register_hook(_loss_recorder(losses, on_iteration))
         # pycocotools prints while it indexes the annotations, and only there: have the loop built before train() does.
         with contextlib.redirect_stdout(io.StringIO()):
             runner.train_loop  # noqa: B018
         runner.train()
     return losses
+
+
+def compile_parts(detector: Any, backend: Any, **options: Any) -> None:
+    """Have the parts of a detector that compute compiled, each by itself: backbone, neck, transformer, head.
+
+    What assigns boxes to predictions, and the losses, stay as they are: there is little to gain in them.
+
+    Args:
+        detector: of mmdet; it keeps its type and its parameters' names.
+        backend: of ``torch.compile``.
+        options: others of ``torch.compile``.
+    """
+    for name in PARTS:
+        if hasattr(detector, name):
+            getattr(detector, name).compile(backend=backend, **options)
 
 
 def _config(work_dir: Path, data_root: Path, iterations: int, seed: int, model: str) -> dict[str, Any]:

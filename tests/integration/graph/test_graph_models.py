@@ -57,6 +57,30 @@ def test_a_training_step_equals_eager(compiler_of_each: Any, name: str, dynamic:
     assert set(compiler_of_each.eager) <= {"aten.native_dropout.default"}
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", ["perceptron", "transformer"])
+def test_a_training_step_in_mixed_precision_is_as_near_to_float32_as_eager(
+    compiler_of_each: Any, name: str, dtype: torch.dtype
+) -> None:
+    if str(dtype).partition(".")[2] not in compiler_of_each.vendor.dtypes:
+        pytest.skip(f"{compiler_of_each.vendor.name} takes no {dtype}")
+    make, shapes = MODELS[name]
+    module = make()
+    twins = copy.deepcopy(module), copy.deepcopy(module)
+    compiled = compiler_of_each(module)
+    x = torch.randn(shapes[0])
+    exact = step(twins[0], twins[0], x)
+    with torch.autocast("cpu", dtype=dtype):
+        wanted, got = step(twins[1], twins[1], x), step(compiled, module, x)
+    for what, value in got.items():
+        assert value.dtype is wanted[what].dtype, what
+        largest = float(exact[what].abs().max()) or 1.0
+        far, allowed = (float((each[what].float() - exact[what]).abs().max()) / largest for each in (got, wanted))
+        assert far <= 2 * allowed + 1e-3, what
+    assert any("convert_element_type" in name or "_to_copy" in name for name in compiler_of_each.converted)
+    assert set(compiler_of_each.eager) <= {"aten.native_dropout.default"}
+
+
 def test_inference_equals_eager_and_has_graphs_of_its_own(compiler_of_each: Any) -> None:
     module = MODELS["resnet"].make().eval()
     compiled = compiler_of_each(module)
@@ -129,10 +153,10 @@ def test_sizes_that_leave_a_subgraph_stay_numbers(compiler_of_each: Any) -> None
 
 
 def test_dtypes_that_the_vendor_lacks_stay_eager(compiler: Any) -> None:
-    x = torch.randn(4, 4, dtype=torch.bfloat16)
-    got = compiler(lambda x: (x @ x).float() * 2)(x)
-    assert torch.equal(got, (x @ x).float() * 2)
-    assert compiler.eager["aten.mm.default"] == "a tensor is torch.bfloat16"
+    x = torch.randn(4, 4, dtype=torch.complex64)
+    got = compiler(lambda x: (x @ x).abs() * 2)(x)
+    assert torch.equal(got, (x @ x).abs() * 2)
+    assert compiler.eager["aten.mm.default"] == "a tensor is torch.complex64"
     assert "aten.mul.Tensor" in compiler.converted
 
 

@@ -67,5 +67,6 @@ def _common(values: list[Any]) -> torch.dtype:
     from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
     numbers = [value for value in values if isinstance(value, torch.Tensor) or is_scalar(value)]
-    computed, _ = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.ALWAYS_BOOL)
-    return computed
+    # what is computed may be wider: float32 for floats of 16 bits, which comparisons of torch do not do
+    _, common = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
+    return common

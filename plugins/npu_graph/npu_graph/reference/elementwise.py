@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Union
 
 import torch
 
 from npu_graph import inference
 from npu_graph.pipeline.subgraph import Operand, Operation
-from npu_graph.reference.text import dtype_name, sizes, value
+from npu_graph.reference.text import dtype_name, rounded, sizes, value
 from npu_graph.vendor import Vendor
 from patchcore import Skip
 
@@ -128,10 +129,11 @@ def _declare_unary(vendor: Vendor, operator: Any, template: str) -> None:
 
 def _declare_binary(vendor: Vendor, operator: Any, function: str, when: Any = None) -> None:
     is_test = function in {*COMPARISONS.values(), *LOGICAL.values()}
+    packet = operator.overloadpacket
 
     @vendor.conversion(operator, when=when, infer=inference.test if is_test else inference.elementwise)
     def binary(operation: Operation, self: Any, other: Any) -> str:
-        return f"{function}({_pair(self, other)})"
+        return f"{function}({_pair(self, other, rounded if is_test or packet in DIVISIONS else value)})"
 
 
 def _declare_sum(vendor: Vendor, operator: Any, function: str) -> None:
@@ -143,10 +145,10 @@ def _declare_sum(vendor: Vendor, operator: Any, function: str) -> None:
         return f"{function}({_pair(self, other)})"
 
 
-def _pair(one: Any, other: Any) -> str:
+def _pair(one: Any, other: Any, text: Callable[[Any, torch.dtype], str] = value) -> str:
     """Two operands of one dtype, that of the tensor among them."""
     dtype = next(each.dtype for each in (one, other) if isinstance(each, Operand) and each.is_tensor)
-    return f"{value(one, dtype)}, {value(other, dtype)}"
+    return f"{text(one, dtype)}, {text(other, dtype)}"
 
 
 def _divides(operation: Operation) -> Union[bool, Skip]:
@@ -167,7 +169,7 @@ def _power_of_floats(operation: Operation) -> Union[bool, Skip]:
 def divide_and_round(operation: Operation, self: Any, other: Any, rounding_mode: Any) -> str:
     """Division, rounded or not."""
     if rounding_mode == "floor":
-        return f"np.floor_divide({_pair(self, other)})"
+        return f"np.floor_divide({_pair(self, other, rounded)})"
     quotient = f"np.divide({_pair(self, other)})"
     return f"np.trunc({quotient})" if rounding_mode == "trunc" else quotient
 

@@ -16,6 +16,7 @@ __all__ = [
     "along",
     "average_pool",
     "average_pool_backward",
+    "bfloat16",
     "convolution",
     "convolution_backward",
     "count",
@@ -23,6 +24,7 @@ __all__ = [
     "erf",
     "expand",
     "from_front",
+    "float16",
     "max_pool",
     "nearest_backward",
     "put",
@@ -41,6 +43,24 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 def erf(x: Array) -> Array:
     """Return the error function of each element."""
     return np.asarray(_erf(x)).astype(x.dtype)
+
+
+def float16(x: Any) -> Any:
+    """Return what is float32, alone or in a tuple, rounded to the values of float16."""
+    if isinstance(x, tuple):
+        return tuple(map(float16, x))
+    return x if x is None or x.dtype != np.float32 else x.astype(np.float16).astype(np.float32)
+
+
+def bfloat16(x: Any) -> Any:
+    """Return what is float32, alone or in a tuple, rounded to the values of bfloat16: those of 16 bits, to even."""
+    if isinstance(x, tuple):
+        return tuple(map(bfloat16, x))
+    if x is None or x.dtype != np.float32:
+        return x
+    bits = np.asarray(x).view(np.uint32)
+    nearest = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    return np.where(np.isnan(x), x, (nearest & np.uint32(0xFFFF0000)).view(np.float32))
 
 
 def sigmoid(x: Array) -> Array:

@@ -10,12 +10,15 @@ import torch
 
 from npu_graph.pipeline.subgraph import Operand, Operation
 
-__all__ = ["axes", "cast", "dtype_name", "sizes", "value"]
+__all__ = ["HALVES", "axes", "cast", "dtype_name", "rounded", "sizes", "value"]
+
+#: Floats of 16 bits: arrays of them are float32 here, and what is computed of them is rounded after each operation.
+HALVES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return NumPy's name of a dtype: ``np.float32``."""
-    name = str(dtype).partition(".")[2]
+    """Return the name of the dtype in NumPy that arrays of a dtype have: ``np.float32``."""
+    name = "float32" if dtype in HALVES else str(dtype).partition(".")[2]
     return f"np.{'bool_' if name == 'bool' else name}"
 
 
@@ -29,6 +32,12 @@ def value(given: Any, dtype: torch.dtype) -> str:
     if isinstance(given, float) and not math.isfinite(given):
         given = "np.nan" if math.isnan(given) else ("np.inf" if given > 0 else "-np.inf")
     return f"{dtype_name(dtype)}({given})"
+
+
+def rounded(given: Any, dtype: torch.dtype) -> str:
+    """Return what :func:`value` does, numbers as they are in a dtype of 16 bits: what compares does so in that one."""
+    is_number = dtype in HALVES and not isinstance(given, Operand)
+    return f"numerics.{HALVES[dtype]}({value(given, dtype)})" if is_number else value(given, dtype)
 
 
 def cast(given: Operand, dtype: torch.dtype) -> str:

@@ -11,7 +11,7 @@ from npu_graph.vendor import Vendor
 if TYPE_CHECKING:
     import torch
 
-    from npu_graph.pipeline.subgraph import Subgraph, TensorSpec
+    from npu_graph.pipeline.subgraph import Operation, Subgraph, TensorSpec
 
 __all__ = ["ReferenceVendor"]
 
@@ -20,15 +20,17 @@ class ReferenceVendor(Vendor):
     """Generates one Python function per subgraph, one line per operator.
 
     A conversion returns a Python expression as text; operands stand for NumPy arrays. In scope are ``np`` and
-    ``numerics``, which has what NumPy lacks.
+    ``numerics``, which has what NumPy lacks. Floats of 16 bits are arrays of float32: NumPy has no bfloat16, and adds
+    up float16 in float16. What is computed of them is rounded after each operation, as torch's kernels do it.
     """
 
     name = "reference"
     summary = "readable NumPy source"
     version = "1"
     device_type = "cpu"
-    # NumPy has no bfloat16, and adds up float16 in float16
-    dtypes = frozenset({"float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"})
+    dtypes = frozenset(
+        {"float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"}
+    )
     source_name = "subgraph.py"
 
     def setup(self) -> None:
@@ -42,10 +44,21 @@ class ReferenceVendor(Vendor):
         lines = []
         for operation in subgraph.operations:
             item = operation.arguments
-            text = f"{item['self']}[{item['index']}]" if operation.is_item else operation.convert()
+            text = f"{item['self']}[{item['index']}]" if operation.is_item else self._convert(operation)
             lines.append(f"    {operation.name} = {text}  # {operation}\n")
         results = "".join(f"{output.operand}, " for output in subgraph.outputs)
         return f"def subgraph({parameters}):\n{''.join(lines)}    return ({results})\n"
+
+    def _convert(self, operation: Operation) -> str:
+        """The expression for an operation; what is computed in 16 bits is computed in float32 and rounded."""
+        from npu_graph.reference import layout
+        from npu_graph.reference.text import HALVES
+
+        text = str(operation.convert())
+        assert operation.conversion is not None
+        only_moves = operation.conversion.provider == layout.__name__
+        half = None if only_moves else HALVES.get(operation.dtype)
+        return text if half is None else f"numerics.{half}({text})"
 
     def load(self, source: Path) -> Callable[..., Any]:
         import numpy as np
@@ -68,7 +81,10 @@ class ReferenceVendor(Vendor):
             return super().launch(kernel, inputs, outputs)
 
     def to_array(self, tensor: torch.Tensor) -> Any:
-        return tensor.detach().resolve_conj().resolve_neg().numpy()
+        import torch
+
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+        return (tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor).numpy()
 
     def to_tensor(self, array: Any, spec: TensorSpec) -> torch.Tensor:
         import numpy as np
@@ -77,4 +93,5 @@ class ReferenceVendor(Vendor):
         array = np.asarray(array)
         if any(stride < 0 for stride in array.strides) or not array.flags.writeable:
             array = array.copy()
-        return torch.from_numpy(array)
+        tensor = torch.from_numpy(array)
+        return tensor.to(spec.dtype) if spec.dtype in (torch.float16, torch.bfloat16) else tensor
