@@ -21,7 +21,7 @@ from npu_graph.errors import CompileError, ConversionError
 from npu_graph.options import Options
 from npu_graph.pipeline.checking import Check
 from npu_graph.pipeline.decompositions import decompositions_for
-from npu_graph.pipeline.launching import Launch
+from npu_graph.pipeline.launching import Launch, boxed
 from npu_graph.pipeline.numbers import settle_numbers
 from npu_graph.pipeline.partitioning import Part, partition
 from npu_graph.pipeline.promotion import promote
@@ -98,8 +98,6 @@ def compile_subgraph(
 
 
 def _compile(vendor: Vendor, options: Options, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Any:
-    from functorch.compile import make_boxed_func
-
     started = time.perf_counter()
     dynamic = any(free_symbols(value_of(node)) for node in graph.graph.nodes if node.op == "placeholder")
     rewrite(graph, vendor)
@@ -113,12 +111,11 @@ def _compile(vendor: Vendor, options: Options, kind: str, graph: GraphModule, in
     parts = partition(graph, verdicts, symbols)
     subgraphs = [_place(vendor, options, f"graph {number} ({kind})", graph, part) for part in parts]
     graph.graph.eliminate_dead_code()
-    graph.recompile()
     places = {name: part.name for part in parts for name in part.nodes}
     nodes = tuple(_record(verdicts[node], name, target, line, places) for node, name, target, line in calls)
     seconds = time.perf_counter() - started
     recording.add(GraphRecord(number, vendor.name, kind, dynamic, nodes, tuple(subgraphs), seconds))
-    return make_boxed_func(graph)
+    return boxed(graph)
 
 
 def _place(vendor: Vendor, options: Options, where: str, graph: GraphModule, part: Part) -> SubgraphRecord:
@@ -126,7 +123,8 @@ def _place(vendor: Vendor, options: Options, where: str, graph: GraphModule, par
     subgraph, entry = compile_subgraph(vendor, options, part.module, part.symbols)
     name = f"{part.name} of {where}"
     check = Check(vendor, options, subgraph, name) if options.check != "off" else None
-    setattr(graph, part.name, Launch(vendor, subgraph, entry, name, check))
+    Launch(vendor, subgraph, entry, name, check).replace(part.call)
+    graph.delete_submodule(part.name)
     operators = sum(not operation.is_item for operation in subgraph.operations)
     return SubgraphRecord(part.name, operators, entry.outcome, entry.remark, str(entry.source))
 
