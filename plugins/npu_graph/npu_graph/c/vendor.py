@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["CVendor", "Kernel"]
 
 _OUT_OF_MEMORY, _OUT_OF_RANGE = 1, 2
+#: For kernels that take tensors only, which are most; kernels only read them.
+_NO_INTEGERS, _NO_REALS = (ctypes.c_int64 * 1)(), (ctypes.c_double * 1)()
 
 
 class CVendor(Vendor):
@@ -84,6 +86,9 @@ class Kernel:
     """
 
     def __init__(self, library: Path) -> None:
+        import torch
+
+        self._tensor = torch.Tensor
         self._library = ctypes.CDLL(str(library))
         if hasattr(self._library, "omp_set_num_threads"):
             _survive_forks(self._library.omp_set_num_threads)
@@ -100,12 +105,13 @@ class Kernel:
             MemoryError: there is no memory for what lies between inputs and outputs.
             IndexError: an index is out of range.
         """
-        import torch
-
-        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-        numbers = [value for value in inputs if not isinstance(value, torch.Tensor)]
-        integers = (ctypes.c_int64 * (len(numbers) + 1))(*(0 if isinstance(n, float) else int(n) for n in numbers))
-        reals = (ctypes.c_double * (len(numbers) + 1))(*map(float, numbers))
+        tensors, numbers = [], []
+        for value in inputs:
+            (tensors if isinstance(value, self._tensor) else numbers).append(value)
+        integers, reals = _NO_INTEGERS, _NO_REALS
+        if numbers:
+            integers = (ctypes.c_int64 * (len(numbers) + 1))(*(0 if isinstance(n, float) else int(n) for n in numbers))
+            reals = (ctypes.c_double * (len(numbers) + 1))(*map(float, numbers))
         tensors = [
             _laid_out(tensor, stride)
             for tensor, stride in zip(tensors, self._layout(tensors, tuple(numbers), integers))
@@ -140,15 +146,13 @@ def _survive_forks(set_threads: Callable[[int], Any]) -> None:
 
 def _laid_out(tensor: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
     """What torch says of the strides of an intermediate result, and what its kernel gives, may differ."""
-    import torch
-
-    tensor = tensor.detach().resolve_conj().resolve_neg()
+    tensor = tensor.resolve_neg()
     if tensor.stride() == stride:
         return tensor
     pairs = zip(tensor.shape, tensor.stride(), stride)
     if all(size < 2 or given == wanted for size, given, wanted in pairs):
         return tensor
-    return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype).copy_(tensor)
+    return tensor.detach().new_empty_strided(tensor.shape, stride).copy_(tensor.detach())
 
 
 def _library(source: Path) -> Path:

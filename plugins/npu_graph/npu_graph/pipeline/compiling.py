@@ -23,7 +23,7 @@ from npu_graph.housekeeping import limit_size
 from npu_graph.options import Options
 from npu_graph.pipeline.checking import Check
 from npu_graph.pipeline.decompositions import decompositions_for
-from npu_graph.pipeline.launching import Launch
+from npu_graph.pipeline.launching import Launch, boxed
 from npu_graph.pipeline.numbers import settle_numbers
 from npu_graph.pipeline.partitioning import Part, partition
 from npu_graph.pipeline.promotion import promote
@@ -128,8 +128,6 @@ def _load(vendor: Vendor, source: Path) -> Callable[..., Any]:
 def _compile(
     vendor: Vendor, options: Options, kind: str, stands_in_for: str, graph: GraphModule, inputs: Sequence[Any]
 ) -> Any:
-    from functorch.compile import make_boxed_func
-
     started = time.perf_counter()
     dynamic = any(free_symbols(value_of(node)) for node in graph.graph.nodes if node.op == "placeholder")
     rewrite(graph, vendor)
@@ -146,14 +144,13 @@ def _compile(
     parts = partition(graph, verdicts, symbols)
     subgraphs = [_place(vendor, options, f"graph {number} ({kind})", graph, part) for part in parts]
     graph.graph.eliminate_dead_code()
-    graph.recompile()
     places = {name: part.name for part in parts for name in part.nodes}
     nodes = tuple(_record(verdicts[node], *told, places) for node, *told in calls)
     seconds = time.perf_counter() - started
     recording.add(
         GraphRecord(number, vendor.name, kind, dynamic, nodes, tuple(subgraphs), seconds, sizes, stands_in_for)
     )
-    return make_boxed_func(graph)
+    return boxed(graph)
 
 
 def _place(vendor: Vendor, options: Options, where: str, graph: GraphModule, part: Part) -> SubgraphRecord:
@@ -161,7 +158,8 @@ def _place(vendor: Vendor, options: Options, where: str, graph: GraphModule, par
     name = f"{part.name} of {where}"
     subgraph, entry = compile_subgraph(vendor, options, part.module, part.symbols, name)
     check = Check(vendor, options, subgraph, name) if options.check != "off" else None
-    setattr(graph, part.name, Launch(vendor, subgraph, entry, name, check))
+    Launch(vendor, subgraph, entry, name, check).replace(part.call)
+    graph.delete_submodule(part.name)
     operators = sum(not operation.is_item for operation in subgraph.operations)
     return SubgraphRecord(part.name, operators, entry.outcome, entry.remark, str(entry.source))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Optional
 
-import torch
+from torch.fx import GraphModule, Node
+from torch.fx.graph import _BoxedCodeGen
 
 from npu_graph.cache import Entry
 from npu_graph.errors import LaunchError
@@ -12,11 +14,11 @@ from npu_graph.pipeline.checking import Check, run_kernel
 from npu_graph.pipeline.subgraph import Subgraph
 from npu_graph.vendor import Vendor
 
-__all__ = ["Launch"]
+__all__ = ["Launch", "boxed"]
 
 
-class Launch(torch.nn.Module):
-    """Calls the kernel of a subgraph.
+class Launch:
+    """Calls the kernel of a subgraph. A graph calls it as a function: modules have hooks to ask for in every call.
 
     Args:
         vendor: whose kernel it is.
@@ -27,14 +29,26 @@ class Launch(torch.nn.Module):
     """
 
     def __init__(self, vendor: Vendor, subgraph: Subgraph, entry: Entry, name: str, check: Optional[Check]) -> None:
-        super().__init__()
+        self.__name__ = name.partition(" ")[0]  # in the source of the graph
         self._vendor = vendor
         self._subgraph = subgraph
         self._entry = entry
         self._name = name
         self._check = check
 
-    def forward(self, *inputs: Any) -> Any:
+    def replace(self, call: Node) -> None:
+        """Take the place of the module of the subgraph in the whole graph.
+
+        Args:
+            call: calls that module.
+        """
+        with call.graph.inserting_before(call):
+            made = call.graph.call_function(self, call.args)  # type: ignore[arg-type]
+        made.meta = call.meta
+        call.replace_all_uses_with(made)
+        call.graph.erase_node(call)
+
+    def __call__(self, *inputs: Any) -> Any:
         """Run the kernel on inputs and values of symbols; return what the subgraph would.
 
         Raises:
@@ -48,3 +62,19 @@ class Launch(torch.nn.Module):
         if self._check is not None:
             outputs = self._check(inputs, outputs)
         return outputs[0] if self._subgraph.single else tuple(outputs)
+
+
+def boxed(graph: GraphModule) -> Callable[[list[Any]], Any]:
+    """Return what runs a graph on a list of its inputs and empties that list, as aot_autograd wants it.
+
+    So every tensor is freed when the last operator has read it, also what was saved for the backward.
+    """
+    graph.graph.set_codegen(_BoxedCodeGen())
+    graph.recompile()
+    forward = graph.forward  # without what calling a module does
+
+    def run(inputs: list[Any]) -> Any:
+        return forward(inputs)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run

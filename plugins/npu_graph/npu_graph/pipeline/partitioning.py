@@ -26,12 +26,14 @@ class Part(NamedTuple):
 
     Args:
         name: of the module, and of what runs there.
+        call: the node that calls the module.
         module: its nodes.
         symbols: what sizes in it depend on; the call passes their values after the inputs.
         nodes: names of the nodes in the whole graph that went there.
     """
 
     name: str
+    call: Node
     module: GraphModule
     symbols: tuple[sympy.Symbol, ...]
     nodes: tuple[str, ...]
@@ -63,15 +65,16 @@ def partition(
     _unchain(graph)
     _writes_last(graph)
     named = {node.name: node for node in graph.graph.nodes}  # fusing copies nodes
+    calls = {node.target: node for node in graph.graph.nodes if node.op == "call_module"}
     parts = []
     for number, nodes in enumerate(members):
         name = f"{_PREFIX}{number}"
         module = graph.get_submodule(name)
         assert isinstance(module, GraphModule)
         needed = tuple(symbols_in(module))
-        (call,) = (node for node in graph.graph.nodes if node.op == "call_module" and node.target == name)
+        call = calls[name]
         call.args = (*call.args, *(named[symbols[symbol].name] for symbol in needed))
-        parts.append(Part(name, module, needed, nodes))
+        parts.append(Part(name, call, module, needed, nodes))
     return parts
 
 
