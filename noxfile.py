@@ -380,7 +380,8 @@ def core(session: nox.Session) -> None:
     install_requirements(session, TEST, BUILD)
     install_distributions(session, ROOT, *plugins())
     ignored = ("integration", "packaging", "browser")
-    run_pytest(session, "--numprocesses=auto", *(f"--ignore=tests/{name}" for name in ignored))
+    options = ("--numprocesses=auto", "--dist=worksteal")  # files of processes are slow, and lie next to each other
+    run_pytest(session, *options, *(f"--ignore=tests/{name}" for name in ignored))
 
 
 @nox.session

@@ -97,7 +97,7 @@ def programs(draw: st.DrawFn) -> str:
     return head + "\n".join(lines) + "\n"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(source=programs(), distributed=st.booleans())
 def test_a_second_pass_changes_nothing_and_says_so(source: str, distributed: bool) -> None:
     ast.parse(source)
@@ -108,7 +108,7 @@ def test_a_second_pass_changes_nothing_and_says_so(source: str, distributed: boo
     assert [finding for finding in second.findings if finding.level == "change"] == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(source=programs())
 def test_every_changed_line_has_a_finding_and_no_other_line_is_touched(source: str) -> None:
     made = convert(source, TABLE)
@@ -119,7 +119,7 @@ def test_every_changed_line_has_a_finding_and_no_other_line_is_touched(source: s
     assert all(line in rest for line in kept)  # in this order
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(source=programs())
 def test_prose_paths_and_comments_stay(source: str) -> None:
     made = convert(source, TABLE).source

@@ -7,6 +7,7 @@ Each folder of ``migrate_samples`` holds ``input.py``, ``expected.py`` and ``fin
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import os
 from pathlib import Path
@@ -27,6 +28,7 @@ def converted(name: str) -> Conversion:
     return again(name, (SAMPLES / name / "input.py").read_text(encoding="utf-8"))
 
 
+@functools.cache  # most of the time of these tests; what it returns cannot be changed
 def again(name: str, source: str) -> Conversion:
     return convert(source, TABLE, "input.py", distributed=name.startswith("distributed_"))
 
