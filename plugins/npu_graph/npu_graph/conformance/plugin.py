@@ -34,7 +34,7 @@ CONVERTED, PARTLY, EAGER, XFAILED, FAILED, SKIPPED = OUTCOMES = (
 )
 
 _LISTS = {
-    "graph_operators": "operators (aten.add.Tensor, or aten.add for all overloads) that must be converted, in all cases",
+    "graph_operators": "operators that must be converted, in all cases: aten.add.Tensor, or aten.add for all overloads",
     "graph_models": "models that are tried; all without it",
     "graph_dtypes": "dtypes that are tried; all that the vendor takes without it",
     "graph_tolerances": "lines of: dtype, relative to each element, relative to the largest",
@@ -77,7 +77,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         raise pytest.UsageError(str(error)) from error
     if importlib.util.find_spec("torch") is None:
         raise pytest.UsageError(
-            "the conformance tests of a graph backend need torch, which is not installed: pip install 'npu-graph[torch]'"
+            "conformance tests of a graph backend need torch, which is not installed: pip install 'npu-graph[torch]'"
         )
 
 

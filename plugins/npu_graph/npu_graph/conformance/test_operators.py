@@ -19,6 +19,7 @@ def pytest_generate_tests(metafunc: Any) -> None:
 
 
 def test_operator(trial: Any, graph_suite: Any, record_property: Any) -> None:
+    """All cases of the operator in this dtype: values, dtypes, shapes and strides."""
     findings = graph_suite.findings(trial)
     record_property(TRIAL, f"{trial.dtype} {'dynamic' if trial.dynamic else 'static'}")
     present = [finding for finding in findings if not finding.absent]
@@ -51,4 +52,5 @@ def test_operator(trial: Any, graph_suite: Any, record_property: Any) -> None:
 
 
 def test_operator_without_a_case(untried: str) -> None:
+    """A conversion that nothing here tries is seen as skipped."""
     pytest.skip(f"the vendor converts {untried}, and no case calls it: add one by the hook pytest_graph_operator_cases")
