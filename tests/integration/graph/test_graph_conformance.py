@@ -69,7 +69,7 @@ def test_the_vendors_here_convert_all_and_equal_eager(
 def test_a_vendor_that_is_right_passes_with_what_it_leaves_eager_named(run: Run, tmp_path: Path) -> None:
     done = run(
         *SUITE_ARGUMENTS,
-        *("--backend", "plain", "-k", "aten.tanh.default or aten.sum.dim_IntList or aten.cos.default", "-v"),
+        *("--backend", "plain", "-k", "aten.tanh.default or aten.sigmoid.default or aten.cos.default", "-v"),
         *("--dynamic", "all", "--junit-xml", "junit.xml"),
         vendor=conformance_vendors.TORCH_VENDOR,
     )
@@ -78,7 +78,6 @@ def test_a_vendor_that_is_right_passes_with_what_it_leaves_eager_named(run: Run,
     for trial, word in {
         "aten.tanh.default-float32-static": "PASSED",
         "aten.tanh.default-float16-dynamic": "PASSED",
-        "aten.sum.dim_IntList-bool-static": "EAGER",  # its result is int64
         "aten.cos.default-float32-dynamic": "EAGER",
     }.items():
         (line,) = (line for line in lines if f"npu_graph/conformance/test_operators.py::test_operator[{trial}]" in line)
@@ -109,7 +108,7 @@ def test_an_operator_that_is_wrong_is_named_with_its_dtype_and_the_others_pass(r
 def test_a_conversion_that_is_wrong_only_when_sizes_are_dynamic_fails_there_only(run: Run) -> None:
     chosen = ("-k", "aten.sum.dim_IntList-float32", "--dynamic", "all", "-p", "no:cacheprovider")
     done = run(*SUITE_ARGUMENTS, "--backend", "plain", *chosen, vendor=conformance_vendors.WRONG_WHEN_DYNAMIC)
-    assert "float32 static: 1 operators: 1 converted and equal" in done.stdout, done.stdout
+    assert "float32 static: 1 operators: 1 converted in part" in done.stdout, done.stdout
     assert "float32 dynamic: 1 operators: 1 failed" in done.stdout
     assert "aten.sum.dim_IntList[plain] float32-dynamic: of x float32 (7, 9)" in done.stdout
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
@@ -111,8 +112,8 @@ def graph_suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     suite = request.config.stash[SUITE]
     suite.use_cache(tmp_path_factory.mktemp("kernels"))
     callspecs = [getattr(item, "callspec", None) for item in request.session.items]
-    # dynamo writes a trace of everything it does there, which pytest would print with each failure
-    logging.getLogger("torch.__trace").propagate = False
+    if "TORCH_TRACE" not in os.environ:  # a trace of all that dynamo does, which pytest would print with each failure
+        logging.getLogger("torch.__trace").addFilter(lambda record: False)
     suite.select(callspec.params["trial"] for callspec in callspecs if callspec and "trial" in callspec.params)
     return suite
 
