@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
@@ -34,7 +36,7 @@ CONVERTED, PARTLY, EAGER, XFAILED, FAILED, SKIPPED = OUTCOMES = (
 )
 
 _LISTS = {
-    "graph_operators": "operators (aten.add.Tensor, or aten.add for all overloads) that must be converted, in all cases",
+    "graph_operators": "operators that must be converted, in all cases: aten.add.Tensor, or aten.add for all overloads",
     "graph_models": "models that are tried; all without it",
     "graph_dtypes": "dtypes that are tried; all that the vendor takes without it",
     "graph_tolerances": "lines of: dtype, relative to each element, relative to the largest",
@@ -77,7 +79,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         raise pytest.UsageError(str(error)) from error
     if importlib.util.find_spec("torch") is None:
         raise pytest.UsageError(
-            "the conformance tests of a graph backend need torch, which is not installed: pip install 'npu-graph[torch]'"
+            "conformance tests of a graph backend need torch, which is not installed: pip install 'npu-graph[torch]'"
         )
 
 
@@ -110,6 +112,8 @@ def graph_suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     suite = request.config.stash[SUITE]
     suite.use_cache(tmp_path_factory.mktemp("kernels"))
     callspecs = [getattr(item, "callspec", None) for item in request.session.items]
+    if "TORCH_TRACE" not in os.environ:  # a trace of all that dynamo does, which pytest would print with each failure
+        logging.getLogger("torch.__trace").addFilter(lambda record: False)
     suite.select(callspec.params["trial"] for callspec in callspecs if callspec and "trial" in callspec.params)
     return suite
 

@@ -132,10 +132,8 @@ class Suite:
     def command(self, chosen: object) -> str:
         """Return the command line that tries one thing again."""
         dynamic = str(getattr(chosen, "dynamic", "all")).lower()
-        return (
-            f"pytest -p npu_graph.conformance --pyargs npu_graph.conformance --backend {self._name} --dynamic {dynamic} "
-            f"-k {chosen}"
-        )
+        suite = "pytest -p npu_graph.conformance --pyargs npu_graph.conformance"
+        return f"{suite} --backend {self._name} --dynamic {dynamic} -k {chosen}"
 
     def expected_of(self, trial: Trial) -> list[Expected]:
         """Return the failures that the ini file expects of a trial."""

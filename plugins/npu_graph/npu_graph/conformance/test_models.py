@@ -22,7 +22,10 @@ def pytest_generate_tests(metafunc: Any) -> None:
         return
     trained = metafunc.function is test_parameters_after_two_updates_equal_eager
     chosen = [
-        (name, dynamic) for dynamic in suite.modes for name in suite.models if MODELS[name].trained or not trained
+        (name, dynamic)
+        for dynamic in suite.modes
+        for name in suite.models
+        if dynamic in MODELS[name].modes and (MODELS[name].trained or not trained)
     ]
     metafunc.parametrize(
         ("model", "dynamic"),
@@ -41,12 +44,15 @@ def pair(model: str, dynamic: bool, graph_suite: Any) -> Any:
 
 
 def check(differing: list[str], where: str) -> None:
+    """Fail with the first of what differs."""
     if differing:
         more = f"\n  and {len(differing) - 10} more" if len(differing) > 10 else ""
         pytest.fail(f"{where}: {len(differing)} deviate from eager:\n  " + "\n  ".join(differing[:10]) + more, False)
 
 
 def test_results_and_gradients_equal_eager(pair: Any, graph_suite: Any, dynamic: bool, record_property: Any) -> None:
+    """Training: what the model gives, its buffers, and gradients of inputs and parameters."""
+
     def run(call: Any, module: Any) -> dict[str, Any]:
         module.zero_grad()
         taken = x.clone().requires_grad_()
@@ -68,6 +74,8 @@ def test_results_and_gradients_equal_eager(pair: Any, graph_suite: Any, dynamic:
 
 
 def test_parameters_after_two_updates_equal_eager(pair: Any, graph_suite: Any) -> None:
+    """Training: what SGD with momentum makes of the parameters."""
+
     def run(call: Any, module: Any) -> dict[str, torch.Tensor]:
         before = {name: each.detach().clone() for name, each in module.named_parameters()}
         optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9)
@@ -83,6 +91,7 @@ def test_parameters_after_two_updates_equal_eager(pair: Any, graph_suite: Any) -
 
 
 def test_inference_equals_eager(model: str, dynamic: bool, graph_suite: Any) -> None:
+    """Without gradients, in evaluation."""
     pair = Pair(
         graph_suite.vendor, graph_suite.options, MODELS[model], getattr(torch, graph_suite.model_dtype), dynamic
     )

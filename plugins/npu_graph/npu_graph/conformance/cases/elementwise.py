@@ -11,10 +11,16 @@ from npu_graph.conformance.cases.case import EVERY, FLOATS, INTEGERS, NUMBERS, C
 __all__ = ["BINARY", "UNARY"]
 
 aten = torch.ops.aten
+#: No elements, no dimensions, size one, memory with gaps.
+EDGES = "edges"
 
 
-def _unary(packet: Any, dtypes: tuple[str, ...] = FLOATS) -> Case:
-    return Case(str(packet.default), lambda t: packet.default(t.x), dtypes)
+def _unary(packet: Any, dtypes: tuple[str, ...] = FLOATS) -> list[Case]:
+    overload = packet.default
+    return [
+        Case(str(overload), lambda t: overload(t.x), dtypes),
+        Case(str(overload), lambda t: [overload(each) for each in (t.empty, t.zero_dim, t.gaps)], dtypes, EDGES),
+    ]
 
 
 def _binary(overload: Any, dtypes: tuple[str, ...] = FLOATS) -> list[Case]:
@@ -22,22 +28,28 @@ def _binary(overload: Any, dtypes: tuple[str, ...] = FLOATS) -> list[Case]:
         Case(str(overload), lambda t: overload(t.x, t.y), dtypes),
         Case(str(overload), lambda t: overload(t.x, t.row), dtypes, "broadcast"),
         Case(str(overload), lambda t: overload(t.zero_dim, t.turned), dtypes, "zero dimensions, turned"),
+        Case(
+            str(overload),
+            lambda t: [overload(t.empty, t.row), overload(t.zero_dim, t.one), overload(t.gaps, t.one)],
+            dtypes,
+            EDGES,
+        ),
     ]
 
 
 UNARY = [
     *(
-        _unary(getattr(aten, name))
-        for name in ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2", "expm1"]
+        case
+        for name in [
+            *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2", "expm1", "log"),
+            *("log10", "log1p", "log2", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "reciprocal"),
+            *("ceil", "floor", "round", "trunc", "isinf", "isnan"),
+        ]
+        for case in _unary(getattr(aten, name))
     ),
-    *(
-        _unary(getattr(aten, name))
-        for name in ["log", "log10", "log1p", "log2", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"]
-    ),
-    *(_unary(getattr(aten, name)) for name in ["reciprocal", "ceil", "floor", "round", "trunc", "isinf", "isnan"]),
-    *(_unary(getattr(aten, name), NUMBERS) for name in ["abs", "neg", "relu", "sign"]),
-    _unary(aten.bitwise_not, (*INTEGERS, "bool")),
-    _unary(aten.logical_not, EVERY),
+    *(case for name in ["abs", "neg", "relu", "sign"] for case in _unary(getattr(aten, name), NUMBERS)),
+    *_unary(aten.bitwise_not, (*INTEGERS, "bool")),
+    *_unary(aten.logical_not, EVERY),
     Case("aten.exp.default", lambda t: aten.exp.default(t.x), INTEGERS, "of integers"),
     Case("aten.sigmoid.default", lambda t: aten.sigmoid.default(t.zero_dim), FLOATS, "zero dimensions"),
     Case("aten.isnan.default", lambda t: aten.isnan.default(aten.log.default(t.x)), FLOATS, "of NaN"),
@@ -79,7 +91,10 @@ BINARY = [
     Case("aten.mul.Tensor", lambda t: aten.mul.Tensor(t.wide.sum(), t.x), FLOATS, "wider, of no dimensions"),
     Case("aten.lt.Tensor", lambda t: aten.lt.Tensor(t.x, t.wide), NUMBERS, "two dtypes"),
     Case(
-        "aten.eq.Scalar", lambda t: aten.eq.Scalar(aten.full.default([3], 0.1, dtype=t.x.dtype), 0.1), FLOATS, "inexact"
+        "aten.eq.Scalar",
+        lambda t: aten.eq.Scalar(aten.full.default([3], 0.1, dtype=t.x.dtype, device=t.x.device), 0.1),
+        FLOATS,
+        "inexact",
     ),
     *(
         Case(str(getattr(aten, name).Scalar), lambda t, name=name: getattr(aten, name).Scalar(t.x, 2), NUMBERS)

@@ -33,6 +33,7 @@ LAYOUT = [
     Case("aten.cat.default", lambda t: aten.cat.default([t.x, t.y, t.turned], 1), EVERY),
     Case("aten.cat.default", lambda t: aten.cat.default([t.x, t.wide], 0), NUMBERS, "two dtypes"),
     Case("aten.cat.default", lambda t: aten.cat.default([t.row[:0], t.x], -1), EVERY, "with an empty one"),
+    Case("aten.cat.default", lambda t: aten.cat.default([t.gaps, t.empty, t.x], 0), EVERY, "edges"),
     Case("aten.flip.default", lambda t: aten.flip.default(t.cube, [0, 2]), EVERY),
     Case("aten.diagonal.default", lambda t: aten.diagonal.default(t.cube, 1, 1, 2), EVERY),
     Case("aten.constant_pad_nd.default", lambda t: aten.constant_pad_nd.default(t.cube, [1, 2, 0, 3], 1), EVERY),

@@ -35,5 +35,5 @@ MODELS = {
     "resnet": Model(ResNet, ((2, 3, 32, 32), (3, 3, 48, 48))),
     "llama": Model(Llama, ((2, 5, 16), (3, 6, 16))),
     "unet": Model(UNet, ((2, 3, 16, 16), (3, 3, 24, 24))),
-    "resnet50": Model(ResNet50, ((2, 3, 64, 64), (3, 3, 96, 96)), trained=True),
+    "resnet50": Model(ResNet50, ((2, 3, 64, 64), (2, 3, 48, 64)), trained=True),
 }

@@ -14,8 +14,8 @@ __all__ = ["ResNet", "ResNet50"]
 class Bottleneck(nn.Module):
     """Convolutions of 1x1, 3x3 and 1x1 beside a shortcut; four times as many channels come out as are inside.
 
-    The stride is that of the 3x3, as in torchvision. What comes of the convolutions begins small (weight 0.2 of the last
-    BatchNorm), so that rounding does not grow from block to block.
+    The stride is that of the 3x3, as in torchvision. The last BatchNorm begins with a weight of 0.2, so that rounding
+    does not grow from block to block.
     """
 
     def __init__(self, channels: int, inside: int, stride: int) -> None:
