@@ -225,9 +225,11 @@ def _one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _known_warnings_ignored() -> Iterator[None]:
-    """Keep quiet about what mmdet 3.3.0 does that torch 2.13.0 warns of."""
+    """Keep quiet about what mmdet 3.3.0 and mmcv 2.1.0 do that torch 2.13.0 warns of."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.meshgrid: in an upcoming release", category=UserWarning)
+        # graphs break at the C++ kernels of mmcv
+        warnings.filterwarnings("ignore", message="Dynamo does not know how to trace the builtin", category=UserWarning)
         yield
 
 
