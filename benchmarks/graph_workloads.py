@@ -66,7 +66,7 @@ def unusable(backend: str) -> Optional[str]:
 
 
 def functions(*, quick: bool) -> list[Workload]:
-    """Return element-wise chains, softmax and layer norm, each forward and with its gradients; some, small, when quick."""
+    """Return element-wise chains, softmax and layer norm, forward and with gradients; some, small, when quick."""
     rows, columns = (32, 64) if quick else (1024, 1024)
     size = f"{rows} x {columns}"
     found = [Workload("x * 2 + 1 of 16 elements, forward", _forward(lambda x: x * 2 + 1, (16,)))]
