@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -35,3 +36,20 @@ def test_quick_run_reports_every_row_in_table_and_json(tmp_path):
             assert all(map(math.isfinite, [samples["median"], *samples["quartiles"], *samples["rounds"]])), row
         assert row["met"] is None
         assert row["verdict"] == ("not judged in a quick run" if row["limit"] else "")
+
+
+def test_graph_backend_is_measured_where_inductor_has_no_compiler_and_the_row_says_so(tmp_path):
+    """Without inductor it takes a fraction of the time, and what is measured of inductor is measured like the rest."""
+    file = tmp_path / "rows.json"
+    command = [sys.executable, "-m", "benchmarks", "graph", "graph-compile", "--quick", "--json", str(file)]
+    env = {**os.environ, "CXX": str(tmp_path / "no-such-compiler")}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=480, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert Counter(row["subject"] for row in rows) == {"graph": 11, "graph-compile": 11}
+    for row in rows:
+        if "inductor" in row["alternative"]:
+            assert row["verdict"].startswith("skipped: inductor cannot compile here: "), row
+        else:
+            assert all(value > 0 for value in row["ratio"]["rounds"]), row
+            assert row["verdict"] == ("not judged in a quick run" if row["limit"] else "")
