@@ -152,7 +152,7 @@ def test_explain_counts_what_stays_eager_most_frequent_first(installed: None, tm
         "torch.compile(call)(torch.ones(3))\n"
     )
     assert main(["graph", "explain", "--backend", "reference", str(script)]) == 0
-    table = capsys.readouterr().out.partition("Why eager\n")[2].splitlines()
+    table = capsys.readouterr().out.partition("Why eager\n")[2].partition("\n\n")[0].splitlines()
     rows = [line.split(maxsplit=2) for line in table if line.startswith("  ")]
     assert rows[0] == ["CALLS", "OPERATOR", "WHY"]
     assert rows[1] == ["3", "aten.sort.default", "no conversion"]

@@ -27,6 +27,7 @@ ABSENT = """
     class Absent(npu_graph.Vendor):
         name = "absent"
         summary = "hardware that is elsewhere"
+        dtypes = frozenset({{"float32"}})
 
         def available(self):
             {answer}
