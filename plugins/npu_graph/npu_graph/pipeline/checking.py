@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import torch
@@ -155,17 +155,42 @@ def _is_rounding(
     """Tell whether a kernel is about as far from the result in double precision as eager is.
 
     Where large terms cancel, as in the gradient of a bias before a batch norm, two right results may have no digit in
-    common.
+    common. Eager may be exact by chance, and is then tried on inputs close by.
     """
     if got.shape != wanted.shape or got.dtype is not wanted.dtype or not wanted.is_floating_point():
         return False
+
+    def exact(inputs: Sequence[Any]) -> torch.Tensor:
+        return list(tensors_in(_Exact(graph).run(*inputs)))[position]
+
     with torch.no_grad():
-        exact = list(tensors_in(_Exact(graph).run(*arguments)))[position]
-    return bool(_distance(got, exact) <= _ROUNDINGS * _distance(wanted, exact))
+        found = _distance(got, exact(arguments))
+        if found <= _ROUNDINGS * _distance(wanted, exact(arguments)):
+            return True
+        for near in _near(arguments):
+            if found <= _ROUNDINGS * _distance(list(tensors_in(graph(*near)))[position], exact(near)):
+                return True
+    return False
 
 
 #: How much further a kernel may be from the exact result than eager is: sums of another order round differently.
 _ROUNDINGS = 8
+#: On how many inputs eager is tried.
+_TRIALS = 4
+
+
+def _near(arguments: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield inputs that differ by a few thousandths, without drawing numbers that the model would draw."""
+    generator = torch.Generator().manual_seed(0)
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        factors = 1 + 1e-3 * torch.rand(value.shape, generator=generator)
+        return value * factors.to(value.device, value.dtype)
+
+    for _ in range(_TRIALS):
+        yield [moved(value) for value in arguments]
 
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
