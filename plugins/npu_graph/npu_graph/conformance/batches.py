@@ -152,7 +152,8 @@ def _refusals(cases: Sequence[Case], record: GraphRecord) -> list[str]:
         nodes.setdefault(node.line, []).append(node)
     reasons = []
     for number, case in enumerate(cases):
-        own = nodes.get(f"case:{number}", [])
+        # what is made anew for numbers that are symbols has no line
+        own = nodes.get(f"case:{number}") or [node for node in nodes.get("", ()) if node.operator == case.operator]
         relevant = [node for node in own if node.operator == case.operator] or own
         refused = [f"{node.operator}: {node.reason}" for node in relevant if node.where == EAGER]
         reasons.append("; ".join(dict.fromkeys(refused)) if relevant else "nothing of it is in the graph")

@@ -53,9 +53,10 @@ class Pair:
         return records()[self._before :]
 
     def inputs(self) -> Iterator[torch.Tensor]:
-        """Make an input of each shape."""
+        """Make an input of each shape; where gradients are wanted, one that :func:`draw` finds."""
         for shape in self.shapes:
-            yield draw(self.twin, shape).to(**self._placed)
+            x = draw(self.twin, shape) if self.twin.training else torch.randn(shape)
+            yield x.to(**self._placed)
 
     def both(self, run: Callable[[Callable[..., Any], nn.Module], Any]) -> tuple[Any, Any]:
         """Run ``run(call, module)`` compiled and in eager, with the same random numbers; return what both gave."""
