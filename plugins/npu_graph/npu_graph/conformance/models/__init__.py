@@ -20,20 +20,16 @@ class Model(NamedTuple):
     Args:
         make: makes it, with weights from torch's generator.
         shapes: of its input: with dynamic sizes it is compiled once for all of them, else for the first.
-        modes: of sizes, ``False`` for static.
-        trained: whether to compare the parameters after two updates, too.
     """
 
     make: Callable[[], nn.Module]
     shapes: tuple[tuple[int, ...], ...]
-    modes: tuple[bool, ...] = (False, True)
-    trained: bool = False
 
 
 MODELS = {
-    "perceptron": Model(Perceptron, ((4, 8), (5, 8)), trained=True),
+    "perceptron": Model(Perceptron, ((4, 8), (5, 8))),
     "resnet": Model(ResNet, ((2, 3, 32, 32), (3, 3, 48, 48))),
     "llama": Model(Llama, ((2, 5, 16), (3, 6, 16))),
     "unet": Model(UNet, ((2, 3, 16, 16), (3, 3, 24, 24))),
-    "resnet50": Model(ResNet50, ((2, 3, 64, 64), (2, 3, 48, 64)), trained=True),
+    "resnet50": Model(ResNet50, ((2, 3, 64, 64), (2, 3, 48, 64))),
 }
