@@ -6,7 +6,7 @@ import ast
 import textwrap
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("libcst")
@@ -97,8 +97,18 @@ def programs(draw: st.DrawFn) -> str:
     return head + "\n".join(lines) + "\n"
 
 
+# The second pass took the model for one of torch: the first one had made it model = DistributedDataParallel(model).
+OWN_CUDA = """import torch
+class A:
+    def cuda(self):
+        model.cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
 @settings(max_examples=60, deadline=None)
 @given(source=programs(), distributed=st.booleans())
+@example(source=OWN_CUDA, distributed=True)
 def test_a_second_pass_changes_nothing_and_says_so(source: str, distributed: bool) -> None:
     ast.parse(source)
     first = convert(source, TABLE, distributed=distributed)

@@ -134,6 +134,8 @@ class _Members:
                 value = self.names.value_of(local[0]) if len(local) == 1 else None
                 if value is None or receiver.value in seen:  # x = x.cuda()
                     return False
+                if _takes(value, receiver.value):  # model = DistributedDataParallel(model): it was something before
+                    return False
                 seen.add(receiver.value)
                 receiver = value
             elif isinstance(receiver, cst.Call):
@@ -145,3 +147,10 @@ class _Members:
                 receiver = receiver.value
             else:
                 return False
+
+
+def _takes(value: cst.BaseExpression, name: str) -> bool:
+    """Whether a value is a call that is given the object of this name."""
+    return isinstance(value, cst.Call) and any(
+        isinstance(argument.value, cst.Name) and argument.value.value == name for argument in value.args
+    )
