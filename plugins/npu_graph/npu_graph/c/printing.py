@@ -85,7 +85,10 @@ def integer(given: Any) -> str:
 
 def same(one: Any, other: Any) -> bool:
     """Tell whether two sizes are known to be equal."""
-    return bool(sympy.expand(expression(one) - expression(other)) == 0)
+    one, other = expression(one), expression(other)
+    if one == other or (one.is_Integer and other.is_Integer):
+        return bool(one == other)
+    return bool(sympy.expand(one - other) == 0)
 
 
 def is_one(given: Any) -> bool:

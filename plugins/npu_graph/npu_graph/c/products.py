@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from npu_graph import inference
-from npu_graph.c.loops import Block, Index, Reader, Writer, broadcast
+from npu_graph.c.loops import Block, Index, broadcast
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import number, size
+from npu_graph.c.reading import Reader, Writer
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 

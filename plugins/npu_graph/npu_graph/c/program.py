@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from importlib import resources
 from typing import Any, Optional, Union
 
 import torch
 
-from npu_graph.c.loops import Block, Index, Map, Reader, View, Writer, loops, places
+from npu_graph.c.loops import Block, Fold, Index, Map, View, loops, places
 from npu_graph.c.memory import Buffer, Root, contiguous, elements
+from npu_graph.c.nests import Member, Nest
 from npu_graph.c.printing import C_TYPES, same, size
+from npu_graph.c.reading import Reader, Tracer, Writer
+from npu_graph.c.rows import joined
 from npu_graph.pipeline.subgraph import Operand, Operation, Output, Subgraph
 from npu_graph.pipeline.values import expression
 
@@ -25,14 +28,6 @@ Value = Union[Buffer, Map, None, tuple[Optional[Buffer], ...]]
 _HEADERS = {"matrices.h": ("matrix_product",), "convolution.h": ("convolve", "spread", "weigh")}
 _COUNTER = re.compile(r"\bi\d+\b")
 _WORD = re.compile(r"\w+")
-
-
-@dataclass
-class _Nest:
-    """Loops over a shape that compute an element of each member."""
-
-    shape: tuple[Any, ...]
-    members: list[tuple[str, Map, Buffer]] = field(default_factory=list)
 
 
 class Program:
@@ -47,9 +42,9 @@ class Program:
 
     def __init__(self, subgraph: Subgraph) -> None:
         self.values: dict[str, Value] = {}
-        self.nests: dict[str, _Nest] = {}
+        self.nests: dict[str, Nest] = {}
         self._subgraph = subgraph
-        self._steps: list[Union[_Nest, str]] = []
+        self._steps: list[Union[Nest, str]] = []
         self._roots: list[Root] = []
         self._counter = 0
         self._direct: dict[str, int] = {}
@@ -77,6 +72,7 @@ class Program:
         uses = Counter(operand.name for operation in subgraph.operations for operand in operation.operands)
         uses.update(output.operand.name for output in subgraph.outputs)
         folds = {operand.name for each in made.values() if isinstance(each, Block) for operand in each.folds}
+        folds |= {each.operand.name for each in made.values() if isinstance(each, Fold)}
         self._folded = {name for name in folds if uses[name] == 1}
         for operation in reversed(subgraph.operations):  # and what only those read, element by element
             if operation.name in self._folded and torch.Tag.pointwise in getattr(operation.target, "tags", ()):
@@ -95,12 +91,14 @@ class Program:
         for number, output in enumerate(subgraph.outputs):
             self._put_out(number, output)
 
-    def _add(self, operation: Operation, made: Union[Map, View, Block]) -> Value:
+    def _add(self, operation: Operation, made: Union[Map, View, Fold, Block]) -> Value:
         if isinstance(made, Map):
             is_read_only_by_one = made.is_cheap or operation.name in self._folded
             return made if is_read_only_by_one else self._compute(operation.name, operation.value, made)
+        if isinstance(made, Fold):
+            return self._fold(operation, made)
         if isinstance(made, View):
-            buffer = self.in_memory(made.operand)
+            buffer = self._located(made.operand)
             arranged = made.arrange(buffer) or made.arrange(self.copied(buffer))
             assert arranged is not None, f"{operation} arranges what lies row by row"
             return arranged
@@ -145,32 +143,54 @@ class Program:
     def _compute(self, name: str, value: torch.Tensor, made: Map) -> Buffer:
         """Have a map computed, in the first loops over its shape that come late enough."""
         buffer = self._result(name, value)
-        trial = Reader(self, buffer.shape, marks=False)
+        trial = Tracer(self, places(buffer.shape), shape=buffer.shape)
         made.element(trial, places(buffer.shape))
-        step = next((step for step in range(trial.after, len(self._steps)) if self._fits(step, buffer)), None)
-        if step is None:
-            step = len(self._steps)
-            self._steps.append(_Nest(buffer.shape))
-        nest = self._steps[step]
-        assert isinstance(nest, _Nest)
-        nest.members.append((name, made, buffer))
-        self.nests[name] = nest
-        buffer.root.step = step
+        self.nests[name] = self._nest_from(trial.after, buffer.shape)
+        self._take(self.nests[name], Member(name, made, buffer))
         return buffer
 
-    def _fits(self, step: int, buffer: Buffer) -> bool:
-        nest = self._steps[step]
-        return isinstance(nest, _Nest) and buffer.has_shape(nest.shape)
+    def _fold(self, operation: Operation, fold: Fold) -> Buffer:
+        """Have elements folded, in the first loops over them that come late enough."""
+        result = self._result(operation.name, operation.value, row_major=True)
+        shape = tuple(map(expression, fold.operand.shape))
+        trial = Tracer(self, places(shape), shape=shape)
+        fold.element(trial, places(shape))
+        kept = [d for d in range(len(shape)) if d not in fold.gone]
+        strides = [result.stride[d] for d in kept] if len(result.shape) == len(shape) else result.stride
+        member = Member(operation.name, fold, result.arranged([shape[d] for d in kept], strides))
+        self._take(self._nest_from(trial.after, shape, fold.gone), member)
+        return result
+
+    def _nest_from(self, after: int, shape: tuple[Any, ...], gone: tuple[int, ...] = ()) -> Nest:
+        """The first loops over a shape from a step on, new ones if there are none; those with folds fold alike."""
+        for step in self._steps[after:]:
+            if isinstance(step, Nest) and len(step.shape) == len(shape) and all(map(same, step.shape, shape)):
+                both = replace(step, gone=gone or step.gone)
+                if step.gone in ((), both.gone) and (not both.gone or both.has_rows):
+                    return step
+        nest = Nest(shape, len(self._steps))
+        self._steps.append(nest)
+        return nest
+
+    def _take(self, nest: Nest, member: Member) -> None:
+        member.buffer.root.step = nest.step
+        nest.members.append(member)
+        if isinstance(member.made, Fold):
+            nest.gone = member.made.gone
 
     def in_memory(self, operand: Operand) -> Buffer:
-        """Return where a value lies; one that has no memory gets some."""
+        """Return where a value lies, for what reads memory; one that has no memory gets some."""
+        buffer = self._located(operand)
+        buffer.root.is_needed = True
+        return buffer
+
+    def _located(self, operand: Operand) -> Buffer:
         value = self.values[operand.name]
         if isinstance(value, Map):  # and one it stays for those that read its elements, some of them earlier
             if operand.name not in self._stored:
                 self._stored[operand.name] = self._compute(operand.name, operand.value, value)
             value = self._stored[operand.name]
         assert isinstance(value, Buffer)
-        value.root.is_needed = True
         return value
 
     def copied(self, buffer: Buffer) -> Buffer:
@@ -199,10 +219,14 @@ class Program:
 
     def source(self, compiler: str) -> str:
         """Return the source; ``compiler`` is named in it, which makes it part of the key of the kernel."""
-        for step in self._steps:
-            if isinstance(step, _Nest):
-                self._nest(step)  # notes what is read from memory
-        bodies = [self._nest(step) if isinstance(step, _Nest) else step for step in self._steps]
+        readers: dict[str, set[Nest]] = {}
+        for nest in self._steps:
+            if isinstance(nest, Nest):
+                nest.trace(self)
+                for read in nest.reads:
+                    readers.setdefault(read.buffer.root.name, set()).add(nest)
+        steps = joined(self._steps)
+        bodies = [step if isinstance(step, str) else step.text(self, readers) for step in steps]
         words = [set(_WORD.findall(body)) for body in bodies]
         roots = {root.name: root for root in self._roots if any(root.name in each for each in words)}
         lives = {name: [number for number, each in enumerate(words) if name in each] for name in roots}
@@ -221,24 +245,6 @@ class Program:
         head = "int kernel(void *const *tensors, const int64_t *integers, const double *reals) {"
         body = [head, *self._unpacked(), "volatile int out_of_range = 0;", *lines, *end, "}"]
         return "\n".join([f"// {compiler}", *_headers(set().union(*words)), *body, *self._layout(), ""])
-
-    def _nest(self, nest: _Nest) -> str:
-        flat = self._lines(nest, "i")
-        index = places(nest.shape)
-        if len([place for place in index if place != "0"]) > 1 and not any(map(_COUNTER.search, flat.lines)):
-            return loops([elements(nest.shape)], ["i"], flat.lines, True, simd=not flat.checks_indices)
-        reader = self._lines(nest, "")
-        return loops(nest.shape, index, reader.lines, True, simd=not reader.checks_indices)
-
-    def _lines(self, nest: _Nest, flat: str) -> Reader:
-        reader = Reader(self, nest.shape, nest, flat)
-        index = places(nest.shape)
-        for name, made, buffer in nest.members:
-            text = made.element(reader, index)
-            reader.lines.append(f"const {buffer.c_type} v_{name} = {text};")
-            if buffer.root.is_needed or buffer.root.is_given:
-                reader.lines.append(f"{reader.element(buffer, index)} = v_{name};")
-        return reader
 
     def _unpacked(self) -> list[str]:
         lines, tensors, numbers = [], 0, 0
