@@ -126,11 +126,11 @@ def loops(shape: Sequence[Any], index: Index, lines: Sequence[str], parallel: bo
     enough = f"if ({' * '.join(limit for _, limit in counters)} >= {PARALLEL_FROM})"
     if parallel and len(heads) == 1:
         heads[0] = f"#pragma omp parallel for{' simd' if simd else ''} {enough}\n{heads[0]}"
-    elif parallel:
+    elif simd:
+        heads[-1] = f"#pragma omp simd\n{heads[-1]}"
+    if parallel and len(heads) > 1:
         outer = f" collapse({len(heads) - 1})" if len(heads) > 2 else ""
         heads[0] = f"#pragma omp parallel for{outer} {enough}\n{heads[0]}"
-        if simd:
-            heads[-1] = f"#pragma omp simd\n{heads[-1]}"
     return "\n".join([*heads, body, "}" * len(heads)])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 import sympy
@@ -114,8 +114,16 @@ class Nest:
 
     @property
     def has_rows(self) -> bool:
-        """Whether outer loops go over all that is kept, so that others may compute in the loops inside, too."""
+        """Whether outer loops go over all that is kept, so that elements may be computed in the loops inside, too."""
         return bool(self.outer) and set(self.dims) <= {*self.outer, *self.gone}
+
+    def has_room(self, shape: Sequence[Any], gone: tuple[int, ...]) -> bool:
+        """Tell whether one more member may have its loops: a fold of some dimensions, or elements if there are none."""
+        if len(shape) != len(self.shape) or not all(map(same, shape, self.shape)):
+            return False
+        if not gone or not self.gone:
+            return not (gone or self.gone) or replace(self, gone=gone or self.gone).has_rows
+        return gone == self.gone
 
     def written(self, member: Member) -> Access:
         """Where the result of a member goes."""
@@ -262,39 +270,42 @@ class NestText:
         return "\n".join([*starts, *around, *ends])
 
     def _in_tiles(self, parallel: bool) -> str:
-        """A fold of what lies apart: neighbours in memory go into neighbouring accumulators."""
+        """Folds of what lies apart: neighbours in memory go into neighbouring accumulators."""
         nest = self._nest
-        (member,) = nest.members
-        fold = member.made
-        assert isinstance(fold, Fold)
         *around, last = [dim for dim in self._inner if dim not in nest.gone]
         counter, limit = self._index[last], size(self._limits[last])
-        names = _accumulators(member)
         outer = [_head(self._index[dim], self._limits[dim]) for dim in around]
         outer.append(f"for (int64_t start = 0; start < {limit}; start += {TILE}) {{")
         if parallel:
-            outer[0] = f"#pragma omp parallel for{collapse(len(outer))}{enough(nest.shape)}\n{outer[0]}"
+            outer[0] = f"#pragma omp parallel for{collapse(len(outer))}{enough([nest.shape])}\n{outer[0]}"
         each = f"for (int64_t {counter} = start; {counter} < end; {counter}++) {{"
         here = f"[{counter} - start]"
         kept = [place for dim, place in enumerate(self._index) if dim not in nest.gone]
-        end = fold.end.format(**{name: f"{array}{here}" for name, array in names.items()})
-        body = self._stepped(member, fold, here)
+        arrays, starts, body, ends = [], [], [], []
+        for member in nest.members:
+            fold, names = member.made, _accumulators(member)
+            assert isinstance(fold, Fold)
+            arrays += [f"{part.kind} {names[part.name]}[{TILE}];" for part in fold.parts]
+            starts += [f"{names[part.name]}[k] = {part.start};" for part in fold.parts]
+            body += self._stepped(member, fold, here)
+            end = fold.end.format(**{name: f"{array}{here}" for name, array in names.items()})
+            ends += self._stored(member, end, kept)
         inner = [_head(self._index[dim], self._limits[dim]) for dim in self._inner if dim in nest.gone]
         simd = [] if self._reader.checks_indices else ["#pragma omp simd"]
-        starts = [f"{names[part.name]}[k] = {part.start};" for part in fold.parts]
         return "\n".join(
             [
                 *outer,
                 f"const int64_t end = smaller(start + {TILE}, {limit});",
-                *(f"{part.kind} {names[part.name]}[{TILE}];" for part in fold.parts),
+                *arrays,
                 f"for (int k = 0; k < {TILE}; k++) {{ {' '.join(starts)} }}",
                 *inner,
                 *simd,
                 each,
                 *body,
                 "}" * (len(inner) + 1),
-                f"{each} {self._stored(member, end, kept)[0]} }}",
-                "}" * len(outer),
+                each,
+                *ends,
+                "}" * (len(outer) + 1),
             ]
         )
 
@@ -304,9 +315,9 @@ def collapse(count: int) -> str:
     return f" collapse({count})" if count > 1 else ""
 
 
-def enough(shape: Sequence[Any]) -> str:
+def enough(shapes: Sequence[Sequence[Any]]) -> str:
     """Return the clause of OpenMP by which threads are used where they pay."""
-    return f" if ({size(elements(shape))} >= {PARALLEL_FROM})"
+    return f" if ({size(sum(map(elements, shapes)))} >= {PARALLEL_FROM})"
 
 
 def _accumulators(member: Member) -> dict[str, str]:

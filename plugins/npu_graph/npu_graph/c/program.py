@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib import resources
 from typing import Any, Optional, Union
 
@@ -22,11 +21,15 @@ from npu_graph.pipeline.values import expression
 
 __all__ = ["Program"]
 
+aten = torch.ops.aten
+
 Value = Union[Buffer, Map, None, tuple[Optional[Buffer], ...]]
 
 #: Functions of each header, by which it is included, for each type it is used with; later ones use earlier ones.
 _HEADERS = {"matrices.h": ("matrix_product",), "convolution.h": ("convolve", "spread", "weigh")}
-_COUNTER = re.compile(r"\bi\d+\b")
+#: Views of all elements in the same order, where these lie row by row.
+_SAME_ELEMENTS = {aten.view.default, aten._unsafe_view.default, aten.alias.default, aten.unsqueeze.default}
+_SAME_ELEMENTS |= {aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims}
 _WORD = re.compile(r"\w+")
 
 
@@ -65,9 +68,13 @@ class Program:
             if operand.is_tensor:
                 root = Root(f"b_{operand}", operand.dtype, 0, is_given=True)
                 self.values[operand.name] = _buffer(root, operand.value)
-        for number, output in enumerate(subgraph.outputs):
-            if 0 not in output.operand.value.stride():
-                self._direct.setdefault(output.operand.name, number)
+        writable = [
+            (n, output.operand) for n, output in enumerate(subgraph.outputs) if 0 not in output.operand.value.stride()
+        ]
+        for number, operand in writable:
+            self._direct.setdefault(operand.name, number)
+        for number, operand in writable:
+            self._direct.setdefault(self._seen_as(operand), number)
         made = {operation.name: operation.convert() for operation in subgraph.operations if not operation.is_item}
         uses = Counter(operand.name for operation in subgraph.operations for operand in operation.operands)
         uses.update(output.operand.name for output in subgraph.outputs)
@@ -90,6 +97,15 @@ class Program:
                 self.values[operation.name] = self._add(operation, made[operation.name])
         for number, output in enumerate(subgraph.outputs):
             self._put_out(number, output)
+
+    def _seen_as(self, output: Operand) -> str:
+        """The name of what is to be computed in the memory of an output: itself, or what it is the same elements of."""
+        makers = {operation.name: operation for operation in self._subgraph.operations}
+        name, stride = output.name, contiguous(output.shape)
+        if all(map(same, output.value.stride(), stride)):
+            while name in makers and makers[name].target in _SAME_ELEMENTS:
+                name = makers[name].operands[0].name
+        return name if name in makers else output.name
 
     def _add(self, operation: Operation, made: Union[Map, View, Fold, Block]) -> Value:
         if isinstance(made, Map):
@@ -129,7 +145,10 @@ class Program:
         """Memory for a result: that of the output that it is, or of its own."""
         number = self._direct.get(name)
         if number is not None:
-            given = _buffer(Root(f"out{number}", value.dtype, 0, is_given=True), value)
+            root = Root(f"out{number}", value.dtype, 0, is_given=True)
+            if self._subgraph.outputs[number].operand.name != name:  # but a view
+                return Buffer(root, tuple(map(expression, value.shape)), contiguous(value.shape))
+            given = _buffer(root, value)
             if given.is_contiguous or not row_major:
                 return given
         return self.memory(f"b_{name}", value.dtype, value.shape)
@@ -164,10 +183,8 @@ class Program:
     def _nest_from(self, after: int, shape: tuple[Any, ...], gone: tuple[int, ...] = ()) -> Nest:
         """The first loops over a shape from a step on, new ones if there are none; those with folds fold alike."""
         for step in self._steps[after:]:
-            if isinstance(step, Nest) and len(step.shape) == len(shape) and all(map(same, step.shape, shape)):
-                both = replace(step, gone=gone or step.gone)
-                if step.gone in ((), both.gone) and (not both.gone or both.has_rows):
-                    return step
+            if isinstance(step, Nest) and step.has_room(shape, gone):
+                return step
         nest = Nest(shape, len(self._steps))
         self._steps.append(nest)
         return nest
@@ -204,7 +221,7 @@ class Program:
     def _put_out(self, number: int, output: Output) -> None:
         operand = output.operand
         value = self.values[operand.name]
-        if isinstance(value, Buffer) and value.root.name == f"out{number}" and operand.name in self._direct:
+        if isinstance(value, Buffer) and value.root.name == f"out{number}":
             return
         tensor = operand.value
         alone = [1 if stride == 0 else n for n, stride in zip(tensor.shape, tensor.stride())]

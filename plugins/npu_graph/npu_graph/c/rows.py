@@ -87,19 +87,20 @@ class Rows:
             outer = dict(zip(self.dims[nest], counters))
             body.append(NestText(program, nest, outer, is_stored, own).text(parallel=False))
         heads = [f"for (int64_t {name} = 0; {name} < {size(n)}; {name}++) {{" for name, n in zip(counters, self.sizes)]
-        most = next(nest for nest in self.nests if nest.folds).shape
-        clauses = f"{collapse(len(heads))}{enough(most)}"
+        if_enough = enough([nest.shape for nest in self.nests])
         if not memory:
-            return "\n".join([f"#pragma omp parallel for{clauses}", *heads, *body, "}" * len(heads)])
+            return "\n".join(
+                [f"#pragma omp parallel for{collapse(len(heads))}{if_enough}", *heads, *body, "}" * len(heads)]
+            )
         rows = {own.name(root.name): (C_TYPES[root.dtype], size(count)) for root, count in memory}
         return "\n".join(
             [
                 "{",
                 "volatile int lacks_memory = 0;",
-                f"#pragma omp parallel{enough(most)}",
+                f"#pragma omp parallel{if_enough}",
                 "{",
                 *(f"{kind} *restrict {name} = malloc(sizeof *{name} * ({n} + 1));" for name, (kind, n) in rows.items()),
-                f"const int is_ready = {' && '.join(rows)};",
+                f"const int is_ready = {' && '.join(f'{name} != 0' for name in rows)};",
                 "if (!is_ready) lacks_memory = 1;",
                 f"#pragma omp for{collapse(len(heads))}",
                 *heads,
