@@ -26,7 +26,7 @@ aten = torch.ops.aten
 Value = Union[Buffer, Map, None, tuple[Optional[Buffer], ...]]
 
 #: Functions of each header, by which it is included, for each type it is used with; later ones use earlier ones.
-_HEADERS = {"matrices.h": ("matrix_product",), "convolution.h": ("convolve", "spread", "weigh")}
+_HEADERS = {"matrices.h": ("matrix_products",), "convolution.h": ("convolve", "spread", "weigh")}
 #: Views of all elements in the same order, where these lie row by row.
 _SAME_ELEMENTS = {aten.view.default, aten._unsafe_view.default, aten.alias.default, aten.unsqueeze.default}
 _SAME_ELEMENTS |= {aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims}
