@@ -46,12 +46,13 @@ static inline int64_t apart(const Frames *f, int64_t groups) {
     return (f->is_copy ? 1 : groups) * f->channels * count(f->frame);
 }
 
-static inline int tables_for(Tables *t, int64_t out, int64_t deep, int64_t wide) {
+// Columns have equal steps in runs.
+static inline int tables_for(Tables *t, int64_t out, int64_t deep, int64_t wide, int64_t run) {
     t->memory = malloc((2 * (out + deep + wide) + 1) * sizeof(int64_t));
     t->deep = deep, t->wide = wide;
-    t->weights = (Table){t->memory, t->memory + out};
-    t->seen = (Table){t->weights.columns + deep, t->weights.columns + 2 * deep};
-    t->outputs = (Table){t->seen.columns + wide, t->seen.columns + wide + out};
+    t->weights = (Table){t->memory, t->memory + out, larger(out, 1), 1};
+    t->seen = (Table){t->weights.columns + deep, t->weights.columns + 2 * deep, 1, larger(run, 1)};
+    t->outputs = (Table){t->seen.columns + wide, t->seen.columns + wide + out, larger(out, 1), larger(run, 1)};
     return !t->memory;
 }
 
@@ -61,13 +62,13 @@ static inline int windows(const Window *w, Frames *f, Tables *t) {
     int64_t frame[3];
     for (int d = 0; d < 3; d++) frame[d] = (w->places[d] - 1) * w->stride[d] + (w->kernel[d] - 1) * w->dilation[d] + 1;
     *f = frames_of(w, w->in, w->image, w->padding, frame);
-    if (tables_for(t, w->out, w->in * count(w->kernel), f->images * count(w->places))) return 1;
-    equal_steps((int64_t *)t->weights.rows, w->out, t->deep);
-    equal_steps((int64_t *)t->weights.columns, t->deep, 1);
-    grids((int64_t *)t->seen.rows, w->in, count(f->frame), w->kernel, w->dilation, f->frame);
-    grids((int64_t *)t->seen.columns, f->images, apart(f, w->groups), w->places, w->stride, f->frame);
-    equal_steps((int64_t *)t->outputs.rows, w->out, count(w->places));
-    grids((int64_t *)t->outputs.columns, f->images, w->groups * w->out * count(w->places), w->places, ones, w->places);
+    if (tables_for(t, w->out, w->in * count(w->kernel), f->images * count(w->places), w->places[2])) return 1;
+    equal_steps(t->weights.rows, w->out, t->deep);
+    equal_steps(t->weights.columns, t->deep, 1);
+    grids(t->seen.rows, w->in, count(f->frame), w->kernel, w->dilation, f->frame);
+    grids(t->seen.columns, f->images, apart(f, w->groups), w->places, w->stride, f->frame);
+    equal_steps(t->outputs.rows, w->out, count(w->places));
+    grids(t->outputs.columns, f->images, w->groups * w->out * count(w->places), w->places, ones, w->places);
     return 0;
 }
 
@@ -109,9 +110,9 @@ static inline int phase_of(const Window *w, const Frames *f, const int64_t *phas
         n[d] = reaching(w, d, phase[d], kernel[d], shift[d]);
         some[d] = pixels(w, d, phase[d]);
     }
-    const int status = tables_for(t, w->in, w->out * count(n), f->images * count(some));
+    const int status = tables_for(t, w->in, w->out * count(n), f->images * count(some), some[2]);
     if (!status) {
-        int64_t *row = (int64_t *)t->seen.rows, *weight = (int64_t *)t->weights.columns;
+        int64_t *row = t->seen.rows, *weight = t->weights.columns;
         for (int64_t o = 0; o < w->out; o++)
             for (int64_t a = 0; a < n[0]; a++)
                 for (int64_t b = 0; b < n[1]; b++)
@@ -121,11 +122,11 @@ static inline int phase_of(const Window *w, const Frames *f, const int64_t *phas
                         *weight++ = (o * w->in * w->kernel[0] + kernel[0][a]) * w->kernel[1] * w->kernel[2] +
                                     kernel[1][b] * w->kernel[2] + kernel[2][c];
                     }
-        equal_steps((int64_t *)t->weights.rows, w->in, count(w->kernel));
-        grids((int64_t *)t->seen.columns, f->images, apart(f, w->groups), some, ones, f->frame);
+        equal_steps(t->weights.rows, w->in, count(w->kernel));
+        grids(t->seen.columns, f->images, apart(f, w->groups), some, ones, f->frame);
         const int64_t first = (phase[0] * w->image[1] + phase[1]) * w->image[2] + phase[2];
-        for (int64_t i = 0; i < w->in; i++) ((int64_t *)t->outputs.rows)[i] = first + i * count(w->image);
-        grids((int64_t *)t->outputs.columns, f->images, w->groups * w->in * count(w->image), some, w->stride, w->image);
+        for (int64_t i = 0; i < w->in; i++) (t->outputs.rows)[i] = first + i * count(w->image);
+        grids(t->outputs.columns, f->images, w->groups * w->in * count(w->image), some, w->stride, w->image);
     }
     free(lists);
     return status;
@@ -197,7 +198,7 @@ static int weigh_TYPE(const Window *w, const TYPE *output, const TYPE *image, TY
     Frames f;
     Tables t;
     if (windows(w, &f, &t)) return 1;
-    const Table seen = {t.seen.columns, t.seen.rows};
+    const Table seen = {t.seen.columns, t.seen.rows, t.seen.column_run, t.seen.row_run};
     const int64_t area = w->out * t.deep, wide = count(w->places);
     int status = 0;
     if (!w->n) memset(weight, 0, w->groups * area * sizeof(TYPE));

@@ -18,22 +18,25 @@ enum { VECTOR = 16, TILE_ROWS = 8 };
 #else
 enum { VECTOR = 16, TILE_ROWS = 4 };
 #endif
-enum { DEPTH = 256, WIDTH = 512, STRIPS = 8, THIN = 4, STRETCH = 256 };
-typedef struct { const int64_t *rows, *columns; } Table;
+enum { DEPTH = 256, WIDTH = 512, STRIPS = 8, THIN = 4, STRETCH = 256, LONG = 8192 };
+// Entries follow each other by equal steps in runs of some length, the last of which may be shorter.
+typedef struct { int64_t *rows, *columns, row_run, column_run; } Table;
+#ifdef __clang__
+#define SHUFFLED(kind, x, y, a, b, c, d) __builtin_shufflevector(x, y, a, b, c, d)
+#else
+#define SHUFFLED(kind, x, y, a, b, c, d) __builtin_shuffle(x, y, (kind){a, b, c, d})
+#endif
 static inline void equal_steps(int64_t *table, int64_t count, int64_t step) {
     for (int64_t i = 0; i < count; i++) table[i] = i * step;
-}
-// How many entries of a table follow each other by the same step, from one on.
-static inline int64_t stretch(const int64_t *table, int64_t count, int64_t *step) {
-    int64_t n = 1;
-    *step = count > 1 ? table[1] - table[0] : 1;
-    while (n < count && n < STRETCH && table[n] - table[n - 1] == *step) n++;
-    return n;
 }
 #endif
 
 enum { LANES_TYPE = VECTOR / sizeof(TYPE), COLUMNS_TYPE = 2 * LANES_TYPE };
 typedef TYPE vector_TYPE __attribute__((vector_size(VECTOR), aligned(sizeof(TYPE)), may_alias));
+typedef TYPE four_TYPE __attribute__((vector_size(4 * sizeof(TYPE)), aligned(sizeof(TYPE)), may_alias));
+typedef __typeof__(_Generic((TYPE)0, float: (int32_t)0, double: (int64_t)0, default: (TYPE)0)) place_TYPE;
+typedef place_TYPE places_TYPE __attribute__((vector_size(4 * sizeof(TYPE))));
+typedef __typeof__(_Generic((TYPE)0, float: 0.0, double: 0.0, default: (int64_t)0)) sum_TYPE;
 
 static inline void tile_TYPE(int64_t depth, const TYPE *restrict a, const TYPE *restrict b, TYPE *restrict sums) {
     vector_TYPE acc[TILE_ROWS][2] = {{{0}}};
@@ -53,25 +56,47 @@ static inline void tile_TYPE(int64_t depth, const TYPE *restrict a, const TYPE *
     }
 }
 
+// Four by four elements, turned.
+static inline void turned_TYPE(const TYPE *a, const TYPE *b, const TYPE *c, const TYPE *d, TYPE *to, int64_t width) {
+    const four_TYPE w = *(const four_TYPE *)a, x = *(const four_TYPE *)b, y = *(const four_TYPE *)c;
+    const four_TYPE z = *(const four_TYPE *)d;
+    const four_TYPE low = SHUFFLED(places_TYPE, w, x, 0, 4, 1, 5), high = SHUFFLED(places_TYPE, w, x, 2, 6, 3, 7);
+    const four_TYPE low2 = SHUFFLED(places_TYPE, y, z, 0, 4, 1, 5), high2 = SHUFFLED(places_TYPE, y, z, 2, 6, 3, 7);
+    *(four_TYPE *)to = SHUFFLED(places_TYPE, low, low2, 0, 1, 4, 5);
+    *(four_TYPE *)(to + width) = SHUFFLED(places_TYPE, low, low2, 2, 3, 6, 7);
+    *(four_TYPE *)(to + 2 * width) = SHUFFLED(places_TYPE, high, high2, 0, 1, 4, 5);
+    *(four_TYPE *)(to + 3 * width) = SHUFFLED(places_TYPE, high, high2, 2, 3, 6, 7);
+}
+
 // A panel: for each of depth entries of outer, width of the count entries of inner, then zeros.
 static inline void pack_TYPE(const TYPE *from, const int64_t *outer, int64_t depth, const int64_t *inner, int64_t count,
                              int width, TYPE *restrict to) {
     if (count == width && inner[count - 1] - inner[0] == count - 1) {
-        for (int64_t p = 0; p < depth; p++)
-            memcpy(to + p * width, from + outer[p] + inner[0], width * sizeof(TYPE));
+        for (int64_t p = 0; p < depth; p++) memcpy(to + p * width, from + outer[p] + inner[0], width * sizeof(TYPE));
         return;
     }
     if (count < width) memset(to, 0, depth * width * sizeof(TYPE));
-    for (int64_t j = 0, step; j < count;) {
-        const int64_t n = stretch(inner + j, count - j, &step);
-        if (n > 3 && step == 1) {
+    for (int64_t j = 0; j < count;) {
+        int64_t n = 1;
+        while (j + n < count && inner[j + n] == inner[j] + n) n++;
+        if (n >= 4) {
             for (int64_t p = 0; p < depth; p++)
                 for (int64_t i = 0; i < n; i++) to[p * width + j + i] = from[outer[p] + inner[j] + i];
             j += n;
             continue;
         }
-        for (int64_t p = 0; p < depth; p++) to[p * width + j] = from[outer[p] + inner[j]];
-        j++;
+        const int64_t *in = inner + j;
+        const int turns = j + 4 <= count;
+        for (int64_t p = 0; p < depth;)
+            if (turns && p + 4 <= depth && outer[p + 3] - outer[p] == 3) {
+                const TYPE *here = from + outer[p];
+                turned_TYPE(here + in[0], here + in[1], here + in[2], here + in[3], to + p * width + j, width);
+                p += 4;
+            } else {
+                for (int i = 0; i < (turns ? 4 : 1); i++) to[p * width + j + i] = from[outer[p] + in[i]];
+                p++;
+            }
+        j += turns ? 4 : 1;
     }
 }
 
@@ -86,42 +111,58 @@ static inline void put_TYPE(const TYPE *restrict sums, TYPE *c, const int64_t *r
     }
 }
 
-// Few rows: nothing is packed. Along the rows of b where these lie side by side, else along its columns.
+// A row of few: nothing is packed. Sums of rows of b, where its columns lie side by side.
+static inline void summed_rows_TYPE(int64_t n, int64_t k, const TYPE *row, const int64_t *at, const TYPE *b, Table bt,
+                                    TYPE *to, const int64_t *places, int adds) {
+    for (int64_t j = 0; j < n;) {
+        TYPE sums[STRETCH];
+        const int64_t left = bt.column_run - j % bt.column_run, most = smaller(STRETCH, smaller(left, n - j));
+        const int64_t step = most > 1 ? bt.columns[j + 1] - bt.columns[j] : 1;
+        for (int64_t q = 0; q < most; q++) sums[q] = adds ? to[places[j + q]] : 0;
+        for (int64_t p = 0; p < k; p++) {
+            const TYPE x = row[at[p]], *from = b + bt.rows[p] + bt.columns[j];
+            if (step == 1) for (int64_t q = 0; q < most; q++) sums[q] += x * from[q];
+            else for (int64_t q = 0; q < most; q++) sums[q] += x * from[q * step];
+        }
+        for (int64_t q = 0; q < most; q++) to[places[j + q]] = sums[q];
+        j += most;
+    }
+}
+
+// The sum of products of two rows, in stretches where both have equal steps.
+static inline sum_TYPE dot_TYPE(int64_t k, const TYPE *row, const int64_t *at, int64_t at_run, const TYPE *column,
+                              const int64_t *bt, int64_t bt_run) {
+    sum_TYPE sum = 0;
+    for (int64_t p = 0; p < k;) {
+        vector_TYPE several = {0};
+        TYPE rest = 0;
+        for (const int64_t end = smaller(k, p + LONG); p < end;) {
+            const int64_t most = smaller(end - p, smaller(at_run - p % at_run, bt_run - p % bt_run));
+            const int64_t step = most > 1 ? at[p + 1] - at[p] : 1, other = most > 1 ? bt[p + 1] - bt[p] : 1;
+            const TYPE *x = row + at[p], *y = column + bt[p];
+            int64_t q = 0;
+            if (step == 1 && other == 1)
+                for (; q + LANES_TYPE <= most; q += LANES_TYPE)
+                    several += *(const vector_TYPE *)(x + q) * *(const vector_TYPE *)(y + q);
+            for (; q < most; q++) rest += x[q * step] * y[q * other];
+            p += most;
+        }
+        for (int i = 0; i < LANES_TYPE; i++) sum += several[i];
+        sum += rest;
+    }
+    return sum;
+}
+
 static void thin_product_TYPE(int64_t m, int64_t n, int64_t k, const TYPE *a, Table at, const TYPE *b, Table bt, TYPE *c,
                               Table ct, int adds) {
+    const int is_wide = n > 1 && bt.column_run > 1 && llabs(bt.columns[1] - bt.columns[0]) <= 2;
     for (int64_t i = 0; i < m; i++) {
-        const TYPE *row = a + at.rows[i];
         TYPE *to = c + ct.rows[i];
-        if (n > 1 && bt.columns[1] - bt.columns[0] <= 2) {
-            for (int64_t j = 0, step; j < n;) {
-                TYPE sums[STRETCH] = {0};
-                const int64_t count = stretch(bt.columns + j, n - j, &step);
-                for (int64_t p = 0; p < k; p++) {
-                    const TYPE x = row[at.columns[p]], *from = b + bt.rows[p] + bt.columns[j];
-                    if (step == 1) for (int64_t q = 0; q < count; q++) sums[q] += x * from[q];
-                    else for (int64_t q = 0; q < count; q++) sums[q] += x * from[q * step];
-                }
-                for (int64_t q = 0; q < count; q++, j++) to[ct.columns[j]] = (adds ? to[ct.columns[j]] : 0) + sums[q];
-            }
-            continue;
-        }
-        for (int64_t j = 0; j < n; j++) {
-            const TYPE *column = b + bt.columns[j];
-            double sum = adds ? to[ct.columns[j]] : 0;
-            for (int64_t p = 0, step, other; p < k;) {
-                const int64_t count = smaller(stretch(bt.rows + p, k - p, &step), stretch(at.columns + p, k - p, &other));
-                const TYPE *x = row + at.columns[p], *y = column + bt.rows[p];
-                TYPE part = 0;
-                if (step == 1 && other == 1) {
-                    #pragma omp simd reduction(+:part)
-                    for (int64_t q = 0; q < count; q++) part += x[q] * y[q];
-                } else
-                    for (int64_t q = 0; q < count; q++) part += x[q * other] * y[q * step];
-                sum += part;
-                p += count;
-            }
-            to[ct.columns[j]] = sum;
-        }
+        if (is_wide) summed_rows_TYPE(n, k, a + at.rows[i], at.columns, b, bt, to, ct.columns, adds);
+        else
+            for (int64_t j = 0; j < n; j++)
+                to[ct.columns[j]] = (adds ? to[ct.columns[j]] : 0) + dot_TYPE(k, a + at.rows[i], at.columns, at.column_run,
+                                                                               b + bt.columns[j], bt.rows, bt.row_run);
     }
 }
 
@@ -172,8 +213,9 @@ static int matrix_products_TYPE(int64_t count, int64_t m, int64_t n, int64_t k, 
                                 const TYPE *b, const int64_t *b_strides, TYPE *c) {
     int64_t *tables = malloc((2 * (m + n + k) + 1) * sizeof(int64_t));
     if (!tables) return 1;
-    const Table at = {tables, tables + m}, bt = {at.columns + k, at.columns + 2 * k};
-    const Table ct = {bt.columns + n, bt.columns + n + m};
+    const Table at = {tables, tables + m, larger(m, 1), larger(k, 1)};
+    const Table bt = {at.columns + k, at.columns + 2 * k, larger(k, 1), larger(n, 1)};
+    const Table ct = {bt.columns + n, bt.columns + n + m, larger(m, 1), larger(n, 1)};
     const int64_t steps[6] = {a_strides[1], a_strides[2], b_strides[1], b_strides[2], n, 1}, sizes[6] = {m, k, k, n, m, n};
     int64_t *next = tables;
     for (int i = 0; i < 6; i++) {
