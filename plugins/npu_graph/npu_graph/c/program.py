@@ -181,13 +181,21 @@ class Program:
         return result
 
     def _nest_from(self, after: int, shape: tuple[Any, ...], gone: tuple[int, ...] = ()) -> Nest:
-        """The first loops over a shape from a step on, new ones if there are none; those with folds fold alike."""
-        for step in self._steps[after:]:
+        """The loops over a shape that come first after what is read, or after the last block; new ones if none do.
+
+        What is read late is not computed earlier than that: it would take memory until then.
+        """
+        recent = next((step + 1 for step in range(len(self._steps) - 1, -1, -1) if self._is_block(step)), 0)
+        for number in [*([after] if 0 <= after < recent else []), *range(max(after, recent), len(self._steps))]:
+            step = self._steps[number]
             if isinstance(step, Nest) and step.has_room(shape, gone):
                 return step
         nest = Nest(shape, len(self._steps))
         self._steps.append(nest)
         return nest
+
+    def _is_block(self, step: int) -> bool:
+        return isinstance(self._steps[step], str)
 
     def _take(self, nest: Nest, member: Member) -> None:
         member.buffer.root.step = nest.step

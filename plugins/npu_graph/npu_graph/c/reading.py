@@ -96,8 +96,8 @@ class Tracer(Reader):
     ) -> None:
         super().__init__(program, nest, index)
         self.accesses: list[tuple[Buffer, tuple[str, ...]]] = []
-        #: The first step at which everything that is read is there.
-        self.after = 0
+        #: The first step at which everything that is read is there, -1 for what is there from the start.
+        self.after = -1
         self._shape = shape
 
     def _is_in(self, nest: Nest) -> bool:
@@ -111,7 +111,8 @@ class Tracer(Reader):
     def element(self, buffer: Buffer, index: Index) -> str:
         """Note an element of memory."""
         self.accesses.append((buffer, tuple(index)))
-        self.after = max(self.after, buffer.root.step + 1)
+        if buffer.root.step >= 0:
+            self.after = max(self.after, buffer.root.step + 1)
         return f"*{buffer.root.name}"
 
 
