@@ -56,7 +56,7 @@ def declare(vendor: Vendor) -> None:
                 return f"{results[0].at(_place(reader, self, indices, at))} {sign} {value};"
 
             shape = _result_shape(self, indices)
-            return "\n".join([fill(writer, results[0], self), writer.loops(shape, put, parallel=False)])
+            return "\n".join([fill(writer, results[0], self), writer.loops(shape, put, independent=0)])
 
         return Block(write, folds=(self,))
 
@@ -83,7 +83,7 @@ def _scattered(self: Operand, dim: int, index: Operand, value: Any, folds: tuple
             text = value(reader, at)
             return f"{results[0].at(_along(reader, self, dim, index, at))} {text};"
 
-        return "\n".join([fill(writer, results[0], self), writer.loops(index.shape, put, parallel=False)])
+        return "\n".join([fill(writer, results[0], self), writer.loops(index.shape, put, independent=dim % self.ndim)])
 
     return Block(write, folds)
 

@@ -108,14 +108,14 @@ def places(shape: Sequence[Any], stem: str = "i") -> list[str]:
     return ["0" if is_one(n) else f"{stem}{dim}" for dim, n in enumerate(shape)]
 
 
-def loops(shape: Sequence[Any], index: Index, lines: Sequence[str], parallel: bool, simd: bool = True) -> str:
+def loops(shape: Sequence[Any], index: Index, lines: Sequence[str], parallel: int, simd: bool = True) -> str:
     """Return loops over a shape.
 
     Args:
         shape: limits of the counters.
         index: as :func:`places` returns it.
         lines: statements.
-        parallel: by threads, if there is enough to do.
+        parallel: how many of the first dimensions threads may share, if there is enough to do.
         simd: several iterations of the innermost loop at once.
     """
     counters = [(name, size(n)) for name, n in zip(index, shape) if name != "0"]
@@ -124,13 +124,15 @@ def loops(shape: Sequence[Any], index: Index, lines: Sequence[str], parallel: bo
         return f"do {{\n{body}\n}} while (0);"
     heads = [f"for (int64_t {name} = 0; {name} < {limit}; {name}++) {{" for name, limit in counters]
     enough = f"if ({' * '.join(limit for _, limit in counters)} >= {PARALLEL_FROM})"
-    if parallel and len(heads) == 1:
+    shared = len([name for name in index[:parallel] if name != "0"])
+    if shared and len(heads) == 1:
         heads[0] = f"#pragma omp parallel for{' simd' if simd else ''} {enough}\n{heads[0]}"
-    elif simd:
+        return "\n".join([*heads, body, "}"])
+    if simd:
         heads[-1] = f"#pragma omp simd\n{heads[-1]}"
-    if parallel and len(heads) > 1:
-        outer = f" collapse({len(heads) - 1})" if len(heads) > 2 else ""
-        heads[0] = f"#pragma omp parallel for{outer} {enough}\n{heads[0]}"
+    if shared:
+        outer = min(shared, len(heads) - 1)
+        heads[0] = f"#pragma omp parallel for{f' collapse({outer})' if outer > 1 else ''} {enough}\n{heads[0]}"
     return "\n".join([*heads, body, "}" * len(heads)])
 
 

@@ -229,7 +229,7 @@ class NestText:
         if not self._inner:
             return "\n".join(lines)
         limits, index = zip(*((self._limits[dim], self._index[dim]) for dim in self._inner))
-        return loops(limits, index, lines, parallel, simd=not self._reader.checks_indices)
+        return loops(limits, index, lines, len(limits) if parallel else 0, simd=not self._reader.checks_indices)
 
     def _computed(self, member: Member) -> list[str]:
         element = member.made.element(self._reader, self._index)
@@ -266,8 +266,7 @@ class NestText:
         heads = [_head(self._index[dim], self._limits[dim]) for dim in self._inner]
         if heads and not self._reader.checks_indices:
             heads[-1] = f"#pragma omp simd {' '.join(clauses)}\n{heads[-1]}"
-        around = ["{", *body, "}"] if not heads else [*heads, *body, "}" * len(heads)]
-        return "\n".join([*starts, *around, *ends])
+        return "\n".join([*starts, *heads, *body, "}" * len(heads), *ends])
 
     def _in_tiles(self, parallel: bool) -> str:
         """Folds of what lies apart: neighbours in memory go into neighbouring accumulators."""

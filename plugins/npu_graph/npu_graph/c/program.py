@@ -223,7 +223,7 @@ class Program:
         copy = self.memory(self.unique("copy"), buffer.dtype, buffer.shape)
         copy.root.step, copy.root.is_needed, buffer.root.is_needed = len(self._steps), True, True
         index = places(buffer.shape)
-        self._steps.append(loops(buffer.shape, index, [f"{copy.at(index)} = {buffer.at(index)};"], True))
+        self._steps.append(loops(buffer.shape, index, [f"{copy.at(index)} = {buffer.at(index)};"], len(index)))
         return copy
 
     def _put_out(self, number: int, output: Output) -> None:

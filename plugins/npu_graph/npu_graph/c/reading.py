@@ -148,19 +148,24 @@ class Writer:
         return self._program.memory(self.unique("scratch"), dtype, shape)
 
     def loops(
-        self, shape: Sequence[Any], body: Callable[[Reader, Index], str], parallel: bool = True, simd: bool = True
+        self,
+        shape: Sequence[Any],
+        body: Callable[[Reader, Index], str],
+        independent: Optional[int] = None,
+        simd: bool = True,
     ) -> str:
         """Return loops over a shape around statements.
 
         Args:
             shape: how often.
             body: takes a reader and the index; returns the statements that use what it read.
-            parallel: the order of iterations is of no matter.
+            independent: how many of the first dimensions may be gone through in any order; all by default.
             simd: the body has neither loops nor jumps.
         """
         reader = self.reader()
         stem = self.unique("j")
         index = places(shape, f"{stem}_")
         last = body(reader, index)
-        simd = simd and parallel and not reader.checks_indices
+        simd = simd and independent is None and not reader.checks_indices
+        parallel = len(shape) if independent is None else independent
         return loops(shape, index, [*reader.lines, last], parallel, simd)

@@ -11,6 +11,7 @@ from npu_graph import inference
 from npu_graph.c.elementwise import cast
 from npu_graph.c.loops import Block, Fold, Index, Part, places
 from npu_graph.c.memory import Buffer, elements
+from npu_graph.c.nests import collapse, enough
 from npu_graph.c.printing import C_TYPES, size
 from npu_graph.c.reading import Reader, Writer
 from npu_graph.pipeline.subgraph import Operand, Operation
@@ -106,6 +107,11 @@ def _head(name: str, limit: Any) -> str:
     return f"for (int64_t {name} = 0; {name} < {size(limit)}; {name}++) {{"
 
 
+def _shared(heads: Sequence[str], shape: Sequence[Any]) -> list[str]:
+    """The heads of loops whose iterations threads share."""
+    return [f"#pragma omp parallel for{collapse(len(heads))}{enough([shape])}", *heads] if heads else []
+
+
 def _search(
     writer: Writer, operand: Operand, dim: Optional[int], sign: str, values: Optional[Buffer], found: Optional[Buffer]
 ) -> str:
@@ -130,8 +136,8 @@ def _search(
                 outer if len(buffer.shape) == len(shape) else [each for d, each in enumerate(outer) if d not in inner]
             )
             lines.append(f"{buffer.at(kept)} = {name};")
-    loop = [_head(name, shape[d]) for d, name in enumerate(outer) if name != "0"]
-    return "\n".join(["{", *loop, *lines, "}" * len(loop), "}"])
+    loop = _shared([_head(name, shape[d]) for d, name in enumerate(outer) if name != "0"], shape)
+    return "\n".join(["{", *loop, *lines, "}" * (len(loop) - bool(loop)), "}"])
 
 
 def _extreme_with_place(sign: str) -> Any:
@@ -158,7 +164,7 @@ def cumulative_sum(operation: Operation, self: Operand, dim: int) -> Block:
         kind = "double" if operation.dtype.is_floating_point else "int64_t"
         heads = [_head(name, n) for d, (name, n) in enumerate(zip(index, self.shape)) if d != at and name != "0"]
         inner = [] if index[at] == "0" else [_head(index[at], self.shape[at])]
-        lines = [*heads, f"{kind} acc = 0;", *inner, *reader.lines, f"acc += {text};"]
+        lines = [*_shared(heads, self.shape), f"{kind} acc = 0;", *inner, *reader.lines, f"acc += {text};"]
         lines += [f"{results[0].at(index)} = acc;", "}" * len([*heads, *inner])]
         return "\n".join(["{", *lines, "}"])
 
