@@ -61,6 +61,10 @@ def test_an_index_out_of_range_is_an_error_as_in_eager(compiler: Any) -> None:
     assert torch.equal(gather(table, torch.tensor([-4, 3])), table[[0, 3]] * 2)
     with pytest.raises(LaunchError, match="index is out of range"):
         gather(table, torch.tensor([4, 0]))
+    one = compiler(lambda table, index: (table[index], table[index].sum()))
+    assert one(table[:, :1], torch.tensor([2]))[1] == table[2, 0]
+    with pytest.raises(LaunchError, match="index is out of range"):
+        one(table[:, :1], torch.tensor([4]))
 
 
 @needs_compiler
@@ -258,18 +262,19 @@ def test_convolutions_and_their_gradients_equal_eager(
 
 @needs_compiler
 def test_results_do_not_depend_on_the_number_of_threads(compiler: Any) -> None:
-    def call(x: torch.Tensor, weight: torch.Tensor) -> Any:
+    def call(x: torch.Tensor, weight: torch.Tensor, long: torch.Tensor) -> Any:
         y = torch.nn.functional.conv2d(x, weight, padding=1)
         pooled = torch.nn.functional.max_pool2d(torch.nn.functional.batch_norm(y, None, None, training=True), 2)
         rows = pooled.flatten(2)
-        return (torch.softmax(rows @ rows.transpose(1, 2), -1) @ rows).square().mean(), rows.cumsum(-1)
+        return (torch.softmax(rows @ rows.transpose(1, 2), -1) @ rows).square().mean(), rows.cumsum(-1), long.exp()
 
     x, weight = torch.randn(3, 8, 40, 40), torch.randn(16, 8, 3, 3, requires_grad=True)
+    long = torch.randn(50021)  # no number of whole vectors for each of two threads
     compiled = compiler(call)
 
     def step() -> Any:
-        loss, sums = compiled(x, weight)
-        return loss, sums, *torch.autograd.grad(loss + sums.sum(), [weight])
+        loss, sums, powers = compiled(x, weight, long)
+        return loss, sums, powers, *torch.autograd.grad(loss + sums.sum(), [weight])
 
     first = step()
     sources = [subgraph.source for record in compiler.records for subgraph in record.subgraphs]

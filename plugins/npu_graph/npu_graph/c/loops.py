@@ -126,7 +126,9 @@ def loops(shape: Sequence[Any], index: Index, lines: Sequence[str], parallel: in
     enough = f"if ({' * '.join(limit for _, limit in counters)} >= {PARALLEL_FROM})"
     shared = len([name for name in index[:parallel] if name != "0"])
     if shared and len(heads) == 1:
-        heads[0] = f"#pragma omp parallel for{' simd' if simd else ''} {enough}\n{heads[0]}"
+        # whole vectors, whatever the number of threads: functions of vectors and of single elements differ
+        pragma = "parallel for simd schedule(static, 4096)" if simd else "parallel for"
+        heads[0] = f"#pragma omp {pragma} {enough}\n{heads[0]}"
         return "\n".join([*heads, body, "}"])
     if simd:
         heads[-1] = f"#pragma omp simd\n{heads[-1]}"

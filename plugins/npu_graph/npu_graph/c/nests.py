@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Access", "Member", "Nest", "NestText", "Own", "collapse", "enough", "merged", "stride"]
 
 #: Neighbours that one thread folds at a time, where what is folded lies apart.
-TILE = 64
+TILE = 128
 _COUNTER = re.compile(r"\bi\d+\b")
 
 

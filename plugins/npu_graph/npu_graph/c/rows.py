@@ -80,7 +80,8 @@ class Rows:
         """Return the loops; ``readers`` are the nests that read each memory."""
         own, memory, is_stored = self._owned(readers)
         if len(self.nests) == 1 and (self.nests[0].is_tiled or not self.sizes):
-            return "{\n" + NestText(program, self.nests[0], {}, is_stored, own).text(parallel=True) + "\n}"
+            text = NestText(program, self.nests[0], {}, is_stored, own).text(parallel=True)
+            return f"do {{\n{text}\n}} while (0);"  # a loop, where an index that is out of range goes on with the next
         counters = [f"o{number}" for number in range(len(self.sizes))]
         body = []
         for nest in self.nests:
