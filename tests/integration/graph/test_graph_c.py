@@ -61,6 +61,10 @@ def test_an_index_out_of_range_is_an_error_as_in_eager(compiler: Any) -> None:
     assert torch.equal(gather(table, torch.tensor([-4, 3])), table[[0, 3]] * 2)
     with pytest.raises(LaunchError, match="index is out of range"):
         gather(table, torch.tensor([4, 0]))
+    one = compiler(lambda table, index: (table[index], table[index].sum()))
+    assert one(table[:, :1], torch.tensor([2]))[1] == table[2, 0]
+    with pytest.raises(LaunchError, match="index is out of range"):
+        one(table[:, :1], torch.tensor([4]))
 
 
 @needs_compiler
@@ -106,6 +110,183 @@ def test_matrix_products_of_any_size_and_strides_equal_eager(compiler: Any, size
     one, other = torch.randn(depth, rows, dtype=torch.float64), torch.randn(depth, 2 * columns, dtype=torch.float64)
     got = compiler(lambda a, b: a.t() @ b[:, ::2])(one, other)
     torch.testing.assert_close(got, one.t() @ other[:, ::2])
+
+
+def normalised(x: torch.Tensor) -> Any:
+    weight = torch.arange(x.shape[-1], dtype=x.dtype) / 7
+    images = x.reshape(x.shape[0], 1, x.shape[1]).expand(-1, 6, -1) * weight
+    return (
+        torch.softmax(x, -1),
+        torch.log_softmax(x, 0),
+        torch.nn.functional.layer_norm(x, x.shape[-1:], weight, weight),
+        torch.nn.functional.group_norm(images, 3),
+        torch.nn.functional.batch_norm(images, None, None, training=True),
+    )
+
+
+def check(got: Any, wanted: Any, **tolerances: float) -> None:
+    for one, other in zip(got, wanted):
+        torch.testing.assert_close(one, other, equal_nan=True, **tolerances)
+
+
+@needs_compiler
+def test_a_normalisation_goes_over_its_rows_once(compiler: Any) -> None:
+    x = torch.randn(64, 33)
+    torch.testing.assert_close(compiler(lambda x: torch.softmax(x, -1) * 2)(x), torch.softmax(x, -1) * 2)
+    kernel = source_of(compiler).split("int kernel", 1)[1]
+    assert kernel.count("omp for") == 1
+    assert kernel.count("malloc") == 1, "for one row"
+    assert "malloc(sizeof *row_b_exp * (33 + 1))" in kernel
+
+
+@needs_compiler
+def test_normalisations_equal_eager_at_the_ends_of_vectors(compiler: Any) -> None:
+    call = compiler(normalised, dynamic=True)
+    for size in ((20, 37), (33, 16), (17, 15), (40, 130)):
+        x = torch.randn(size, dtype=torch.float64)
+        check(call(x), normalised(x))
+
+
+@needs_compiler
+def test_tensors_without_elements_and_with_one_column_equal_eager(compiler: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        return torch.softmax(x, -1), x.sum(0), x.sum(1), x @ x.t(), x.t() @ x, x.mean(1, keepdim=True) - x
+
+    for size in ((0, 5), (5, 0), (70, 1), (1, 70), (1, 1)):
+        x = torch.randn(size)
+        check(compiler(call)(x), call(x))
+
+
+@needs_compiler
+def test_a_row_does_not_read_what_another_row_computes(compiler: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        total = x.sum(1, keepdim=True)
+        weights = torch.softmax(x, -1)
+        halves = (x * 3).reshape(128, 32)
+        return (
+            x - total.flip(0),
+            x * total.t(),
+            weights.t() + weights,
+            weights.diagonal() + total.squeeze(1),
+            halves - halves.amax(1, keepdim=True) + (x * 3).sum(),
+            x.roll(1, 0) * total,
+        )
+
+    x = torch.randn(64, 64, dtype=torch.float64)  # as many rows as columns: sizes do not tell them apart
+    check(compiler(call)(x), call(x))
+
+
+@needs_compiler
+def test_minus_infinity_and_nan_spread_as_in_eager(compiler: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        zeros = torch.zeros_like(x)
+        softmaxes = torch.softmax(x, 1), torch.softmax(x, 0), torch.log_softmax(x, 1)
+        return (*softmaxes, x.amax(1), x.amin(0), x.amax(), x.max(1)[0], torch.maximum(x, zeros), x.clamp(-1, 1))
+
+    x = torch.randn(40, 37)
+    x[3] = -torch.inf
+    x[5, 20:] = -torch.inf
+    x[7, 36] = torch.nan
+    x[9, 0], x[9, 1] = torch.inf, -torch.inf
+    check(compiler(call)(x), call(x))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.uint8, torch.int64], ids=str)
+def test_whole_numbers_of_few_bits_equal_eager(compiler: Any, dtype: torch.dtype) -> None:
+    def call(x: torch.Tensor) -> Any:
+        return x.sum(0), x.sum(1), x.amax(1), x.amin(0), x * 3 + x, x @ x.t(), x[:2] @ x.t(), x.max(1)[1]
+
+    info = torch.iinfo(dtype)
+    x = torch.randint(max(info.min, -(2**40)), min(info.max, 2**40), (19, 67), dtype=dtype)
+    check(compiler(call)(x), call(x))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "arrange",
+    [
+        lambda x: x.flatten()[1:1281].view(20, 64),
+        lambda x: x[::2, 3:],
+        lambda x: x.t(),
+        lambda x: x[:1].expand(30, -1),
+        lambda x: x[:, :1].expand(-1, 30),
+    ],
+    ids=["misaligned", "strided", "transposed", "one row", "one column"],
+)
+def test_inputs_of_any_strides_equal_eager(compiler: Any, arrange: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        flipped = x.flip(1)
+        return torch.softmax(x, -1), x.sum(0), x @ flipped.t(), x[:2] @ flipped.t(), flipped - flipped.mean(1, True)
+
+    x = arrange(torch.randn(33, 41, dtype=torch.float64))
+    check(compiler(call)(x), call(x))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        ((3, 8, 13, 17, 6, 3), {"padding": 1}),
+        ((2, 8, 9, 10, 6, 3), {"padding": 2, "stride": 2, "dilation": 2}),
+        ((2, 8, 9, 10, 6, 2), {"padding": (3, 0), "stride": (3, 1)}),
+        ((2, 8, 12, 7, 8, 3), {"padding": 1, "groups": 8}),
+        ((2, 8, 12, 7, 16, 3), {"stride": 2, "groups": 2}),
+        ((5, 8, 7, 7, 20, 1), {"stride": 2}),
+        ((0, 8, 7, 7, 4, 3), {}),
+        ((1, 1, 40, 41, 1, 7), {"padding": 3}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_convolutions_and_their_gradients_equal_eager(
+    compiler: Any, sizes: tuple[int, ...], options: dict[str, Any], transposed: bool
+) -> None:
+    n, channels, height, width, out, kernel = sizes
+    groups = options.get("groups", 1)
+    x = torch.randn(n, channels, height, width, dtype=torch.float64, requires_grad=True)
+    shape = (channels, out // groups) if transposed else (out, channels // groups)
+    weight = torch.randn(*shape, kernel, kernel, dtype=torch.float64, requires_grad=True)
+    convolution = torch.nn.functional.conv_transpose2d if transposed else torch.nn.functional.conv2d
+
+    def call(x: torch.Tensor, weight: torch.Tensor) -> Any:
+        return convolution(x, weight, **options)
+
+    wanted = call(x, weight)
+    got = compiler(call)(x, weight)
+    grad = torch.randn_like(wanted)
+    gradients = [torch.autograd.grad(result, [x, weight], grad) for result in (got, wanted)]
+    check([got, *gradients[0]], [wanted, *gradients[1]])
+    assert "aten.convolution_backward.default" in compiler.converted
+
+
+@needs_compiler
+def test_results_do_not_depend_on_the_number_of_threads(compiler: Any) -> None:
+    def call(x: torch.Tensor, weight: torch.Tensor, long: torch.Tensor) -> Any:
+        y = torch.nn.functional.conv2d(x, weight, padding=1)
+        pooled = torch.nn.functional.max_pool2d(torch.nn.functional.batch_norm(y, None, None, training=True), 2)
+        rows = pooled.flatten(2)
+        return (torch.softmax(rows @ rows.transpose(1, 2), -1) @ rows).square().mean(), rows.cumsum(-1), long.exp()
+
+    x, weight = torch.randn(3, 8, 40, 40), torch.randn(16, 8, 3, 3, requires_grad=True)
+    long = torch.randn(50021)  # no number of whole vectors for each of two threads
+    compiled = compiler(call)
+
+    def step() -> Any:
+        loss, sums, powers = compiled(x, weight, long)
+        return loss, sums, powers, *torch.autograd.grad(loss + sums.sum(), [weight])
+
+    first = step()
+    sources = [subgraph.source for record in compiler.records for subgraph in record.subgraphs]
+    libraries = [ctypes.CDLL(str(Path(source).with_suffix(".so"))) for source in sources]
+    if not hasattr(libraries[0], "omp_set_num_threads"):
+        pytest.skip("the compiler has no OpenMP")
+    libraries[0].omp_set_num_threads(2)
+    try:
+        second = step()
+    finally:
+        libraries[0].omp_set_num_threads(1)
+    assert all(map(torch.equal, first, second))
 
 
 def test_without_a_compiler_the_error_says_how_to_go_on(

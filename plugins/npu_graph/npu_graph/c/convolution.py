@@ -7,9 +7,10 @@ from typing import Any, Optional
 
 import torch
 
-from npu_graph.c.loops import Block, Index, Reader, Writer
+from npu_graph.c.loops import Block, Index
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import C_TYPES, size
+from npu_graph.c.reading import Reader, Writer
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 from patchcore import Skip

@@ -8,8 +8,9 @@ from typing import Any, Union
 import torch
 
 from npu_graph import inference
-from npu_graph.c.loops import Index, Map, Reader, broadcast
+from npu_graph.c.loops import Index, Map, broadcast
 from npu_graph.c.printing import C_TYPES, integer, number
+from npu_graph.c.reading import Reader
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 from patchcore import Skip

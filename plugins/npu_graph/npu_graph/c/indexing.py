@@ -8,9 +8,10 @@ from typing import Any, Optional
 import torch
 
 from npu_graph.c.layout import fill
-from npu_graph.c.loops import Block, Index, Map, Reader, Writer, broadcast
+from npu_graph.c.loops import Block, Index, Map, broadcast
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import is_one, number
+from npu_graph.c.reading import Reader, Writer
 from npu_graph.c.reductions import has_dimensions
 from npu_graph.inference import broadcast as common_shape
 from npu_graph.pipeline.subgraph import Operand, Operation
@@ -55,7 +56,7 @@ def declare(vendor: Vendor) -> None:
                 return f"{results[0].at(_place(reader, self, indices, at))} {sign} {value};"
 
             shape = _result_shape(self, indices)
-            return "\n".join([fill(writer, results[0], self), writer.loops(shape, put, parallel=False)])
+            return "\n".join([fill(writer, results[0], self), writer.loops(shape, put, independent=0)])
 
         return Block(write, folds=(self,))
 
@@ -82,7 +83,7 @@ def _scattered(self: Operand, dim: int, index: Operand, value: Any, folds: tuple
             text = value(reader, at)
             return f"{results[0].at(_along(reader, self, dim, index, at))} {text};"
 
-        return "\n".join([fill(writer, results[0], self), writer.loops(index.shape, put, parallel=False)])
+        return "\n".join([fill(writer, results[0], self), writer.loops(index.shape, put, independent=dim % self.ndim)])
 
     return Block(write, folds)
 

@@ -9,9 +9,10 @@ import sympy
 import torch
 
 from npu_graph.c.elementwise import cast
-from npu_graph.c.loops import Block, Index, Reader, View, Writer
+from npu_graph.c.loops import Block, Index, View
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import is_one, number
+from npu_graph.c.reading import Reader, Writer
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.pipeline.values import expression
 from npu_graph.vendor import Vendor

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import torch
 
-from npu_graph.c.loops import Block, Index, Reader, Writer
+from npu_graph.c.loops import Block, Index
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import number, size
+from npu_graph.c.reading import Reader, Writer
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 from patchcore import Skip
@@ -100,7 +101,7 @@ for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) ac
                 return f"""{head}const double share = {reader.read(grad_output, index)} / (double){divisor};
 for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) {result.at(_at(index))} += share;"""
 
-            return f"{_zeros(writer, result)}\n{writer.loops(grad_output.shape, body, parallel=False)}"
+            return _collected(writer, result, grad_output, body)
 
         return Block(write)
 
@@ -126,7 +127,7 @@ for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) ac
 const double share = {reader.read(grad_output, index)} / (double)((bottom - top) * (right - left));
 for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) {result.at(_at(index))} += share;"""
 
-            return f"{_zeros(writer, result)}\n{writer.loops(grad_output.shape, body, parallel=False)}"
+            return _collected(writer, result, grad_output, body)
 
         return Block(write)
 
@@ -149,7 +150,7 @@ for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) {r
                 ]
                 return f"{results[0].at([*index[:-2], *sources])} += {reader.read(grad_output, index)};"
 
-            return f"{_zeros(writer, results[0])}\n{writer.loops(grad_output.shape, body, parallel=False)}"
+            return _collected(writer, results[0], grad_output, body)
 
         return Block(write)
 
@@ -164,8 +165,10 @@ def _at(index: Index) -> list[str]:
     return [*index[:-2], "y", "x"]
 
 
-def _zeros(writer: Writer, buffer: Buffer) -> str:
-    return writer.loops(buffer.shape, lambda reader, index: f"{buffer.at(index)} = 0;")
+def _collected(writer: Writer, result: Buffer, grad: Operand, body: Callable[[Reader, Index], str]) -> str:
+    """Statements for each element of a gradient, which add to zeros in the same image."""
+    zeros = writer.loops(result.shape, lambda reader, index: f"{result.at(index)} = 0;")
+    return f"{zeros}\n{writer.loops(grad.shape, body, independent=grad.ndim - 2)}"
 
 
 def _averaged(

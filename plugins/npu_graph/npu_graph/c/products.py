@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from npu_graph import inference
-from npu_graph.c.loops import Block, Index, Reader, Writer, broadcast
+from npu_graph.c.loops import Block, Index, broadcast
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import number, size
+from npu_graph.c.reading import Reader, Writer
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 
@@ -24,20 +25,11 @@ def declare(vendor: Vendor) -> None:
 
     @vendor.conversion(aten.mm.default, infer=inference.matrix_product)
     def matrix_product(operation: Operation, self: Operand, mat2: Operand) -> Block:
-        return Block(lambda writer, results: _product(results[0], writer.buffer(self), writer.buffer(mat2)))
+        return Block(lambda writer, results: _products(writer, results[0], self, mat2))
 
     @vendor.conversion(aten.bmm.default, infer=inference.matrix_product)
     def products(operation: Operation, self: Operand, mat2: Operand) -> Block:
-        def write(writer: Writer, results: Sequence[Buffer]) -> str:
-            counter = writer.unique("batch")
-            buffers = results[0], writer.buffer(self), writer.buffer(mat2)
-            call = _call(
-                *([*(f"{b.pointer} + {counter} * {size(b.stride[0])}" for b in buffers)]),
-                *(b.arranged(b.shape[1:], b.stride[1:]) for b in buffers),
-            )
-            return f"for (int64_t {counter} = 0; {counter} < {size(self.shape[0])}; {counter}++)\n{call}"
-
-        return Block(write)
+        return Block(lambda writer, results: _products(writer, results[0], self, mat2))
 
     @vendor.conversion(aten.addmm.default, infer=inference.matrix_product)
     def product_and_sum(
@@ -45,7 +37,7 @@ def declare(vendor: Vendor) -> None:
     ) -> Block:
         def write(writer: Writer, results: Sequence[Buffer]) -> str:
             result = results[0]
-            product = _product(result, writer.buffer(mat1), writer.buffer(mat2))
+            product = _products(writer, result, mat1, mat2)
 
             def add(reader: Reader, index: Index) -> str:
                 terms = [_times(operation, alpha, result.at(index))]
@@ -58,14 +50,16 @@ def declare(vendor: Vendor) -> None:
         return Block(write)
 
 
-def _product(result: Buffer, one: Buffer, other: Buffer) -> str:
-    return _call(result.pointer, one.pointer, other.pointer, result, one, other)
-
-
-def _call(target: str, first: str, second: str, result: Buffer, one: Buffer, other: Buffer) -> str:
-    shape = f"{size(one.shape[0])}, {size(other.shape[1])}, {size(one.shape[1])}"
-    strides = ", ".join(size(stride) for stride in (*one.stride, *other.stride))
-    call = f"matrix_product_{result.c_type}({shape}, {first}, {second}, {strides}, {target}, {size(result.stride[0])})"
+def _products(writer: Writer, result: Buffer, one: Operand, other: Operand) -> str:
+    """A product of matrices, or of as many as there are in the first dimension."""
+    buffers = writer.buffer(one), writer.buffer(other)
+    several = [size(n) for n in one.shape[:-2]] or ["1"]
+    sizes = ", ".join([*several, *map(size, (*one.shape[-2:-1], other.shape[-1], one.shape[-1]))])
+    factors = [
+        f"{buffer.pointer}, (int64_t[]){{{', '.join(map(size, [*[0] * (3 - len(buffer.stride)), *buffer.stride]))}}}"
+        for buffer in buffers
+    ]
+    call = f"matrix_products_{result.c_type}({sizes}, {', '.join(factors)}, {result.pointer})"
     return f"if ({call}) goto no_memory;"
 
 

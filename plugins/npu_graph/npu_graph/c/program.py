@@ -5,24 +5,28 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Optional, Union
 
 import torch
 
-from npu_graph.c.loops import Block, Index, Map, Reader, View, Writer, loops, places
+from npu_graph.c.loops import Block, Fold, Index, Map, View, loops, places
 from npu_graph.c.memory import Buffer, Root, contiguous, elements
+from npu_graph.c.nests import Member, Nest
 from npu_graph.c.printing import C_TYPES, same, size
+from npu_graph.c.reading import Reader, Tracer, Writer
+from npu_graph.c.rows import joined
 from npu_graph.pipeline.subgraph import Operand, Operation, Output, Subgraph
 from npu_graph.pipeline.values import expression
 
 __all__ = ["Program"]
 
+aten = torch.ops.aten
+
 Value = Union[Buffer, Map, None, tuple[Optional[Buffer], ...]]
 
 #: Functions of each header, by which it is included, for each type it is used with; later ones use earlier ones.
-_HEADERS = {"matrices.h": ("matrix_product",), "convolution.h": ("convolve", "spread", "weigh")}
+_HEADERS = {"matrices.h": ("matrix_products",), "convolution.h": ("convolve", "spread", "weigh")}
 #: Around these: products and sums in one rounding, which :mod:`npu_graph.c.toolchain` rules out elsewhere.
 _CONTRACTED = """
 #ifdef __clang__
@@ -38,18 +42,12 @@ _CONTRACTED = """
 #pragma GCC pop_options
 #endif
 """
-_COUNTER = re.compile(r"\bi\d+\b")
 #: Operations in a chain that has no memory in between: each takes several calls of Python to write.
 _DEEPEST = 32
+#: Views of all elements in the same order, where these lie row by row.
+_SAME_ELEMENTS = {aten.view.default, aten._unsafe_view.default, aten.alias.default, aten.unsqueeze.default}
+_SAME_ELEMENTS |= {aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims}
 _WORD = re.compile(r"\w+")
-
-
-@dataclass
-class _Nest:
-    """Loops over a shape that compute an element of each member."""
-
-    shape: tuple[Any, ...]
-    members: list[tuple[str, Map, Buffer]] = field(default_factory=list)
 
 
 class Program:
@@ -64,9 +62,9 @@ class Program:
 
     def __init__(self, subgraph: Subgraph) -> None:
         self.values: dict[str, Value] = {}
-        self.nests: dict[str, _Nest] = {}
+        self.nests: dict[str, Nest] = {}
         self._subgraph = subgraph
-        self._steps: list[Union[_Nest, str]] = []
+        self._steps: list[Union[Nest, str]] = []
         self._roots: list[Root] = []
         self._counter = 0
         self._direct: dict[str, int] = {}
@@ -87,13 +85,18 @@ class Program:
             if operand.is_tensor:
                 root = Root(f"b_{operand}", operand.dtype, 0, is_given=True)
                 self.values[operand.name] = _buffer(root, operand.value)
-        for number, output in enumerate(subgraph.outputs):
-            if 0 not in output.operand.value.stride():
-                self._direct.setdefault(output.operand.name, number)
+        writable = [
+            (n, output.operand) for n, output in enumerate(subgraph.outputs) if 0 not in output.operand.value.stride()
+        ]
+        for number, operand in writable:
+            self._direct.setdefault(operand.name, number)
+        for number, operand in writable:
+            self._direct.setdefault(self._seen_as(operand), number)
         made = {operation.name: operation.convert() for operation in subgraph.operations if not operation.is_item}
         uses = Counter(operand.name for operation in subgraph.operations for operand in operation.operands)
         uses.update(output.operand.name for output in subgraph.outputs)
         folds = {operand.name for each in made.values() if isinstance(each, Block) for operand in each.folds}
+        folds |= {each.operand.name for each in made.values() if isinstance(each, Fold)}
         depths = {name: 1 for name in folds if uses[name] == 1}
         for operation in reversed(subgraph.operations):  # and what only those read, element by element
             depth = depths.get(operation.name, _DEEPEST)
@@ -112,12 +115,23 @@ class Program:
         for number, output in enumerate(subgraph.outputs):
             self._put_out(number, output)
 
-    def _add(self, operation: Operation, made: Union[Map, View, Block]) -> Value:
+    def _seen_as(self, output: Operand) -> str:
+        """The name of what is to be computed in the memory of an output: itself, or what it is the same elements of."""
+        makers = {operation.name: operation for operation in self._subgraph.operations}
+        name, stride = output.name, contiguous(output.shape)
+        if all(map(same, output.value.stride(), stride)):
+            while name in makers and makers[name].target in _SAME_ELEMENTS:
+                name = makers[name].operands[0].name
+        return name if name in makers else output.name
+
+    def _add(self, operation: Operation, made: Union[Map, View, Fold, Block]) -> Value:
         if isinstance(made, Map):
             is_read_only_by_one = made.is_cheap or operation.name in self._folded
             return made if is_read_only_by_one else self._compute(operation.name, operation.value, made)
+        if isinstance(made, Fold):
+            return self._fold(operation, made)
         if isinstance(made, View):
-            buffer = self.in_memory(made.operand)
+            buffer = self._located(made.operand)
             arranged = made.arrange(buffer) or made.arrange(self.copied(buffer))
             assert arranged is not None, f"{operation} arranges what lies row by row"
             return arranged
@@ -148,7 +162,10 @@ class Program:
         """Memory for a result: that of the output that it is, or of its own."""
         number = self._direct.get(name)
         if number is not None:
-            given = _buffer(Root(f"out{number}", value.dtype, 0, is_given=True), value)
+            root = Root(f"out{number}", value.dtype, 0, is_given=True)
+            if self._subgraph.outputs[number].operand.name != name:  # but a view
+                return Buffer(root, tuple(map(expression, value.shape)), contiguous(value.shape))
+            given = _buffer(root, value)
             if given.is_contiguous or not row_major:
                 return given
         return self.memory(f"b_{name}", value.dtype, value.shape)
@@ -162,32 +179,60 @@ class Program:
     def _compute(self, name: str, value: torch.Tensor, made: Map) -> Buffer:
         """Have a map computed, in the first loops over its shape that come late enough."""
         buffer = self._result(name, value)
-        trial = Reader(self, buffer.shape, marks=False)
+        trial = Tracer(self, places(buffer.shape), shape=buffer.shape)
         made.element(trial, places(buffer.shape))
-        step = next((step for step in range(trial.after, len(self._steps)) if self._fits(step, buffer)), None)
-        if step is None:
-            step = len(self._steps)
-            self._steps.append(_Nest(buffer.shape))
-        nest = self._steps[step]
-        assert isinstance(nest, _Nest)
-        nest.members.append((name, made, buffer))
-        self.nests[name] = nest
-        buffer.root.step = step
+        self.nests[name] = self._nest_from(trial.after, buffer.shape)
+        self._take(self.nests[name], Member(name, made, buffer))
         return buffer
 
-    def _fits(self, step: int, buffer: Buffer) -> bool:
-        nest = self._steps[step]
-        return isinstance(nest, _Nest) and buffer.has_shape(nest.shape)
+    def _fold(self, operation: Operation, fold: Fold) -> Buffer:
+        """Have elements folded, in the first loops over them that come late enough."""
+        result = self._result(operation.name, operation.value, row_major=True)
+        shape = tuple(map(expression, fold.operand.shape))
+        trial = Tracer(self, places(shape), shape=shape)
+        fold.element(trial, places(shape))
+        kept = [d for d in range(len(shape)) if d not in fold.gone]
+        strides = [result.stride[d] for d in kept] if len(result.shape) == len(shape) else result.stride
+        member = Member(operation.name, fold, result.arranged([shape[d] for d in kept], strides))
+        self._take(self._nest_from(trial.after, shape, fold.gone), member)
+        return result
+
+    def _nest_from(self, after: int, shape: tuple[Any, ...], gone: tuple[int, ...] = ()) -> Nest:
+        """The loops over a shape that come first after what is read, or after the last block; new ones if none do.
+
+        What is read late is not computed earlier than that: it would take memory until then.
+        """
+        recent = next((step + 1 for step in range(len(self._steps) - 1, -1, -1) if self._is_block(step)), 0)
+        for number in [*([after] if 0 <= after < recent else []), *range(max(after, recent), len(self._steps))]:
+            step = self._steps[number]
+            if isinstance(step, Nest) and step.has_room(shape, gone):
+                return step
+        nest = Nest(shape, len(self._steps))
+        self._steps.append(nest)
+        return nest
+
+    def _is_block(self, step: int) -> bool:
+        return isinstance(self._steps[step], str)
+
+    def _take(self, nest: Nest, member: Member) -> None:
+        member.buffer.root.step = nest.step
+        nest.members.append(member)
+        if isinstance(member.made, Fold):
+            nest.gone = member.made.gone
 
     def in_memory(self, operand: Operand) -> Buffer:
-        """Return where a value lies; one that has no memory gets some."""
+        """Return where a value lies, for what reads memory; one that has no memory gets some."""
+        buffer = self._located(operand)
+        buffer.root.is_needed = True
+        return buffer
+
+    def _located(self, operand: Operand) -> Buffer:
         value = self.values[operand.name]
         if isinstance(value, Map):  # and one it stays for those that read its elements, some of them earlier
             if operand.name not in self._stored:
                 self._stored[operand.name] = self._compute(operand.name, operand.value, value)
             value = self._stored[operand.name]
         assert isinstance(value, Buffer)
-        value.root.is_needed = True
         return value
 
     def copied(self, buffer: Buffer) -> Buffer:
@@ -195,13 +240,13 @@ class Program:
         copy = self.memory(self.unique("copy"), buffer.dtype, buffer.shape)
         copy.root.step, copy.root.is_needed, buffer.root.is_needed = len(self._steps), True, True
         index = places(buffer.shape)
-        self._steps.append(loops(buffer.shape, index, [f"{copy.at(index)} = {buffer.at(index)};"], True))
+        self._steps.append(loops(buffer.shape, index, [f"{copy.at(index)} = {buffer.at(index)};"], len(index)))
         return copy
 
     def _put_out(self, number: int, output: Output) -> None:
         operand = output.operand
         value = self.values[operand.name]
-        if isinstance(value, Buffer) and value.root.name == f"out{number}" and operand.name in self._direct:
+        if isinstance(value, Buffer) and value.root.name == f"out{number}":
             return
         tensor = operand.value
         alone = [1 if stride == 0 else n for n, stride in zip(tensor.shape, tensor.stride())]
@@ -216,10 +261,14 @@ class Program:
 
     def source(self, compiler: str) -> str:
         """Return the source; ``compiler`` is named in it, which makes it part of the key of the kernel."""
-        for step in self._steps:
-            if isinstance(step, _Nest):
-                self._nest(step)  # notes what is read from memory
-        bodies = [self._nest(step) if isinstance(step, _Nest) else step for step in self._steps]
+        readers: dict[str, set[Nest]] = {}
+        for nest in self._steps:
+            if isinstance(nest, Nest):
+                nest.trace(self)
+                for read in nest.reads:
+                    readers.setdefault(read.buffer.root.name, set()).add(nest)
+        steps = joined(self._steps)
+        bodies = [step if isinstance(step, str) else step.text(self, readers) for step in steps]
         words = [set(_WORD.findall(body)) for body in bodies]
         roots = {root.name: root for root in self._roots if any(root.name in each for each in words)}
         lives = {name: [number for number, each in enumerate(words) if name in each] for name in roots}
@@ -238,24 +287,6 @@ class Program:
         head = "int kernel(void *const *tensors, const int64_t *integers, const double *reals) {"
         body = [head, *self._unpacked(), "volatile int out_of_range = 0;", *lines, *end, "}"]
         return "\n".join([f"// {compiler}", *_headers(set().union(*words)), *body, *self._layout(), ""])
-
-    def _nest(self, nest: _Nest) -> str:
-        flat = self._lines(nest, "i")
-        index = places(nest.shape)
-        if len([place for place in index if place != "0"]) > 1 and not any(map(_COUNTER.search, flat.lines)):
-            return loops([elements(nest.shape)], ["i"], flat.lines, True, simd=not flat.checks_indices)
-        reader = self._lines(nest, "")
-        return loops(nest.shape, index, reader.lines, True, simd=not reader.checks_indices)
-
-    def _lines(self, nest: _Nest, flat: str) -> Reader:
-        reader = Reader(self, nest.shape, nest, flat)
-        index = places(nest.shape)
-        for name, made, buffer in nest.members:
-            text = made.element(reader, index)
-            reader.lines.append(f"const {buffer.c_type} v_{name} = {text};")
-            if buffer.root.is_needed or buffer.root.is_given:
-                reader.lines.append(f"{reader.element(buffer, index)} = v_{name};")
-        return reader
 
     def _unpacked(self) -> list[str]:
         lines, tensors, numbers = [], 0, 0

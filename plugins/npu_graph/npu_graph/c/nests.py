@@ -1,0 +1,339 @@
+"""Loops over a shape that compute elements and fold them: what they read and write, and their source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+import sympy
+
+from npu_graph.c.loops import PARALLEL_FROM, Fold, Index, Map, loops, places
+from npu_graph.c.memory import Buffer, elements
+from npu_graph.c.printing import C_TYPES, is_one, same, size
+from npu_graph.c.reading import Reader, Tracer
+from npu_graph.pipeline.values import expression
+
+if TYPE_CHECKING:
+    from npu_graph.c.program import Program
+
+__all__ = ["Access", "Member", "Nest", "NestText", "Own", "collapse", "enough", "merged", "stride"]
+
+#: Neighbours that one thread folds at a time, where what is folded lies apart.
+TILE = 128
+_COUNTER = re.compile(r"\bi\d+\b")
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element that is read or written at each iteration.
+
+    Args:
+        buffer: which memory.
+        index: as :func:`~npu_graph.c.loops.places` has it, or any other expressions.
+    """
+
+    buffer: Buffer
+    index: tuple[str, ...]
+
+    def steps(self) -> dict[str, Any]:
+        """How far each counter moves it."""
+        found: dict[str, Any] = {}
+        for place, stride in zip(self.index, self.buffer.stride):
+            if place != "0":
+                found[place] = found.get(place, sympy.S.Zero) + stride
+        return found
+
+    @property
+    def is_regular(self) -> bool:
+        """Counters alone say which element."""
+        return all(place == "0" or _COUNTER.fullmatch(place) for place in self.index)
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a nest computes.
+
+    Args:
+        name: of the operation.
+        made: an element, or what folds elements.
+        buffer: the result; of a fold, with the dimensions alone that are kept.
+    """
+
+    name: str
+    made: Union[Map, Fold]
+    buffer: Buffer
+
+    @property
+    def local(self) -> str:
+        """The name of the element."""
+        return f"v_{self.name}"
+
+
+@dataclass(eq=False)
+class Nest:
+    """Loops over a shape that compute an element of each member.
+
+    Args:
+        shape: the limits.
+        step: place in the program.
+        gone: the dimensions that its folds fold; all of them the same.
+        members: in order.
+        reads: what it reads from memory; noted when all members are known.
+        joins: pairs of neighbouring dimensions that one counter can go through; noted then, too.
+    """
+
+    shape: tuple[Any, ...]
+    step: int
+    gone: tuple[int, ...] = ()
+    members: list[Member] = field(default_factory=list)
+    reads: list[Access] = field(default_factory=list)
+    joins: set[tuple[int, int]] = field(default_factory=set)
+
+    @property
+    def dims(self) -> list[int]:
+        """Those of more than one element."""
+        return [dim for dim, n in enumerate(self.shape) if not is_one(n)]
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """Where it folds: the dimensions that are kept, and lie outside the last that is not."""
+        last = max((dim for dim in self.gone if not is_one(self.shape[dim])), default=len(self.shape))
+        return tuple(dim for dim in self.dims if dim not in self.gone and dim < last)
+
+    @property
+    def folds(self) -> bool:
+        """Whether any member is a fold."""
+        return any(isinstance(member.made, Fold) for member in self.members)
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether it folds what lies apart, and what lies side by side are elements of different results."""
+        return self.folds and bool(set(self.dims) - {*self.outer, *self.gone})
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether outer loops go over all that is kept, so that elements may be computed in the loops inside, too."""
+        return bool(self.outer) and set(self.dims) <= {*self.outer, *self.gone}
+
+    def has_room(self, shape: Sequence[Any], gone: tuple[int, ...]) -> bool:
+        """Tell whether one more member may have its loops: a fold of some dimensions, or elements if there are none."""
+        if len(shape) != len(self.shape) or not all(map(same, shape, self.shape)):
+            return False
+        if not gone or not self.gone:
+            return not (gone or self.gone) or replace(self, gone=gone or self.gone).has_rows
+        return gone == self.gone
+
+    def written(self, member: Member) -> Access:
+        """Where the result of a member goes."""
+        kept = [place for dim, place in enumerate(places(self.shape)) if dim not in self.gone]
+        return Access(member.buffer, tuple(kept if isinstance(member.made, Fold) else places(self.shape)))
+
+    def trace(self, program: Program) -> None:
+        """Note what it reads, and which dimensions are one as far as memory is concerned."""
+        index = places(self.shape)
+        tracer = Tracer(program, index, self)
+        texts = [member.made.element(tracer, index) for member in self.members]
+        self.reads = [Access(*access) for access in tracer.accesses]
+        used = set(_COUNTER.findall("\n".join([*tracer.lines, *texts])))
+        moves = [each.steps() for each in (*self.reads, *map(self.written, self.members))]
+        pairs = zip(self.dims, self.dims[1:])
+        self.joins = {
+            (one, other)
+            for one, other in pairs
+            if not used & {index[one], index[other]}
+            and (one in self.gone) == (other in self.gone)
+            and all(same(m.get(index[one], 0), m.get(index[other], 0) * expression(self.shape[other])) for m in moves)
+        }
+
+
+@dataclass
+class Own:
+    """What each iteration of outer loops has of its own.
+
+    Args:
+        registers: the local of what has one element, by the name of its memory.
+        strides: of memory that is of one row: those of the memory that it stands for, each with its own.
+    """
+
+    registers: dict[str, str] = field(default_factory=dict)
+    strides: dict[str, list[tuple[Any, Any]]] = field(default_factory=dict)
+
+    def read(self, buffer: Buffer, index: Index) -> Optional[str]:
+        """Return an element, ``None`` where it is in memory."""
+        return self.registers.get(buffer.root.name) or self.place(buffer, index)
+
+    def place(self, buffer: Buffer, index: Index) -> Optional[str]:
+        """Return an element in the memory of a row, ``None`` where it is in other memory."""
+        known = self.strides.get(buffer.root.name)
+        if known is None:
+            return None
+        moves = {place: step for place, step in Access(buffer, tuple(index)).steps().items() if step != 0}
+        terms = [f"{place} * {size(stride(known, step))}" for place, step in moves.items() if _COUNTER.fullmatch(place)]
+        return f"{self.name(buffer.root.name)}[{' + '.join(terms) or '0'}]"
+
+    @staticmethod
+    def name(root: str) -> str:
+        """Return the name of the memory of a row."""
+        return f"row_{root}"
+
+
+def stride(known: Sequence[tuple[Any, Any]], step: Any) -> Any:
+    """Return what one stride is in the memory of a row, ``None`` where it has none like that."""
+    return next((own for given, own in known if same(given, step)), None)
+
+
+class NestText:
+    """The source of a nest.
+
+    Args:
+        program: has the values.
+        nest: which.
+        outer: dimensions whose loops are around it, and their counters.
+        is_stored: names of members that go to memory, or to that of a row.
+        own: what each iteration of the loops around has of its own.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        nest: Nest,
+        outer: Mapping[int, str],
+        is_stored: Iterable[str],
+        own: Own,
+    ) -> None:
+        self._nest = nest
+        self._own = own
+        self._is_stored = set(is_stored)
+        self._limits = list(nest.shape)
+        self._index = places(nest.shape)
+        for dim, counter in outer.items():
+            self._index[dim] = counter
+        self._inner = [dim for dim in nest.dims if dim not in outer]
+        for dim in list(self._inner):  # from the outside in, so that products of more than two add up
+            following = next((other for other in self._inner if other > dim), None)
+            if following is not None and (dim, following) in nest.joins:
+                self._limits[following] = elements([self._limits[dim], self._limits[following]])
+                self._index[dim] = "0"
+                self._inner.remove(dim)
+        self._reader = Reader(program, nest, self._index, own.read)
+
+    def text(self, parallel: bool) -> str:
+        """Return the loops inside those that are around it; ``parallel`` where there are none."""
+        if self._nest.is_tiled:
+            return self._in_tiles(parallel)
+        if self._nest.folds:
+            return self._folded()
+        lines = [line for member in self._nest.members for line in self._computed(member)]
+        if not self._inner:
+            return "\n".join(lines)
+        limits, index = zip(*((self._limits[dim], self._index[dim]) for dim in self._inner))
+        return loops(limits, index, lines, len(limits) if parallel else 0, simd=not self._reader.checks_indices)
+
+    def _computed(self, member: Member) -> list[str]:
+        element = member.made.element(self._reader, self._index)
+        lines, self._reader.lines = self._reader.lines, []
+        lines.append(f"const {member.buffer.c_type} {member.local} = {element};")
+        return [*lines, *self._stored(member, member.local, self._index)]
+
+    def _stored(self, member: Member, value: str, index: Index) -> list[str]:
+        if member.name not in self._is_stored:
+            return []
+        return [f"{self._own.place(member.buffer, index) or member.buffer.at(index)} = {value};"]
+
+    def _stepped(self, member: Member, fold: Fold, at: str = "") -> list[str]:
+        element = fold.element(self._reader, self._index)
+        lines, self._reader.lines = self._reader.lines, []
+        x = f"x_{member.name}"
+        lines.append(f"const {C_TYPES[fold.dtype]} {x} = {element};")
+        return [*lines, fold.step.format(x=x, **{name: f"{each}{at}" for name, each in _accumulators(member).items()})]
+
+    def _folded(self) -> str:
+        """Folds that give one element for each iteration of the loops around."""
+        nest, starts, body, ends, clauses = self._nest, [], [], [], []
+        kept = [place for dim, place in enumerate(self._index) if dim not in nest.gone]
+        for member in nest.members:
+            if isinstance(member.made, Map):
+                body += self._computed(member)
+                continue
+            names = _accumulators(member)
+            starts += [f"{part.kind} {names[part.name]} = {part.start};" for part in member.made.parts]
+            clauses += [f"reduction({part.sign}:{names[part.name]})" for part in member.made.parts]
+            body += self._stepped(member, member.made)
+            ends.append(f"const {member.buffer.c_type} {member.local} = {member.made.end.format(**names)};")
+            ends += self._stored(member, member.local, kept)
+        heads = [_head(self._index[dim], self._limits[dim]) for dim in self._inner]
+        if heads and not self._reader.checks_indices:
+            heads[-1] = f"#pragma omp simd {' '.join(clauses)}\n{heads[-1]}"
+        return "\n".join([*starts, *heads, *body, "}" * len(heads), *ends])
+
+    def _in_tiles(self, parallel: bool) -> str:
+        """Folds of what lies apart: neighbours in memory go into neighbouring accumulators."""
+        nest = self._nest
+        *around, last = [dim for dim in self._inner if dim not in nest.gone]
+        counter, limit = self._index[last], size(self._limits[last])
+        outer = [_head(self._index[dim], self._limits[dim]) for dim in around]
+        outer.append(f"for (int64_t start = 0; start < {limit}; start += {TILE}) {{")
+        if parallel:
+            outer[0] = f"#pragma omp parallel for{collapse(len(outer))}{enough([nest.shape])}\n{outer[0]}"
+        each = f"for (int64_t {counter} = start; {counter} < end; {counter}++) {{"
+        here = f"[{counter} - start]"
+        kept = [place for dim, place in enumerate(self._index) if dim not in nest.gone]
+        arrays, starts, body, ends = [], [], [], []
+        for member in nest.members:
+            fold, names = member.made, _accumulators(member)
+            assert isinstance(fold, Fold)
+            arrays += [f"{part.kind} {names[part.name]}[{TILE}];" for part in fold.parts]
+            starts += [f"{names[part.name]}[k] = {part.start};" for part in fold.parts]
+            body += self._stepped(member, fold, here)
+            end = fold.end.format(**{name: f"{array}{here}" for name, array in names.items()})
+            ends += self._stored(member, end, kept)
+        inner = [_head(self._index[dim], self._limits[dim]) for dim in self._inner if dim in nest.gone]
+        simd = [] if self._reader.checks_indices else ["#pragma omp simd"]
+        return "\n".join(
+            [
+                *outer,
+                f"const int64_t end = smaller(start + {TILE}, {limit});",
+                *arrays,
+                f"for (int k = 0; k < {TILE}; k++) {{ {' '.join(starts)} }}",
+                *inner,
+                *simd,
+                each,
+                *body,
+                "}" * (len(inner) + 1),
+                each,
+                *ends,
+                "}" * (len(outer) + 1),
+            ]
+        )
+
+
+def collapse(count: int) -> str:
+    """Return the clause of OpenMP by which several loops share iterations among threads."""
+    return f" collapse({count})" if count > 1 else ""
+
+
+def enough(shapes: Sequence[Sequence[Any]]) -> str:
+    """Return the clause of OpenMP by which threads are used where they pay."""
+    return f" if ({size(sum(map(elements, shapes)))} >= {PARALLEL_FROM})"
+
+
+def _accumulators(member: Member) -> dict[str, str]:
+    assert isinstance(member.made, Fold)
+    return {part.name: f"{part.name}_{member.name}" for part in member.made.parts}
+
+
+def _head(name: str, limit: Any) -> str:
+    return f"for (int64_t {name} = 0; {name} < {size(limit)}; {name}++) {{"
+
+
+def merged(steps: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Return (stride, size) of dimensions, those as one that lie one behind the other."""
+    found: list[tuple[Any, Any]] = []
+    for stride, n in steps:
+        if found and same(found[-1][0], stride * n):
+            found[-1] = (stride, elements([found[-1][1], n]))
+        else:
+            found.append((stride, n))
+    return found
