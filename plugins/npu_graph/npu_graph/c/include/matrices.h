@@ -18,7 +18,8 @@ enum { VECTOR = 16, TILE_ROWS = 8 };
 #else
 enum { VECTOR = 16, TILE_ROWS = 4 };
 #endif
-enum { DEPTH = 256, WIDTH = 512, STRIPS = 8, THIN = 4, STRETCH = 256, LONG = 8192, WORK = 1 << 20 };  // WORK: multiplications from which on threads pay
+enum { DEPTH = 256, WIDTH = 512, STRIPS = 8, THIN = 4, STRETCH = 256, LONG = 8192 };
+enum { WORK = 1 << 20 };  // multiplications from which on threads pay
 // Entries follow each other by equal steps in runs of some length, the last of which may be shorter.
 typedef struct { int64_t *rows, *columns, row_run, column_run; } Table;
 #ifdef __clang__
