@@ -154,8 +154,10 @@ static const TYPE *framed_TYPE(const Frames *f, const TYPE *from, int64_t images
 static int windowed_TYPE(const Window *w, const Frames *f, const Tables *t, const TYPE *weight, const TYPE *from,
                          TYPE *to, int64_t channels, int64_t area) {
     const int64_t parts = (w->n + f->images - 1) / f->images, wide = t->wide / f->images;
+    const int64_t work = w->n * w->groups * channels * wide * t->deep;
     int status = 0;
-    #pragma omp parallel for collapse(2) reduction(|:status) if (parts * w->groups >= omp_get_max_threads())
+    #pragma omp parallel for collapse(2) reduction(|:status) \
+        if (parts * w->groups >= omp_get_max_threads() && work >= WORK)
     for (int64_t part = 0; part < parts; part++)
         for (int64_t group = 0; group < w->groups; group++) {
             const int64_t first = part * f->images, images = smaller(f->images, w->n - first);
@@ -200,9 +202,10 @@ static int weigh_TYPE(const Window *w, const TYPE *output, const TYPE *image, TY
     if (windows(w, &f, &t)) return 1;
     const Table seen = {t.seen.columns, t.seen.rows, t.seen.column_run, t.seen.row_run};
     const int64_t area = w->out * t.deep, wide = count(w->places);
+    const int64_t work = w->n * w->groups * area * wide;
     int status = 0;
     if (!w->n) memset(weight, 0, w->groups * area * sizeof(TYPE));
-    #pragma omp parallel for reduction(|:status) if (w->groups >= omp_get_max_threads())
+    #pragma omp parallel for reduction(|:status) if (w->groups >= omp_get_max_threads() && work >= WORK)
     for (int64_t group = 0; group < w->groups; group++)
         for (int64_t first = 0; first < w->n; first += f.images) {
             const int64_t images = smaller(f.images, w->n - first), place = first * w->groups + group;

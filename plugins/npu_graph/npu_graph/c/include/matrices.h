@@ -19,6 +19,7 @@ enum { VECTOR = 16, TILE_ROWS = 8 };
 enum { VECTOR = 16, TILE_ROWS = 4 };
 #endif
 enum { DEPTH = 256, WIDTH = 512, STRIPS = 8, THIN = 4, STRETCH = 256, LONG = 8192 };
+enum { WORK = 1 << 20 };  // multiplications from which on threads pay
 // Entries follow each other by equal steps in runs of some length, the last of which may be shorter.
 typedef struct { int64_t *rows, *columns, row_run, column_run; } Table;
 #ifdef __clang__
@@ -166,39 +167,28 @@ static void thin_product_TYPE(int64_t m, int64_t n, int64_t k, const TYPE *a, Ta
     }
 }
 
-// c = a b, or c += a b: [m, k] and [k, n]. Returns 1 where there is no memory.
-static int product_TYPE(int64_t m, int64_t n, int64_t k, const TYPE *a, Table at, const TYPE *b, Table bt, TYPE *c,
-                        Table ct, int adds) {
-    if (m < THIN || k == 0) {
-        thin_product_TYPE(m, n, k, a, at, b, bt, c, ct, adds);
-        return 0;
-    }
+// Panel by panel, in one thread.
+static int packed_product_TYPE(int64_t m, int64_t n, int64_t k, const TYPE *a, Table at, const TYPE *b, Table bt, TYPE *c,
+                               Table ct, int adds) {
     const int64_t strips = (m + TILE_ROWS - 1) / TILE_ROWS, deep = smaller(k, DEPTH);
     const int64_t wide = smaller(n + COLUMNS_TYPE, WIDTH);
-    const int shared = m * n * k >= 262144 && !omp_in_parallel();
     TYPE *lefts = malloc((strips * TILE_ROWS + wide) * deep * sizeof(TYPE)), *rights = lefts + strips * TILE_ROWS * deep;
     if (!lefts) return 1;
     for (int64_t start = 0; start < k; start += DEPTH) {
         const int64_t depth = smaller(DEPTH, k - start);
-        #pragma omp parallel for if (shared)
-        for (int64_t s = 0; s < strips; s++)
-            pack_TYPE(a, at.columns + start, depth, at.rows + s * TILE_ROWS, smaller(TILE_ROWS, m - s * TILE_ROWS),
-                      TILE_ROWS, lefts + s * TILE_ROWS * depth);
+        for (int64_t row = 0; row < m; row += TILE_ROWS)
+            pack_TYPE(a, at.columns + start, depth, at.rows + row, smaller(TILE_ROWS, m - row), TILE_ROWS,
+                      lefts + row * depth);
         for (int64_t first = 0; first < n; first += WIDTH) {
-            const int64_t panels = (smaller(WIDTH, n - first) + COLUMNS_TYPE - 1) / COLUMNS_TYPE;
-            #pragma omp parallel for if (shared)
-            for (int64_t q = 0; q < panels; q++) {
-                const int64_t column = first + q * COLUMNS_TYPE;
+            const int64_t end = smaller(first + WIDTH, n);
+            for (int64_t column = first; column < end; column += COLUMNS_TYPE)
                 pack_TYPE(b, bt.rows + start, depth, bt.columns + column, smaller(COLUMNS_TYPE, n - column),
-                          COLUMNS_TYPE, rights + q * COLUMNS_TYPE * depth);
-            }
-            #pragma omp parallel for collapse(2) if (shared)
-            for (int64_t top = 0; top < strips; top += STRIPS)
-                for (int64_t q = 0; q < panels; q++)
-                    for (int64_t s = top; s < smaller(top + STRIPS, strips); s++) {
+                          COLUMNS_TYPE, rights + (column - first) * depth);
+            for (int64_t top = 0; top < m; top += STRIPS * TILE_ROWS)
+                for (int64_t column = first; column < end; column += COLUMNS_TYPE)
+                    for (int64_t row = top; row < smaller(top + STRIPS * TILE_ROWS, m); row += TILE_ROWS) {
                         TYPE sums[TILE_ROWS * COLUMNS_TYPE];
-                        const int64_t row = s * TILE_ROWS, column = first + q * COLUMNS_TYPE;
-                        tile_TYPE(depth, lefts + row * depth, rights + q * COLUMNS_TYPE * depth, sums);
+                        tile_TYPE(depth, lefts + row * depth, rights + (column - first) * depth, sums);
                         put_TYPE(sums, c, ct.rows + row, smaller(TILE_ROWS, m - row), ct.columns + column,
                                  smaller(COLUMNS_TYPE, n - column), adds || start > 0);
                     }
@@ -206,6 +196,34 @@ static int product_TYPE(int64_t m, int64_t n, int64_t k, const TYPE *a, Table at
     }
     free(lefts);
     return 0;
+}
+
+// c = a b, or c += a b: [m, k] and [k, n]. Returns 1 where there is no memory. Each thread has columns of its own, and
+// rows if these are too few: it packs what it needs, and waits for no other before the end.
+static int product_TYPE(int64_t m, int64_t n, int64_t k, const TYPE *a, Table at, const TYPE *b, Table bt, TYPE *c,
+                        Table ct, int adds) {
+    if (m < THIN || k == 0) {
+        thin_product_TYPE(m, n, k, a, at, b, bt, c, ct, adds);
+        return 0;
+    }
+    const int64_t threads = m * n * k < WORK || omp_in_parallel() ? 1 : omp_get_max_threads();
+    const int64_t across = larger(1, smaller(threads, n / (4 * COLUMNS_TYPE)));
+    const int64_t down = larger(1, smaller(threads / across, m / (4 * TILE_ROWS)));
+    const int64_t width = ((n + across - 1) / across + COLUMNS_TYPE - 1) / COLUMNS_TYPE * COLUMNS_TYPE;
+    const int64_t height = ((m + down - 1) / down + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    int status = 0;
+    #pragma omp parallel for collapse(2) reduction(|:status) if (across * down > 1)
+    for (int64_t i = 0; i < down; i++)
+        for (int64_t j = 0; j < across; j++) {
+            const int64_t row = i * height, column = j * width;
+            if (row >= m || column >= n) continue;
+            const Table rows = {at.rows + row, at.columns, at.row_run, at.column_run};
+            const Table columns = {bt.rows, bt.columns + column, bt.row_run, bt.column_run};
+            const Table result = {ct.rows + row, ct.columns + column, ct.row_run, ct.column_run};
+            status |= packed_product_TYPE(smaller(height, m - row), smaller(width, n - column), k, a, rows, b, columns, c,
+                                          result, adds);
+        }
+    return status;
 }
 
 // The products of as many matrices, which are as far apart as the first of their strides; the result lies row by row.
@@ -223,7 +241,7 @@ static int matrix_products_TYPE(int64_t count, int64_t m, int64_t n, int64_t k, 
         next += sizes[i];
     }
     int status = 0;
-    #pragma omp parallel for reduction(|:status) if (count >= omp_get_max_threads() && count * m * n * k >= 262144)
+    #pragma omp parallel for reduction(|:status) if (count >= omp_get_max_threads() && count * m * n * k >= WORK)
     for (int64_t each = 0; each < count; each++)
         status |= product_TYPE(m, n, k, a + each * a_strides[0], at, b + each * b_strides[0], bt, c + each * m * n, ct, 0);
     free(tables);
