@@ -27,6 +27,7 @@ EMULATOR = DOCS / "emulator.md"
 MIGRATION = DOCS / "migration-guide.md"
 GRAPH = DOCS / "graph.md"
 HARDWARE = DOCS / "your-hardware.md"
+GRAPH_CONFORMANCE = DOCS / "graph-conformance.md"
 GRAPH_VENDOR = ROOT / "examples" / "graph_vendor"
 BEV_SEGMENTATION = ROOT / "examples" / "bev_segmentation"
 #: Pages whose sessions run in a folder with the files that the page shows, and the examples of adoption.
@@ -74,6 +75,8 @@ def masked(text: str) -> str:
         (r"\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \d{4}", "TIME"),
         (r"\b[0-9a-f]{2}/[0-9a-f]{64}\b", "KEY"),
         (r"\b\d+\.\d\d s\b", "SECONDS"),
+        (r"\b\d+\.\d kB\b", "SIZE"),
+        (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
         (r" +", " "),
     ):
         text = re.sub(pattern, instead, text, flags=re.MULTILINE)
@@ -217,7 +220,16 @@ def test_your_hardware_prints_what_it_shows_and_makes_the_example(shell: Shell) 
         elif block.language == "console":
             shell.check(block.text)
     assert texts(shell.folder / package) == texts(GRAPH_VENDOR / package)
+    shell.environment["PIP_UPGRADE"] = "1"  # pip has something to say of what is in its target already
     for session in sessions(GRAPH_VENDOR / "README.md"):
+        shell.check(session)
+
+
+def test_guide_to_conformance_prints_what_it_shows(shell: Shell) -> None:
+    installed = [GRAPH_VENDOR / "acme1", GRAPH_VENDOR / "acme-graph", *inherited_path()]
+    shell.environment.update(PATCHCORE_MODULES="acme_graph.plugin", PYTHONPATH=os.pathsep.join(map(str, installed)))
+    shell.environment["PYTHONDONTWRITEBYTECODE"] = "1"  # these are the checkout's
+    for session in sessions(GRAPH_CONFORMANCE):
         shell.check(session)
 
 

@@ -12,6 +12,7 @@ from npu_graph.explaining import Explanation, explain_program
 from npu_graph.recording import EAGER, GraphRecord
 from patchcore.cli import FINDINGS, OK
 from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.launch.logs import log_to_stderr
 
 __all__ = ["add_action", "explain"]
 
@@ -44,6 +45,7 @@ def explain(options: argparse.Namespace) -> int:
     Raises:
         SettingsError: there is no such script.
     """
+    log_to_stderr()  # what the precision check warns of
     found = explain_program(options.program, options.arguments, as_module=options.as_module, vendor=options.backend)
     if options.format == "json":
         print_json(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -143,6 +144,15 @@ def test_explain_ends_as_its_script_does(
     script.write_text(source)
     assert main(["graph", "explain", str(script)]) == code
     assert text in capsys.readouterr().out
+
+
+def test_explain_shows_what_is_warned_of(installed: None, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # those of pytest
+    monkeypatch.setattr(logging.getLogger("patchcore"), "handlers", [logging.NullHandler()])
+    script = tmp_path / "train.py"
+    script.write_text("import logging\nlogging.getLogger('patchcore').warning('subgraph_0 deviates')\n")
+    main(["graph", "explain", str(script)])
+    assert "patchcore: subgraph_0 deviates" in capsys.readouterr().err
 
 
 def test_explain_counts_what_stays_eager_most_frequent_first(installed: None, tmp_path: Path, capsys: Any) -> None:

@@ -1,6 +1,6 @@
 """The vendor: what a subgraph is to the Acme 1."""
 
-import importlib
+import importlib.util
 import subprocess
 import sys
 
@@ -23,6 +23,9 @@ class Acme(npu_graph.Vendor):
         for name in MODULES:
             importlib.import_module(f"acme_graph.{name}").declare(self)
 
+    def available(self):
+        return importlib.util.find_spec("acme1") is not None or pc.Skip("the assembler is missing: pip install acme1")
+
     def supports(self, operation):
         if any(tensor.dim() > 4 for tensor in operation.tensors):
             return pc.Skip("the Acme 1 moves up to 4 dimensions")
@@ -40,8 +43,6 @@ class Acme(npu_graph.Vendor):
     def compile(self, source):
         command = [sys.executable, "-m", "acme1.assembler", source, source.with_suffix(".bin")]
         done = subprocess.run(command, capture_output=True, text=True)
-        if "No module named 'acme1'" in done.stderr:
-            raise RuntimeError("the assembler of the Acme 1 is missing: pip install acme1")
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
 
