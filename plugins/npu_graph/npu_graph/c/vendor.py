@@ -27,9 +27,10 @@ _NO_INTEGERS, _NO_REALS = (ctypes.c_int64 * 1)(), (ctypes.c_double * 1)()
 class CVendor(Vendor):
     """Generates one C function per subgraph.
 
-    A conversion returns a :class:`~npu_graph.c.program.Map` (one element from others: those of one shape share a loop),
-    a :class:`~npu_graph.c.program.View` (the same memory, arranged anew) or a :class:`~npu_graph.c.program.Block`
-    (loops of its own).
+    A conversion returns a :class:`~npu_graph.c.loops.Map` (one element from others: those of one shape share a loop),
+    a :class:`~npu_graph.c.loops.Fold` (one element from several of another shape, likewise), a
+    :class:`~npu_graph.c.loops.View` (the same memory, arranged anew) or a :class:`~npu_graph.c.loops.Block` (loops of
+    its own).
     """
 
     name = "c"
@@ -112,10 +113,7 @@ class Kernel:
         if numbers:
             integers = (ctypes.c_int64 * (len(numbers) + 1))(*(0 if isinstance(n, float) else int(n) for n in numbers))
             reals = (ctypes.c_double * (len(numbers) + 1))(*map(float, numbers))
-        tensors = [
-            _laid_out(tensor, stride)
-            for tensor, stride in zip(tensors, self._layout(tensors, tuple(numbers), integers))
-        ]
+        tensors = [_laid_out(tensor, stride) for tensor, stride in zip(tensors, self._layout(tensors, integers))]
         addresses = [tensor.data_ptr() for tensor in (*tensors, *results)]
         status = self._library.kernel((ctypes.c_void_p * (len(addresses) + 1))(*addresses), integers, reals)
         if status == _OUT_OF_MEMORY:
@@ -123,8 +121,9 @@ class Kernel:
         if status == _OUT_OF_RANGE:
             raise IndexError("an index is out of range")
 
-    def _layout(self, tensors: Sequence[Any], numbers: tuple[Any, ...], integers: Any) -> tuple[tuple[int, ...], ...]:
-        """The strides that the source was generated for."""
+    def _layout(self, tensors: Sequence[Any], integers: Any) -> tuple[tuple[int, ...], ...]:
+        """The strides that the source was generated for; no size depends on a number that is not whole."""
+        numbers = tuple(integers)
         if numbers not in self._layouts:
             ranks = [tensor.dim() for tensor in tensors]
             flat = (ctypes.c_int64 * (sum(ranks) + 1))()
