@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from patchcore.launch.page.timescale import TimeScale
@@ -13,6 +13,8 @@ spells = st.lists(st.tuples(times, times).map(lambda ends: (min(ends), max(ends)
 
 
 @given(spells, st.lists(times, min_size=2, max_size=20))
+@example([(0.0, 2.2e-308)], [0.0, 1.0])
+@example([(0.0, 5e-324), (3.0, 3.0)], [0.0, 1.0])
 def test_later_is_never_further_left(found: list[tuple[float, float]], asked: list[float]) -> None:
     scale = TimeScale(found)
     places = [scale(seconds) for seconds in sorted(asked)]
@@ -22,6 +24,7 @@ def test_later_is_never_further_left(found: list[tuple[float, float]], asked: li
 
 
 @given(spells)
+@example([(0.0, 4e-323)])
 def test_breaks_are_where_nothing_happens_and_have_no_ticks(found: list[tuple[float, float]]) -> None:
     scale = TimeScale(found)
     assert len(scale.breaks) <= 6

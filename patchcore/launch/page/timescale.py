@@ -12,6 +12,7 @@ __all__ = ["Break", "TimeScale"]
 _BREAK = 5.0  # width of a spell that is cut short, in percent
 _MOST_BREAKS = 6
 _TICKS = 8
+_INSTANT = 1e-6  # seconds; what is shorter is one moment
 
 
 class Break(NamedTuple):
@@ -42,7 +43,8 @@ class TimeScale:
         cut = sorted(sorted(long, key=lambda pause: pause[0] - pause[1])[:_MOST_BREAKS])
         whole = busy[-1][1] - busy[0][0]
         shown = whole - sum(end - begin for begin, end in cut)
-        per_second = (100 - _BREAK * len(cut)) / shown if shown > 0 else 0.0
+        shown = shown if shown >= _INSTANT else 0.0
+        per_second = (100 - _BREAK * len(cut)) / shown if shown else 0.0
         self._times, self._places = [busy[0][0]], [0.0]
         self.breaks: list[Break] = []
         for begin, end in cut:
