@@ -35,6 +35,8 @@ LIBRARIES_1 = "libraries-1"
 DEMO = "examples.mmdet_training"
 CUDA_SCRIPT = "examples/train_cuda.py"
 EMULATOR_CORES = ("python", "native")
+# Slow tests lie next to each other: whoever has none left takes some from the others.
+STEALING = ("--numprocesses=auto", "--dist=worksteal")
 
 # nox loads this file and runs every session in the folder that holds it.
 ROOT = Path(".")
@@ -302,7 +304,7 @@ def tests(session: nox.Session) -> None:
         # what a session requires does not run by itself when it is notified
         for name in ("openmmlab-2", LIBRARIES_1, "openmmlab-1"):
             session.notify(name)
-    options = ("--ignore=tests/packaging", "--ignore=tests/browser", "--numprocesses=auto")
+    options = ("--ignore=tests/packaging", "--ignore=tests/browser", *STEALING)
     run_pytest(session, *options, python=environment.python, env=environment.env)
 
 
@@ -380,8 +382,7 @@ def core(session: nox.Session) -> None:
     install_requirements(session, TEST, BUILD)
     install_distributions(session, ROOT, *plugins())
     ignored = ("integration", "packaging", "browser")
-    options = ("--numprocesses=auto", "--dist=worksteal")  # files of processes are slow, and lie next to each other
-    run_pytest(session, *options, *(f"--ignore=tests/{name}" for name in ignored))
+    run_pytest(session, *STEALING, *(f"--ignore=tests/{name}" for name in ignored))
 
 
 @nox.session
