@@ -122,16 +122,24 @@ def main() -> None:
 
     (workload,) = (each for each in compiled_first(quick=options.quick) if each.name == options.workload)
     step = workload.make(compiler(options.backend))
+    asking = _ask_compiler() if options.backend == OURS else 0.0
     with _TimedPrograms() as programs:
         seconds = wall(step)
-    answer: dict[str, Any] = {"seconds": seconds}
+    answer: dict[str, Any] = {"seconds": asking + seconds}
     if options.backend == OURS:
         from npu_graph import recording
 
         in_pipeline = sum(record.seconds for record in recording.records())
-        parts = (seconds - in_pipeline, in_pipeline - programs.seconds, programs.seconds)
+        parts = (seconds - in_pipeline, in_pipeline - programs.seconds, asking + programs.seconds)
         answer["parts"] = dict(zip(PARTS, parts))
     json.dump(answer, sys.stdout)
+
+
+def _ask_compiler() -> float:
+    """Return how long it takes to find out what the C compiler can do, which the first graph of a process waits for."""
+    from npu_graph.c.toolchain import find_toolchain
+
+    return wall(find_toolchain)
 
 
 class _TimedPrograms:

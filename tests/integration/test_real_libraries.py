@@ -308,5 +308,6 @@ print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packa
             "mmdet3d_npu",
             "mx_driving",
             "npu_emulator",
+            "npu_graph",
             "torch_npu_patches",
         ]
