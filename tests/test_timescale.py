@@ -14,6 +14,7 @@ spells = st.lists(st.tuples(times, times).map(lambda ends: (min(ends), max(ends)
 
 @given(spells, st.lists(times, min_size=2, max_size=20))
 @example([(0.0, 2.2e-308)], [0.0, 1.0])
+@example([(0.0, 5e-324)], [1.0, 2.0])
 @example([(0.0, 5e-324), (3.0, 3.0)], [0.0, 1.0])
 def test_later_is_never_further_left(found: list[tuple[float, float]], asked: list[float]) -> None:
     scale = TimeScale(found)

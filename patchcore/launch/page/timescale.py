@@ -58,7 +58,7 @@ class TimeScale:
         """Return where ``seconds`` is, in percent."""
         number = min(max(bisect.bisect_right(self._times, seconds), 1), len(self._times) - 1)
         begin, end = self._times[number - 1], self._times[number]
-        share = (seconds - begin) / (end - begin) if end > begin else 0.0
+        share = min(max((seconds - begin) / (end - begin), 0.0), 1.0) if end > begin else 0.0
         place = self._places[number - 1] + share * (self._places[number] - self._places[number - 1])
         return min(max(place, 0.0), 100.0)
 
