@@ -11,6 +11,7 @@ from npu_graph import inference
 from npu_graph.c.loops import Index, Map, broadcast
 from npu_graph.c.printing import C_TYPES, integer, number
 from npu_graph.c.reading import Reader
+from npu_graph.conditions import divides_like
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 from patchcore import Skip
@@ -79,9 +80,9 @@ def declare(vendor: Vendor) -> None:
     for packet, sign in _SIGNS.items():
         vendor.conversion(packet.Tensor, packet.Scalar, infer=inference.elementwise)(_scaled(sign))
     vendor.conversion(aten.pow.Tensor_Scalar, when=_of_floats)(power)
-    vendor.conversion(aten.fmod.Tensor, aten.fmod.Scalar, when=_divides)(fmod)
-    vendor.conversion(aten.remainder.Tensor, aten.remainder.Scalar, when=_divides)(remainder)
-    vendor.conversion(aten.div.Tensor_mode, aten.div.Scalar_mode, when=_divides)(divide_and_round)
+    vendor.conversion(aten.fmod.Tensor, aten.fmod.Scalar, when=divides_like("C"))(fmod)
+    vendor.conversion(aten.remainder.Tensor, aten.remainder.Scalar, when=divides_like("C"))(remainder)
+    vendor.conversion(aten.div.Tensor_mode, aten.div.Scalar_mode, when=divides_like("C"))(divide_and_round)
     vendor.conversion(aten.clamp.default, aten.clamp.Tensor)(clamp)
     vendor.conversion(aten.where.self)(where)
     vendor.conversion(prims.convert_element_type.default, aten._to_copy.default, aten.clone.default)(convert)
@@ -251,14 +252,3 @@ def _steps(operation: Operation, start: str, step: str) -> Map:
 
 def _of_floats(operation: Operation) -> Union[bool, Skip]:
     return operation.dtype.is_floating_point or Skip("of integers")
-
-
-def _divides(operation: Operation) -> Union[bool, Skip]:
-    if operation.dtype.is_floating_point:
-        return True
-    if operation.arguments.get("rounding_mode") == "trunc":
-        return Skip("a quotient of integers, rounded to zero")
-    divisor = operation.arguments["other"]
-    if not isinstance(divisor, Operand) and divisor != 0:
-        return True
-    return Skip("torch refuses to divide integers by zero, C does not")

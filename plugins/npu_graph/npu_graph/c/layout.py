@@ -13,6 +13,7 @@ from npu_graph.c.loops import Block, Index, View
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import is_one, number
 from npu_graph.c.reading import Reader, Writer
+from npu_graph.conditions import does_not_crop
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.pipeline.values import expression
 from npu_graph.vendor import Vendor
@@ -144,7 +145,7 @@ def declare(vendor: Vendor) -> None:
 
         return Block(write, folds=(self, src))
 
-    @vendor.conversion(aten.constant_pad_nd.default, when=_does_not_crop)
+    @vendor.conversion(aten.constant_pad_nd.default, when=does_not_crop)
     def constant_pad(operation: Operation, self: Operand, pad: Sequence[int], value: Any) -> Block:
         before = [*pad[::2], *[0] * (self.ndim - len(pad) // 2)][::-1]  # torch begins with the last dimension
 
@@ -194,10 +195,3 @@ def _is_settled(operation: Operation) -> Any:
         if isinstance(given, Operand) and not expression(given.value).is_nonnegative:
             return Skip(f"{name} may be negative")
     return True
-
-
-def _does_not_crop(operation: Operation) -> Any:
-    known = [n for n in operation.arguments["pad"] if isinstance(n, int)]
-    if len(known) < len(operation.arguments["pad"]):
-        return Skip("padding that is not known before it runs")
-    return all(n >= 0 for n in known) or Skip("negative padding")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional
 
 import torch
 
@@ -11,9 +11,9 @@ from npu_graph.c.loops import Block, Index
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import number, size
 from npu_graph.c.reading import Reader, Writer
+from npu_graph.conditions import has_floats, has_whole_windows
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
-from patchcore import Skip
 
 __all__ = ["declare"]
 
@@ -23,7 +23,7 @@ aten = torch.ops.aten
 def declare(vendor: Vendor) -> None:
     """Declare the conversions of this module for the C vendor."""
 
-    @vendor.conversion(aten.max_pool2d_with_indices.default, when=_has_floats)
+    @vendor.conversion(aten.max_pool2d_with_indices.default, when=has_floats)
     def max_pool(
         operation: Operation,
         self: Operand,
@@ -55,7 +55,7 @@ if (at < 0 || value > best || value != value) {{ best = value; at = y * {width} 
 
         return Block(write)
 
-    @vendor.conversion(aten.avg_pool2d.default, when=_whole_windows)
+    @vendor.conversion(aten.avg_pool2d.default, when=has_whole_windows)
     def average_pool(
         operation: Operation,
         self: Operand,
@@ -79,7 +79,7 @@ for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) ac
 
         return Block(write)
 
-    @vendor.conversion(aten.avg_pool2d_backward.default, when=_whole_windows)
+    @vendor.conversion(aten.avg_pool2d_backward.default, when=has_whole_windows)
     def average_pool_backward(
         operation: Operation,
         grad_output: Operand,
@@ -105,7 +105,7 @@ for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) {r
 
         return Block(write)
 
-    @vendor.conversion(aten._adaptive_avg_pool2d.default, when=_has_floats)
+    @vendor.conversion(aten._adaptive_avg_pool2d.default, when=has_floats)
     def adaptive_pool(operation: Operation, self: Operand, output_size: Sequence[Any]) -> Block:
         def write(writer: Writer, results: Sequence[Buffer]) -> str:
             def body(reader: Reader, index: Index) -> str:
@@ -117,7 +117,7 @@ for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) ac
 
         return Block(write)
 
-    @vendor.conversion(aten._adaptive_avg_pool2d_backward.default, when=_has_floats)
+    @vendor.conversion(aten._adaptive_avg_pool2d_backward.default, when=has_floats)
     def adaptive_pool_backward(operation: Operation, grad_output: Operand, self: Operand) -> Block:
         def write(writer: Writer, results: Sequence[Buffer]) -> str:
             result = results[0]
@@ -131,7 +131,7 @@ for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) {r
 
         return Block(write)
 
-    @vendor.conversion(aten.upsample_nearest2d_backward.default, when=_has_floats)
+    @vendor.conversion(aten.upsample_nearest2d_backward.default, when=has_floats)
     def upsample_nearest_backward(
         operation: Operation,
         grad_output: Operand,
@@ -206,11 +206,3 @@ def _source(place: str, n: Any, count: Any, scale: Any) -> str:
 
 def _pairs(*given: Sequence[int]) -> list[tuple[int, ...]]:
     return [tuple(each) * 2 if len(each) == 1 else tuple(each) for each in given]
-
-
-def _has_floats(operation: Operation) -> Union[bool, Skip]:
-    return operation.dtype.is_floating_point or Skip("integers")
-
-
-def _whole_windows(operation: Operation) -> Union[bool, Skip]:
-    return Skip("ceil_mode") if operation.arguments["ceil_mode"] else _has_floats(operation)

@@ -14,11 +14,11 @@ from npu_graph.c.memory import Buffer, elements
 from npu_graph.c.nests import collapse, enough
 from npu_graph.c.printing import C_TYPES, size
 from npu_graph.c.reading import Reader, Writer
+from npu_graph.conditions import has_dimensions
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
-from patchcore import Skip
 
-__all__ = ["declare", "has_dimensions"]
+__all__ = ["declare"]
 
 aten = torch.ops.aten
 
@@ -49,11 +49,6 @@ def declare(vendor: Vendor) -> None:
     for packet, sign in {aten.argmax: ">", aten.argmin: "<"}.items():
         vendor.conversion(packet.default, when=has_dimensions)(_place(sign))
     vendor.conversion(aten.cumsum.default, when=has_dimensions)(cumulative_sum)
-
-
-def has_dimensions(operation: Operation) -> Any:
-    """A condition: the first operand has a dimension."""
-    return operation.operands[0].ndim > 0 or Skip("a tensor of no dimensions")
 
 
 def _dims(operand: Operand, dim: Any) -> list[int]:

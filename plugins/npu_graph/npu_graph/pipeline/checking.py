@@ -164,8 +164,9 @@ def _is_rounding(
         return list(tensors_in(_Exact(graph).run(*inputs)))[position]
 
     with torch.no_grad():
-        found = _distance(got, exact(arguments))
-        if found <= _ROUNDINGS * _distance(wanted, exact(arguments)):
+        right = exact(arguments)
+        found = _distance(got, right)
+        if found <= _ROUNDINGS * _distance(wanted, right):
             return True
         for near in _near(arguments):
             if found <= _ROUNDINGS * _distance(list(tensors_in(graph(*near)))[position], exact(near)):

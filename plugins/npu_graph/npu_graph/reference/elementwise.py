@@ -8,6 +8,7 @@ from typing import Any, Union
 import torch
 
 from npu_graph import inference
+from npu_graph.conditions import divides_like
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.reference.text import dtype_name, rounded, sizes, value
 from npu_graph.vendor import Vendor
@@ -102,9 +103,9 @@ def declare(vendor: Vendor) -> None:
         _declare_sum(vendor, packet.Tensor, function)
         _declare_sum(vendor, packet.Scalar, function)
     for packet, function in DIVISIONS.items():
-        _declare_binary(vendor, packet.Tensor, function, when=_divides)
-        _declare_binary(vendor, packet.Scalar, function, when=_divides)
-    vendor.conversion(aten.div.Tensor_mode, aten.div.Scalar_mode, when=_divides)(divide_and_round)
+        _declare_binary(vendor, packet.Tensor, function, when=divides_like("NumPy"))
+        _declare_binary(vendor, packet.Scalar, function, when=divides_like("NumPy"))
+    vendor.conversion(aten.div.Tensor_mode, aten.div.Scalar_mode, when=divides_like("NumPy"))(divide_and_round)
     vendor.conversion(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, when=_power_of_floats)(power)
     vendor.conversion(aten.pow.Scalar, when=_power_of_floats)(power)
     vendor.conversion(aten.clamp.default, aten.clamp.Tensor, infer=inference.elementwise)(clamp)
@@ -149,17 +150,6 @@ def _pair(one: Any, other: Any, text: Callable[[Any, torch.dtype], str] = value)
     """Two operands of one dtype, that of the tensor among them."""
     dtype = next(each.dtype for each in (one, other) if isinstance(each, Operand) and each.is_tensor)
     return f"{text(one, dtype)}, {text(other, dtype)}"
-
-
-def _divides(operation: Operation) -> Union[bool, Skip]:
-    if operation.dtype.is_floating_point:
-        return True
-    if operation.arguments.get("rounding_mode") == "trunc":
-        return Skip("a quotient of integers, rounded to zero")
-    divisor = operation.arguments["other"]
-    if not isinstance(divisor, Operand) and divisor != 0:
-        return True
-    return Skip("torch refuses to divide integers by zero, NumPy does not")
 
 
 def _power_of_floats(operation: Operation) -> Union[bool, Skip]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
+from npu_graph.conditions import does_not_crop
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.reference import text
 from npu_graph.reference.text import cast, sizes
 from npu_graph.vendor import Vendor
-from patchcore import Skip
 
 __all__ = ["declare"]
 
@@ -83,19 +83,12 @@ def declare(vendor: Vendor) -> None:
     def diagonal(operation: Operation, self: Operand, offset: int, dim1: int, dim2: int) -> str:
         return f"np.diagonal({self}, {offset}, {dim1}, {dim2})"
 
-    @vendor.conversion(aten.constant_pad_nd.default, when=_does_not_crop)
+    @vendor.conversion(aten.constant_pad_nd.default, when=does_not_crop)
     def constant_pad(operation: Operation, self: Operand, pad: Sequence[Any], value: Any) -> str:
         pairs = list(zip(pad[::2], pad[1::2]))[::-1]  # torch begins with the last dimension
         widths = [(0, 0)] * (self.ndim - len(pairs)) + pairs
         listed = ", ".join(f"({before}, {after})" for before, after in widths)
         return f"np.pad({self}, [{listed}], constant_values={text.value(value, operation.dtype)})"
-
-
-def _does_not_crop(operation: Operation) -> Any:
-    known = [size for size in operation.arguments["pad"] if isinstance(size, int)]
-    if len(known) < len(operation.arguments["pad"]):
-        return Skip("padding that is not known before it runs")
-    return all(size >= 0 for size in known) or Skip("negative padding")
 
 
 def _range(start: Any, end: Any, step: Any) -> str:

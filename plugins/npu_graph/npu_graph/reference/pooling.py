@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import torch
 
+from npu_graph.conditions import has_floats, has_whole_windows
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.reference.text import sizes
 from npu_graph.vendor import Vendor
-from patchcore import Skip
 
 __all__ = ["declare"]
 
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 def declare(vendor: Vendor) -> None:
     """Declare the conversions of this module for a vendor whose operands are NumPy arrays."""
 
-    @vendor.conversion(aten.max_pool2d_with_indices.default, when=_has_floats)
+    @vendor.conversion(aten.max_pool2d_with_indices.default, when=has_floats)
     def max_pool(
         operation: Operation,
         self: Operand,
@@ -33,7 +33,7 @@ def declare(vendor: Vendor) -> None:
         kernel, stride, padding, dilation = _pairs(kernel_size, stride or kernel_size, padding, dilation)
         return f"numerics.max_pool({self}, {kernel}, {stride}, {padding}, {dilation}, {ceil_mode})"
 
-    @vendor.conversion(aten.avg_pool2d.default, when=_whole_windows)
+    @vendor.conversion(aten.avg_pool2d.default, when=has_whole_windows)
     def average_pool(
         operation: Operation,
         self: Operand,
@@ -47,7 +47,7 @@ def declare(vendor: Vendor) -> None:
         kernel, stride, padding = _pairs(kernel_size, stride or kernel_size, padding)
         return f"numerics.average_pool({self}, {kernel}, {stride}, {padding}, {count_include_pad}, {divisor_override})"
 
-    @vendor.conversion(aten.avg_pool2d_backward.default, when=_whole_windows)
+    @vendor.conversion(aten.avg_pool2d_backward.default, when=has_whole_windows)
     def average_pool_backward(
         operation: Operation,
         grad_output: Operand,
@@ -63,15 +63,15 @@ def declare(vendor: Vendor) -> None:
         options = f"{kernel}, {stride}, {padding}, {count_include_pad}, {divisor_override}"
         return f"numerics.average_pool_backward({grad_output}, {self}.shape, {options})"
 
-    @vendor.conversion(aten._adaptive_avg_pool2d.default, when=_has_floats)
+    @vendor.conversion(aten._adaptive_avg_pool2d.default, when=has_floats)
     def adaptive_pool(operation: Operation, self: Operand, output_size: Sequence[Any]) -> str:
         return f"numerics.adaptive_pool({self}, {sizes(output_size)})"
 
-    @vendor.conversion(aten._adaptive_avg_pool2d_backward.default, when=_has_floats)
+    @vendor.conversion(aten._adaptive_avg_pool2d_backward.default, when=has_floats)
     def adaptive_pool_backward(operation: Operation, grad_output: Operand, self: Operand) -> str:
         return f"numerics.adaptive_pool_backward({grad_output}, {self}.shape)"
 
-    @vendor.conversion(aten.upsample_nearest2d_backward.default, when=_has_floats)
+    @vendor.conversion(aten.upsample_nearest2d_backward.default, when=has_floats)
     def upsample_nearest_backward(
         operation: Operation,
         grad_output: Operand,
@@ -85,11 +85,3 @@ def declare(vendor: Vendor) -> None:
 
 def _pairs(*given: Sequence[int]) -> list[tuple[int, ...]]:
     return [tuple(each) * 2 if len(each) == 1 else tuple(each) for each in given]
-
-
-def _has_floats(operation: Operation) -> Union[bool, Skip]:
-    return operation.dtype.is_floating_point or Skip("integers")
-
-
-def _whole_windows(operation: Operation) -> Union[bool, Skip]:
-    return Skip("ceil_mode") if operation.arguments["ceil_mode"] else _has_floats(operation)

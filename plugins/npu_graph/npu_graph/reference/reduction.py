@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from npu_graph import inference
+from npu_graph.conditions import has_dimensions
 from npu_graph.pipeline.subgraph import Operand, Operation
 from npu_graph.reference.text import axes, dtype_name
 from npu_graph.vendor import Vendor
-from patchcore import Skip
 
 __all__ = ["declare"]
 
@@ -43,7 +43,7 @@ def declare(vendor: Vendor) -> None:
     def any_of(operation: Operation, self: Operand, dim: Any = None, keepdim: bool = False) -> str:
         return cast_to_bytes(operation, f"np.any({self}, axis={axes(operation, dim)}, keepdims={keepdim})")
 
-    @vendor.conversion(aten.cumsum.default, when=lambda operation: has_dimensions(operation))
+    @vendor.conversion(aten.cumsum.default, when=has_dimensions)
     def cumulative_sum(operation: Operation, self: Operand, dim: int) -> str:
         return f"np.cumsum({self}, axis={dim}, dtype={dtype_name(operation.dtype)})"
 
@@ -51,11 +51,6 @@ def declare(vendor: Vendor) -> None:
 def cast_to_bytes(operation: Operation, text: str) -> str:
     """What is true of bytes is a byte in torch."""
     return f"{text}.astype(np.uint8)" if operation.dtype is torch.uint8 else text
-
-
-def has_dimensions(operation: Operation) -> Any:
-    """A condition: the first operand has a dimension."""
-    return operation.operands[0].ndim > 0 or Skip("a tensor of no dimensions")
 
 
 def _declare_extreme(vendor: Vendor, operator: Any, function: str) -> None:
