@@ -1,0 +1,21 @@
+"""Hostile tests: code that breaks naive patchers. Their marks are the tables of docs/semantics.md.
+
+A test of an inherent limit carries ``@pytest.mark.limit("what does not work", told="where users are told")``.
+A test of a kind of object that holds a function by value carries ``@pytest.mark.holder("kind", "rebound")``, or
+``"reported"`` where patchcore names the holder and its location instead. ``tools/semantics_tables.py`` writes the
+tables.
+
+Modules here are collected on every Python, with and without torch, so that the tables are the same everywhere. A test
+that needs torch imports it in its own body or in a fixture (``pytest.importorskip("torch")``), never at the top of the
+module.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marks."""
+    config.addinivalue_line("markers", "limit(what, told): an inherent limit, a row of docs/semantics.md")
+    config.addinivalue_line("markers", "holder(kind, outcome): an object that holds a function by value, a row there")
