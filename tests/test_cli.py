@@ -102,14 +102,15 @@ def cli(site: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 
 @pytest.fixture
 def shell(site: Path) -> Callable[[str], Result]:
-    """Run a shell command line with ``patchcore`` in it, in processes of its own."""
+    """Run a shell command line with ``patchcore`` or ``python`` in it, in processes of its own."""
 
     def run(line: str, **environment: str) -> Result:
-        command = line.replace("patchcore", f"{sys.executable} -m patchcore")
+        program = 'python() { "$PYTHON" "$@"; }; patchcore() { python -m patchcore "$@"; }\n'
         path = os.pathsep.join([str(site), str(ROOT), os.environ.get("PYTHONPATH", "")])
+        ours = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "", "PYTHON": sys.executable}
         done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", command],
-            env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "", **environment},
+            ["bash", "-o", "pipefail", "-c", program + line],
+            env={**os.environ, **ours, **environment},
             cwd=site,
             capture_output=True,
             text=True,
@@ -569,7 +570,7 @@ class TestTerminal:
             "import sys\nfrom patchcore.cli import list_, main\n"
             "list_.print_table = lambda *_: print('x' * 1_000_000)\nsys.exit(main(['list']))\n"
         )
-        assert shell(f"{sys.executable} endless.py | head -c 1") == Result(0, "x", "")
+        assert shell("python endless.py | head -c 1") == Result(0, "x", "")
 
     def test_json_goes_to_stdout_and_diagnostics_to_stderr(self, shell: Callable[..., Result], site: Path) -> None:
         add_broken_plugin(site)

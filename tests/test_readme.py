@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from replay import same
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -39,12 +40,12 @@ def test_console_session_prints_what_the_readme_shows(example: Path) -> None:
     for command, output in zip(shown[::2], shown[1::2]):
         program, *arguments = command.split()
         module = ["-m", "patchcore"] if program == "patchcore" else []
-        assert run(example, *module, *arguments) == output
+        assert same(output, run(example, *module, *arguments))
 
 
 def test_usage_from_python_prints_what_the_readme_shows(example: Path) -> None:
     (output,) = blocks("text")
-    assert run(example, "usage.py") == output
+    assert same(output, run(example, "usage.py"))
 
 
 def test_first_screen_has_exactly_the_two_commands() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from replay import difference
 
 pytest.importorskip("torch")
 pytest.importorskip("mmengine")
@@ -65,24 +65,6 @@ def split(session: str) -> list[tuple[str, str]]:
     return list(zip(parts[::2], parts[1::2]))
 
 
-def masked(text: str) -> str:
-    """Return ``text`` without what differs from run to run; the width of columns depends on it."""
-    for pattern, instead in (
-        (r"^ *(\d+) +(main|launcher|rank|worker) +\d+ +\S+", r" \1 \2 PID HOST"),
-        (r"\b(main|launcher|rank|worker) \d+ on [\w.-]+", r"\1 PID on HOST"),
-        (r"\breport-(\d+)-\d+-[0-9a-f]{6}\b", r"report-\1-PID-NAME"),
-        (r"\b[0-9a-f]{8}\b", "ID"),
-        (r"\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \d{4}", "TIME"),
-        (r"\b[0-9a-f]{2}/[0-9a-f]{64}\b", "KEY"),
-        (r"\b\d+\.\d\d s\b", "SECONDS"),
-        (r"\b\d+\.\d kB\b", "SIZE"),
-        (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
-        (r" +", " "),
-    ):
-        text = re.sub(pattern, instead, text, flags=re.MULTILINE)
-    return text
-
-
 class Shell:
     """Runs the sessions of a page in a folder.
 
@@ -124,8 +106,8 @@ class Shell:
         said = self.run([command for command, _ in shown])
         assert len(said) == len(shown), said
         for (command, expected), actual in zip(shown, said):
-            same = doctest.OutputChecker().check_output(masked(expected), masked(actual), doctest.ELLIPSIS)
-            assert same, f"$ {command}\nexpected:\n{expected}\nactual:\n{actual}"
+            missing = difference(expected, actual)
+            assert missing is None, f"$ {command}\nexpected:\n{expected}\nactual:\n{actual}\nnot found:\n{missing}"
 
 
 def free_port() -> int:

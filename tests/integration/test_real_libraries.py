@@ -15,6 +15,8 @@ Run = Callable[[str], str]
 
 # Prepended to every program: the emulated NPU, and what the tests ask for.
 PRELUDE = '''
+import importlib.util
+import os
 import sys
 import types
 import warnings
@@ -25,6 +27,9 @@ npu_emulator.install()
 LIBRARIES = ("torch", "mmcv", "mmengine", "mmdet", "numpy", "mx_driving", "torch_npu")
 ROOTS = ("mmcv", "mmengine", "mmdet", "numpy")
 OURS = ("patchcore", "mmcv_npu", "torch_npu_patches")
+#: What the names of their files begin with, and those of functions that patchcore writes.
+PACKAGES = [importlib.util.find_spec(name).submodule_search_locations[0] for name in OURS]
+FILES = ("<patchcore ", *(package + os.sep for package in PACKAGES))
 
 
 def loaded():
@@ -71,7 +76,7 @@ def made_by_us(value):
         value = value.__func__
     if type(value) is not types.FunctionType:
         return False
-    return value.__module__.partition(".")[0] in OURS or "patchcore" in value.__code__.co_filename
+    return value.__module__.partition(".")[0] in OURS or value.__code__.co_filename.startswith(FILES)
 
 
 def left_of_us():
