@@ -111,7 +111,7 @@ def run_python(tmp_path: Path) -> Callable[..., str]:
     :func:`make_package` wrote is importable there.
     """
 
-    def run(*arguments: Union[str, Path], timeout: float = 180) -> str:
+    def run(*arguments: Union[str, Path], timeout: float = 900) -> str:
         is_code = len(arguments) == 1 and isinstance(arguments[0], str)
         command = ["-c", textwrap.dedent(str(arguments[0]))] if is_code else list(map(str, arguments))
         path = [str(tmp_path / "packages"), str(ROOT), os.environ.get("PYTHONPATH", "")]

@@ -114,7 +114,7 @@ class Programs:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=900,
         )
         assert done.returncode == code, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
         return done

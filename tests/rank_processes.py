@@ -30,7 +30,7 @@ def run_processes(ranks: Sequence[tuple[Sequence[str], Mapping[str, str]]]) -> l
         for arguments, environment in ranks
     ]
     try:
-        outputs = [process.communicate(timeout=150) for process in processes]
+        outputs = [process.communicate(timeout=900) for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -58,7 +58,7 @@ def compare(*manifests: Optional[Manifest], patience: float = 20, late: Mapping[
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
     return told
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def run_benchmarks(*arguments):
     command = [sys.executable, "-m", "benchmarks", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
 
 
 def test_unknown_name_is_a_usage_error_that_lists_the_names():

@@ -114,7 +114,7 @@ def shell(site: Path) -> Callable[[str], Result]:
             cwd=site,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=900,
         )
         return Result(done.returncode, done.stdout, done.stderr)
 
@@ -613,7 +613,7 @@ class TestTerminal:
                 if not chunk:
                     break
                 shown += chunk
-            assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=900) == 0
         os.close(ours)
         return shown.decode()
 

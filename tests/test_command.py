@@ -188,7 +188,7 @@ signal.pause()
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             process.terminate()
-            _, errors = process.communicate(timeout=30)
+            _, errors = process.communicate(timeout=900)
         assert (process.returncode, errors) == (9, "patchcore: no patches\n")
 
     def test_signals_that_python_ignores_are_not_ignored_in_it(self, shop: Programs) -> None:
@@ -228,7 +228,7 @@ signal.pause()
                 stdin=terminal,
                 stdout=terminal,
                 stderr=terminal,
-                timeout=30,
+                timeout=900,
                 check=True,
             )
             assert os.read(reading, 1000).startswith(b"[True, True, True] True\r\n")

@@ -124,17 +124,17 @@ def test_an_import_in_another_thread_is_joined(make_package, watch: Watch) -> No
 
     def wait() -> None:
         started.set()
-        assert go_on.wait(10)
+        assert go_on.wait(300)
 
     bridge.wait = wait
     watch.callback = replace
     thread = threading.Thread(target=importlib.import_module, args=["busy"])
     thread.start()
-    assert started.wait(10)
+    assert started.wait(300)
     watch("busy")
     watch.watch.watch_running("busy")
     go_on.set()
-    thread.join(10)
+    thread.join(300)
     assert not thread.is_alive()
     assert watch.names == ["busy"]
     assert sys.modules["busy"].price is new
@@ -150,7 +150,7 @@ class SlowFinder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == self.name:
             self.asked.set()
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(300)
 
 
 @pytest.mark.parametrize("patient", [True, False])
@@ -160,16 +160,16 @@ def test_a_module_that_another_thread_is_looking_for_is_waited_for_but_not_for_e
     make_package(SHOP)
     finder = SlowFinder("other")
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
-    monkeypatch.setattr("patchcore.importing._PATIENCE", 10 if patient else 0.01)
+    monkeypatch.setattr("patchcore.importing._PATIENCE", 300 if patient else 0.01)
     thread = threading.Thread(target=importlib.import_module, args=["other"])
     thread.start()
-    assert finder.asked.wait(10)
+    assert finder.asked.wait(300)
     if patient:
         threading.Timer(0.02, finder.go_on.set).start()
     watch("other")
     assert ("other" in sys.modules) is patient
     finder.go_on.set()
-    thread.join(10)
+    thread.join(300)
     assert not thread.is_alive()
     watch.end()
 
@@ -269,7 +269,7 @@ def test_threads_that_import_while_patches_are_applied_see_all_or_nothing_and_no
 
     def load(name: str) -> None:
         try:
-            barrier.wait(10)
+            barrier.wait(300)
             importlib.import_module(name)
         except BaseException as error:
             failures.append(error)
@@ -278,10 +278,10 @@ def test_threads_that_import_while_patches_are_applied_see_all_or_nothing_and_no
     for thread in threads:
         thread.start()
     patcher = patchcore.Patcher(patches, strict=True)
-    barrier.wait(10)
+    barrier.wait(300)
     with patcher:
         for thread in threads:
-            thread.join(20)
+            thread.join(300)
         assert not failures
         assert not any(thread.is_alive() for thread in threads)
         assert [sys.modules[name].price for name in names] == [fast] * count

@@ -191,7 +191,7 @@ def python(*arguments: str, path: Sequence[Path], cwd: Path) -> str:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -43,7 +43,7 @@ def _emulated_modules() -> dict[str, ModuleType]:
 def _run_in_fresh_interpreter(code: str, extra_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(extra_path), str(PACKAGE_ROOT)])}
     subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], check=True, env=environment, cwd=extra_path, timeout=60
+        [sys.executable, "-c", textwrap.dedent(code)], check=True, env=environment, cwd=extra_path, timeout=900
     )
 
 

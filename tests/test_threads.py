@@ -30,7 +30,7 @@ SHOP = {
 }
 
 
-def together(*functions: Callable[[], Any], timeout: float = 20) -> list[Any]:
+def together(*functions: Callable[[], Any], timeout: float = 300) -> list[Any]:
     """Run the functions in a thread each, started at once; return what they return, fail if one hangs or raises."""
     barrier = threading.Barrier(len(functions))
     results: list[Any] = [None] * len(functions)
@@ -216,7 +216,7 @@ def test_a_strict_failure_in_an_import_undoes_an_apply_that_another_thread_is_in
         {
             "shop": "def price(): return 'price'",
             "kernels": "import inner\ndef price(): return 'kernel'",
-            "inner": "import meeting\nmeeting.reached.set()\nmeeting.waiting.wait(10)",
+            "inner": "import meeting\nmeeting.reached.set()\nmeeting.waiting.wait(300)",
         }
     )
     import shop
@@ -227,7 +227,7 @@ def test_a_strict_failure_in_an_import_undoes_an_apply_that_another_thread_is_in
     try:
 
         def factory(original: Any) -> Any:
-            assert meeting.reached.wait(10)
+            assert meeting.reached.wait(300)
             threading.Timer(0.2, meeting.waiting.set).start()  # by then this thread waits for the lock of inner
             return importlib.import_module("kernels").price
 
@@ -290,7 +290,7 @@ def test_a_later_patch_comes_on_top_while_another_thread_still_makes_the_earlier
     def slow(original: Any) -> Any:
         if not reached.is_set():  # in the importing thread
             reached.set()
-            assert later_is_applied.wait(10)
+            assert later_is_applied.wait(300)
         return lambda: f"slow({original()})"
 
     earlier = pc.Patcher([pc.Patch("shop.slow", [pc.Replace("shop.tools:price", factory=slow)])])
@@ -298,7 +298,7 @@ def test_a_later_patch_comes_on_top_while_another_thread_still_makes_the_earlier
     earlier.apply()
 
     def apply_later() -> None:
-        assert reached.wait(10)
+        assert reached.wait(300)
         later.apply()
         later_is_applied.set()
 
@@ -314,7 +314,7 @@ LATE = """
     from shop import tools
     read = [tools.price]
     meeting.read.set()
-    assert meeting.done.wait(10)
+    assert meeting.done.wait(300)
     price = read.pop()
 """
 
@@ -335,7 +335,7 @@ def test_a_name_that_another_thread_stores_after_it_read_the_original_is_rebound
     patcher = pc.Patcher([A])
 
     def apply() -> None:
-        assert meeting.read.wait(10)
+        assert meeting.read.wait(300)
         patcher.apply()
         meeting.done.set()
 
@@ -351,7 +351,7 @@ def test_a_name_that_another_thread_stores_after_it_read_the_original_is_rebound
 
 def test_nothing_is_rebound_after_a_revert_in_between(meeting) -> None:
     def apply_and_revert() -> None:
-        assert meeting.read.wait(10)
+        assert meeting.read.wait(300)
         with pc.Patcher([A]):
             pass
         meeting.done.set()

@@ -13,7 +13,7 @@ import torch
 def run(program: str) -> str:
     """Run a program in a process with an emulated NPU and return what it prints."""
     code = "import npu_emulator; npu_emulator.install(devices=2)\n" + textwrap.dedent(program)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -95,7 +95,7 @@ class TestSpawnedWorkers:
                     processes = [context.Process(target=describe_npu, args=(index, results)) for index in range(2)]
                     for process in processes:
                         process.start()
-                    print(sorted(results.get(timeout=60) for _ in processes))
+                    print(sorted(results.get(timeout=900) for _ in processes))
                     for process in processes:
                         process.join()
                         assert process.exitcode == 0
@@ -108,7 +108,7 @@ class TestSpawnedWorkers:
             env={**os.environ, "PYTHONPATH": path},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -119,6 +119,6 @@ class TestSpawnedWorkers:
         results = context.Queue()
         process = context.Process(target=describe_npu, args=(1, results))
         process.start()
-        assert results.get(timeout=60) == ("npu:1", [1.0, 2.0, 3.0])
+        assert results.get(timeout=900) == ("npu:1", [1.0, 2.0, 3.0])
         process.join()
         assert process.exitcode == 0

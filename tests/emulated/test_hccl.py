@@ -64,7 +64,7 @@ def test_every_collective(options: dict[str, Any], of_the_cpu: Any, tmp_path: Pa
         for rank in range(2)
     ]
     try:
-        outputs = [rank.communicate(timeout=120) for rank in ranks]
+        outputs = [rank.communicate(timeout=900) for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()

@@ -523,7 +523,7 @@ class TestStart:
             "device.start(settings.make_settings(core='python'))\n"
         )
         ended = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=_environment()
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=900, env=_environment()
         )
         assert ended.returncode == 1
         assert message in ended.stderr.splitlines()[-1]

@@ -16,7 +16,7 @@ from npu_emulator.device.visibility import visible_devices
 def run(program: str, **environ: str) -> str:
     """Return what a program prints in a process of its own."""
     ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environ}, timeout=120
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environ}, timeout=900
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
@@ -277,5 +277,5 @@ os.waitpid(child, 0)
     @pytest.mark.parametrize(("before", "outcome"), [("used", "refused False"), ("unused", "used True")])
     def test_a_fork_after_the_first_use_cannot_use_it(self, before: str, outcome: str) -> None:
         command = [sys.executable, "-c", self.PROGRAM, before]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=900)
         assert ran.stdout.strip() == outcome, ran.stderr

@@ -12,7 +12,7 @@ PREAMBLE = "import npu_emulator; npu_emulator.install()\nimport torch, torch_npu
 def run(program: str, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run a program in a process of its own, which it may change for good."""
     command = [sys.executable, *options, "-c", PREAMBLE + program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **environ})
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, env={**os.environ, **environ})
 
 
 class TestTransferToNpu:

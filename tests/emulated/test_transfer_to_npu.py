@@ -673,7 +673,7 @@ class TestBeforeTorch:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=900,
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.split() == ["npu:0", "True", "False"]

@@ -45,7 +45,7 @@ def run_python(code: str, **environment: str) -> str:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=900,
         check=False,
     )
     assert completed.returncode == 0, completed.stderr
@@ -227,7 +227,7 @@ class TestInterface:
 
     def test_command_line(self) -> None:
         command = [sys.executable, "-m", "examples.mmdet_training.training", "--iterations", "2"]
-        completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
         assert completed.returncode == 0, completed.stderr
         assert completed.stderr == ""
         first, *steps = completed.stdout.splitlines()

@@ -551,7 +551,7 @@ def interrupt(place: Workplace, *command: str, code: int) -> Job:
         assert process.stdout is not None
         out = process.stdout.readline() + process.stdout.readline()
         os.killpg(process.pid, signal.SIGINT)
-        rest, err = process.communicate(timeout=60)
+        rest, err = process.communicate(timeout=900)
     assert process.returncode == code, err
     return Job(process.pid, process.returncode, out + rest, err, directory)
 

@@ -95,7 +95,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=240,
+            timeout=900,
         )
         said = done.stdout.replace(str(self.home), HOME).replace(sys.prefix, f"{HOME}/venv").replace(port, PORT)
         return said.split(f"{MARK}\n")[1:]

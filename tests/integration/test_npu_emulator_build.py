@@ -44,7 +44,7 @@ def python(cache: Path) -> Run:
 
     def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         environ = {**os.environ, "NPU_EMULATOR_CORE": "auto", build.CACHE: str(cache), **environ}
-        return subprocess.run([sys.executable, *arguments], env=environ, capture_output=True, text=True, timeout=500)
+        return subprocess.run([sys.executable, *arguments], env=environ, capture_output=True, text=True, timeout=900)
 
     return run
 
@@ -115,7 +115,7 @@ class TestBuild:
         environ = {**os.environ, build.CACHE: str(cache), "CXX": str(compiler)}
         arguments = [sys.executable, "-m", "npu_emulator", "build"]
         both = [subprocess.Popen(arguments, env=environ, stdout=subprocess.DEVNULL) for _ in range(2)]
-        assert [process.wait(timeout=100) for process in both] == [0, 0]
+        assert [process.wait(timeout=900) for process in both] == [0, 0]
         assert [path for path in cache.rglob("*") if path.is_file()] == libraries(cache)
         assert len(list(cache.iterdir())) == 1
 

@@ -42,7 +42,7 @@ def ops(folder: Path, *arguments: str, command: tuple[str, ...] = OPS) -> Result
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PATCHCORE_")}
     environment["OMP_NUM_THREADS"] = "1"
     done = subprocess.run(
-        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=900
     )
     return Result(done.returncode, done.stdout, done.stderr)
 

@@ -185,7 +185,7 @@ def run_python(arguments: list[str], **environment: str) -> subprocess.Completed
         env={**os.environ, **quiet, **environment},
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done

@@ -45,7 +45,7 @@ def on_cpu(data_root: Path) -> dict[str, Training]:
         env={**os.environ, "PATCHCORE_PLUGINS": "", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     trainings = {loss: Training(*training) for loss, training in torch.load(results, weights_only=False).items()}

@@ -63,7 +63,7 @@ def unpatched(folder: Path, line: int) -> dict[tuple[str, str], Training]:
     results = folder / "unpatched.pt"
     command = [sys.executable, detection_training.__file__, str(line), str(folder / "data"), str(results)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     return {key: Training(*values) for key, values in torch.load(results).items()}
 

@@ -158,7 +158,7 @@ class TestTargets:
             print("done")
         """
         command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
         assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
 
 

@@ -225,7 +225,7 @@ def test_without_torch_the_message_says_what_to_install(run: Run) -> None:
         [sys.executable, "-c", code, *SUITE_ARGUMENTS, "--backend", "reference"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
     )
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "pip install 'npu-graph[torch]'" in done.stderr

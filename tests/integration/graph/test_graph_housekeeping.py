@@ -255,7 +255,7 @@ def test_processes_that_make_clear_and_limit_at_once_agree(tmp_path: Path) -> No
         for number, task in enumerate(tasks)
     ]
     for worker in workers:
-        out, err = worker.communicate(timeout=120)
+        out, err = worker.communicate(timeout=900)
         assert out.decode().strip() == "done", err.decode()
     left = {path.name for path in folder.rglob("*") if path.is_dir()} - {"acme"}
     assert {name for name in left if len(name) not in (2, 64)} == set(), "nothing half made is left"
