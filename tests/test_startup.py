@@ -262,7 +262,7 @@ class TestThreads:
         programs.write({"deals.py": f"import time; time.sleep(0.2)\n{PATCHES}"})
         code = """
 import patchcore_startup, threading
-patchcore_startup._PATIENCE = 1.0
+patchcore_startup._PATIENCE = 300
 together = threading.Barrier(3)
 def use(name):
     together.wait()
@@ -282,7 +282,7 @@ print(found)
         programs.write({"deals.py": f"import sys, time; sys.woken.set(); import __mp_main__\n{PATCHES}"})
         code = f"""
 import faulthandler, sys, threading
-faulthandler.dump_traceback_later(1, exit=True)
+faulthandler.dump_traceback_later(300, exit=True)
 sys.begun, sys.woken = threading.Event(), threading.Event()
 threading.Thread(target=lambda: __import__("__mp_main__"), daemon=True).start()
 sys.begun.wait()
@@ -292,11 +292,11 @@ sys.begun.wait()
 
     def test_a_plugin_that_hangs_holds_up_no_other_thread_for_ever(self, programs: Programs) -> None:
         programs.write(
-            {**SHOP, "other.py": "", "deals.py": f"import sys, time; sys.woken.set(); time.sleep(9)\n{PATCHES}"}
+            {**SHOP, "other.py": "", "deals.py": f"import sys, time; sys.woken.set(); time.sleep(900)\n{PATCHES}"}
         )
         code = f"""
 import faulthandler, os, patchcore_startup, sys, threading
-faulthandler.dump_traceback_later(1, exit=True)
+faulthandler.dump_traceback_later(300, exit=True)
 patchcore_startup._PATIENCE = 0.1
 sys.woken = threading.Event()
 threading.Thread(target=lambda: __import__("other"), daemon=True).start()

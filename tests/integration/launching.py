@@ -23,7 +23,7 @@ PYTHON = (sys.executable,)
 RUN = (*PYTHON, "-m", "patchcore", "run")
 TORCHRUN = (*PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
-_PATIENCE = 90  # seconds for a whole job
+_PATIENCE = 900  # seconds for a whole job
 
 
 class Report(NamedTuple):
