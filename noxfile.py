@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
 import mmcv_wheel
 
 CORE_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+HOSTILE_PYTHONS = ("3.9", "3.11", "3.13")
 # The one Python on which constraints.txt has been tried.
 LIBRARIES_PYTHON = "3.11"
 LIBRARIES = "libraries"
@@ -296,16 +297,31 @@ class LibrariesEnvironment:
 
 @nox.session(python=False, requires=[LIBRARIES])
 def tests(session: nox.Session) -> None:
-    """Run the suite with the real libraries, but for what the sessions packaging and browser run."""
+    """Run the suite, but for what the sessions packaging and browser run: here what needs the real libraries.
+
+    The rest is run by sessions that follow, each once, and none that was run before: nox leaves those out.
+    """
     environment = LibrariesEnvironment(session)
-    if not session.posargs:  # what is chosen by name is on this side or on that
+    if session.posargs:  # what is chosen by name may be anywhere
+        chosen = ["--ignore=tests/packaging", "--ignore=tests/browser"]
+    else:
+        chosen = ["tests/integration", *map(str, modules_with_libraries())]
+        session.notify(f"core-{LIBRARIES_PYTHON}")
+        for version in HOSTILE_PYTHONS:
+            session.notify(f"hostile-{version}")
         for core in EMULATOR_CORES:
             session.notify(f"emulated(core={core!r})")
         # what a session requires does not run by itself when it is notified
         for name in ("openmmlab-2", LIBRARIES_1, "openmmlab-1"):
             session.notify(name)
-    options = ("--ignore=tests/packaging", "--ignore=tests/browser", *STEALING)
-    run_pytest(session, *options, python=environment.python, env=environment.env)
+    run_pytest(session, *chosen, *STEALING, python=environment.python, env=environment.env)
+
+
+def modules_with_libraries() -> list[Path]:
+    """Return the modules of tests for the core that have tests which are skipped where a real library is missing."""
+    modules = [*ROOT.glob("tests/test_*.py"), *ROOT.glob("tests/hostile/test_*.py")]
+    skips = re.compile(r"importorskip\(\s*[\"'](?:torch|numpy|mmcv|mmengine|mmdet)\b")
+    return sorted(module for module in modules if skips.search(module.read_text(encoding="utf-8")))
 
 
 @nox.session(python=False, requires=[LIBRARIES])
@@ -378,11 +394,23 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(python=CORE_PYTHONS)
 def core(session: nox.Session) -> None:
-    """Run the tests that need no libraries, on each Python that is found; the plugins must install without them too."""
-    install_requirements(session, TEST, BUILD)
-    install_distributions(session, ROOT, *plugins())
-    ignored = ("integration", "packaging", "browser")
+    """Run the tests that need no libraries, on each Python that is found, but for those of the session hostile."""
+    install_core(session)
+    ignored = ("integration", "packaging", "browser", "hostile")
     run_pytest(session, *STEALING, *(f"--ignore=tests/{name}" for name in ignored))
+
+
+@nox.session(python=HOSTILE_PYTHONS)
+def hostile(session: nox.Session) -> None:
+    """Run tests/hostile, code that breaks naive patchers, on the oldest Python, the libraries' and the newest."""
+    install_core(session)
+    run_pytest(session, "tests/hostile", *STEALING)
+
+
+def install_core(session: nox.Session) -> None:
+    """Install what the tests need that need no libraries; the plugins must install without them too."""
+    install_requirements(session, TEST, BUILD, LINT)  # what patchcore new writes is checked by ruff, too
+    install_distributions(session, ROOT, *plugins())
 
 
 @nox.session

@@ -3,7 +3,7 @@
 Neither the CPU nor the load may decide:
 
 - A number with two or more decimals is measured. It may differ by two units of its last place, or by a thousandth: the
-  kernels of another CPU round differently. Every other number is exact: ``12 composite``, ``1e-05``, ``1.0``, ``2.13.0``.
+  kernels of another CPU round differently. Every other number is exact: ``12 composite``, ``1e-05``, ``2.13.0``.
 - Durations, points in time, sizes of files, process numbers, identifiers and host names are masked.
 - The width of columns and the length of rules (``=====``) depend on what is masked, and do not count.
 - ``...`` in what is shown stands for anything, as in doctest.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -320,7 +321,7 @@ class TestAPluginThatCannotBeImported:
         run = shop.in_run("broken", "deals", on_failure="raise")
         if program:  # bash becomes the Python that runs the script: its process id stays
             wakes = 'PATCHCORE_WAKES="$$,$PATCHCORE_WAKES"'
-            command = ["bash", "-c", f"{wakes} exec {shop.python[0]} script.py"]
+            command = ["bash", "-c", f"{wakes} exec {shlex.quote(shop.python[0])} script.py"]
         else:
             command = [*shop.python, "script.py"]
         done = shop.run(command, code=1, **run)

@@ -22,6 +22,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -292,7 +293,7 @@ class _Build:
     def _build_wheel(self, header: Path | None) -> Path:
         flags = list(CFLAGS)
         if header is not None:
-            flags += ["-Winvalid-pch", "-include", str(header)]
+            flags += ["-Winvalid-pch", "-include", shlex.quote(str(header))]  # distutils splits as a shell does
         self.environment["CFLAGS"] = " ".join(flags)
         output = self.work / "wheel"
         # pip's own cache of built wheels knows neither the torch nor the flags that a wheel was built with.

@@ -316,3 +316,13 @@ print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packa
             "npu_graph",
             "torch_npu_patches",
         ]
+
+
+def test_applying_installed_plugins_imports_none_of_them(run_python: Run) -> None:
+    out = run_python("""
+import sys
+import patchcore
+patchcore.apply()
+print([name for name in ("torch", "numpy", "mmcv", "mmengine", "mmdet") if name in sys.modules])
+""")
+    assert out == "[]\n"
