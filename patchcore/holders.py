@@ -11,16 +11,19 @@ the object itself (the methods of a class), caches of the interpreter, and garba
 from __future__ import annotations
 
 import _abc  # type: ignore[import-not-found]
+import _signal  # type: ignore[import-not-found]
+import _thread
 import collections
 import functools
 import gc
+import signal
 import sys
 import types
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import Context
 from types import FunctionType, MemberDescriptorType
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.modules import class_namespace, is_class, loaded_modules, mro, namespace, qualified_name
 
@@ -85,6 +88,7 @@ class _Search:
         self._ignored = ours
         self._own_types: dict[int, bool] = {}
         self._locals = _Locals()
+        self._surplus: dict[int, int] = {}
         self._ignored |= self._locals.ours - self._modules.keys()
         self._registrations: Optional[dict[int, tuple[type, set[int]]]] = None
 
@@ -101,13 +105,17 @@ class _Search:
                 break
         for key in [key for key in self._nodes if key in self._locals.names]:
             self._name(key, _LOCAL)
-        self._name_what_is_held_invisibly()
+        self._find_what_is_held_invisibly()
 
     def places(self) -> Iterator[tuple[Any, Unreachable]]:
         """Return what was found."""
         for key, wanted in self._wanted.items():
             for name in self._locals.names.get(key, ()):
                 yield wanted, Unreachable("local variable", name)
+            for name in (name for name, handler in _signals() if handler is wanted):
+                yield wanted, Unreachable("signal handler", name)
+            if self._surplus.get(key, 0) > 0:
+                yield wanted, Unreachable("reference", _UNSEEN)
         named: collections.Counter[tuple[int, str]] = collections.Counter()
         for holder, key in self._direct:
             if holder not in self._via and not self._is_anchor(self._nodes[holder]):
@@ -127,7 +135,7 @@ class _Search:
         """Enter what refers to the nodes of ``frontier``, and in ``reached`` what is to be followed further."""
         for start in range(0, len(frontier), 200):
             part = _List(self._nodes[key] for key in frontier[start : start + 200])
-            found = _List(gc.get_referrers(*part))
+            found = _List(_referrers(part))
             if weak:
                 found += (ref for obj in part for ref in weakref.getweakrefs(obj))
             found += self._untracked(part)
@@ -191,40 +199,53 @@ class _Search:
         """Note that a node has its name through holder ``via``, and what it holds through it."""
         todo = [(key, via)]
         for node, through in todo:
-            if node not in self._via and node not in self._wanted:
-                self._via[node] = through
+            known = self._via.get(node)
+            if node in self._wanted:
+                continue
+            if known is None:
                 todo += ((child, node) for child in self._held.get(node, ()))
+            elif not (known in self._modules and through in self._modules):
+                continue
+            elif self._modules[known] <= self._modules[through]:  # of several names the first in the alphabet
+                continue
+            self._via[node] = through
 
-    def _name_what_is_held_invisibly(self) -> None:
-        """Name what has no name by its type, where somebody holds it whom the garbage collector does not know.
+    def _find_what_is_held_invisibly(self) -> None:
+        """Find objects that somebody holds whom the garbage collector does not know.
 
-        C code may, and so does a running function with what it is about to use. An object that has no more references
-        than the garbage collector knows is garbage, or belongs to patchcore.
+        C code may, and so does a running function with what it is about to use. An object without a name that has no
+        more references than the garbage collector knows is garbage, or belongs to patchcore.
         """
-        left = [key for key in self._nodes if key not in self._via and key not in self._wanted]
-        left = [key for key in left if not issubclass(type(self._nodes[key]), (*_WEAK, types.FrameType))]
-        left = [key for key in left if not self._is_anchor(self._nodes[key])]
         strong = self._held_strongly()
-        left = [key for key in left if key in strong]
-        if not left:
+        named = [key for key in strong if key in self._via or self._is_anchor(self._nodes[key])]
+        left = strong.difference(named)
+        left -= {key for key in left if issubclass(type(self._nodes[key]), (*_WEAK, types.FrameType))}
+        functions = [key for key, obj in self._wanted.items() if not issubclass(type(obj), (type, types.ModuleType))]
+        if not left and not functions:
             return
         probe = object.__new__(_Probe)
         probe_key = id(probe)
-        nodes = _Objects({probe_key: probe, **{key: self._nodes[key] for key in left}})
+        nodes = _Objects({probe_key: probe, **{key: self._nodes[key] for key in (*left, *functions)}})
         del probe
+        visible = self._visible_references(nodes)
+        surplus = {key: sys.getrefcount(nodes[key]) - visible[key] for key in nodes}
+        for key in left:
+            if surplus[key] > surplus[probe_key]:
+                self._name(key, _INVISIBLE)
+        for key in functions:
+            known = self._locals.counts[key] + sum(handler is self._nodes[key] for _, handler in _signals())
+            self._surplus[key] = surplus[key] - surplus[probe_key] - known
+
+    def _visible_references(self, nodes: _Objects) -> collections.Counter[int]:
+        """Return how many references to each of ``nodes`` the garbage collector sees."""
         visible: collections.Counter[int] = collections.Counter()
         keys = [*nodes]
         for start in range(0, len(keys), 200):
             part = _List(nodes[key] for key in keys[start : start + 200])
             chunk = set(keys[start : start + 200])
-            for parent in gc.get_referrers(*part):
-                if parent is not part:
-                    visible.update(key for key in map(id, gc.get_referents(parent)) if key in chunk)
-            del part, parent
-        surplus = {key: sys.getrefcount(nodes[key]) - visible[key] for key in nodes}
-        for key in left:
-            if surplus[key] > surplus[probe_key]:
-                self._name(key, _INVISIBLE)
+            for parent in _referrers(part):
+                visible.update(key for key in map(id, gc.get_referents(parent)) if key in chunk)
+        return visible
 
     def _held_strongly(self) -> set[int]:
         """Return the nodes that lead to something wanted by more than weak references."""
@@ -316,7 +337,7 @@ class _Search:
         elif key == _LOCAL:
             where = self._locals.names[id(top)][0]
         elif key == _INVISIBLE:
-            where = f"<{type_name(top)}>"
+            where, at = f"<{type_name(top)}>", f", {_UNSEEN}"
         while i < len(path) - 1:
             node, below = path[i], path[i + 1 :]
             place = _place(node)
@@ -333,6 +354,12 @@ class _Search:
             kind, where, i = parts[0].kind or kind, where + parts[0].suffix, i + 1 + skipped
 
 
+def _referrers(objects: _List) -> list[Any]:
+    """Return what refers to ``objects``, but for ``objects`` itself."""
+    arguments = tuple(objects)  # Python 3.13 lists the arguments of the call
+    return [found for found in gc.get_referrers(*arguments) if found is not arguments and found is not objects]
+
+
 class _Probe:
     """An object with no references but those of the search."""
 
@@ -344,6 +371,7 @@ class _Locals:
         self.names: dict[int, list[str]] = {}  # by id of the value
         self.ours: set[int] = set()  # the containers that patchcore itself has in variables
         self.frames: set[int] = set()
+        self.counts: collections.Counter[int] = collections.Counter()  # references that the collector does not see
         for top in list(sys._current_frames().values()):
             frame: Any = top
             while frame is not None:
@@ -362,7 +390,10 @@ class _Locals:
         snapshot, value = frame.f_locals, None
         if sys.version_info < (3, 13):  # the frame keeps it
             self.ours.add(id(snapshot))
+        unseen = not gc.is_tracked(frame)
         for name, value in list(snapshot.items()):
+            if unseen and name not in code.co_cellvars and name not in code.co_freevars:
+                self.counts[id(value)] += 1
             if not ours:
                 self.names.setdefault(id(value), []).append(f"{place}, {name}")
             elif type(value) in _OWN_CONTAINERS:
@@ -413,7 +444,7 @@ def _parts(node: Any, below: Sequence[Any]) -> Iterator[_Part]:
     elif issubclass(kind, dict):
         for key, value in list(dict.items(node)):
             yield _part(name, value, f"[{text_of(key)}]")
-        yield from (_part(f"{name} key", key, "") for key in list(dict.keys(node)))
+        yield from (_part(f"{name} key", key, ", a key", "") for key in list(dict.keys(node)))
     elif issubclass(kind, (list, tuple, collections.deque)):
         base: Any = next(base for base in (list, tuple, collections.deque) if issubclass(kind, base))
         yield from (_part(name, value, f"[{index}]") for index, value in enumerate(list(base.__iter__(node))))
@@ -421,11 +452,17 @@ def _parts(node: Any, below: Sequence[Any]) -> Iterator[_Part]:
         base = set if issubclass(kind, set) else frozenset
         yield from (_part(name, value, "") for value in list(base.__iter__(node)))
     elif issubclass(kind, _WEAK):
-        yield from (_part("weak reference", value, "") for value in below[:1])
+        is_proxy = issubclass(kind, weakref.ProxyTypes)
+        if is_proxy or weakref.ref.__call__(node) is below[0]:
+            yield _part("weak reference", below[0], "")
     elif kind is types.CellType:
         yield from (_part("cell", value, "") for value in below[:1])
     elif kind is types.BuiltinFunctionType:
         yield _part("method", node.__self__, ".__self__")
+    elif issubclass(kind, _thread._local):
+        for inner in _dicts_in(gc.get_referents(node)):
+            for key, value in list(inner.items()):
+                yield _part("thread-local attribute", value, f".{text_of(key)[1:-1]}")
     is_python = "." in name
     label = "module attribute" if issubclass(kind, types.ModuleType) else "instance attribute" if is_python else name
     if kind is not FunctionType and not issubclass(kind, type):
@@ -433,7 +470,7 @@ def _parts(node: Any, below: Sequence[Any]) -> Iterator[_Part]:
             yield _part(label, value, f".{key}" if type(key) is str else f".__dict__[{text_of(key)}]")
     for klass in mro(kind) if not issubclass(kind, type) and kind is not FunctionType else ():
         for key, member in list(class_namespace(klass).items()):
-            if type(member) is MemberDescriptorType and type(key) is str and key != "__dict__":
+            if type(member) is MemberDescriptorType and type(key) is str and (klass, key) not in _SAID_ELSEWHERE:
                 try:
                     yield _part(label, member.__get__(node, kind), f".{key}")
                 except AttributeError:  # it holds nothing
@@ -467,11 +504,12 @@ def _function_parts(function: FunctionType) -> Iterator[_Part]:
 
 
 def _class_parts(klass: type) -> Iterator[_Part]:
-    for key, value in list(class_namespace(klass).items()):
-        yield _part("class attribute", value, f".{key}" if type(key) is str else f".__dict__[{text_of(key)}]")
-    yield from (_part("subclass", base, "") for base in type.__dict__["__bases__"].__get__(klass))
     if "_abc_impl" in class_namespace(klass):
-        yield from (_part("virtual subclasses", ref, "") for ref in _abc._get_dump(klass)[0])
+        yield from (_part("class", ref, ", registered") for ref in _abc._get_dump(klass)[0])
+    for key, value in list(class_namespace(klass).items()):
+        if key != "_abc_impl":
+            yield _part("class attribute", value, f".{key}" if type(key) is str else f".__dict__[{text_of(key)}]")
+    yield from (_part("subclass", base, "") for base in type.__dict__["__bases__"].__get__(klass))
 
 
 def _place(node: Any, *, certain: bool = False) -> str:
@@ -485,7 +523,7 @@ def _place(node: Any, *, certain: bool = False) -> str:
         return ""
     module, qualname = qualified_name(node)
     if not certain:
-        return f"{module}:{qualname}"
+        return f"{module}:{qualname}" if qualname else f"<{_class_name(node) if is_class(node) else 'function'}>"
     value: Any = sys.modules.get(module)
     for name in qualname.split("."):
         space = class_namespace(value) if is_class(value) else namespace(value) or {}
@@ -505,6 +543,19 @@ def _is_method_of(function: FunctionType, klass: Any) -> bool:
     return module == own_module and own_name.startswith(f"{qualname}.")
 
 
+def _dicts_in(objects: Iterable[Any]) -> Iterator[dict[Any, Any]]:
+    """Return the dicts in dicts in ``objects``: of a thread local, what each thread has in it."""
+    for held in [held for held in objects if type(held) is dict]:
+        yield from (value for value in dict.values(held) if type(value) is dict)
+
+
+def _signals() -> Iterator[tuple[str, Any]]:
+    """Return the handlers of signals, which C code holds."""
+    for name, number in list(namespace(signal).items()):  # type: ignore[union-attr]
+        if name.startswith("SIG") and not name.startswith("SIG_"):
+            yield name, _signal.getsignal(number)
+
+
 def _results(cache: Any) -> set[int]:
     """Return by ``id`` what an ``lru_cache`` would return again, where that can be told from the arguments."""
     found: set[int] = set()
@@ -521,6 +572,8 @@ def _is_patchcore(module: Any) -> bool:
 def type_name(node: Any) -> str:
     """Return the name of an object's type, with the module of one that is not built in."""
     module, qualname = qualified_name(type(node))
+    if not qualname:  # what its class says about its module is no text
+        return f"?.{_class_name(type(node))}"
     return qualname if module in _PLAIN_MODULES else f"{module}.{qualname}"
 
 
@@ -530,11 +583,23 @@ def text_of(key: Any) -> str:
         return repr(key)
     if type(key) is tuple:
         return f"({', '.join(map(text_of, key))}{',' if len(key) == 1 else ''})"
-    place = _place(key)
+    place = _place(key).replace("builtins:", "", 1)
     return place if place else f"<{type_name(key)}>"
 
 
+#: Members that say what another one says, or lead to a frame.
+_SAID_ELSEWHERE = {
+    (types.ModuleType, "__dict__"),
+    (types.SimpleNamespace, "__dict__"),
+    (staticmethod, "__wrapped__"),
+    (classmethod, "__wrapped__"),
+    (types.GeneratorType, "gi_frame"),
+    (types.CoroutineType, "cr_frame"),
+    (types.AsyncGeneratorType, "ag_frame"),
+}
+_class_name: Callable[[Any], str] = type.__dict__["__qualname__"].__get__
 _LOCAL, _INVISIBLE = -1, -2
+_UNSEEN = "held by C code or by a running call"
 _CO_OPTIMIZED = 1
 #: Modules of types that are shown by their own name alone.
 _PLAIN_MODULES = {"builtins", "collections", "functools", "types", "itertools", "weakref", "_functools"}

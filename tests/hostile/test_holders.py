@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
+import re
 import sys
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,8 +69,7 @@ REBOUND = [
         """),
 ]  # fmt: skip
 
-F = "import lib\n"
-NET = "from lib import Net\n"
+HELD_BY_C = "reference held by C code or by a running call"
 
 REPORTED = [
     reported("an attribute of an object, `self.act = F.relu`", "instance attribute demo:NET.act", source="""
@@ -119,7 +119,7 @@ REPORTED = [
             act: object
         D = C(lib.f)
         """),
-    reported("the `default_factory` of a dataclass's field", source="""
+    reported("the `default_factory` of a dataclass's field", "closure demo:C.__init__" if sys.version_info >= (3, 10) else "closure demo:__create_fn__.<locals>.__init__, at demo:C.__init__", "instance attribute demo:C.__dataclass_fields__['act'].default_factory", source="""
         import lib, dataclasses
         @dataclasses.dataclass
         class C:
@@ -128,15 +128,15 @@ REPORTED = [
     reported("a `partial`", "partial demo:P.func", source="import lib, functools\nP = functools.partial(lib.f, 1)"),
     reported("an argument of a `partial`", "tuple demo:P.args[0]", source="import lib, functools\nP = functools.partial(map, lib.f)"),
     reported("a keyword of a `partial`", "dict demo:P.keywords['key']", source="import lib, functools\nP = functools.partial(sorted, key=lib.f)"),
-    reported("a `partialmethod`", "instance attribute demo:C.m.func", source="import lib, functools\nclass C:\n    m = functools.partialmethod(lib.f)"),
+    reported("a `partialmethod`", "partialmethod demo:C.m.func", source="import lib, functools\nclass C:\n    m = functools.partialmethod(lib.f)"),
     reported("a property, `property(f)`", "property demo:C.p.fget", source="import lib\nclass C:\n    p = property(lib.f)"),
     reported("a `classmethod(f)`", "classmethod demo:C.c.__func__", source="import lib\nclass C:\n    c = classmethod(lib.f)"),
-    reported("a `cached_property(f)`", "instance attribute demo:C.c.func", source="import lib, functools\nclass C:\n    c = functools.cached_property(lib.f)"),
+    reported("a `cached_property(f)`", "cached_property demo:C.c.func", source="import lib, functools\nclass C:\n    c = functools.cached_property(lib.f)"),
     reported("a `staticmethod` in a list", "staticmethod demo:L[0].__func__", source="import lib\nL = [staticmethod(lib.f)]"),
     reported("an `lru_cache(f)`", "_lru_cache_wrapper demo:g.__wrapped__", source="import lib, functools\ng = functools.lru_cache()(lib.f)"),
-    reported("what an `lru_cache` returned", source="import lib, functools\n@functools.lru_cache(None)\ndef get(): return lib.f\nget()"),
-    reported("the registry of a `singledispatch`", source="import lib, functools\n@functools.singledispatch\ndef show(x): ...\nshow.register(int, lib.f)"),
-    reported("a `singledispatchmethod`", source="import lib, functools\nclass C:\n    @functools.singledispatchmethod\n    def show(self, x): ...\n    show.register(int, lib.f)"),
+    reported("what an `lru_cache` returned", "dict demo:get[()]", source="import lib, functools\n@functools.lru_cache(None)\ndef get(): return lib.f\nget()"),
+    reported("the registry of a `singledispatch`", "dict demo:show.registry[int]", source="import lib, functools\n@functools.singledispatch\ndef show(x): ...\nshow.register(int, lib.f)"),
+    reported("a `singledispatchmethod`", "dict demo:C.show.registry[int], at demo:C.show.dispatcher", source="import lib, functools\nclass C:\n    @functools.singledispatchmethod\n    def show(self, x): ...\n    show.register(int, lib.f)"),
     reported("an attribute of a function", "function attribute demo:g.op", source="import lib\ndef g(): ...\ng.op = lib.f"),
     reported("`__wrapped__` of a decorated function", "function attribute demo:g.__wrapped__", source="import lib, functools\n@functools.wraps(lib.f)\ndef _g(): ...\n_g.__name__ = _g.__qualname__ = 'g'\n_g.__module__ = 'demo'\ng = _g\ndel _g"),
     reported("a default argument", "default argument demo:g", source="import lib\ndef g(op=lib.f): ..."),
@@ -146,13 +146,13 @@ REPORTED = [
     reported("a default argument of a nested function", "default argument demo:o.<locals>.g, at demo:G[0]", source="import lib\ndef o():\n    def g(op=lib.f): ...\n    return g\nG = [o()]"),
     reported("a closure", "closure demo:o.<locals>.g, at demo:g", source="import lib\ndef o(op):\n    def g(): return op\n    return g\ng = o(lib.f)"),
     reported("a list in a closure", "list demo:o.<locals>.g, closure op[0], at demo:g", source="import lib\ndef o(op):\n    def g(): return op\n    return g\ng = o([lib.f])"),
-    reported("a closure in a closure", source="import lib\ndef o(op):\n    def g():\n        def h(): return op\n        return h\n    return g()\ng = o(lib.f)"),
+    reported("a closure in a closure", "closure demo:o.<locals>.g.<locals>.h, at demo:g", source="import lib\ndef o(op):\n    def g():\n        def h(): return op\n        return h\n    return g()\ng = o(lib.f)"),
     reported("a closure of a function that is an object's attribute", "closure demo:o.<locals>.g, at demo:NET.g", source="import lib\ndef o(op):\n    def g(): return op\n    return g\nclass C: ...\nNET = C()\nNET.g = o(lib.f)"),
     reported("a lambda's default argument in a list", "default argument demo:<lambda>, at demo:L[0]", source="import lib\nL = [lambda op=lib.f: op()]"),
     reported("a generator", "generator demo:G", source="import lib\ndef g(op):\n    yield op\nG = g(lib.f)\nnext(G)"),
     reported("a coroutine", "coroutine demo:G", source="import lib\nasync def g(op):\n    return op\nG = g(lib.f)"),
-    reported("a thread's target", source="import lib, threading\nT = threading.Thread(target=lib.f)"),
-    reported("a thread local", source="import lib, threading\nLOCAL = threading.local()\nLOCAL.act = lib.f"),
+    reported("a thread's target", "instance attribute demo:T._target", source="import lib, threading\nT = threading.Thread(target=lib.f)"),
+    reported("a thread local", "thread-local attribute demo:LOCAL.act", source="import lib, threading\nLOCAL = threading.local()\nLOCAL.act = lib.f"),
     reported("a context variable", "context variable act", source="import lib, contextvars\nVAR = contextvars.ContextVar('act')\nVAR.set(lib.f)"),
     reported("a queue", "deque demo:Q.queue[0]", source="import lib, queue\nQ = queue.Queue()\nQ.put(lib.f)"),
     reported("a callback of a future", "list demo:FUTURE._done_callbacks[0]", source="import lib, concurrent.futures\nFUTURE = concurrent.futures.Future()\nFUTURE.add_done_callback(lib.f)"),
@@ -162,36 +162,37 @@ REPORTED = [
     reported("a weak reference", "weak reference demo:R", source="import lib, weakref\nR = weakref.ref(lib.f)"),
     reported("a `WeakValueDictionary`", "weak reference demo:D.data['a']", source="import lib, weakref\nD = weakref.WeakValueDictionary(a=lib.f)"),
     reported("a `WeakSet`", "weak reference demo:S.data", source="import lib, weakref\nS = weakref.WeakSet([lib.f])"),
-    reported("a `WeakKeyDictionary`", "weak reference demo:D.data", source="import lib, weakref\nD = weakref.WeakKeyDictionary({lib.f: 1})"),
-    reported("a callback of a weak reference", source="import lib, weakref\nclass C: ...\nOBJ = C()\nR = weakref.ref(OBJ, lib.f)"),
-    reported("a value of an enum's member", source="import lib, enum\nclass E(enum.Enum):\n    A = (lib.f, 1)"),
-    reported("a `Mock`", source="import lib, unittest.mock\nM = unittest.mock.Mock(side_effect=lib.f)"),
+    reported("a `WeakKeyDictionary`", "weak reference demo:D.data, a key", source="import lib, weakref\nD = weakref.WeakKeyDictionary({lib.f: 1})"),
+    reported("a callback of a weak reference", f"{type(weakref.ref(pc)).__name__} demo:R.__callback__", source="import lib, weakref\nclass C: ...\nOBJ = C()\nR = weakref.ref(OBJ, lib.f)"),
+    reported("a value of an enum's member", "tuple demo:E._value2member_map_, a key[0]", source="import lib, enum\nclass E(enum.Enum):\n    A = (lib.f, 1)"),
+    reported("a `Mock`", "instance attribute demo:M._mock_side_effect", source="import lib, unittest.mock\nM = unittest.mock.Mock(side_effect=lib.f)"),
     reported("a table of `copyreg`", "dict copyreg:dispatch_table[demo:C]", source="import lib, copyreg\nclass C: ...\ncopyreg.pickle(C, lib.f)"),
-    reported("a function for `atexit`", source="import lib, atexit\natexit.register(lib.f)"),
-    reported("a signal handler", source="import lib, signal\nBEFORE = signal.signal(signal.SIGUSR1, lib.f)"),
-    reported("an error handler of codecs", source="import lib, codecs\ncodecs.register_error('pc-test', lib.f)"),
+    reported("a function for `atexit`", "module demo:atexit" if sys.version_info < (3, 10) else HELD_BY_C, source="import lib, atexit\natexit.register(lib.f)"),
+    reported("a signal handler", "signal handler SIGUSR1", source="import lib, signal\nBEFORE = signal.signal(signal.SIGUSR1, lib.f)"),
+    reported("an error handler of codecs", "dict <dict>['pc-test'], held by C code or by a running call", source="import lib, codecs\ncodecs.register_error('pc-test', lib.f)"),
     reported("a name of a module under a key that is no text", "name demo:[42]", source="import lib\nglobals()[42] = lib.f"),
     reported("a module that `sys.modules` has under a key that is no text", "module attribute sys:modules[42].g", source="import lib, sys, types\nsys.modules[42] = types.ModuleType('m')\nsys.modules[42].g = lib.f"),
     reported("a module that is not in `sys.modules`", "module attribute demo:M.g", source="import lib, types\nM = types.ModuleType('m')\nM.g = lib.f"),
-    reported("the globals of a function that `exec` made", source="import lib\nscope = {'__name__': 'scope', 'g': lib.f}\nexec('def run(): return g()', scope)\nrun = scope['run']\ndel scope"),
-    reported("an attribute of a class that no name leads to", source="import lib\ndef o():\n    class C:\n        op = lib.f\n    return C\nL = [o()]"),
+    reported("the globals of a function that `exec` made", "global scope:run, global 'g', at demo:run", source="import lib\nscope = {'__name__': 'scope', 'g': lib.f}\nexec('def run(): return g()', scope)\nrun = scope['run']\ndel scope"),
+    reported("a dict whose values Python cannot compare", "dict demo:D['a']", source="import lib\nclass Odd:\n    def __eq__(self, other): raise TypeError\n    __hash__ = None\nD = {'a': lib.f, 'b': Odd()}"),
+    reported("an attribute of a class that no name leads to", "class attribute demo:o.<locals>.C.op, at demo:L[0]", source="import lib\ndef o():\n    class C:\n        op = lib.f\n    return C\nL = [o()]"),
 ]  # fmt: skip
 
 OF_METHODS = [
     reported("a bound method in a name", "method demo:m.__func__", source="import lib\nm = lib.Net().forward"),
     reported("a bound method in an object", "method demo:NET.m.__func__", source="import lib\nclass C: ...\nNET = C()\nNET.m = lib.Net().forward"),
     reported("a bound method in a dict", "method demo:D['m'].__func__", source="import lib\nD = {'m': lib.Net().forward}"),
-    reported("a `WeakMethod`", source="import lib, weakref\nNET = lib.Net()\nR = weakref.WeakMethod(NET.forward)"),
+    reported("a `WeakMethod`", "weak reference demo:R._func_ref", source="import lib, weakref\nNET = lib.Net()\nR = weakref.WeakMethod(NET.forward)"),
 ]  # fmt: skip
 
 OF_CLASSES = [
     reported("an instance of a replaced class", "instance demo:NET", source="import lib\nNET = lib.Net()"),
     reported("an instance in a list", "instance demo:L[0]", source="import lib\nL = [lib.Net()]"),
     reported("a subclass of a replaced class", "subclass demo:Sub", source="import lib\nclass Sub(lib.Net): ..."),
-    reported("a bound class method", source="import lib\nmake = lib.Net.make"),
-    reported("a class registered with an abstract base class", "virtual subclasses demo:A", source="import lib, abc\nclass A(abc.ABC): ...\nA.register(lib.Net)"),
+    reported("a bound class method", "method demo:make.__self__", source="import lib\nmake = lib.Net.make"),
+    reported("a class registered with an abstract base class", "weak reference demo:A, registered", source="import lib, abc\nclass A(abc.ABC): ...\nA.register(lib.Net)"),
     reported("an annotation", "annotation demo:g", source="import lib\ndef g(x: lib.Net): ..."),
-    reported("a type, `Optional[Net]`", source="import lib, typing\nT = typing.Optional[lib.Net]"),
+    reported("a type, `Optional[Net]`", "tuple demo:T.__args__[0]", source="import lib, typing\nT = typing.Optional[lib.Net]"),
     reported("a tuple of classes for `isinstance` and `except`", "tuple demo:KINDS[0]", source="import lib\nKINDS = (lib.Net, int)"),
     reported("a class as key of a dict", "dict key demo:D", source="import lib\nD = {lib.Net: 1}"),
 ]  # fmt: skip
@@ -220,8 +221,6 @@ def demo(make_package: Any) -> Iterator[Any]:
 
 def places(patcher: pc.Patcher) -> list[str]:
     """Return the places that the patcher reports, without the lines of the source."""
-    import re
-
     (change,) = patcher.report(unreachable=True)["p"].changes
     return [re.sub(r" \([^()]*:\d+\)", "", place) for place in change.unreachable]
 
@@ -232,14 +231,12 @@ def patched(target: str, value: Any) -> pc.Patcher:
 
 @pytest.mark.parametrize(("source", "expression"), REBOUND)
 def test_a_holder_follows_and_goes_back(demo: Any, source: str, expression: str) -> None:
-    module = demo(source)
-    space = {"sys": sys, **vars(module)}
-    original = eval(expression, {"sys": sys}, vars(module))
+    space = vars(demo(source))
+    original = id(eval(expression, space))
     with patched("lib:f", new) as patcher:
-        assert eval(expression, {"sys": sys}, vars(module)) is new
+        assert eval(expression, space) is new
         assert places(patcher) == []
-    assert eval(expression, {"sys": sys}, vars(module)) is original
-    del space
+    assert id(eval(expression, space)) == original
 
 
 @pytest.mark.parametrize(("source", "expected"), REPORTED)
@@ -269,3 +266,99 @@ def test_a_holder_of_a_metaclass_is_reported(demo: Any, source: str, expected: t
     assert demo(source)
     with patched("lib:Meta", NewMeta) as patcher:
         assert places(patcher) == list(expected)
+
+
+# --- whose code is not called ----------------------------------------------------------------------------------------
+
+HOSTILE = """
+    import lib, sys, types, weakref
+    touched = []
+
+    def touch(self, *args, **kwargs):
+        touched.append(sys._getframe(1).f_code.co_name)
+        raise SystemExit("hostile code was called")
+
+    NAMES = (
+        "__getattr__ __getattribute__ __eq__ __ne__ __hash__ __len__ __bool__ __iter__ __contains__ __repr__ __str__ "
+        "__format__ __getitem__ __call__ __instancecheck__ __subclasscheck__ __get__ __dir__ __lt__ __index__ keys "
+        "values items get __reversed__ __length_hint__ __fspath__ __enter__"
+    ).split()
+    trap = {name: touch for name in NAMES}
+    for name in ("__class__", "__dict__", "__module__", "__name__", "__wrapped__", "__func__", "__file__", "fget", "func"):
+        trap[name] = property(touch)
+
+    Meta = type("Meta", (type,), {k: v for k, v in trap.items() if k not in ("__class__", "__dict__", "__call__", "__get__")})
+    safe = {k: v for k, v in trap.items() if k != "__dict__"}
+    Plain = type.__call__(type, "Plain", (), dict(trap))
+    Slotted = type("Slotted", (), {**safe, "__slots__": ("act",)})
+    Hashed = type("Hashed", (), {k: v for k, v in trap.items() if k not in ("__hash__",)})
+    kinds = [type(f"Hostile{base.__name__}", (base,), dict(safe)) for base in (dict, list, tuple, set, types.ModuleType, weakref.ref, staticmethod, property)]
+    WithMeta = type.__call__(Meta, "WithMeta", (), {"op": lib.f, **safe})
+
+    PLAIN, SLOTTED = object.__new__(Plain), object.__new__(Slotted)
+    Slotted.__dict__["act"].__set__(SLOTTED, lib.f)
+    TABLE = {"key": lib.f, 1: PLAIN, "in": [SLOTTED]}
+    D = dict.__new__(kinds[0]); dict.__setitem__(D, "a", lib.f)
+    L = list.__new__(kinds[1]); list.append(L, lib.f)
+    T = tuple.__new__(kinds[2], (lib.f,))
+    MODULE = types.ModuleType.__new__(kinds[4])
+    sys.modules["hostile_module"] = PLAIN
+    sys.modules["hostile_slotted"] = SLOTTED
+    class S(staticmethod):
+        __func__ = __isabstractmethod__ = property(touch)
+    S = S(lib.f)
+    P = property.__new__(kinds[7]); property.__init__(P, lib.f)
+
+    class Registry: ...
+    R = Registry()
+    R._module_dict = D
+    class Text(str):
+        __hash__ = str.__hash__
+        __eq__ = __repr__ = __str__ = __format__ = touch
+    class Key:
+        ready = False
+        def __hash__(self):
+            return touch(self) if Key.ready else 7
+        __eq__ = __repr__ = __str__ = __format__ = touch
+    KEYS = Key(), Key
+    sys.modules[KEYS[0]] = PLAIN
+    sys.modules[Text("hostile text")] = PLAIN
+    sys.modules[3.5] = types.SimpleNamespace(g=lib.f)
+    globals()[KEYS[0]] = lib.f
+    globals()[Text("a text")] = lib.f
+    D2 = {KEYS[0]: lib.f, Text("t"): lib.f}
+    Key.ready = True
+    """
+
+
+def test_no_code_of_holders_is_called(make_package: Any, run_python: Any) -> None:
+    make_package({"lib": LIBRARY, "demo": HOSTILE})
+    lines = run_python(
+        """
+        import demo, lib, sys
+        import patchcore as pc
+        demo.touched.clear()
+        patcher = pc.Patcher([pc.Patch("p", [pc.Replace("lib:f", lambda x=None: "new")])], strict=True)
+        patcher.apply()
+        (change,) = patcher.report(unreachable=True)["p"].changes
+        patcher.revert()
+        print(*demo.touched)
+        print(*change.unreachable, sep="\\n")
+        demo.Key.ready = False
+        """
+    ).splitlines()
+    assert lines[0] == ""
+    assert lines[1:] == [
+        "?.Hostilelist demo:L[0]",
+        "?.Hostiletuple demo:T[0]",
+        "SimpleNamespace sys:modules[3.5].g",
+        "class attribute <WithMeta>.op, at demo:WithMeta",
+        "dict demo:D2[<demo.Key>]",
+        "dict demo:D2[<demo.Text>]",
+        "dict demo:TABLE['key']",
+        "instance attribute demo:P.fget",
+        "instance attribute demo:S.__func__",
+        "instance attribute demo:SLOTTED.act",
+        "name demo:[<demo.Key>]",
+        "name demo:[<demo.Text>]",
+    ]
