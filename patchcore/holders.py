@@ -84,11 +84,15 @@ class _Search:
         self._direct: dict[tuple[int, int], None] = {}  # (holder, wanted)
         self._more: collections.Counter[tuple[int, str]] = collections.Counter()
         names = {name: namespace(module) for name, module in loaded_modules().items() if not _is_patchcore(name)}
-        self._modules = {id(space): name for name, space in names.items() if space is not None}
+        self._modules: dict[int, str] = {}
+        for name, space in names.items():
+            if space is not None:
+                self._modules.setdefault(id(space), name)
         self._ignored = ours
         self._own_types: dict[int, bool] = {}
         self._locals = _Locals()
         self._surplus: dict[int, int] = {}
+        self._static_types = _static_types()
         self._ignored |= self._locals.ours - self._modules.keys()
         self._registrations: Optional[dict[int, tuple[type, set[int]]]] = None
 
@@ -267,6 +271,8 @@ class _Search:
         """True if a node has a name of its own."""
         if id(node) in self._modules or id(node) in self._wanted or type(node) is Context:
             return True
+        if type(node) is dict and id(node) in self._static_types:
+            return True
         return _place(node, certain=True) != ""
 
     def _is_ours(self, node: Any) -> bool:
@@ -334,6 +340,11 @@ class _Search:
         top = path[0]
         if id(top) in self._modules:
             where = f"{self._modules[id(top)]}:"
+        elif id(top) in self._static_types:
+            klass = self._static_types[id(top)]
+            if type(wanted) in _SOURCE_OF_C and wanted.__objclass__ is klass:  # where it is defined
+                return
+            path.insert(0, klass)
         elif key == _LOCAL:
             where = self._locals.names[id(top)][0]
         elif key == _INVISIBLE:
@@ -352,6 +363,20 @@ class _Search:
                     yield Unreachable(part.kind or kind or type_name(node), where + part.direct + at)
                 return
             kind, where, i = parts[0].kind or kind, where + parts[0].suffix, i + 1 + skipped
+
+
+def _static_types() -> dict[int, type]:
+    """Return the types that the garbage collector does not know, by the ``id`` of the dict that each has."""
+    found: dict[int, type] = {}
+    seen: set[int] = set()
+    todo = [object]
+    for klass in todo:
+        if id(klass) not in seen:
+            seen.add(id(klass))
+            todo += type.__subclasses__(klass)
+            if not gc.is_tracked(klass):
+                found.update((id(space), klass) for space in gc.get_referents(class_namespace(klass)))
+    return found
 
 
 def _referrers(objects: _List) -> list[Any]:
@@ -597,6 +622,7 @@ _SAID_ELSEWHERE = {
     (types.CoroutineType, "cr_frame"),
     (types.AsyncGeneratorType, "ag_frame"),
 }
+_SOURCE_OF_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 _class_name: Callable[[Any], str] = type.__dict__["__qualname__"].__get__
 _LOCAL, _INVISIBLE = -1, -2
 _UNSEEN = "held by C code or by a running call"
