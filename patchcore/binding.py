@@ -36,7 +36,7 @@ _COUNTED = (FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType,
 
 def reference(raw: Any) -> Any:
     """Return what a by-value reference to the slot holds: the function inside a ``staticmethod``, else ``raw``."""
-    return raw.__func__ if issubclass(type(raw), staticmethod) else raw
+    return staticmethod.__func__.__get__(raw) if issubclass(type(raw), staticmethod) else raw
 
 
 def has_identity(value: Any) -> bool:
@@ -44,7 +44,7 @@ def has_identity(value: Any) -> bool:
 
     True of functions, classes, modules and other callables; false of numbers, texts and the like, which Python shares.
     """
-    return callable(value) or isinstance(value, ModuleType)
+    return callable(value) or issubclass(type(value), ModuleType)
 
 
 def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:

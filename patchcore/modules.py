@@ -11,7 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Callable, Optional
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "mro",
     "mro_lookup",
     "namespace",
+    "qualified_name",
     "search_path",
     "submodule_names",
 ]
@@ -57,6 +58,13 @@ mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 _class_dict: Callable[[type], Optional[Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
 
 
+_class_module: Callable[[Any], Any] = type.__dict__["__module__"].__get__
+_class_qualname: Callable[[Any], Any] = type.__dict__["__qualname__"].__get__
+
+#: Descriptors that run no code written in Python.
+_COMPUTED_IN_C = (GetSetDescriptorType, MemberDescriptorType)
+
+
 class StubSpec(ModuleSpec):
     """The spec of a module that can be imported and is not there: see :mod:`patchcore.stubs`."""
 
@@ -68,11 +76,37 @@ def class_namespace(klass: type) -> Mapping[str, Any]:
 
 def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
     """Return the ``__dict__`` of a module or an instance, ``None`` when it has none that can be written."""
-    try:
-        found = object.__getattribute__(obj, "__dict__")
-    except Exception:  # a proxy may compute it, and raise what it likes (werkzeug's LocalProxy: RuntimeError)
+    kind = type(obj)
+    if kind is ModuleType:
+        return obj.__dict__
+    raw = mro_lookup(kind, "__dict__")
+    if type(raw) not in _COMPUTED_IN_C:  # a proxy may compute it, with code of its own (werkzeug's LocalProxy)
         return None
+    found = raw.__get__(obj, kind)
     return found if issubclass(type(found), dict) else None
+
+
+def qualified_name(obj: object) -> tuple[str, str]:
+    """Return the module and the qualified name that ``obj`` says it has, ``""`` for none; runs no code of its class."""
+    if type(obj) is MethodType:
+        obj = obj.__func__
+    if is_class(obj):
+        found = [_class_module(obj), _class_qualname(obj)]
+    else:
+        found = [_plain_attribute(obj, "__module__"), _plain_attribute(obj, "__qualname__")]
+    module, qualname = (value if type(value) is str else "" for value in found)
+    return (module, qualname) if module and qualname else ("", "")
+
+
+def _plain_attribute(obj: object, name: str) -> Any:
+    kind = type(obj)
+    raw = mro_lookup(kind, name)
+    if type(raw) in _COMPUTED_IN_C:
+        try:
+            return raw.__get__(obj, kind)
+        except Exception:  # it has none
+            return None
+    return (namespace(obj) or {}).get(name, raw)
 
 
 def is_class(obj: object) -> bool:
@@ -190,5 +224,9 @@ def _find_spec(name: str) -> Any:
 
 
 def loaded_modules() -> Mapping[str, ModuleType]:
-    """Return a copy of ``sys.modules`` that is safe to iterate while other threads import."""
-    return dict(sys.modules)
+    """Return a copy of ``sys.modules`` that is safe to iterate while other threads import.
+
+    What a program keeps there under anything but a text is left out: no module can be imported under that name, and its
+    ``__eq__`` and ``__hash__`` may do anything.
+    """
+    return {name: module for name, module in list(sys.modules.items()) if type(name) is str}

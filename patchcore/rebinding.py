@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Optional
 
-from patchcore import references
+from patchcore import holders, references
 from patchcore.application import Application, ChangeState
 from patchcore.binding import has_identity, reference
 from patchcore.changes import Call, Change, Register
@@ -225,12 +225,15 @@ class Rebinder:
                     original = reference(record.original)
                     if state is not None and has_identity(original) and references.is_home(state.target, original):
                         originals.setdefault(id(original), state)
-            all_originals = [reference(record.original) for record in self._journal]
-            held = [original for original in all_originals if id(original) in originals]
-            ours = [reference(layer.product) for record in self._journal for layer in record.layers]
+            held = [o for o in (reference(record.original) for record in self._journal) if id(o) in originals]
+            layers = [layer for record in self._journal for layer in record.layers]
+            ours = [part for layer in layers for value in (layer.product, _source(layer)) for part in _parts(value)]
+            active = {id(layer.owner): layer.owner for layer in layers if layer.owner is not None}.values()
+            kept = {name for application in active for state in application.states for name in state.kept}
         found: dict[int, list[str]] = {}
-        for original, place in references.find_unreachable(held, ours):
-            found.setdefault(id(originals[id(original)]), []).append(f"{place.kind} {place.where}")
+        for original, place in holders.find_unreachable(held, ours):
+            if place.where not in kept:
+                found.setdefault(id(originals[id(original)]), []).append(f"{place.kind} {place.where}")
         return found
 
     def _bind(self, slot: Slot, held: Any, moves: Moves, reads: dict[int, set[tuple[int, str]]]) -> None:
@@ -281,6 +284,13 @@ def _foreign(state: ChangeState, record: Optional[Record] = None) -> list[Any]:
 def _source(layer: Layer) -> Any:
     """What says where the code of a layer is: the function behind it, for one written by hand the product."""
     return layer.product if isinstance(layer.change, Call) else _loaded(layer.change.source)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A replacement and what it consists of: the function in a ``staticmethod``, the methods of a class."""
+    yield value
+    yield reference(value)
+    yield from references.functions_of(value)
 
 
 def _loaded(source: Any) -> Any:

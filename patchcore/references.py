@@ -4,33 +4,25 @@
 not reach it. :func:`find_references` finds such names by identity, whatever they are called: globals of loaded modules,
 attributes of their classes, entries of OpenMMLab registries. It looks at every module's dictionary with one C-level
 membership test per value for all objects together, so its cost does not grow with the number of patches, and opens
-classes and registries only in modules that can reach one of the objects by name. :func:`find_unreachable` looks where
-nothing is rebound: closures, default arguments, containers.
+classes and registries only in modules that can reach one of the objects by name. Who else holds them, where nothing is
+rebound, :mod:`patchcore.holders` finds.
 """
 
 from __future__ import annotations
 
 import functools
-import gc
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, Optional
 
 from patchcore.binding import bind_like, reference
 from patchcore.changes import REGISTRY_TABLE, resolve
-from patchcore.modules import class_namespace, is_class, is_immutable, namespace
+from patchcore.modules import class_namespace, is_class, is_immutable, namespace, qualified_name
 from patchcore.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
 
-__all__ = ["StaticSlot", "Unreachable", "find_references", "find_unreachable", "is_home", "name_of", "names_read_by"]
-
-
-class Unreachable(NamedTuple):
-    """A reference to an original that cannot be rebound: what kind of place it is, and where."""
-
-    kind: str
-    where: str
+__all__ = ["StaticSlot", "find_references", "functions_of", "is_home", "name_of", "names_read_by"]
 
 
 def is_home(target: Target, original: Any) -> bool:
@@ -84,9 +76,11 @@ class _Search:
         self.found: dict[tuple[int, str, Any], tuple[Slot, Any]] = {}
         self._wanted = wanted
         self._seen: set[int] = set()
-        # types of values that need no closer look in a module, in a class: neither registries nor classes nor forms
-        self._plain = {FunctionType, BuiltinFunctionType, ModuleType, ModuleSpec, SourceFileLoader, str, type(None)}
-        self._plain_in_class = {FunctionType, property, classmethod, str, type(None)}
+        # types of values that need no closer look in a module, in a class: neither registries nor classes nor forms;
+        # by id, as a metaclass may define __eq__ and __hash__
+        kinds = (FunctionType, BuiltinFunctionType, ModuleType, ModuleSpec, SourceFileLoader, str, type(None))
+        self._plain = set(map(id, kinds))
+        self._plain_in_class = set(map(id, (FunctionType, property, classmethod, str, type(None))))
 
     def in_module(self, name: str, module: Any, space: Mapping[str, Any]) -> None:
         """Look at the globals of a module, at its own classes and at the registries it knows."""
@@ -94,15 +88,16 @@ class _Search:
         values = list(space.values())
         if not wanted.keys().isdisjoint(map(id, values)):
             for key, value in list(space.items()):
-                if id(value) in wanted:
+                if id(value) in wanted and type(key) is str:
                     self._add(NamespaceSlot(module, key, f"{name}:{key}"), value)
-        for value in [value for value in values if type(value) not in plain]:
+        for value in [value for value in values if id(type(value)) not in plain]:
             kind = type(value)
             if issubclass(kind, type):
-                if class_namespace(value).get("__module__") == name:
+                home = class_namespace(value).get("__module__")
+                if type(home) is str and home == name:
                     self._in_class(value, name)
-            elif not kind.__dictoffset__:
-                plain.add(kind)
+            elif not _dict_offset(kind):
+                plain.add(id(kind))
             elif id(value) not in self._seen:
                 self._seen.add(id(value))
                 self._in_registry(value, name, space)
@@ -110,26 +105,27 @@ class _Search:
     def _in_class(self, klass: type, module: str) -> None:
         wanted, plain = self._wanted, self._plain_in_class
         values = class_namespace(klass).values()
-        if plain.issuperset(map(type, values)) and wanted.keys().isdisjoint(map(id, values)):
+        if plain.issuperset(map(id, map(type, values))) and wanted.keys().isdisjoint(map(id, values)):
             return
-        entries = list(class_namespace(klass).items())
-        for key, raw in [(k, v) for k, v in entries if type(v) not in plain or id(v) in wanted]:
+        qualname = qualified_name(klass)[1]
+        entries = [(key, raw) for key, raw in list(class_namespace(klass).items()) if type(key) is str]
+        for key, raw in [(k, v) for k, v in entries if id(type(v)) not in plain or id(v) in wanted]:
             held = reference(raw)
             if id(held) in wanted:
                 if not is_immutable(klass):
-                    self._add(StaticSlot.of(klass, key, f"{module}:{klass.__qualname__}.{key}", raw), held)
+                    self._add(StaticSlot.of(klass, key, f"{module}:{qualname}.{key}", raw), held)
             elif is_class(raw):
-                if raw.__qualname__ == f"{klass.__qualname__}.{key}":
+                if qualified_name(raw)[1] == f"{qualname}.{key}":
                     self._in_class(raw, module)
             elif not issubclass(type(raw), staticmethod):
-                plain.add(type(raw))
+                plain.add(id(type(raw)))
 
     def _in_registry(self, value: Any, module: str, space: Mapping[str, Any]) -> None:
-        table = (namespace(value) or {}).get(REGISTRY_TABLE)
-        if isinstance(table, dict) and not self._wanted.keys().isdisjoint(map(id, table.values())):
-            name = next((key for key, other in list(space.items()) if other is value), "?")
-            for key, held in list(table.items()):
-                if id(held) in self._wanted:
+        table: Any = (namespace(value) or {}).get(REGISTRY_TABLE)
+        if issubclass(type(table), dict) and not self._wanted.keys().isdisjoint(map(id, dict.values(table))):
+            name = next((key for key, other in list(space.items()) if other is value and type(key) is str), "?")
+            for key, held in list(dict.items(table)):
+                if id(held) in self._wanted and type(key) in (str, int):
                     self._add(ItemSlot(table, key, f"{module}:{name}.{REGISTRY_TABLE}{Item(key)}"), held)
 
     def _add(self, slot: Slot, held: Any) -> None:
@@ -157,11 +153,7 @@ def name_of(obj: Any) -> tuple[str, str]:
     """Return the module that ``obj`` is, or says it is from, and its qualified name there; ``""`` for none."""
     if issubclass(type(obj), ModuleType):
         return (namespace(obj) or {}).get("__name__", ""), ""
-    try:
-        module, qualname = obj.__module__, obj.__qualname__
-    except Exception:  # it has none, or it is a proxy that has nothing to stand for
-        return "", ""
-    return (module, qualname) if isinstance(module, str) and isinstance(qualname, str) else ("", "")
+    return qualified_name(obj)
 
 
 class StaticSlot(ClassSlot):
@@ -179,7 +171,7 @@ class StaticSlot(ClassSlot):
     @staticmethod
     def of(klass: type, key: str, name: str, raw: Any) -> Slot:
         """Return the slot fit for ``raw``, which it holds: a plain one where the reference stands alone."""
-        if isinstance(raw, FunctionType) or not callable(reference(raw)):
+        if type(raw) is FunctionType or not callable(reference(raw)):
             return ClassSlot(klass, key, name)
         slot = StaticSlot(klass, key, name)
         slot._forms.append((raw, reference(raw)))
@@ -208,17 +200,17 @@ def names_read_by(source: Any) -> set[tuple[int, str]]:
     root = _root(source)
     found: set[tuple[int, str]] = set()
     seen: set[int] = set()
-    todo = list(_functions(source)) or list(_functions(type(source)))
+    todo = list(functions_of(source)) or list(functions_of(type(source)))
     while todo:
         function = todo.pop()
         if id(function) in seen:
             continue
         seen.add(id(function))
-        todo += (inner for content in _closed_over(function) for inner in _functions(content))
+        todo += (inner for content in _closed_over(function) for inner in functions_of(content))
         names = set(_code_names(function.__code__))
         spaces: list[Mapping[str, Any]] = [function.__globals__]
         for space in spaces:
-            for name in names & space.keys():
+            for name in [name for name in names if name in space]:
                 value = space[name]
                 found.add((id(space), name))
                 if _root(value) != root:
@@ -228,8 +220,20 @@ def names_read_by(source: Any) -> set[tuple[int, str]]:
                     if not any(inner_space is other for other in spaces):
                         spaces.append(inner_space)
                 else:
-                    todo += _functions(value)
+                    todo += functions_of(value)
     return found
+
+
+#: What is called inside of an object of C's own, past any attribute of a subclass.
+_INNER: dict[type, Callable[[Any], Any]] = {
+    staticmethod: staticmethod.__dict__["__func__"].__get__,
+    classmethod: classmethod.__dict__["__func__"].__get__,
+    MethodType: MethodType.__dict__["__func__"].__get__,
+    functools.partial: functools.partial.__dict__["func"].__get__,
+    property: property.__dict__["fget"].__get__,
+}
+
+_dict_offset: Callable[[type], int] = type.__dict__["__dictoffset__"].__get__
 
 
 def _root(value: Any) -> Optional[str]:
@@ -239,25 +243,23 @@ def _root(value: Any) -> Optional[str]:
     elif is_class(value):
         module = class_namespace(value).get("__module__")
     else:
-        module = next((function.__module__ for function in _functions(value)), None)
-    return module.partition(".")[0] if isinstance(module, str) else None
+        module = next((function.__module__ for function in functions_of(value)), None)
+    return module.partition(".")[0] if type(module) is str else None
 
 
-def _functions(value: Any) -> Iterator[FunctionType]:
+def functions_of(value: Any) -> Iterator[FunctionType]:
     """The Python functions that run when ``value`` is called: itself, the one it wraps, the methods of a class."""
     kind = type(value)
     if kind is FunctionType:
         yield value
-    elif issubclass(kind, (staticmethod, classmethod, MethodType)):
-        yield from _functions(value.__func__)
-    elif issubclass(kind, (functools.partial, functools.cached_property)):
-        yield from _functions(value.func)
-    elif issubclass(kind, property):
-        yield from _functions(value.fget)
+    elif issubclass(kind, functools.cached_property):
+        yield from functions_of((namespace(value) or {}).get("func"))
+    elif issubclass(kind, tuple(_INNER)):
+        yield from functions_of(next(inner(value) for base, inner in _INNER.items() if issubclass(kind, base)))
     elif issubclass(kind, type):
         for raw in list(class_namespace(value).values()):
             if not is_class(raw):
-                yield from _functions(raw)
+                yield from functions_of(raw)
 
 
 def _closed_over(function: FunctionType) -> Iterator[Any]:
@@ -281,98 +283,3 @@ def _follow(module: str, qualname: str) -> Any:
         space = class_namespace(value) if is_class(value) else namespace(value) or {}
         value = reference(space.get(name))
     return value
-
-
-def find_unreachable(originals: Iterable[Any], ours: Iterable[Any] = ()) -> list[tuple[Any, Unreachable]]:
-    """Return the places out of reach of :func:`find_references` that hold one of ``originals``, with that object.
-
-    Looks into every function of the process, every class, and every container that a module or a class holds: for
-    reports, not for apply.
-
-    Args:
-        originals: objects that were replaced.
-        ours: objects whose holding them is known, such as the wrappers around them.
-    """
-    wanted = {id(obj): obj for obj in originals}
-    if not wanted:
-        return []
-    ignored = set(map(id, ours))
-    found: dict[tuple[int, Unreachable], tuple[Any, Unreachable]] = {}
-    for held, place in (*_in_functions(wanted, ignored), *_in_containers(wanted, ignored)):
-        found[id(held), place] = held, place
-    return sorted(found.values(), key=lambda pair: pair[1])
-
-
-def _in_functions(wanted: Mapping[int, Any], ignored: set[int]) -> Iterator[tuple[Any, Unreachable]]:
-    for function in gc.get_objects():
-        if type(function) is not FunctionType or id(function) in ignored:
-            continue
-        for value in _closed_over(function) if function.__closure__ else ():
-            if id(value) in wanted:
-                yield value, Unreachable("closure", _place_of(function))
-        for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            if id(value) in wanted:
-                yield value, Unreachable("default argument", _place_of(function))
-
-
-def _place_of(function: FunctionType) -> str:
-    code = function.__code__
-    return f"{function.__module__}:{function.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
-
-
-def _in_containers(wanted: Mapping[int, Any], ignored: set[int]) -> Iterator[tuple[Any, Unreachable]]:
-    modules = [(name, space) for name, module in list(sys.modules.items()) if (space := namespace(module)) is not None]
-    seen = {*ignored, *(id(space) for _, space in modules)}
-    plain: set[type] = set()  # types of values that are neither classes nor containers: nearly all values
-    for name, space in modules:
-        if name.partition(".")[0] == "patchcore":
-            continue
-        todo: list[tuple[str, Mapping[str, Any]]] = [("", space)]  # the module, then its own classes
-        for outer, entries in todo:
-            for key, value in list(entries.items()):
-                if outer and id(reference(value)) in wanted:  # out of reach of the names in its module
-                    yield reference(value), Unreachable("class attribute", f"{name}:{outer}{key}")
-                kind = type(value)
-                if kind in plain:
-                    continue
-                if issubclass(kind, type):
-                    if class_namespace(value).get("__module__") == name and not is_immutable(value):
-                        qualname = value.__qualname__
-                        if not outer or qualname == f"{outer}{key}":
-                            todo.append((f"{qualname}.", class_namespace(value)))
-                elif not issubclass(kind, _CONTAINERS):
-                    plain.add(kind)
-                elif id(value) not in seen:
-                    seen.add(id(value))
-                    yield from _in_container(value, f"{name}:{outer}{key}", wanted)
-
-
-def _in_container(value: Any, where: str, wanted: Mapping[int, Any]) -> Iterator[tuple[Any, Unreachable]]:
-    contents = _contents(value)
-    if not wanted.keys().isdisjoint(map(id, contents)):
-        for index, held in enumerate(contents):
-            if id(held) in wanted:
-                yield held, Unreachable(type(value).__name__, f"{where}{_index(value, index)}")
-
-
-#: What holds others, see :func:`_contents`.
-_CONTAINERS = (dict, list, tuple, set, frozenset, functools.partial, MethodType)
-
-
-def _contents(value: Any) -> Sequence[Any]:
-    """What is inside one of ``_CONTAINERS``."""
-    kind = type(value)
-    if issubclass(kind, dict):
-        return list(dict.values(value))
-    for container in (list, tuple, set, frozenset):
-        if issubclass(kind, container):
-            return list(container.__iter__(value))
-    if issubclass(kind, functools.partial):
-        return (value.func, *value.args, *value.keywords.values())
-    return (value.__func__, value.__self__)
-
-
-def _index(container: Any, index: int) -> str:
-    if isinstance(container, dict):
-        return f"[{list(dict.keys(container))[index]!r}]"
-    return f"[{index}]" if isinstance(container, (list, tuple)) else ""

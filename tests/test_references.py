@@ -12,8 +12,9 @@ import pytest
 from library import LIBRARY, NewNet, load, new
 
 import patchcore
+from patchcore.holders import find_unreachable
 from patchcore.modules import loaded_modules
-from patchcore.references import StaticSlot, find_references, find_unreachable, is_home, names_read_by
+from patchcore.references import StaticSlot, find_references, is_home, names_read_by
 from patchcore.target import Target
 
 
@@ -271,7 +272,7 @@ HOLDERS = """
 
 def test_closures_defaults_and_containers_are_reported_with_where_they_are(make_package) -> None:
     m = load(make_package, {"holders": HOLDERS})
-    found = find_unreachable([m.ops.conv])
+    found = find_unreachable([m.ops.conv, m.ops.Net.forward])
     places = {(place.kind, place.where.partition(" (")[0]) for held, place in found if held is m.ops.conv}
     assert places == {
         ("closure", "holders:closure.<locals>.inner"),
@@ -281,12 +282,18 @@ def test_closures_defaults_and_containers_are_reported_with_where_they_are(make_
         ("tuple", "holders:TUPLE[0]"),
         ("dict", "holders:TABLE['conv']"),
         ("set", "holders:SET"),
-        ("partial", "holders:PARTIAL"),
+        ("partial", "holders:PARTIAL.func"),
+        ("name", "lib:conv"),
+        ("name", "lib.ops:conv"),
         ("dict", "holders:Holder.TABLE['held']"),
     }
     closure = next(place for _, place in found if place.kind == "closure")
-    assert closure.where.endswith("holders.py:7)")
-    assert ("method", "holders:BOUND") in [place for _, place in find_unreachable([m.ops.Net.forward])]
+    assert closure.where.endswith("holders.py:7), at holders:inner")
+    assert {place for held, place in found if held is m.ops.Net.forward} == {
+        ("method", "holders:BOUND.__func__"),
+        ("class attribute", "lib.ops:Net.forward"),
+        ("class attribute", "lib.ops:Net.alias"),
+    }
 
 
 def test_a_class_attribute_that_no_name_of_its_module_leads_to_is_reported(make_package) -> None:
@@ -306,12 +313,14 @@ def test_a_class_attribute_that_no_name_of_its_module_leads_to_is_reported(make_
 def test_each_place_is_reported_with_the_object_it_holds(make_package) -> None:
     m = load(make_package, {"user": "from lib.ops import conv, pool\nBOTH = [conv, pool]"})
     found = {place.where: held for held, place in find_unreachable([m.ops.conv, m.ops.pool])}
-    assert found == {"user:BOTH[0]": m.ops.conv, "user:BOTH[1]": m.ops.pool}
+    assert found["user:BOTH[0]"] is m.ops.conv
+    assert found["user:BOTH[1]"] is m.ops.pool
 
 
 def test_holders_that_are_known_are_not_reported(make_package) -> None:
     m = load(make_package, {"user": "from lib.ops import conv\ndef known(x, op=conv): ...\nTABLE = {1: conv}"})
-    assert find_unreachable([m.ops.conv], [m.user.known, m.user.TABLE]) == []
+    found = find_unreachable([m.ops.conv], [m.user.known, m.user.TABLE])
+    assert {place.where for _, place in found} == {"lib:conv", "lib.ops:conv", "user:conv"}
     assert find_unreachable([]) == []
 
 

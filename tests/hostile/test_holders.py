@@ -1,0 +1,366 @@
+"""Every kind of object that holds a function or class by value follows a patch, or is reported with where it is."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import patchcore as pc
+
+LIBRARY = """
+    def f(x=None): return "original"
+    class Net:
+        def forward(self): return "original"
+        @classmethod
+        def make(cls): return super().__init__
+    class Meta(type): ...
+    """
+
+
+def new(x: Any = None) -> str:
+    return "new"
+
+
+class NewNet:
+    pass
+
+
+class NewMeta(type):
+    pass
+
+
+def rebound(kind: str, expression: str, source: str) -> Any:
+    """A kind of holder that follows: ``expression`` in the module gives the replacement."""
+    return pytest.param(source, expression, marks=pytest.mark.holder(kind, "rebound"), id=kind)
+
+
+def reported(kind: str, *places: str, source: str) -> Any:
+    """A kind of holder that is reported: exactly ``places``, without the lines of the source."""
+    return pytest.param(source, places, marks=pytest.mark.holder(kind, "reported"), id=kind)
+
+
+REBOUND = [
+    rebound("a name of a module, `from lib import f`", "f", "from lib import f"),
+    rebound("a name under another name, `from lib import f as g`", "g", "from lib import f as g"),
+    rebound("a name by `from lib import *`", "f", "from lib import *"),
+    rebound("a name of a module that is no identifier", "globals()['a b']", "import lib\nglobals()['a b'] = lib.f"),
+    rebound("a name of another library's module", "sys.modules['json'].pc_test", "import json, lib, sys\njson.pc_test = lib.f"),
+    rebound("a name in `builtins`", "pc_test", "import builtins, lib\nbuiltins.pc_test = lib.f"),
+    rebound("a hook of `sys`, `sys.excepthook`", "sys.excepthook", "import sys, lib\nsys.excepthook = lib.f"),
+    rebound("a class attribute", "C.__dict__['op']", "from lib import f\nclass C:\n    op = f"),
+    rebound("a `staticmethod` in a class", "C.op", "from lib import f\nclass C:\n    op = staticmethod(f)"),
+    rebound("an attribute of a class in a class", "C.D.op", "from lib import f\nclass C:\n    class D:\n        op = staticmethod(f)"),
+    rebound("an attribute of a metaclass", "M.__dict__['op']", "from lib import f\nclass M(type):\n    op = f"),
+    rebound(
+        "an entry of an OpenMMLab registry",
+        "R._module_dict['f']",
+        "import lib\nclass Registry: ...\nR = Registry()\nR._module_dict = {'f': lib.f}",
+    ),
+    rebound("a module that `sys.modules` has under an odd name", "sys.modules['a b'].g", """
+        import lib, sys, types
+        sys.modules["a b"] = types.ModuleType("a b")
+        sys.modules["a b"].g = lib.f
+        """),
+]  # fmt: skip
+
+HELD_BY_C = "reference held by C code or by a running call"
+
+REPORTED = [
+    reported("an attribute of an object, `self.act = F.relu`", "instance attribute demo:NET.act", source="""
+        import lib
+        class C:
+            def __init__(self): self.act = lib.f
+        NET = C()
+        """),
+    reported("an attribute of an object with `__slots__`", "instance attribute demo:NET.act", source="""
+        import lib
+        class C:
+            __slots__ = ("act",)
+            def __init__(self): self.act = lib.f
+        NET = C()
+        """),
+    reported("an attribute of an object in an object in a dict", "instance attribute demo:NET.parts['a'].act", source="""
+        import lib
+        class C: ...
+        NET, part = C(), C()
+        NET.parts = {"a": part}
+        part.act = lib.f
+        del part
+        """),
+    reported("an attribute of a `SimpleNamespace`", "SimpleNamespace demo:NS.act", source="import lib, types\nNS = types.SimpleNamespace(act=lib.f)"),
+    reported("a list", "list demo:L[1]", source="import lib\nL = [1, lib.f]"),
+    reported("a tuple", "tuple demo:T[0]", source="import lib\nT = (lib.f,)"),
+    reported("a set", "set demo:S", source="import lib\nS = {lib.f}"),
+    reported("a frozenset", "frozenset demo:S", source="import lib\nS = frozenset([lib.f])"),
+    reported("a value of a dict", "dict demo:D['a']", source="import lib\nD = {'a': lib.f}"),
+    reported("a key of a dict", "dict key demo:D", source="import lib\nD = {lib.f: 1}"),
+    reported("a tuple in a dict", "tuple demo:D['a'][0]", source="import lib\nD = {'a': (lib.f, 1)}"),
+    reported("lists in lists", "list demo:L[0][0][1]", source="import lib\nL = [[[0, lib.f]]]"),
+    reported("a dict in a list in a class attribute", "dict demo:C.TABLE[0]['a']", source="import lib\nclass C:\n    TABLE = [{'a': lib.f}]"),
+    reported("a `deque`", "deque demo:D[0]", source="import lib, collections\nD = collections.deque([lib.f])"),
+    reported("an `OrderedDict`", "OrderedDict demo:D['a']", source="import lib, collections\nD = collections.OrderedDict(a=lib.f)"),
+    reported("a `defaultdict`", "defaultdict demo:D['a']", source="import lib, collections\nD = collections.defaultdict(int, a=lib.f)"),
+    reported("the factory of a `defaultdict`", "defaultdict demo:D.default_factory", source="import lib, collections\nD = collections.defaultdict(lib.f)"),
+    reported("a `ChainMap`", "dict demo:D.maps[0]['a']", source="import lib, collections\nD = collections.ChainMap({'a': lib.f})"),
+    reported("a `MappingProxyType`", "dict demo:D['a']", source="import lib, types\nD = types.MappingProxyType({'a': lib.f})"),
+    reported("a view of a dict", "dict demo:D['a']", source="import lib\nD = {'a': lib.f}.values()"),
+    reported("a namedtuple", "demo.N demo:T[0]", source="import lib, collections\nN = collections.namedtuple('N', 'act')\nT = N(lib.f)"),
+    reported("a subclass of list with attributes", "instance attribute demo:L.act", source="import lib\nclass C(list): ...\nL = C()\nL.act = lib.f"),
+    reported("a field of a dataclass's instance", "instance attribute demo:D.act", source="""
+        import lib, dataclasses
+        @dataclasses.dataclass
+        class C:
+            act: object
+        D = C(lib.f)
+        """),
+    reported("the `default_factory` of a dataclass's field", "closure demo:C.__init__" if sys.version_info >= (3, 10) else "closure demo:__create_fn__.<locals>.__init__, at demo:C.__init__", "instance attribute demo:C.__dataclass_fields__['act'].default_factory", source="""
+        import lib, dataclasses
+        @dataclasses.dataclass
+        class C:
+            act: object = dataclasses.field(default_factory=lib.f)
+        """),
+    reported("a `partial`", "partial demo:P.func", source="import lib, functools\nP = functools.partial(lib.f, 1)"),
+    reported("an argument of a `partial`", "tuple demo:P.args[0]", source="import lib, functools\nP = functools.partial(map, lib.f)"),
+    reported("a keyword of a `partial`", "dict demo:P.keywords['key']", source="import lib, functools\nP = functools.partial(sorted, key=lib.f)"),
+    reported("a `partialmethod`", "partialmethod demo:C.m.func", source="import lib, functools\nclass C:\n    m = functools.partialmethod(lib.f)"),
+    reported("a property, `property(f)`", "property demo:C.p.fget", source="import lib\nclass C:\n    p = property(lib.f)"),
+    reported("a `classmethod(f)`", "classmethod demo:C.c.__func__", source="import lib\nclass C:\n    c = classmethod(lib.f)"),
+    reported("a `cached_property(f)`", "cached_property demo:C.c.func", source="import lib, functools\nclass C:\n    c = functools.cached_property(lib.f)"),
+    reported("a `staticmethod` in a list", "staticmethod demo:L[0].__func__", source="import lib\nL = [staticmethod(lib.f)]"),
+    reported("an `lru_cache(f)`", "_lru_cache_wrapper demo:g.__wrapped__", source="import lib, functools\ng = functools.lru_cache()(lib.f)"),
+    reported("what an `lru_cache` returned", "dict demo:get[()]", source="import lib, functools\n@functools.lru_cache(None)\ndef get(): return lib.f\nget()"),
+    reported("the registry of a `singledispatch`", "dict demo:show.registry[int]", source="import lib, functools\n@functools.singledispatch\ndef show(x): ...\nshow.register(int, lib.f)"),
+    reported("a `singledispatchmethod`", "dict demo:C.show.registry[int], at demo:C.show.dispatcher", source="import lib, functools\nclass C:\n    @functools.singledispatchmethod\n    def show(self, x): ...\n    show.register(int, lib.f)"),
+    reported("an attribute of a function", "function attribute demo:g.op", source="import lib\ndef g(): ...\ng.op = lib.f"),
+    reported("`__wrapped__` of a decorated function", "function attribute demo:g.__wrapped__", source="import lib, functools\n@functools.wraps(lib.f)\ndef _g(): ...\n_g.__name__ = _g.__qualname__ = 'g'\n_g.__module__ = 'demo'\ng = _g\ndel _g"),
+    reported("a default argument", "default argument demo:g", source="import lib\ndef g(op=lib.f): ..."),
+    reported("a keyword-only default argument", "default argument demo:g", source="import lib\ndef g(*, op=lib.f): ..."),
+    reported("a default argument of a method", "default argument demo:C.m", source="import lib\nclass C:\n    def m(self, op=lib.f): ..."),
+    reported("a list in a default argument", "list demo:g, default op[0]", source="import lib\ndef g(op=[lib.f]): ..."),
+    reported("a default argument of a nested function", "default argument demo:o.<locals>.g, at demo:G[0]", source="import lib\ndef o():\n    def g(op=lib.f): ...\n    return g\nG = [o()]"),
+    reported("a closure", "closure demo:o.<locals>.g, at demo:g", source="import lib\ndef o(op):\n    def g(): return op\n    return g\ng = o(lib.f)"),
+    reported("a list in a closure", "list demo:o.<locals>.g, closure op[0], at demo:g", source="import lib\ndef o(op):\n    def g(): return op\n    return g\ng = o([lib.f])"),
+    reported("a closure in a closure", "closure demo:o.<locals>.g.<locals>.h, at demo:g", source="import lib\ndef o(op):\n    def g():\n        def h(): return op\n        return h\n    return g()\ng = o(lib.f)"),
+    reported("a closure of a function that is an object's attribute", "closure demo:o.<locals>.g, at demo:NET.g", source="import lib\ndef o(op):\n    def g(): return op\n    return g\nclass C: ...\nNET = C()\nNET.g = o(lib.f)"),
+    reported("a lambda's default argument in a list", "default argument demo:<lambda>, at demo:L[0]", source="import lib\nL = [lambda op=lib.f: op()]"),
+    reported("a generator", "generator demo:G", source="import lib\ndef g(op):\n    yield op\nG = g(lib.f)\nnext(G)"),
+    reported("a coroutine", "coroutine demo:G", source="import lib\nasync def g(op):\n    return op\nG = g(lib.f)"),
+    reported("a thread's target", "instance attribute demo:T._target", source="import lib, threading\nT = threading.Thread(target=lib.f)"),
+    reported("a thread local", "thread-local attribute demo:LOCAL.act", source="import lib, threading\nLOCAL = threading.local()\nLOCAL.act = lib.f"),
+    reported("a context variable", "context variable act", source="import lib, contextvars\nVAR = contextvars.ContextVar('act')\nVAR.set(lib.f)"),
+    reported("a queue", "deque demo:Q.queue[0]", source="import lib, queue\nQ = queue.Queue()\nQ.put(lib.f)"),
+    reported("a callback of a future", "list demo:FUTURE._done_callbacks[0]", source="import lib, concurrent.futures\nFUTURE = concurrent.futures.Future()\nFUTURE.add_done_callback(lib.f)"),
+    reported("an iterator, `map(f, ...)`", "map demo:M", source="import lib\nM = map(lib.f, [])"),
+    reported("an iterator of itertools", "filterfalse demo:M", source="import lib, itertools\nM = itertools.filterfalse(lib.f, [])"),
+    reported("an iterator over a list", "list demo:I[0]", source="import lib\nI = iter([lib.f])"),
+    reported("a weak reference", "weak reference demo:R", source="import lib, weakref\nR = weakref.ref(lib.f)"),
+    reported("a `WeakValueDictionary`", "weak reference demo:D.data['a']", source="import lib, weakref\nD = weakref.WeakValueDictionary(a=lib.f)"),
+    reported("a `WeakSet`", "weak reference demo:S.data", source="import lib, weakref\nS = weakref.WeakSet([lib.f])"),
+    reported("a `WeakKeyDictionary`", "weak reference demo:D.data, a key", source="import lib, weakref\nD = weakref.WeakKeyDictionary({lib.f: 1})"),
+    reported("a callback of a weak reference", f"{type(weakref.ref(pc)).__name__} demo:R.__callback__", source="import lib, weakref\nclass C: ...\nOBJ = C()\nR = weakref.ref(OBJ, lib.f)"),
+    reported("a value of an enum's member", "tuple demo:E._value2member_map_, a key[0]", source="import lib, enum\nclass E(enum.Enum):\n    A = (lib.f, 1)"),
+    reported("a `Mock`", "instance attribute demo:M._mock_side_effect", source="import lib, unittest.mock\nM = unittest.mock.Mock(side_effect=lib.f)"),
+    reported("a table of `copyreg`", "dict copyreg:dispatch_table[demo:C]", source="import lib, copyreg\nclass C: ...\ncopyreg.pickle(C, lib.f)"),
+    reported("a function for `atexit`", "module demo:atexit" if sys.version_info < (3, 10) else HELD_BY_C, source="import lib, atexit\natexit.register(lib.f)"),
+    reported("a signal handler", "signal handler SIGUSR1", source="import lib, signal\nBEFORE = signal.signal(signal.SIGUSR1, lib.f)"),
+    reported("an error handler of codecs", "dict <dict>['pc-test'], held by C code or by a running call", source="import lib, codecs\ncodecs.register_error('pc-test', lib.f)"),
+    reported("a name of a module under a key that is no text", "name demo:[42]", source="import lib\nglobals()[42] = lib.f"),
+    reported("a module that `sys.modules` has under a key that is no text", "module attribute sys:modules[42].g", source="import lib, sys, types\nsys.modules[42] = types.ModuleType('m')\nsys.modules[42].g = lib.f"),
+    reported("a module that is not in `sys.modules`", "module attribute demo:M.g", source="import lib, types\nM = types.ModuleType('m')\nM.g = lib.f"),
+    reported("the globals of a function that `exec` made", "global scope:run, global 'g', at demo:run", source="import lib\nscope = {'__name__': 'scope', 'g': lib.f}\nexec('def run(): return g()', scope)\nrun = scope['run']\ndel scope"),
+    reported("a dict whose values Python cannot compare", "dict demo:D['a']", source="import lib\nclass Odd:\n    def __eq__(self, other): raise TypeError\n    __hash__ = None\nD = {'a': lib.f, 'b': Odd()}"),
+    reported("an attribute of a class that no name leads to", "class attribute demo:o.<locals>.C.op, at demo:L[0]", source="import lib\ndef o():\n    class C:\n        op = lib.f\n    return C\nL = [o()]"),
+]  # fmt: skip
+
+OF_METHODS = [
+    reported("a bound method in a name", "method demo:m.__func__", source="import lib\nm = lib.Net().forward"),
+    reported("a bound method in an object", "method demo:NET.m.__func__", source="import lib\nclass C: ...\nNET = C()\nNET.m = lib.Net().forward"),
+    reported("a bound method in a dict", "method demo:D['m'].__func__", source="import lib\nD = {'m': lib.Net().forward}"),
+    reported("a `WeakMethod`", "weak reference demo:R._func_ref", source="import lib, weakref\nNET = lib.Net()\nR = weakref.WeakMethod(NET.forward)"),
+]  # fmt: skip
+
+OF_CLASSES = [
+    reported("an instance of a replaced class", "instance demo:NET", source="import lib\nNET = lib.Net()"),
+    reported("an instance in a list", "instance demo:L[0]", source="import lib\nL = [lib.Net()]"),
+    reported("a subclass of a replaced class", "subclass demo:Sub", source="import lib\nclass Sub(lib.Net): ..."),
+    reported("a bound class method", "method demo:make.__self__", source="import lib\nmake = lib.Net.make"),
+    reported("a class registered with an abstract base class", "weak reference demo:A, registered", source="import lib, abc\nclass A(abc.ABC): ...\nA.register(lib.Net)"),
+    reported("an annotation", "annotation demo:g", source="import lib\ndef g(x: lib.Net): ..."),
+    reported("a type, `Optional[Net]`", "tuple demo:T.__args__[0]", source="import lib, typing\nT = typing.Optional[lib.Net]"),
+    reported("a tuple of classes for `isinstance` and `except`", "tuple demo:KINDS[0]", source="import lib\nKINDS = (lib.Net, int)"),
+    reported("a class as key of a dict", "dict key demo:D", source="import lib\nD = {lib.Net: 1}"),
+]  # fmt: skip
+
+OF_METACLASSES = [
+    reported("a class of a replaced metaclass", "class demo:C", source="import lib\nclass C(metaclass=lib.Meta): ..."),
+]
+
+
+@pytest.fixture
+def demo(make_package: Any) -> Iterator[Any]:
+    """Return a function that makes a module from a source, next to a library that it uses."""
+    before = dict(sys.modules), sys.excepthook
+
+    def make(source: str) -> Any:
+        make_package({"lib": LIBRARY, "demo": source})
+        return importlib.import_module("demo")
+
+    yield make
+    sys.excepthook = before[1]
+    for name in [name for name in sys.modules if name not in before[0]]:
+        del sys.modules[name]
+    vars(sys.modules.get("json", sys)).pop("pc_test", None)
+    vars(sys.modules["builtins"]).pop("pc_test", None)
+
+
+def places(patcher: pc.Patcher) -> list[str]:
+    """Return the places that the patcher reports, without the lines of the source."""
+    (change,) = patcher.report(unreachable=True)["p"].changes
+    shown = [re.sub(r" \([^()]*:\d+\)", "", place) for place in change.unreachable]
+    # several modules have a name for that table; the first in the alphabet is given
+    return [re.sub(r"\b(copy|pickle):dispatch_table", "copyreg:dispatch_table", place) for place in shown]
+
+
+def patched(target: str, value: Any) -> pc.Patcher:
+    return pc.Patcher([pc.Patch("p", [pc.Replace(target, value)])], strict=True)
+
+
+@pytest.mark.parametrize(("source", "expression"), REBOUND)
+def test_a_holder_follows_and_goes_back(demo: Any, source: str, expression: str) -> None:
+    space = vars(demo(source))
+    original = id(eval(expression, space))
+    with patched("lib:f", new) as patcher:
+        assert eval(expression, space) is new
+        assert places(patcher) == []
+    assert id(eval(expression, space)) == original
+
+
+@pytest.mark.parametrize(("source", "expected"), REPORTED)
+def test_a_holder_is_reported_and_nothing_else(demo: Any, source: str, expected: tuple[str, ...]) -> None:
+    module = demo(source)
+    with patched("lib:f", new) as patcher:
+        assert places(patcher) == list(expected)
+    assert module
+
+
+@pytest.mark.parametrize(("source", "expected"), OF_METHODS)
+def test_a_holder_of_a_method_is_reported(demo: Any, source: str, expected: tuple[str, ...]) -> None:
+    assert demo(source)
+    with patched("lib:Net.forward", lambda self: "new") as patcher:
+        assert places(patcher) == list(expected)
+
+
+@pytest.mark.parametrize(("source", "expected"), OF_CLASSES)
+def test_a_holder_of_a_class_is_reported(demo: Any, source: str, expected: tuple[str, ...]) -> None:
+    assert demo(source)
+    with patched("lib:Net", NewNet) as patcher:
+        assert places(patcher) == list(expected)
+
+
+@pytest.mark.parametrize(("source", "expected"), OF_METACLASSES)
+def test_a_holder_of_a_metaclass_is_reported(demo: Any, source: str, expected: tuple[str, ...]) -> None:
+    assert demo(source)
+    with patched("lib:Meta", NewMeta) as patcher:
+        assert places(patcher) == list(expected)
+
+
+# --- whose code is not called ----------------------------------------------------------------------------------------
+
+HOSTILE = """
+    import lib, sys, types, weakref
+    touched = []
+
+    def touch(self, *args, **kwargs):
+        touched.append(sys._getframe(1).f_code.co_name)
+        raise SystemExit("hostile code was called")
+
+    NAMES = (
+        "__getattr__ __getattribute__ __eq__ __ne__ __hash__ __len__ __bool__ __iter__ __contains__ __repr__ __str__ "
+        "__format__ __getitem__ __call__ __instancecheck__ __subclasscheck__ __get__ __dir__ __lt__ __index__ keys "
+        "values items get __reversed__ __length_hint__ __fspath__ __enter__"
+    ).split()
+    trap = {name: touch for name in NAMES}
+    for name in ("__class__", "__dict__", "__module__", "__name__", "__wrapped__", "__func__", "__file__", "fget", "func"):
+        trap[name] = property(touch)
+
+    Meta = type("Meta", (type,), {k: v for k, v in trap.items() if k not in ("__class__", "__dict__", "__call__", "__get__")})
+    safe = {k: v for k, v in trap.items() if k != "__dict__"}
+    Plain = type.__call__(type, "Plain", (), dict(trap))
+    Slotted = type("Slotted", (), {**safe, "__slots__": ("act",)})
+    Hashed = type("Hashed", (), {k: v for k, v in trap.items() if k not in ("__hash__",)})
+    kinds = [type(f"Hostile{base.__name__}", (base,), dict(safe)) for base in (dict, list, tuple, set, types.ModuleType, weakref.ref, staticmethod, property)]
+    WithMeta = type.__call__(Meta, "WithMeta", (), {"op": lib.f, **safe})
+
+    PLAIN, SLOTTED = object.__new__(Plain), object.__new__(Slotted)
+    Slotted.__dict__["act"].__set__(SLOTTED, lib.f)
+    TABLE = {"key": lib.f, 1: PLAIN, "in": [SLOTTED]}
+    D = dict.__new__(kinds[0]); dict.__setitem__(D, "a", lib.f)
+    L = list.__new__(kinds[1]); list.append(L, lib.f)
+    T = tuple.__new__(kinds[2], (lib.f,))
+    MODULE = types.ModuleType.__new__(kinds[4])
+    sys.modules["hostile_module"] = PLAIN
+    sys.modules["hostile_slotted"] = SLOTTED
+    class S(staticmethod):
+        __func__ = __isabstractmethod__ = property(touch)
+    S = S(lib.f)
+    P = property.__new__(kinds[7]); property.__init__(P, lib.f)
+
+    class Registry: ...
+    R = Registry()
+    R._module_dict = D
+    class Text(str):
+        __hash__ = str.__hash__
+        __eq__ = __repr__ = __str__ = __format__ = touch
+    class Key:
+        ready = False
+        def __hash__(self):
+            return touch(self) if Key.ready else 7
+        __eq__ = __repr__ = __str__ = __format__ = touch
+    KEYS = Key(), Key
+    sys.modules[KEYS[0]] = PLAIN
+    sys.modules[Text("hostile text")] = PLAIN
+    sys.modules[3.5] = types.SimpleNamespace(g=lib.f)
+    globals()[KEYS[0]] = lib.f
+    globals()[Text("a text")] = lib.f
+    D2 = {KEYS[0]: lib.f, Text("t"): lib.f}
+    Key.ready = True
+    """
+
+
+def test_no_code_of_holders_is_called(make_package: Any, run_python: Any) -> None:
+    make_package({"lib": LIBRARY, "demo": HOSTILE})
+    lines = run_python(
+        """
+        import demo, lib, sys
+        import patchcore as pc
+        demo.touched.clear()
+        patcher = pc.Patcher([pc.Patch("p", [pc.Replace("lib:f", lambda x=None: "new")])], strict=True)
+        patcher.apply()
+        (change,) = patcher.report(unreachable=True)["p"].changes
+        patcher.revert()
+        print(*demo.touched)
+        print(*change.unreachable, sep="\\n")
+        demo.Key.ready = False
+        """
+    ).splitlines()
+    assert lines[0] == ""
+    assert lines[1:] == [
+        "?.Hostilelist demo:L[0]",
+        "?.Hostiletuple demo:T[0]",
+        "SimpleNamespace sys:modules[3.5].g",
+        "class attribute <WithMeta>.op, at demo:WithMeta",
+        "dict demo:D2[<demo.Key>]",
+        "dict demo:D2[<demo.Text>]",
+        "dict demo:TABLE['key']",
+        "instance attribute demo:P.fget",
+        "instance attribute demo:S.__func__",
+        "instance attribute demo:SLOTTED.act",
+        "name demo:[<demo.Key>]",
+        "name demo:[<demo.Text>]",
+    ]
