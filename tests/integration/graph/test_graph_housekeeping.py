@@ -175,7 +175,7 @@ def test_without_a_home_the_error_says_how_to_name_a_folder(monkeypatch: Any) ->
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "expanduser", homeless)
-    with pytest.raises(SettingsError, match=rf"no folder for kernels: .*home.*{CACHE_DIR}=\\$PWD/kernels"):
+    with pytest.raises(SettingsError, match=rf"no folder for kernels: .*home.*{CACHE_DIR}=\$PWD/kernels"):
         cache_folder({}, {})
 
 
