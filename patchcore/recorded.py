@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Optional
 
 from patchcore.conditions import Environment
 from patchcore.errors import PluginError, describe_error
+from patchcore.files import write_whole
 from patchcore.provenance import Provenance
 from patchcore.target import Target
 
@@ -134,7 +135,7 @@ class Recorded:
 
     def write(self) -> None:
         """Write the file: one line for each fingerprint, in order, so that differences can be reviewed."""
-        self.path.write_text(self.to_text(), encoding="utf-8")
+        write_whole(self.path, self.to_text())
 
     def to_text(self) -> str:
         """Return what is to be in the file."""

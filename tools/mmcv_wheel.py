@@ -19,6 +19,7 @@ The interpreter that the wheel is for must have torch, a setuptools that still h
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -39,6 +40,14 @@ except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
 Log = Callable[[str], None]
+
+# Of this checkout, whether or not patchcore and what it needs are installed.
+_FILES = Path(__file__).resolve().parent.parent / "patchcore" / "files.py"
+_spec = importlib.util.spec_from_file_location("files", _FILES)
+files = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(files)
+
+_OTHER_FOLDER = "or name another folder for it: PATCHCORE_CACHE=~/patchcore-cache"
 
 HEARTBEAT_SECONDS = 10.0
 
@@ -147,7 +156,7 @@ def cache_root() -> Path:
     explicit = os.environ.get("PATCHCORE_CACHE")
     if explicit:
         return Path(explicit).expanduser().resolve()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "patchcore"
+    return files.user_cache() / "patchcore"
 
 
 def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = print) -> Path:
@@ -165,7 +174,7 @@ def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = p
         Path of a complete wheel that contains the compiled operators.
 
     Raises:
-        WheelError: a build tool is missing, or the build failed.
+        WheelError: a build tool is missing, the build failed, or other users can change the wheel.
     """
     pin = re.fullmatch(r"\s*([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)\s*", requirement)
     if pin is None:
@@ -174,13 +183,20 @@ def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = p
     interpreter = Interpreter.probe(python)
     key = f"{name}-{version}-{interpreter.tag}-torch{interpreter.torch}-{interpreter.platform}"
     folder = cache_root() / "wheels" / key
-    wheel = _find_wheel(folder)
-    if wheel is None:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _build_lock(folder / "lock", log) as lock:
-            # Whoever held the lock before us may just have placed it.
-            wheel = _find_wheel(folder) or _Build(name, version, interpreter, folder, lock, log).run()
-    return wheel
+    try:
+        folder = files.refuse_shared(folder)
+        wheel = _find_wheel(folder)
+        if wheel is None:
+            files.private_folder(folder)
+            with _build_lock(folder / "lock", log) as lock:
+                # Whoever held the lock before us may just have placed it.
+                wheel = _find_wheel(folder) or _Build(name, version, interpreter, folder, lock, log).run()
+    except files.UntrustedPath as error:
+        raise WheelError(f"the cache of wheels cannot be used: {error}\n{_OTHER_FOLDER}") from error
+    try:
+        return files.refuse_shared(wheel)
+    except files.UntrustedPath as error:  # whoever can change the wheel may have done so already
+        raise WheelError(f"{error.reason}; remove it, then it is built again: rm {wheel}") from error
 
 
 def _find_wheel(folder: Path) -> Path | None:
@@ -240,6 +256,7 @@ class _Build:
             wheel = self._build_wheel(header)
             # Within one file system a rename is atomic: the wheel is either whole or not there.
             placed = self.folder / wheel.name
+            wheel.chmod(0o644)  # the umask may let others write
             os.replace(wheel, placed)
         finally:
             shutil.rmtree(self.work, ignore_errors=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from patchcore.errors import SettingsError
+from patchcore.files import write_whole
 from patchcore.scaffold import templates
 from patchcore.scaffold.names import Names
 
@@ -51,7 +52,6 @@ def write_project(folder: Path, files: Mapping[str, str]) -> None:
         for path, text in files.items():
             file = folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("w", encoding="utf-8", newline="") as stream:
-                stream.write(text)
+            write_whole(file, text)
     except OSError as error:
         raise SettingsError(f"{folder} cannot be written: {error}") from error

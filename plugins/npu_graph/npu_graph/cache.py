@@ -4,6 +4,9 @@ An entry is a folder named by its key, ``VENDOR/ab/abcd...``. It is made under a
 under a lock, so that no process sees half of one; its manifest has the digest of every file, so that a damaged one is
 noticed and made again, and says what the kernel is. The lock is that of the first two digits: it is never removed,
 unlike the entries, so that nobody holds one that others do not see. For removal see :mod:`npu_graph.housekeeping`.
+
+A kernel is code. A folder that other users can change is refused, and an entry with a file that they can change is made
+again: the digests are no help there, because whoever can change the kernel can change the manifest.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Callable, Optional
+
+from patchcore.files import UntrustedPath, private_folder, refuse_shared, write_whole
 
 __all__ = ["BUILT", "HIT", "LOCK", "MANIFEST", "REBUILT", "Cache", "Entry", "in_use", "key_of"]
 
@@ -64,7 +69,7 @@ def key_of(source: str, facts: Mapping[str, str]) -> str:
 
 def in_use(place: Path) -> bool:
     """Tell whether this process has loaded the kernel of an entry."""
-    return place in _LOADED
+    return Path(os.path.realpath(place)) in _LOADED
 
 
 class Cache:
@@ -97,16 +102,16 @@ class Cache:
             about: what the kernel is, for the manifest.
 
         Raises:
-            OSError: the folder cannot be written to.
+            OSError: the folder cannot be written to, or other users can change it.
             Exception: from ``compile``, or from ``load`` on what has just been compiled; nothing is kept.
         """
         from filelock import FileLock
 
-        place = self.folder / key[:2] / key
+        place = refuse_shared(self.folder / key[:2]) / key
         kernel, damage = _load(place, name, load)
         if kernel is not None:
             return Entry(kernel, place / name, HIT)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(place.parent)
         with FileLock(place.parent / LOCK):
             kernel, damage = _load(place, name, load)  # another process may have been first
             if kernel is not None:
@@ -144,10 +149,14 @@ def _damage(place: Path) -> Optional[str]:
     if not place.is_dir():
         return _ABSENT
     try:
+        for file in place.rglob("*"):
+            refuse_shared(file)
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         for name, digest in manifest["files"].items():
             if _digest(place / name) != digest:
                 return f"{name} was damaged"
+    except UntrustedPath as error:
+        return error.reason
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         return f"could not be read: {error}"
     return None
@@ -157,12 +166,15 @@ def _make(place: Path, name: str, source: str, compile: Callable[[Path], None], 
     work = Path(tempfile.mkdtemp(prefix=f"{place.name[:8]}-", dir=place.parent))
     try:
         path = work / name
-        path.write_text(source, encoding="utf-8")
+        write_whole(path, source)
         compile(path)
         files = {file.relative_to(work).as_posix(): _digest(file) for file in sorted(work.rglob("*")) if file.is_file()}
         made = datetime.now(timezone.utc).isoformat(timespec="seconds")
         manifest = {**about, "source": name, "made": made, "files": files}
-        (work / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        write_whole(work / MANIFEST, json.dumps(manifest, indent=2))
+        for file in work.rglob("*"):
+            if not file.is_symlink():
+                file.chmod(file.stat().st_mode & ~0o022)  # the umask may let others write
         if place.exists():
             old = Path(tempfile.mkdtemp(prefix="old-", dir=place.parent))
             os.replace(place, old / "entry")

@@ -14,6 +14,7 @@ from npu_graph.registry import vendors
 from patchcore.cli import FINDINGS, OK
 from patchcore.cli.output import print_json, print_table
 from patchcore.errors import SettingsError, did_you_mean
+from patchcore.files import UntrustedPath, refuse_shared
 
 __all__ = ["add_action", "cache"]
 
@@ -39,7 +40,7 @@ def add_action(actions: Any) -> None:
 
 
 def cache(options: argparse.Namespace) -> int:
-    """List or remove kernels; return 1 where some could not be removed.
+    """List or remove kernels; return 1 where some could not be removed, or are not used because others can change them.
 
     Raises:
         SettingsError: nobody contributes the vendor, and it has no kernels; the folder cannot be read.
@@ -56,11 +57,25 @@ def cache(options: argparse.Namespace) -> int:
         done = remove(folder, kernels, leftovers=options.vendor is None and options.older_than is None)
         _tell(done, folder, options.format)
         return FINDINGS if done.kept else OK
+    refused = _refused(folder)
     if options.format == "json":
-        print_json({"folder": str(folder), "limit": cache_limit(), "kernels": [_described(each) for each in kernels]})
+        listed = [_described(each) for each in kernels]
+        print_json({"folder": str(folder), "limit": cache_limit(), "refused": refused, "kernels": listed})
     else:
         _print(kernels, folder, each=options.kernels)
-    return OK
+        if refused is not None:
+            print(f"these kernels are not used: {refused}, or name another folder: {CACHE_DIR}=~/kernels")
+    return OK if refused is None else FINDINGS
+
+
+def _refused(folder: Path) -> Optional[str]:
+    """Return why kernels of a folder are not used, ``None`` if they are."""
+    try:
+        for place in (folder, *(folder / vendor for vendor in vendors_in(folder))):
+            refuse_shared(place)
+    except UntrustedPath as error:
+        return str(error)
+    return None
 
 
 def _days(text: str) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from patchcore.errors import SettingsError, did_you_mean
+from patchcore.files import user_cache
 
 if TYPE_CHECKING:
     from npu_graph.vendor import Vendor
@@ -149,11 +150,10 @@ def cache_folder(given: Mapping[str, Any] = {}, environ: Optional[Mapping[str, s
     """
     environ = os.environ if environ is None else environ
     named = given.get("cache_dir") or environ.get(CACHE_DIR)
-    folder = Path(named or Path(environ.get("XDG_CACHE_HOME") or "~/.cache", "patchcore", "graph"))
     try:
-        return folder.expanduser()
+        return Path(named).expanduser().absolute() if named else user_cache(environ) / "patchcore" / "graph"
     except RuntimeError as error:
-        raise SettingsError(f"no folder for kernels: {error}; name one: {CACHE_DIR}=/tmp/kernels") from error
+        raise SettingsError(f"no folder for kernels: {error}; name one: {CACHE_DIR}=$PWD/kernels") from error
 
 
 def cache_limit(given: Mapping[str, Any] = {}, environ: Optional[Mapping[str, str]] = None) -> Optional[int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from npu_graph.cache import BUILT, HIT, REBUILT, Cache, key_of
+from npu_graph.cache import BUILT, HIT, MANIFEST, REBUILT, Cache, key_of
 from npu_graph.errors import CompileError
 from npu_graph.options import CACHE_DIR
 
@@ -156,3 +159,24 @@ def test_a_cache_that_cannot_be_written_to_is_an_error_with_what_to_do(
     with pytest.raises(Exception, match="PATCHCORE_GRAPH_CACHE_DIR=") as caught:
         compiler(lambda x: x.exp())(torch.randn(4))
     assert isinstance(caught.value.__cause__ or caught.value.inner_exception, CompileError)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs permissions of POSIX")
+def test_a_changed_kernel_in_a_folder_that_everybody_may_write_to_is_not_run(
+    compiler_of_each: Any, tmp_path: Path
+) -> None:
+    x = torch.rand(4)
+    compiler_of_each(lambda x: x.exp() + 1)(x)
+    (manifest,) = (tmp_path / "kernels").rglob(MANIFEST)
+    about = json.loads(manifest.read_text())
+    for name in about["files"]:
+        changed = (manifest.parent / name).read_bytes().replace(b"np.exp", b"np.sin")
+        (manifest.parent / name).write_bytes(changed)
+        about["files"][name] = hashlib.sha256(changed).hexdigest()
+    manifest.write_text(json.dumps(about))
+    folder = tmp_path / "kernels"
+    folder.chmod(0o777)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=f"{CACHE_DIR}=~/kernels") as caught:
+        compiler_of_each(lambda x: x.exp() + 1)(x)
+    assert f"everybody may write to {folder}; change that: chmod go-w {folder}; name another" in str(caught.value)

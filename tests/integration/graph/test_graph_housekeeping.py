@@ -175,7 +175,7 @@ def test_without_a_home_the_error_says_how_to_name_a_folder(monkeypatch: Any) ->
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "expanduser", homeless)
-    with pytest.raises(SettingsError, match=rf"no folder for kernels: .*home.*{CACHE_DIR}=/tmp/kernels"):
+    with pytest.raises(SettingsError, match=rf"no folder for kernels: .*home.*{CACHE_DIR}=\$PWD/kernels"):
         cache_folder({}, {})
 
 
@@ -303,6 +303,22 @@ class TestCommand:
     def test_a_misspelt_vendor_is_a_usage_error_with_the_nearest(self, folder: Path, capsys: Any) -> None:
         assert main(["graph", "cache", "--vendor", "acne"]) == 2
         assert "did you mean 'acme'?" in capsys.readouterr().err
+
+    @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs permissions of POSIX")
+    @pytest.mark.parametrize("name", ["", "acme"])
+    def test_a_folder_that_others_can_change_is_a_finding(self, folder: Path, capsys: Any, name: str) -> None:
+        (folder / name).chmod(0o777)
+        assert main(["graph", "cache"]) == 1
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last == (
+            f"these kernels are not used: everybody may write to {folder / name}; change that: chmod go-w "
+            f"{folder / name}, or name another folder: {CACHE_DIR}=~/kernels"
+        )
+        assert main(["graph", "cache", "--format", "json"]) == 1
+        assert json.loads(capsys.readouterr().out)["refused"].startswith("everybody may write to")
+        (folder / name).chmod(0o755)
+        assert main(["graph", "cache", "--format", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["refused"] is None
 
     def test_an_empty_cache_is_no_error(self, capsys: Any) -> None:
         assert main(["graph", "cache"]) == 0

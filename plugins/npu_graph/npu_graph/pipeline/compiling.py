@@ -20,7 +20,7 @@ from npu_graph import recording
 from npu_graph.cache import HIT, Cache, Entry, key_of
 from npu_graph.errors import CompileError, ConversionError
 from npu_graph.housekeeping import limit_size
-from npu_graph.options import Options
+from npu_graph.options import CACHE_DIR, Options
 from npu_graph.pipeline.checking import Check
 from npu_graph.pipeline.decompositions import decompositions_for
 from npu_graph.pipeline.launching import Launch, boxed
@@ -109,7 +109,7 @@ def compile_subgraph(
     except OSError as error:
         raise CompileError(
             f"vendor {vendor.name}: the cache in {cache.folder} cannot be used: {error}; "
-            f"name another folder: PATCHCORE_GRAPH_CACHE_DIR=/tmp/kernels"
+            f"name another folder: {CACHE_DIR}=~/kernels"
         ) from error
     except Exception as error:
         operators = ", ".join(_operators_of(subgraph))

@@ -14,6 +14,7 @@ from patchcore.changes import Replace
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
 from patchcore.errors import SettingsError
+from patchcore.files import write_whole
 from patchcore.plan import Plan
 from torch_npu_patches.coverage import printing
 from torch_npu_patches.coverage.judging import MISSING, Coverage, judge
@@ -76,13 +77,20 @@ def main(options: argparse.Namespace) -> int:
     table = Table.read(choose(options.torch_npu, _torch_version()))
     coverage = _trace(options, program, table, patcher.plan())
     if options.html is not None:
-        options.html.write_text(render(printing.make_page(coverage)), encoding="utf-8")
+        _write(options.html, render(printing.make_page(coverage)))
     if options.format == "json":
         print_json(printing.view(coverage))
     else:
         _print(coverage)
     shared.print_problems(patcher)
     return 1 if coverage.missing or coverage.failed else 0
+
+
+def _write(path: Path, page: str) -> None:
+    try:
+        write_whole(path, page)
+    except OSError as error:
+        raise SettingsError(f"--html {path}: it cannot be written: {error.strerror or error}") from error
 
 
 def _trace(options: argparse.Namespace, program: Program, table: Table, plan: Plan) -> Coverage:

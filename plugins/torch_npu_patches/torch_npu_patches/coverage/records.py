@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore.files import write_whole
+
 __all__ = ["OTHERS", "OperatorRecord", "ProcessTrace", "count", "merge", "read_processes"]
 
 #: The key that counts what came after the first few.
@@ -129,8 +131,7 @@ class ProcessTrace:
 
     def write(self, folder: Path) -> None:
         """Write it into ``folder``."""
-        path = folder / f"{_PREFIX}{self.process}.json"
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        write_whole(folder / f"{_PREFIX}{self.process}.json", json.dumps(asdict(self)))
 
     @classmethod
     def of(cls, view: Mapping[str, Any]) -> ProcessTrace:

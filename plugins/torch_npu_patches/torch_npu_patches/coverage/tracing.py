@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
 import patchcore as pc
+from patchcore.files import write_whole
 from torch_npu_patches.coverage import phases
 from torch_npu_patches.coverage.records import OperatorRecord, ProcessTrace
 from torch_npu_patches.coverage.sites import Replaced, Site, Sites
@@ -52,7 +53,7 @@ class Request(NamedTuple):
     def write(self, folder: Path) -> None:
         """Leave it in ``folder`` for the processes that trace."""
         view = {"kernels": sorted(self.kernels), "targets": {name: list(t) for name, t in self.targets.items()}}
-        folder.joinpath(REQUEST).write_text(json.dumps(view), encoding="utf-8")
+        write_whole(folder / REQUEST, json.dumps(view))
 
     @classmethod
     def read(cls, folder: Path) -> Request:

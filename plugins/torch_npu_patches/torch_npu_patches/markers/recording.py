@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from patchcore.errors import describe_error
+from patchcore.files import append
 from patchcore.launch.logs import say
 from patchcore.markers.text import parse
 from patchcore.process import process_rank, rank_variable
@@ -93,6 +94,7 @@ class Recording:
 
     def _write(self, ranges: list[tuple[str, int, int, int]], *, last: bool) -> None:
         before = ",\n"
+        is_new = self._path is None
         if self._path is None:
             self._directory.mkdir(parents=True, exist_ok=True)
             rank = f"rank{process_rank()}_" if rank_variable() is not None else ""
@@ -105,8 +107,7 @@ class Recording:
             f'"dur":{(end - begin) / 1000:.3f},{_rendered(text)}}}'
             for text, thread, begin, end in ranges
         )
-        with self._path.open("a", encoding="ascii") as file:
-            file.write((before + events if events else "") + ("\n]}\n" if last else ""))
+        append(self._path, (before + events if events else "") + ("\n]}\n" if last else ""), new=is_new)
 
 
 def _in_child(recording: Optional[Recording]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 import patchcore as pc
+from patchcore.files import write_whole
 from torch_npu_patches.migrate import reports
 from torch_npu_patches.migrate.findings import NEEDS_A_HUMAN, Finding
 from torch_npu_patches.migrate.rules import Rule, RuleTable, built_in_rules, read_rules
@@ -98,7 +99,10 @@ def main(options: argparse.Namespace) -> int:
     _print(findings, facts, options.format, changes=not show_diff)
     for path in options.report:
         text = reports.as_csv(findings) if path.suffix == ".csv" else reports.as_json(findings, facts)
-        path.write_text(text, encoding="utf-8")
+        try:
+            write_whole(path, text)
+        except OSError as error:
+            raise pc.SettingsError(f"--report {path}: it cannot be written: {error.strerror or error}") from error
     return 1 if any(finding.level in NEEDS_A_HUMAN for finding in findings) else 0
 
 
@@ -156,7 +160,8 @@ def _save(outcome: Any, options: argparse.Namespace) -> Optional[Finding]:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(outcome.path, target)
             else:
-                write(target, outcome.content)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(target, outcome.content)
                 shutil.copymode(outcome.path, target)
     except OSError as error:
         return Finding(outcome.path.as_posix(), 1, 1, "file", "error", outcome.name, "", f"not written: {error}")

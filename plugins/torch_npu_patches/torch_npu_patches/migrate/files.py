@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import tempfile
 import tokenize
 from collections.abc import Iterator, Sequence
 from io import BytesIO
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from patchcore.errors import SettingsError
+from patchcore.files import write_whole
 
 __all__ = ["NOT_OURS", "Source", "decode", "encode", "walk", "write"]
 
@@ -60,17 +60,9 @@ def write(path: Path, content: bytes) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink()
-        raise
+    real = Path(os.path.realpath(path))
+    real.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(real, content)
 
 
 def walk(root: Path, exclude: Sequence[str] = (), without: Sequence[Path] = ()) -> Iterator[tuple[Path, str]]:
@@ -128,9 +120,3 @@ def _gitignore(folder: Path) -> Any:
     from pathspec import GitIgnoreSpec
 
     return GitIgnoreSpec.from_lines(file.read_text(encoding="utf-8", errors="replace").splitlines())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -24,8 +24,9 @@ from typing import Callable
 import torch
 
 from npu_emulator.errors import EmulationError
+from patchcore.files import UntrustedPath, private_folder, refuse_shared, user_cache
 
-__all__ = ["CACHE", "MODULE", "build", "cache_folder", "library_path"]
+__all__ = ["CACHE", "MODULE", "build", "cache_folder", "library_path", "trusted_library"]
 
 #: Environment variable: where libraries are kept.
 CACHE = "NPU_EMULATOR_CACHE"
@@ -47,10 +48,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """
     if environ.get(CACHE):
         return Path(environ[CACHE]).expanduser().absolute()
-    user_cache = environ.get("XDG_CACHE_HOME")  # to be ignored unless absolute (XDG Base Directory Specification)
-    if user_cache and os.path.isabs(user_cache):
-        return Path(user_cache, "npu-emulator")
-    return Path("~/.cache/npu-emulator").expanduser()
+    return user_cache(environ) / "npu-emulator"
 
 
 def library_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -60,6 +58,26 @@ def library_path(environ: Mapping[str, str] = os.environ) -> Path:
         environ: the environment.
     """
     return cache_folder(environ) / _key() / f"{MODULE}.so"
+
+
+def trusted_library(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the real path of the library, which only this user and root can change: it is code.
+
+    Args:
+        environ: the environment.
+
+    Raises:
+        EmulationError: somebody else can change it.
+    """
+    library = library_path(environ)
+    _refuse_shared_folder(library.parent)
+    try:
+        return refuse_shared(library)
+    except UntrustedPath as error:  # whoever can change the file may have done so already
+        raise EmulationError(
+            f"npu_emulator: the compiled core is not used: {error.reason}. Build it anew with "
+            "`python -m npu_emulator build --force`."
+        ) from error
 
 
 def build(force: bool = False, report: Callable[[str], None] = print, environ: Mapping[str, str] = os.environ) -> Path:
@@ -76,10 +94,13 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
         The library.
 
     Raises:
-        EmulationError: this platform is not supported, there is no compiler, or it fails.
+        EmulationError: this platform is not supported, there is no compiler, or it fails; other users can change
+            the folder or the library.
     """
     library = library_path(environ)
+    _refuse_shared_folder(library.parent)
     if library.is_file() and not force:
+        trusted_library(environ)
         report(f"npu_emulator: the compiled core is built: {library}")
         return library
     _refuse_other_platforms()
@@ -90,8 +111,8 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
         linked = folder / library.name
         torch_libraries = Path(torch.__file__).parent / "lib"
         _run([*compiler, "-shared", *map(str, objects), f"-L{torch_libraries}", *_LIBRARIES, "-o", str(linked)])
-        library.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(linked, library)
+        linked.chmod(linked.stat().st_mode & ~0o022)  # the umask may let others write
+        os.replace(linked, private_folder(library.parent) / library.name)
     report(f"npu_emulator: built {library}")
     return library
 
@@ -149,15 +170,24 @@ def _refuse_other_platforms() -> None:
         )
 
 
+def _refuse_shared_folder(folder: Path) -> None:
+    try:
+        refuse_shared(folder)
+    except UntrustedPath as error:
+        raise EmulationError(
+            f"npu_emulator: the compiled core is code, and it cannot be kept in {folder}: {error}, or name another "
+            f"folder: {CACHE}=~/npu-emulator"
+        ) from error
+
+
 @contextmanager
 def _new_folder(parent: Path) -> Iterator[Path]:
     """Give a folder on the file system of the cache, whose files can therefore be moved there in one step."""
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="building-", dir=parent))
+        folder = Path(tempfile.mkdtemp(prefix="building-", dir=private_folder(parent)))
     except OSError as error:
         raise EmulationError(
-            f"npu_emulator: expected to write to {parent}, found: {error}. Name another folder in {CACHE}."
+            f"npu_emulator: expected to write to {parent}, found: {error}. Name another folder: {CACHE}=~/npu-emulator"
         ) from error
     try:
         yield folder

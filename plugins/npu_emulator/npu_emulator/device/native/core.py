@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils import backend_registration
 
 from npu_emulator.device.interface import Memory
-from npu_emulator.device.native.build import MODULE, library_path
+from npu_emulator.device.native.build import MODULE, library_path, trusted_library
 from npu_emulator.errors import EmulationError
 
 __all__ = ["NativeCore"]
@@ -80,6 +80,7 @@ def _load_library() -> ModuleType:
             f"npu_emulator: the compiled core is not built for torch {torch.__version__}: expected {path}. Build it "
             "with `python -m npu_emulator build`, or use the core in Python (NPU_EMULATOR_CORE=python)."
         )
+    path = trusted_library()
     loader = ExtensionFileLoader(MODULE, str(path))
     spec = importlib.util.spec_from_file_location(MODULE, path, loader=loader)
     try:

@@ -20,6 +20,7 @@ from torch.profiler import schedule as torch_schedule
 
 from npu_emulator.torch_npu.npu._refusals import refuse
 from npu_emulator.torch_npu.profiler.experimental_config import ExportType, _ExperimentalConfig
+from patchcore.files import write_whole
 
 __all__ = [
     "ProfilerAction",
@@ -142,7 +143,7 @@ def tensorboard_trace_handler(
         output = folder / "ASCEND_PROFILER_OUTPUT"
         output.mkdir(parents=True)
         profiler.export_chrome_trace(str(output / "trace_view.json"))
-        (folder / "profiler_metadata.json").write_text(json.dumps({SOURCE: EMULATED}), encoding="utf-8")
+        write_whole(folder / "profiler_metadata.json", json.dumps({SOURCE: EMULATED}))
 
     return write
 

@@ -1,0 +1,698 @@
+"""Folders that others may write to: nothing is written through their links, and no code of theirs is run.
+
+As root, the tests that need another user give files to one, or become one in a child process.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import itertools
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Callable
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from patchcore import files
+from patchcore.files import UntrustedPath, append, private_folder, refuse_shared, user_cache, write_whole
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs owners and permissions of POSIX")
+
+ROOT = Path(__file__).resolve().parents[2]
+NOBODY = 65534
+is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+needs_root = pytest.mark.skipif(not is_root, reason="only root can give files to others and become another user")
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Iterator[Path]:
+    """A file that nothing may write to; checked after the test."""
+    path = tmp_path / "victim"
+    path.write_text("precious")
+    yield path
+    assert path.read_text() == "precious"
+    assert not path.is_symlink()
+
+
+def named_files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+class Opened:
+    """How files were opened for writing, by an audit hook, which cannot be removed."""
+
+    def __init__(self) -> None:
+        self.flags: list[tuple[str, int]] = []
+        self.active = False
+        sys.addaudithook(self.hook)
+
+    def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        is_write = self.active and event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        if is_write and not isinstance(arguments[0], int):  # not the descriptor of a file that is open
+            self.flags.append((os.fsdecode(arguments[0]), arguments[2]))
+
+
+OPENED = Opened()
+
+
+@pytest.fixture
+def opened() -> Iterator[list[tuple[str, int]]]:
+    """What is opened for writing during the test."""
+    OPENED.flags, OPENED.active = [], True
+    yield OPENED.flags
+    OPENED.active = False
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_lock(folder: Path) -> Path:
+    from patchcore.lockfile import write_lock
+
+    facts = {"patchcore": "1", "python": "3.11", "libraries": {}, "targets": {}, "patches": {}}
+    write_lock(folder / "patchcore.lock", {"schema_version": 1, **facts})
+    return folder / "patchcore.lock"
+
+
+def write_fingerprints(folder: Path) -> Path:
+    from patchcore.recorded import Recorded
+
+    Recorded(folder / "fingerprints.json", {}).write()
+    return folder / "fingerprints.json"
+
+
+def write_page(folder: Path) -> Path:
+    from patchcore.launch import page
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "make_page", lambda processes: "<html>")
+        page.write_page([], folder / "page.html")
+    return folder / "page.html"
+
+
+def write_converted(folder: Path) -> Path:
+    migrate = pytest.importorskip("torch_npu_patches.migrate.files")
+    migrate.write(folder / "train.py", b"new")
+    return folder / "train.py"
+
+
+def write_trace(folder: Path) -> Path:
+    records = pytest.importorskip("torch_npu_patches.coverage.records")
+    records.ProcessTrace(7, ("train.py",), None, ()).write(folder)
+    return folder / "operators-7.json"
+
+
+def write_request(folder: Path) -> Path:
+    pytest.importorskip("torch_npu_patches")
+    tracing = importlib.import_module("torch_npu_patches.coverage.tracing")
+    tracing.Request().write(folder)
+    return folder / tracing.REQUEST
+
+
+def write_project(folder: Path) -> Path:
+    from patchcore.scaffold.project import write_project
+
+    shutil.rmtree(folder / "plugin", ignore_errors=True)
+    write_project(folder / "plugin", {"README.md": "new"})
+    os.replace(folder / "plugin" / "README.md", folder / "README.md")
+    (folder / "plugin").rmdir()
+    return folder / "README.md"
+
+
+def write_text(folder: Path) -> Path:
+    write_whole(folder / "text", "new")
+    return folder / "text"
+
+
+WRITERS = [write_text, write_lock, write_fingerprints, write_page]
+WRITERS += [write_project, write_converted, write_trace, write_request]
+
+
+@pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.__name__)
+class TestWriters:
+    """Everything that writes a file by a name that can be guessed."""
+
+    def test_no_link_beside_it_is_followed(self, writer: Callable[[Path], Path], tmp_path: Path, victim: Path) -> None:
+        folder = tmp_path / "shared"
+        folder.mkdir()
+        name = writer(folder).name
+        (folder / name).unlink()
+        planted = [f"{name}{end}" for end in (".part", ".tmp", ".new", "~", ".lock")] + [f".{name}.part", f".{name}"]
+        for each in planted:
+            (folder / each).symlink_to(victim)
+        writer(folder)
+        assert named_files(folder) == sorted([name, *planted])
+
+    def test_files_are_made_under_a_new_name_without_following_links(
+        self, writer: Callable[[Path], Path], tmp_path: Path, opened: list[tuple[str, int]]
+    ) -> None:
+        made = set()
+        for _ in range(3):
+            path = writer(tmp_path)
+            path.unlink()  # a lock that would not change is not written
+            made.add(path.name)
+        wanted = os.O_EXCL | os.O_NOFOLLOW | os.O_CREAT
+        own = [(path, flags) for path, flags in opened if path.startswith(str(tmp_path))]
+        assert len({path for path, _ in own}) == 3
+        assert all(flags & wanted == wanted for _, flags in own), own
+        assert not {Path(path).name for path, _ in own} & made
+
+
+class TestWriteWhole:
+    def test_a_link_in_its_place_is_replaced(self, tmp_path: Path, victim: Path) -> None:
+        path = tmp_path / "lock"
+        path.symlink_to(victim)
+        write_whole(path, "new")
+        assert (path.read_text(), path.is_symlink()) == ("new", False)
+
+    def test_a_link_that_leads_nowhere_is_replaced(self, tmp_path: Path) -> None:
+        (tmp_path / "one").symlink_to(tmp_path / "two")
+        (tmp_path / "two").symlink_to(tmp_path / "one")
+        (tmp_path / "three").symlink_to(tmp_path / "absent")
+        for name in ("one", "three"):
+            write_whole(tmp_path / name, "new")
+            assert (tmp_path / name).read_text() == "new"
+        assert not (tmp_path / "absent").exists()
+
+    @pytest.mark.parametrize("linked", [False, True], ids=["itself", "by a link"])
+    @pytest.mark.parametrize("kind", ["folder", "pipe"])
+    def test_what_is_no_file_stays(self, tmp_path: Path, kind: str, linked: bool) -> None:
+        path = tmp_path / "there"
+        path.mkdir() if kind == "folder" else os.mkfifo(path)
+        if linked:
+            path = tmp_path / "link"
+            path.symlink_to(tmp_path / "there")
+        before = named_files(tmp_path)
+        with pytest.raises(OSError, match="Is a directory" if kind == "folder" else "it is not a regular file"):
+            write_whole(path, "new")
+        assert named_files(tmp_path) == before
+        assert path.is_symlink() == linked
+
+    @pytest.mark.skipif(not os.path.exists("/dev/null"), reason="no /dev/null")
+    def test_a_device_stays(self) -> None:
+        with pytest.raises(OSError, match="it is not a regular file"):
+            write_whole(Path("/dev/null"), "new")
+        assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+    @pytest.mark.parametrize("mode", [0o600, 0o644, 0o755, 0o444])
+    def test_a_file_keeps_its_permissions(self, tmp_path: Path, mode: int) -> None:
+        path = tmp_path / "file"
+        path.write_text("old")
+        path.chmod(mode)
+        write_whole(path, "new")
+        assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", mode)
+
+    def test_a_new_file_has_those_that_the_umask_leaves(self, tmp_path: Path) -> None:
+        for mask, mode in ((0o022, 0o644), (0o077, 0o600), (0o002, 0o664)):
+            before = os.umask(mask)
+            try:
+                write_whole(tmp_path / str(mode), "new")
+            finally:
+                os.umask(before)
+            assert stat.S_IMODE((tmp_path / str(mode)).stat().st_mode) == mode
+
+    @needs_root
+    def test_permissions_of_a_file_that_somebody_else_has_put_there_are_not_taken_over(self, tmp_path: Path) -> None:
+        path = tmp_path / "patchcore.lock"
+        path.write_text("")
+        path.chmod(0o666)
+        os.chown(path, NOBODY, NOBODY)
+        write_whole(path, "new")
+        assert (path.stat().st_uid, path.stat().st_mode & 0o022) == (0, 0)
+
+    @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()], ids=["disk full", "ctrl-c"])
+    @pytest.mark.parametrize("step", ["fdopen", "replace", "chmod"])
+    def test_what_fails_leaves_nothing_behind(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, step: str
+    ) -> None:
+        path = tmp_path / "file"
+        path.write_text("old")
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(files.os, step, fail)
+        with pytest.raises(type(error)):
+            write_whole(path, "new")
+        monkeypatch.undo()
+        assert (named_files(tmp_path), path.read_text()) == (["file"], "old")
+
+    def test_names_as_long_as_the_system_allows(self, tmp_path: Path) -> None:
+        for name in ("n" * 255, "ü" * 127, "名" * 85):
+            write_whole(tmp_path / name, "new")
+            assert (tmp_path / name).read_text() == "new"
+
+    def test_readers_and_writers_at_once_see_whole_files_only(self, tmp_path: Path) -> None:
+        path = tmp_path / "file"
+        texts = [letter * 200_000 for letter in "abcd"]
+        write_whole(path, texts[0])
+        stop = threading.Event()
+        seen = set()
+
+        def read() -> None:
+            while not stop.is_set():
+                seen.add(path.read_text())
+
+        def write(text: str) -> None:
+            for _ in range(10):
+                write_whole(path, text)
+
+        reader = threading.Thread(target=read)
+        writers = [threading.Thread(target=write, args=(text,)) for text in texts]
+        reader.start()
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        stop.set()
+        reader.join()
+        assert seen <= set(texts)
+        assert named_files(tmp_path) == ["file"]
+
+
+class TestAppend:
+    def test_it_starts_with_a_new_file(self, tmp_path: Path, victim: Path) -> None:
+        path = tmp_path / "trace"
+        append(path, "a", new=True)
+        append(path, "b", new=False)
+        assert path.read_text() == "ab"
+        with pytest.raises(FileExistsError):
+            append(path, "c", new=True)
+        path.unlink()
+        with pytest.raises(FileNotFoundError):
+            append(path, "c", new=False)
+        path.symlink_to(victim)
+        for new in (True, False):
+            with pytest.raises(OSError):
+                append(path, "c", new=new)
+
+
+#: Calls that write a file some other way, by module and function, and why that is safe.
+OTHER_WAYS = {
+    ("patchcore/files.py", "write_whole"): "the way itself",
+    ("patchcore/files.py", "append"): "the way itself",
+    ("patchcore/cli/__init__.py", "main"): "opens os.devnull",
+    ("plugins/npu_graph/npu_graph/c/toolchain.py", "_accepts"): "in a new folder with a name that cannot be guessed",
+    ("plugins/torch_npu_patches/torch_npu_patches/migrate/command.py", "_save"): "other files of a project, which may "
+    "be large, are copied to the folder that the command has made",
+}
+
+
+def writing_calls(path: Path) -> Iterator[str]:
+    """Yield the functions of a module that open a file for writing, or copy one."""
+    text = path.read_text(encoding="utf-8")
+    if not any(word in text for word in ("open(", "write_text(", "write_bytes(", "shutil.copy", "tempfile.")):
+        return
+    tree = ast.parse(text)
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        texts = [
+            each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        ]
+        writes = name in ("write_text", "write_bytes", "copy", "copy2", "copyfile", "copytree") and (
+            not name.startswith("copy") or owner == "shutil"
+        )
+        writes |= name == "open" and any(set(text) <= set("rwaxbt+") and set(text) & set("wax+") for text in texts)
+        writes |= (owner, name) == ("os", "fdopen") or (
+            (owner, name) == ("os", "open") and "WRONLY" in ast.unparse(node)
+        )
+        writes |= (owner, name) in (("tempfile", "NamedTemporaryFile"), ("tempfile", "mkstemp"), ("tempfile", "mktemp"))
+        if writes:
+            around = [f for f in functions if f.lineno <= node.lineno <= (f.end_lineno or 0)]
+            yield around[-1].name if around else ""
+
+
+def test_every_file_is_written_by_the_same_functions() -> None:
+    found = set()
+    for top in ("patchcore", "patchcore_startup", "plugins"):
+        for path in (ROOT / top).rglob("*.py"):
+            relative = path.relative_to(ROOT).as_posix()
+            if "/tests/" not in relative:
+                found |= {(relative, function) for function in writing_calls(path)}
+    assert found == set(OTHER_WAYS)
+
+
+# --- trusting ---------------------------------------------------------------------------------------------------------
+
+MODES = st.sampled_from([0o700, 0o755, 0o750, 0o775, 0o770, 0o757, 0o777, 0o1777, 0o1770, 0o1755, 0o2775])
+
+
+@pytest.fixture(scope="module")
+def own_group() -> bool:
+    """True if the group of this user's files has no other member, and may therefore write."""
+    with tempfile.TemporaryDirectory() as folder:
+        return files._has_own_group(os.stat(folder))
+
+
+@hypothesis.settings(max_examples=300)
+@hypothesis.given(
+    folders=st.lists(MODES, min_size=1, max_size=3),
+    mode=st.sampled_from([0o600, 0o644, 0o664, 0o660, 0o646, 0o666, 0o755, 0o777]),
+    given_away=st.none() | st.integers(0, 3),
+)
+def test_a_file_is_trusted_if_nobody_else_can_change_it_or_take_its_place(
+    own_group: bool, folders: list[int], mode: int, given_away: int | None
+) -> None:
+    """The model: the last one is exactly own and closed; those above are own, and closed or sticky."""
+    with tempfile.TemporaryDirectory() as text:
+        places = [Path(os.path.realpath(text))]
+        for _ in folders:
+            places.append(places[-1] / "folder")
+            places[-1].mkdir()
+        places.append(places[-1] / "file")
+        places[-1].write_text("")
+        places, modes = places[1:], [*folders, mode]
+        for place, each in zip(places, modes):
+            place.chmod(each)
+        foreign = None
+        if is_root and given_away is not None and given_away < len(places):
+            foreign = places[given_away]
+            os.chown(foreign, NOBODY, -1)
+        bad = [
+            place
+            for place, each in zip(places, modes)
+            if place == foreign
+            or (each & 0o002 and not (each & stat.S_ISVTX and place != places[-1]))
+            or (each & 0o020 and not own_group and not (each & stat.S_ISVTX and place != places[-1]))
+        ]
+        if not bad:
+            assert refuse_shared(places[-1]) == places[-1]
+            return
+        with pytest.raises(UntrustedPath) as caught:
+            refuse_shared(places[-1])
+        assert str(bad[-1]) in str(caught.value)
+        if bad[-1] != foreign:  # the line that fixes it fixes it
+            assert str(caught.value).endswith(f"; change that: chmod go-w {bad[-1]}")
+            bad[-1].chmod(bad[-1].stat().st_mode & 0o7755)
+            with pytest.raises(UntrustedPath) if bad[:-1] else contextlib.nullcontext():
+                refuse_shared(places[-1])
+
+
+def as_nobody(ask: Callable[[], object]) -> str:
+    """Return what a function returns or raises in a child process that is another user, as text."""
+    import grp  # noqa: F401  # the other user may not be able to read the standard library
+    import pwd  # noqa: F401
+
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            said = str(ask())
+        except BaseException as error:
+            said = str(error)
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read().decode()
+    os.waitpid(child, 0)
+    return said
+
+
+class TestRefuseShared:
+    def test_what_is_not_there_is_judged_by_the_folders_above(self, tmp_path: Path) -> None:
+        assert refuse_shared(tmp_path / "a" / "b") == Path(os.path.realpath(tmp_path)) / "a" / "b"
+        tmp_path.chmod(0o777)
+        with pytest.raises(UntrustedPath, match="everybody may write to"):
+            refuse_shared(tmp_path / "a" / "b")
+
+    def test_links_are_resolved_once(self, tmp_path: Path) -> None:
+        for name in ("own", "other"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "shared").mkdir()
+        (tmp_path / "shared").chmod(0o777)
+        way = tmp_path / "shared" / "link"
+        way.symlink_to(tmp_path / "own")
+        real = refuse_shared(way)
+        way.unlink()
+        way.symlink_to(tmp_path / "other")
+        assert real == Path(os.path.realpath(tmp_path)) / "own"
+
+    def test_a_link_to_what_others_can_change_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "shared").mkdir()
+        (tmp_path / "shared").chmod(0o777)
+        (tmp_path / "cache").symlink_to(tmp_path / "shared")
+        with pytest.raises(UntrustedPath, match=r"chmod go-w .*/shared$"):
+            refuse_shared(tmp_path / "cache")
+
+    def test_names_are_quoted_in_the_line_that_fixes_it(self, tmp_path: Path) -> None:
+        folder = tmp_path / "my cache; rm -r $HOME"
+        folder.mkdir()
+        folder.chmod(0o777)
+        with pytest.raises(UntrustedPath, match=r"chmod go-w '.*/my cache; rm -r \$HOME'$") as caught:
+            refuse_shared(folder)
+        subprocess.run(str(caught.value).partition("change that: ")[2], shell=True, check=True)
+        assert refuse_shared(folder) == Path(os.path.realpath(folder))
+
+    @needs_root
+    def test_a_stranger_by_number(self, tmp_path: Path) -> None:
+        os.chown(tmp_path, 54321, 54321)
+        with pytest.raises(UntrustedPath, match="belongs to user 54321"):
+            refuse_shared(tmp_path)
+
+    @needs_root
+    @pytest.mark.parametrize("owner", [0, NOBODY, 12345])
+    @pytest.mark.parametrize("mode", [0o755, 0o775, 0o757])
+    def test_as_another_user(self, owner: int, mode: int) -> None:
+        top = Path(tempfile.mkdtemp())
+        try:
+            top.chmod(0o755)
+            folder = top / "cache"
+            folder.mkdir()
+            os.chown(folder, owner, 12345)
+            folder.chmod(mode)
+            said = as_nobody(lambda: refuse_shared(folder))
+        finally:
+            shutil.rmtree(top)
+        if owner == 12345:
+            assert "belongs to user 12345" in said
+        elif mode == 0o755:
+            assert said == os.path.realpath(folder)
+        else:
+            assert said.endswith(f"change that: chmod go-w {os.path.realpath(folder)}")
+
+    def test_a_group_of_ones_own_may_write(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        import grp
+        import pwd
+
+        found = tmp_path.stat()
+        user = pwd.struct_passwd(("eve", "x", 1000, found.st_gid, "", "/", "/bin/sh"))
+        monkeypatch.setattr(pwd, "getpwuid", lambda number: user)
+
+        class Stat:
+            st_uid, st_gid = 1000, found.st_gid
+
+        for members, name, own in (([], "eve", True), (["eve"], "eve", True), (["eve", "bob"], "eve", False)):
+            monkeypatch.setattr(
+                grp, "getgrgid", lambda number, m=members, n=name: grp.struct_group((n, "x", number, m))
+            )
+            assert files._has_own_group(Stat()) == own  # type: ignore[arg-type]
+        monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group(("users", "x", number, [])))
+        assert not files._has_own_group(Stat())  # type: ignore[arg-type]
+        Stat.st_uid = 0  # in some containers everybody is in root's group
+        assert not files._has_own_group(Stat())  # type: ignore[arg-type]
+
+
+class TestPrivateFolder:
+    @pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o077])
+    def test_what_it_makes_is_closed_to_others_whatever_the_umask(self, tmp_path: Path, mask: int) -> None:
+        before = os.umask(mask)
+        try:
+            made = private_folder(tmp_path / "a" / "b" / "c")
+        finally:
+            os.umask(before)
+        assert [stat.S_IMODE(each.stat().st_mode) for each in (made, made.parent, made.parent.parent)] == [0o700] * 3
+
+    def test_nothing_is_made_where_others_may_write(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o777)
+        with pytest.raises(UntrustedPath):
+            private_folder(tmp_path / "a" / "b")
+        assert named_files(tmp_path) == []
+
+    def test_a_file_in_the_way(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        for path in (tmp_path / "file", tmp_path / "file" / "folder"):
+            with pytest.raises(OSError, match="Not a directory"):
+                private_folder(path)
+
+    def test_threads_that_make_it_at_once(self, tmp_path: Path) -> None:
+        start = threading.Barrier(8)
+        made = []
+
+        def make() -> None:
+            start.wait()
+            made.append(private_folder(tmp_path / "a" / "b" / "c" / "d"))
+
+        threads = [threading.Thread(target=make) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(made) == 8
+
+
+# --- caches -----------------------------------------------------------------------------------------------------------
+
+
+def graph_cache(environ: dict[str, str]) -> Path:
+    options = pytest.importorskip("npu_graph.options")
+    return options.cache_folder({}, environ)  # type: ignore[no-any-return]
+
+
+def emulator_cache(environ: dict[str, str]) -> Path:
+    pytest.importorskip("torch")
+    build = pytest.importorskip("npu_emulator.device.native.build")
+    return build.cache_folder(environ)  # type: ignore[no-any-return]
+
+
+def wheel_cache(environ: dict[str, str]) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "tools"))
+        tool = importlib.import_module("mmcv_wheel")
+        for name in ("PATCHCORE_CACHE", "XDG_CACHE_HOME"):
+            patch.delenv(name, raising=False)
+        for name, value in environ.items():
+            patch.setenv(name, value)
+        return tool.cache_root()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("cache", [user_cache, graph_cache, emulator_cache, wheel_cache], ids=lambda f: f.__name__)
+def test_a_relative_folder_of_caches_is_ignored(cache: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    by_default = cache({})
+    for relative in ("cache", "./cache", "../cache", ".", ""):
+        assert cache({"XDG_CACHE_HOME": relative}) == by_default
+    assert by_default.is_absolute()
+    assert cache({"XDG_CACHE_HOME": "/own/cache"}).parts[:3] == ("/", "own", "cache")
+
+
+class Kernels:
+    """A cache of kernels whose compiler and loader are functions of this test."""
+
+    def __init__(self, folder: Path) -> None:
+        pytest.importorskip("filelock")
+        self.module = pytest.importorskip("npu_graph.cache")
+        self.folder = folder
+        self.loaded: list[str] = []
+
+    def get(self) -> Any:
+        def compile(source: Path) -> None:
+            (source.parent / "kernel").write_text("ours")
+
+        def load(source: Path) -> Callable[[], str]:
+            text = (source.parent / "kernel").read_text()
+            self.loaded.append(text)
+            return lambda: text
+
+        return self.module.Cache(self.folder / "acme").get("ab" * 32, "source.txt", "source", compile, load)
+
+    @property
+    def entry(self) -> Path:
+        return self.folder / "acme" / "ab" / ("ab" * 32)
+
+    def change(self) -> None:
+        """Put another kernel there, with a manifest that fits."""
+        (self.entry / "kernel").write_text("theirs")
+        manifest = json.loads((self.entry / self.module.MANIFEST).read_text())
+        manifest["files"]["kernel"] = self.module._digest(self.entry / "kernel")
+        (self.entry / self.module.MANIFEST).write_text(json.dumps(manifest))
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Kernels:
+    return Kernels(tmp_path / "kernels")
+
+
+class TestKernels:
+    @pytest.mark.parametrize("level", ["kernels", "kernels/acme", "kernels/acme/ab", "."])
+    @pytest.mark.parametrize("how", ["everybody", "group", "stranger"])
+    def test_no_kernel_is_run_from_a_folder_that_others_can_change(
+        self, kernels: Kernels, tmp_path: Path, level: str, how: str, own_group: bool
+    ) -> None:
+        kernels.get()
+        kernels.change()
+        place = tmp_path / level
+        if how == "stranger":
+            if not is_root:
+                pytest.skip("only root can give files to others")
+            os.chown(place, NOBODY, -1)
+        elif how == "group" and own_group:
+            pytest.skip("the group has no other member")
+        else:
+            place.chmod(0o777 if how == "everybody" else 0o775)
+        kernels.loaded.clear()
+        with pytest.raises(UntrustedPath) as caught:
+            kernels.get()
+        assert kernels.loaded == []
+        assert str(Path(os.path.realpath(place))) in str(caught.value)
+        assert how == "stranger" or "change that: chmod go-w" in str(caught.value)
+
+    @pytest.mark.parametrize("name", ["kernel", "manifest.json", "source.txt", "."])
+    @pytest.mark.parametrize("how", ["everybody", "stranger", "link"])
+    def test_an_entry_that_others_can_change_is_made_again(
+        self, kernels: Kernels, tmp_path: Path, name: str, how: str
+    ) -> None:
+        kernels.get()
+        kernels.change()
+        place = kernels.entry / name
+        if how == "stranger":
+            if not is_root:
+                pytest.skip("only root can give files to others")
+            os.chown(place, NOBODY, -1)
+        elif how == "link":
+            away = tmp_path / "shared"
+            away.mkdir()
+            os.replace(place, away / "moved")
+            place.symlink_to(away / "moved")
+            away.chmod(0o777)
+        else:
+            place.chmod(0o777)
+        entry = kernels.get()
+        assert (entry.outcome, entry.kernel()) == ("rebuilt", "ours")
+        assert "theirs" not in kernels.loaded
+        assert "may write to" in entry.remark or "belongs to" in entry.remark
+        assert kernels.get().outcome == "hit"
+
+    @pytest.mark.parametrize("mask", [0o000, 0o002, 0o022])
+    def test_what_is_made_is_trusted_later_whatever_the_umask(self, kernels: Kernels, mask: int) -> None:
+        before = os.umask(mask)
+        try:
+            outcomes = [kernels.get().outcome for _ in range(2)]
+        finally:
+            os.umask(before)
+        assert outcomes == ["built", "hit"]
+        assert not any(path.stat().st_mode & 0o022 for path in kernels.entry.rglob("*"))
+
+    def test_nothing_is_made_where_others_may_write(self, kernels: Kernels, tmp_path: Path) -> None:
+        tmp_path.chmod(0o777)
+        with pytest.raises(UntrustedPath):
+            kernels.get()
+        assert named_files(tmp_path) == []
+
+
+def test_no_message_recommends_a_folder_that_everybody_may_write_to() -> None:
+    shared = [f"{before}{folder}" for before in "= " for folder in ("/tmp", "/var/tmp", "/dev/shm")]
+    found = []
+    for path in itertools.chain.from_iterable((ROOT / top).rglob("*.py") for top in ("patchcore", "plugins", "tools")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        found += [f"{path}: {line}" for line in lines if any(each in line for each in shared)]
+    assert found == []
