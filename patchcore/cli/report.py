@@ -48,14 +48,14 @@ def add_parser(subparsers: Any) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print the processes and the findings, or write a page; 1 when there are findings."""
     directory, page = _paths(options)
-    every = read_reports(directory)
+    every, unreadable = read_reports(directory)
     processes = every if options.all else _of_run(every, options.run)
-    found = findings(processes)
+    found = findings(processes, unreadable)
     hits = count_hits(processes)
     if page is not None:
         from patchcore.launch.page import write_page  # for those who want it only
 
-        write_page(processes, page)
+        write_page(processes, page, unreadable)
         print(page)
     elif options.format == "json":
         print_json(

@@ -168,14 +168,17 @@ class Trials:
     def try_all(self) -> tuple[Trial, frozenset[str]]:
         """Run the command with all patches; return also those that any of its processes did something with.
 
-        Where the processes have left no reports, all of them may have.
+        Where the processes have left no reports, or one that cannot be read, all of them may have.
         """
         with tempfile.TemporaryDirectory(prefix="patchcore-") as folder:
             trial = self.try_out(self._patches - self._kept, every=True, report_dir=Path(folder))
             try:
-                records = [record for process in read_reports(Path(folder)) for record in process.content["patches"]]
+                reports = read_reports(Path(folder))
             except SettingsError:
                 return trial, trial.patches
+        if reports.unreadable:
+            return trial, trial.patches
+        records = (record for process in reports.processes for record in process.content["patches"])
         touched = {record["name"] for record in records if record["status"] not in (SKIPPED, PENDING)}
         return trial, trial.patches & touched
 
