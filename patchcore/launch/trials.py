@@ -189,6 +189,13 @@ class Trials:
         for option, names in (("--enable", enabled), ("--disable", disabled)):
             options += (option, ",".join(sorted(names))) if names else ()
         arguments = ("run", *options, *self._arguments, *self._program)
+        try:
+            _ = list(map(os.fsencode, arguments))
+        except UnicodeEncodeError as error:  # the name of a patch, which need not have come from a command line
+            raise SettingsError(
+                f"{error.object!r} cannot be said on a command line in this locale, whose encoding is {error.encoding}; "
+                f"run it with PYTHONUTF8=1 or LC_ALL=C.UTF-8"
+            ) from error
         return find_command("patchcore", arguments, as_module=True)
 
     def _attempt(self, command: Command, environ: Mapping[str, str]) -> Attempt:

@@ -13,7 +13,7 @@ from patchcore.errors import SettingsError
 from patchcore.files import write_whole
 from patchcore.launch.merge import Finding, Process
 from patchcore.launch.page.chart import timeline_section
-from patchcore.launch.page.elements import Element, clean, h, render
+from patchcore.launch.page.elements import Element, h, render
 from patchcore.launch.page.environment import environment_section, options_section
 from patchcore.launch.page.model import view_of
 from patchcore.launch.page.parts import Links
@@ -22,6 +22,7 @@ from patchcore.launch.page.taking_part import processes_section
 from patchcore.launch.page.targets import targets_section
 from patchcore.launch.page.told import told_section
 from patchcore.launch.page.verdict import headline, verdict_section
+from patchcore.launch.text import visible
 
 __all__ = ["make_page", "write_page"]
 
@@ -84,5 +85,5 @@ def write_page(processes: Sequence[Process], path: Path, unreadable: Iterable[Fi
 
 
 def _contents(sections: Sequence[Element]) -> Element:
-    entries = [h("li", h("a", clean(section[0].text or ""), href=f"#{section.get('id')}")) for section in sections]
+    entries = [h("li", h("a", visible(section[0].text or ""), href=f"#{section.get('id')}")) for section in sections]
     return h("nav", h("ul", entries), aria_label="Sections")
