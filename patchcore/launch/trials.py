@@ -193,7 +193,7 @@ class Trials:
             _ = list(map(os.fsencode, arguments))
         except UnicodeEncodeError as error:  # the name of a patch, which need not have come from a command line
             raise SettingsError(
-                f"{error.object!r} cannot be said on a command line in this locale, whose encoding is {error.encoding}; "
+                f"{error.object!r} cannot be said on a command line in this locale, which is {error.encoding}; "
                 f"run it with PYTHONUTF8=1 or LC_ALL=C.UTF-8"
             ) from error
         return find_command("patchcore", arguments, as_module=True)
