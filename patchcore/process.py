@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -19,8 +18,6 @@ SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASK
 
 #: How many ranks a job may have: torch and MPI count them in 32 bits.
 MOST_RANKS = 2**31 - 1
-
-logger = logging.getLogger("patchcore")
 
 #: Values of environment variables that are no numbers and have been logged.
 _logged: set[tuple[str, str]] = set()
@@ -60,7 +57,10 @@ def _first_number(variables: Iterable[str], most: int) -> Optional[tuple[str, in
             return variable, number
         if (variable, value) not in _logged:
             _logged.add((variable, value))  # first of all: what writes the log asks for the rank
-            logger.warning("%s=%r is ignored; expected a whole number from 0 to %d", variable, value[:60], most)
+            import logging  # which most processes that ask for their rank do without
+
+            message = "%s=%r is ignored; expected a whole number from 0 to %d"
+            logging.getLogger("patchcore").warning(message, variable, value[:60], most)
     return None
 
 
