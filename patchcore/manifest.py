@@ -111,8 +111,8 @@ def _compare_tables(
         elif (mine["verdict"], mine["reason"]) != (theirs["verdict"], theirs["reason"]):
             yield Difference(prefix + name, _verdict(mine), _verdict(theirs))
         else:
-            for key in (key for key in mine if mine[key] != theirs[key]):
-                yield Difference(prefix + name, f"{key} {_text(mine[key])}", f"{key} {_text(theirs[key])}")
+            for key in (key for key in mine if mine[key] != theirs.get(key)):
+                yield Difference(prefix + name, f"{key} {_text(mine[key])}", f"{key} {_text(theirs.get(key))}")
 
 
 def _text(value: Any) -> str:

@@ -4,32 +4,70 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any, Optional
 
-__all__ = ["RANK_VARIABLES", "describe_process", "process_rank", "rank_variable"]
+__all__ = ["MOST_RANKS", "RANK_VARIABLES", "decimal", "describe_process", "process_rank", "rank_variable"]
 
-#: Where launchers put the rank of a process (torchrun, Open MPI, MPICH, Slurm), the first that is set counts.
+#: Where launchers put the rank of a process (torchrun, Open MPI, MPICH, Slurm), the first that has a number counts.
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 #: The same for the number of processes.
 SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 
+#: How many ranks a job may have: torch and MPI count them in 32 bits.
+MOST_RANKS = 2**31 - 1
+
+#: Values of environment variables that are no numbers and have been logged.
+_logged: set[tuple[str, str]] = set()
+
+
+def decimal(text: str, most: int) -> Optional[int]:
+    """Return the number that ``text`` writes in the digits 0 to 9, ``None`` for any other text and above ``most``.
+
+    ``str.isdigit`` is true of ``²``, which ``int`` refuses, and ``int`` reads ``٣``, ``1_0`` and ``" 1"``.
+    """
+    if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > len(str(most)):
+        return None
+    number = int(text.lstrip("0") or "0")
+    return number if number <= most else None
+
 
 def rank_variable() -> Optional[str]:
     """Return the environment variable that says the rank of this process, ``None`` outside a job."""
-    return next((name for name in RANK_VARIABLES if os.environ.get(name, "").isdigit()), None)
+    found = _first_number(RANK_VARIABLES, MOST_RANKS - 1)
+    return None if found is None else found[0]
 
 
 def process_rank() -> int:
     """Return the rank of this process in its job, 0 outside one."""
-    variable = rank_variable()
-    return 0 if variable is None else int(os.environ[variable])
+    found = _first_number(RANK_VARIABLES, MOST_RANKS - 1)
+    return 0 if found is None else found[1]
+
+
+def _first_number(variables: Iterable[str], most: int) -> Optional[tuple[str, int]]:
+    """Return the first of some environment variables that has a number, and it; log those that have something else."""
+    for variable in variables:
+        value = os.environ.get(variable)
+        if not value:
+            continue
+        number = decimal(value, most)
+        if number is not None:
+            return variable, number
+        if (variable, value) not in _logged:
+            _logged.add((variable, value))  # first of all: what writes the log asks for the rank
+            import logging  # which most processes that ask for their rank do without
+
+            message = "%s=%r is ignored; expected a whole number from 0 to %d"
+            logging.getLogger("patchcore").warning(message, variable, value[:60], most)
+    return None
 
 
 def describe_process() -> dict[str, Any]:
     """Return interpreter, host, process id, rank, program and working directory."""
     multiprocessing = sys.modules.get("multiprocessing")
+    size = _first_number(SIZE_VARIABLES, MOST_RANKS)
     try:
         directory = os.getcwd()
     except OSError:  # it was deleted
@@ -40,7 +78,7 @@ def describe_process() -> dict[str, Any]:
         "host": os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", ""),
         "pid": os.getpid(),
         "rank": process_rank(),
-        "ranks": next((int(os.environ[name]) for name in SIZE_VARIABLES if os.environ.get(name, "").isdigit()), 1),
+        "ranks": 1 if size is None else size[1],
         "parent": os.getppid(),
         "program": " ".join(map(str, getattr(sys, "argv", None) or [])),
         "name": multiprocessing.process.current_process().name if multiprocessing is not None else "MainProcess",

@@ -5,15 +5,15 @@ goes on as with the library: it can be a base class, follow ``except``, be passe
 annotations, be subscripted, pickled and copied, and decorate. Whatever needs the library itself raises a
 :class:`~patchcore.errors.StubError` that says which stub was used, which patch made it and where it was imported.
 
-Names with two leading underscores are never made up: ``copy``, ``pickle``, ``inspect``, ``doctest`` and walks over
-``sys.modules`` ask for those to find out what an object can do.
+Names with two leading underscores are never made up, apart from an empty ``__all__`` of modules: ``copy``, ``pickle``,
+``inspect``, ``doctest`` and walks over ``sys.modules`` ask for those to find out what an object can do.
 """
 
 from __future__ import annotations
 
 import abc
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import FrameType, FunctionType, ModuleType
 from typing import Any, Optional
 
@@ -124,7 +124,7 @@ class StubModule(ModuleType):
         super().__init__(name, f"Stub of {name}, made by {origin.maker}.")
         stub = _Stub(origin, name)
         stub.note(sys._getframe(1))
-        self.__dict__.update({_KEY: stub, **attributes})
+        self.__dict__.update({_KEY: stub, "__all__": [], **attributes})
 
     def __getattr__(self, name: str) -> Any:
         stub = self.__dict__.get(_KEY)
@@ -135,6 +135,23 @@ class StubModule(ModuleType):
         if _imports_a_name(frame):
             vars(found)[_KEY].note(frame)
         return found
+
+    # A module that code walks over, measures or searches is empty; the names in it, which code uses, refuse that.
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __contains__(self, item: object) -> bool:
+        return False
+
+    def __bool__(self) -> bool:
+        return True  # in spite of its length: a module is
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise vars(self)[_KEY].error("called", sys._getframe(1))
 
     def known(self) -> list[Any]:
         """Return this module and every stub that has been got from it."""

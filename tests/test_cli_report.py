@@ -167,7 +167,10 @@ def test_a_broken_report(reports: Reports, report: Callable[..., Result]) -> Non
     for arguments in ((), ("--all",), ("--format", "json")):
         result = report(*arguments)
         assert (result.code, result.out) == (2, "")
-        assert result.err.startswith(f"patchcore: {path} is no report of a process (JSONDecodeError")
+        assert result.err.startswith(
+            f"patchcore: none of the reports in {reports.folder} can be read:\n"
+            f"  {path.name}: is no report of a process: JSONDecodeError"
+        )
 
 
 def test_a_report_that_lacks_something(reports: Reports, report: Callable[..., Result]) -> None:
@@ -182,7 +185,7 @@ def test_another_version(reports: Reports, report: Callable[..., Result]) -> Non
     reports.write(patcher(PRICE), schema_version=2)
     result = report()
     assert result.code == 2
-    assert result.err.endswith("has schema_version 2, this patchcore reads 1\n")
+    assert result.err.endswith("has schema_version 2, this patchcore reads 1; the report is left out\n")
 
 
 def test_the_directory_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:

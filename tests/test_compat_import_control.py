@@ -46,6 +46,28 @@ class TestSkipImport:
             load("flash_attn_x")
         assert "spconv_x" not in sys.modules
 
+    def test_the_stubs_are_loaded_at_once(self, patcher: Patcher) -> None:
+        patcher.skip_import("flash_x.ops.triton").skip_import("flash_x.other", "apex_x")
+        for _ in range(2):
+            with patcher:
+                for name in ("flash_x", "flash_x.ops", "flash_x.ops.triton", "flash_x.other", "apex_x"):
+                    assert isinstance(sys.modules[name], pc.stubs.StubModule)
+                assert sys.modules["flash_x"].ops is sys.modules["flash_x.ops"]
+            assert not [name for name in sys.modules if name.startswith(("flash_x", "apex_x"))]
+
+    def test_a_package_around_a_stub_is_not_imported_for_it(self, patcher: Patcher, make_package: Any) -> None:
+        make_package({"lib_x": "", "lib_x.tools": ""})
+        patcher.skip_import("lib_x.kernels.cuda")
+        assert "lib_x" not in sys.modules
+        assert load("lib_x.kernels.cuda").conv
+        patcher.skip_import("lib_x.others")
+        assert "lib_x.others" in sys.modules
+
+    def test_a_stub_is_empty_for_those_who_walk_over_it(self, patcher: Patcher) -> None:
+        patcher.skip_import("flash_x")
+        stub = sys.modules["flash_x"]
+        assert (list(stub), len(stub), "ops" in stub, stub.__all__) == ([], 0, False, [])
+
     def test_the_forms_of_import_that_migrations_use(self, patcher: Patcher, make_package: Any) -> None:
         source = """
             import flash_x
@@ -203,6 +225,21 @@ class TestReplaceImport:
         make_package(self.KERNELS)
         patcher.replace_import("absent_x", "kernels_x")
         assert load("absent_x").NAME == "kernels"
+
+    def test_packages_that_do_not_exist_are_made_at_once(self, patcher: Patcher, make_package: Any) -> None:
+        make_package(self.KERNELS)
+        patcher.replace_import("absent_x.ops.pool", NAME="pool").replace_import("gone_x.ops.conv", "kernels_x")
+        assert [name in sys.modules for name in ("absent_x", "absent_x.ops", "absent_x.ops.pool")] == [True] * 3
+        assert sys.modules["absent_x"].ops.pool.NAME == "pool"
+        assert [name in sys.modules for name in ("gone_x", "gone_x.ops", "kernels_x")] == [True, True, False]
+        assert load("gone_x.ops.conv").NAME == "kernels"
+        assert sys.modules["gone_x"].ops.conv is load("gone_x.ops.conv")
+        patcher.revert()
+        assert not [name for name in sys.modules if name.startswith(("absent_x", "gone_x"))]
+
+    def test_a_module_that_does_not_exist_is_there_at_once(self, patcher: Patcher) -> None:
+        patcher.replace_import("absent_x", NAME="new")
+        assert sys.modules["absent_x"].NAME == "new"
 
     def test_inside_packages_that_do_not_exist(self, patcher: Patcher, make_package: Any) -> None:
         make_package(self.KERNELS)

@@ -249,6 +249,26 @@ class TestUninstalling:
         with install():
             sys.meta_path[:] = [f for f in sys.meta_path if not type(f).__module__.startswith("patchcore")]
 
+    @pytest.mark.parametrize(
+        "first",
+        ["from mx_driving.patcher import Patcher", "import mx_driving.patcher.patcher_logger", "pass"],
+    )
+    def test_the_logger_is_no_module_whatever_was_imported_first(self, run_python: Any, first: str) -> None:
+        """It has the name of the module that it is in."""
+        code = f"""
+            import sys
+            import patchcore.compat.mx_driving as compat
+            with compat.install():
+                {first}
+                from mx_driving.patcher import patcher_logger
+                print(type(patcher_logger).__name__)
+                from mx_driving.patcher.patcher_logger import PatcherLogger
+                import mx_driving.patcher
+                print(mx_driving.patcher.patcher_logger is patcher_logger, isinstance(patcher_logger, PatcherLogger))
+            print([name for name in sys.modules if name.startswith("mx_driving")])
+            """
+        assert run_python(code) == "PatcherLogger\nTrue True\n[]\n"
+
 
 class TestCost:
     CODE = """

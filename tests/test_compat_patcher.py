@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any, Optional
 
 import pytest
-from migrations import Told, assert_identical, new, no_plugins, shop, spaces, told  # noqa: F401
+from migrations import SHOP, Told, assert_identical, new, no_plugins, shop, spaces, told  # noqa: F401
 
 import patchcore as pc
 from patchcore.compat.mx_driving import catalogue
-from patchcore.compat.mx_driving.patcher import default_patcher
+from patchcore.compat.mx_driving.patcher import default_patcher, mmcv_patch
 from patchcore.compat.mx_driving.patcher.mmcv_patch import (
     DeformConv,
     build_mmcv_epoch_runner_patch,
@@ -31,6 +31,7 @@ from patchcore.compat.mx_driving.patcher.patch import (
 )
 from patchcore.compat.mx_driving.patcher.patcher import Patcher
 from patchcore.compat.mx_driving.patcher.patcher_logger import PatchError, configure_patcher_logging, patcher_logger
+from patchcore.compat.mx_driving.predefined import PluginChange
 from patchcore.errors import DeclarationError, SettingsError
 from patchcore.plan import Candidate
 from patchcore.provenance import Provenance
@@ -456,6 +457,69 @@ class TestPrintInfo:
             patcher.print_info()
             assert "  [applied] shop.tools.price: price -> new" in told.at("INFO")[-1]
 
+    def test_before_the_libraries_are_imported(
+        self, make_package: Any, told: Told, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A predefined patch waits for its library; only then it is applied."""
+        make_package({**SHOP, "later": "def price(): return 'price'\ndef label(): return 'label'"})
+        patches = (
+            pc.Patch("acme.deform_conv", [pc.Replace("later:price", new)], legacy_names=["deform_conv"]),
+            pc.Patch("acme.spconv3d", [pc.Replace("nosuch_x.ops:conv", new)], legacy_names=["spconv3d"]),
+            pc.Patch("acme.stream", [pc.Replace("later:prize", new)], legacy_names=["stream"]),
+        )
+        who = Provenance("acme", "acme-npu", "1.0", "acme")
+        found = catalogue.Catalogue([Candidate(patch, who) for patch in patches], Settings())
+        monkeypatch.setattr(catalogue, "_loaded", found)
+        patcher = Patcher().add(
+            DeformConv,
+            mmcv_patch.SparseConv3D,
+            mmcv_patch.Stream,
+            mmcv_patch.Voxelization,
+            AtomicPatch("nosuch_y.f", new),
+            LegacyPatch(sets_label, target_module="nosuch_z"),
+            RegistryPatch("nosuch_r.HOOKS", int, name="Int"),
+            AtomicPatch("later.label", new, precheck=lambda: False),
+        )
+
+        def said() -> dict[str, tuple[str, str]]:
+            patcher.print_info()
+            lines = told.at("INFO")[-1].splitlines()
+            pairs = zip(lines, [*lines[1:], ""])
+            found = ((line.split("] ", 1), more) for line, more in pairs if line.startswith("  ["))
+            return {
+                name.partition(":")[0].partition(" ")[0]: (status[3:], more.strip() if more.startswith("    ") else "")
+                for (status, name), more in found
+            }
+
+        unfit = {
+            "nosuch_x.ops.conv": ("skipped", "nosuch_x is not installed"),
+            "voxelization": (
+                "skipped",
+                "no installed plugin contributes it; pip install mmcv-npu-patches",
+            ),
+            "nosuch_y.f": ("skipped", "module not found: nosuch_y"),
+            "sets_label": ("skipped", "module not found: nosuch_z"),
+            "nosuch_r.HOOKS": ("skipped", "registry not found: nosuch_r.HOOKS"),
+        }
+        before = {**unfit, **dict.fromkeys(("later.price", "later.prize", "later.label"), ("pending", ""))}
+        assert said() == before
+        patcher.put_in_force()
+        waiting = ("pending", "waits for the import of later")
+        afterwards = {
+            **unfit,
+            "later.price": waiting,
+            "later.prize": waiting,
+            "later.label": ("skipped", "precheck failed"),
+        }
+        assert {**said(), "sets_label": unfit["sets_label"]} == afterwards
+        importlib.import_module("later")
+        complete = said()
+        assert complete["later.price"] == ("applied", "")
+        assert complete["later.prize"][0] == "skipped"
+        assert "prize" in complete["later.prize"][1]
+        patcher.revert()
+        assert said()["later.price"] == ("pending", "")
+
     def test_with_the_difference(self, restored: Any, told: Told) -> None:
         with Patcher().add(AtomicPatch(PRICE, "kernels.price")) as patcher:
             patcher.print_info(diff=True)
@@ -518,6 +582,42 @@ class TestPredefined:
             with pc.Patcher([plugin]):
                 assert restored.tools.label("apple") == ("tagged", ("label", "apple"))
 
+    def test_they_have_what_programs_look_at(self, restored: Any, plugin: pc.Patch) -> None:
+        replaced, wrapped = DeformConv.patches()
+        assert [isinstance(patch, AtomicPatch) for patch in (replaced, wrapped)] == [True, True]
+        assert (replaced.target, wrapped.target) == (replaced.name, wrapped.name) == (PRICE, LABEL)
+        assert (replaced.aliases, replaced.is_applied, replaced.runtime_check) == ([], False, None)
+        assert replaced.precheck() is wrapped.precheck() is True
+        assert replaced.replacement.__module__ == "kernels"
+        assert wrapped.replacement is None
+
+    def test_a_patch_that_does_not_fit_says_so(self, plugin: pc.Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+        other = Candidate(plugin.evolve(requires=["nosuch_x>=1"]), Provenance("acme", "acme-npu", "1.0", "acme"))
+        monkeypatch.setattr(catalogue, "_loaded", catalogue.Catalogue([other], Settings()))
+        assert [patch.precheck() for patch in DeformConv.patches()] == [False, False]
+
+    def test_programs_give_them_checks_of_their_own(self, restored: Any, plugin: pc.Patch, told: Told) -> None:
+        class Mine(DeformConv):
+            name = "mine"
+
+            @classmethod
+            def patches(cls, options: Any = None) -> Any:
+                replaced, wrapped = super().patches(options)
+                replaced.runtime_check = lambda item, count=1: item != "pear"
+                wrapped.precheck = lambda target: target != LABEL
+                return [replaced, wrapped]
+
+        with Patcher().add(Mine):
+            assert restored.tools.price("apple") == ("kernel", "apple", 1)
+            assert restored.tools.price("pear") == ("price", "pear", 1)
+            assert restored.tools.label("apple") == ("label", "apple")
+        assert f"        ~ {LABEL} (precheck failed)" in told.summary
+        assert restored.tools.price("apple") == ("price", "apple", 1)
+        by_hand = pc.Patch("acme.dc", [pc.Call(sets_label, module="shop.tools")], legacy_names=["dc"])
+        change = PluginChange(Candidate(by_hand, Provenance("acme", "acme-npu", "1.0", "acme")), 0)
+        with pytest.raises(pc.DeclarationError, match="which has no runtime_check"):
+            change.runtime_check = None
+
     def test_apply_all(self, restored: Any, plugin: pc.Patch) -> None:
         results = DeformConv.apply_all()
         assert [(result.status, result.name) for result in results] == [(APPLIED, PRICE), (APPLIED, LABEL)]
@@ -532,6 +632,49 @@ class TestPredefined:
             pass
         for name in ("multi_scale_deformable_attention", "ddp", "resnet_add_relu", "numpy_compat", "tensor_index"):
             assert told.summary.count(f"~ {name} (no installed plugin contributes it; pip install ") == 1, name
+
+
+class TestFunctionsOfPredefinedClasses:
+    """Programs call the replacements by the names that mx_driving.patcher has for them."""
+
+    @pytest.mark.parametrize("version", ["1.7.2", "2.1.0", None])
+    @pytest.mark.parametrize("patch", [mmcv_patch.Stream, mmcv_patch.DDP])
+    def test_precheck_is_for_mmcv_1(self, patch: Any, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(mmcv_patch, "is_mmcv_v1x", lambda: version is not None and version.startswith("1."))
+        assert patch.precheck() is (version == "1.7.2")
+
+    def test_they_are_the_plugins_replacements(self, make_package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_package({"mmcv": "", "mmcv.parallel": "", "mmcv.parallel._functions": "def scatter(*a): return list(a)"})
+        patches = (
+            pc.Patch(
+                "acme.stream",
+                [
+                    pc.Replace(
+                        "mmcv.parallel._functions:Scatter.forward",
+                        lambda target_gpus, input: ("copied", input),
+                        when_call=lambda target_gpus, input: target_gpus != [-1],
+                    )
+                ],
+                legacy_names=["stream"],
+            ),
+            pc.Patch(
+                "acme.ddp_forward",
+                [pc.Replace("mmcv.parallel.distributed:MMDistributedDataParallel._run_ddp_forward", new)],
+                legacy_names=["ddp_forward"],
+            ),
+        )
+        who = Provenance("acme", "acme-npu", "1.0", "acme")
+        found = catalogue.Catalogue([Candidate(patch, who) for patch in patches], Settings())
+        monkeypatch.setattr(catalogue, "_loaded", found)
+        assert mmcv_patch.Stream.scatter_forward([0], "batch") == ("copied", "batch")
+        assert mmcv_patch.Stream.scatter_forward([-1], "batch") == ("batch", [-1], None)
+        assert mmcv_patch.DDP.ddp_forward("model", 1, x=2) == ("new", "model", 1)
+
+    def test_without_the_plugin(self) -> None:
+        with pytest.raises(ModuleNotFoundError, match=r"Stream: no installed plugin replaces .*Scatter\.forward; pip"):
+            mmcv_patch.Stream.scatter_forward([0], "batch")
+        with pytest.raises(ModuleNotFoundError, match="pip install mmcv-npu-patches"):
+            mmcv_patch.DDP.ddp_forward(None)
 
 
 class TestTraining:

@@ -322,6 +322,9 @@ def test_the_environment_chooses_where_nobody_else_does(environ: dict[str, str],
 def test_a_setting_of_the_environment_that_does_not_exist_is_named() -> None:
     with pytest.raises(npu_emulator.EmulationError, match="NPU_EMULATOR_DEVICES is a number from 1 to 64, found 'two'"):
         make_settings(environ={"NPU_EMULATOR_DEVICES": "two"})
+    for text in ("²", "٣", "1_0", " 1", "9" * 5000):
+        with pytest.raises(npu_emulator.EmulationError, match="NPU_EMULATOR_DEVICES is a number from 1 to 64"):
+            make_settings(environ={"NPU_EMULATOR_DEVICES": text})
 
 
 def test_a_process_has_one_emulated_machine() -> None:

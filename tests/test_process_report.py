@@ -216,7 +216,7 @@ def test_a_child_that_runs_something_before_exec(shop: Programs) -> None:
     start = "subprocess.run([sys.executable, 'sell.py'], preexec_fn=os.getpid, check=True)"
     shop.write({"script.py": f"import os, subprocess, sys, shop\n{start}\n"})
     shop.run(shop.patchcore, *RUN, "script.py")
-    found = read_reports(shop.folder / "out")
+    found, _ = read_reports(shop.folder / "out")
     assert len({process.identity for process in found}) == len(found) == 2
     assert all(process.content["finished"] for process in found)
 
@@ -491,7 +491,7 @@ for pid in children:
                 assert json.loads(path.read_text())["run"]
             time.sleep(0.005)
     assert process.returncode == 0
-    processes = read_reports(out)
+    processes, _ = read_reports(out)
     assert [p.content["role"] for p in processes].count("worker") == 30
     assert all(p.content["finished"] for p in processes)
     assert len({p.content["environment"]["pid"] for p in processes}) == 31

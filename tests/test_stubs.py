@@ -151,6 +151,18 @@ class TestMention:
         assert cudalib.attention
         assert cudalib.attention is not None
 
+    def test_a_module_is_empty_for_those_who_walk_over_it(self) -> None:
+        import cudalib.ops
+
+        for module in (cudalib, cudalib.ops):
+            assert (list(module), len(module), "attention" in module, module.__all__) == ([], 0, False, [])
+            assert module
+        scope: dict[str, object] = {}
+        exec("from cudalib.ops import *", scope)
+        assert set(scope) == {"__builtins__"}
+        with pytest.raises(pc.StubError, match=r"cudalib\.ops was called, but is a stub"):
+            cudalib.ops()
+
     def test_a_registry_takes_it_for_a_class(self) -> None:
         import cudalib
 
@@ -322,7 +334,7 @@ class TestProbes:
         import cudalib
 
         assert not hasattr(cudalib.attention, name)
-        assert name == "__path__" or not hasattr(cudalib, name)
+        assert name in ("__path__", "__all__") or not hasattr(cudalib, name)
 
     @given(st.text("abc_", min_size=1).map("__{}".format))
     def test_no_dunder_of_any_kind(self, name: str) -> None:

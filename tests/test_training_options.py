@@ -108,7 +108,7 @@ class TestBrake:
     def test_steps_and_auto(self, given_: Any, meant: Any) -> None:
         assert check_brake(given_) == meant
 
-    @pytest.mark.parametrize("value", [0, -3, True, 1.0, "soon", "1.5", None], ids=repr)
+    @pytest.mark.parametrize("value", [0, -3, True, 1.0, "soon", "1.5", None, "²", "٣", 2**64, "9" * 5000], ids=ascii)
     def test_anything_else_is_refused(self, value: Any) -> None:
         with pytest.raises(pc.SettingsError, match="expected the step after which the program ends, 1 or more"):
             check_brake(value)

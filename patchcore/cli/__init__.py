@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from patchcore import __version__
+from patchcore.cli.streams import streams_that_take_any_text
 from patchcore.errors import PatchcoreError, SettingsError, UnknownName, did_you_mean
 
 __all__ = ["main"]
@@ -46,8 +47,13 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Raises:
         SystemExit: from argparse (help, usage errors), or from the program under ``run``.
     """
+    with streams_that_take_any_text():
+        return _run(list(sys.argv[1:] if argv is None else argv))
+
+
+def _run(arguments: list[str]) -> int:
     try:
-        options = _parse(list(sys.argv[1:] if argv is None else argv))
+        options = _parse(arguments)
         code = int(options.command(options) or OK)
         sys.stdout.flush()
     except (UnknownName, SettingsError) as error:

@@ -175,11 +175,13 @@ def _workers(patcher: Patcher) -> list[dict[str, str]]:
     """Start a program as ``patchcore run`` would, which starts each kind of child process and tells of them."""
     quiet = replace(patcher.settings, report_dir=None)  # these are no processes of a run of the user's
     environment = replace(Session.of(patcher, patcher.plan()), settings=quiet).environment(os.environ)
+    environment["PYTHONIOENCODING"] = "utf-8:backslashreplace"  # this process may be told another one
     command = [sys.executable, "-m", "patchcore.launch.probe"]
+    utf_8: Any = {"encoding": "utf-8", "errors": "replace"}
     workers = []
     with (
-        tempfile.TemporaryFile("w+") as said,
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+        tempfile.TemporaryFile("w+", **utf_8) as said,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, **utf_8) as process,
     ):
         assert process.stdout is not None
         for line in process.stdout:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Protocol
 
+from patchcore.launch.report_file import MANIFEST
+from patchcore.launch.schema import Malformed, list_of, text
 from patchcore.manifest import compare
 
 __all__ = ["NO_MANIFEST", "PATIENCE", "Store", "compare_ranks"]
@@ -59,8 +61,13 @@ def _answer(store: Store, rank: int, manifest: Mapping[str, Any], deadline: floa
     presented = _receive(store, 0, deadline)
     if presented is None:
         return [NO_MANIFEST.format(0)]
-    differences = compare(manifest, presented)
-    lines = [f"rank {rank} differs from rank 0: {d.subject}: {d.one}; on rank 0: {d.other}" for d in differences]
+    try:
+        MANIFEST(presented, "")
+    except Malformed as error:  # another version of patchcore; rank 0 has to hear of it, it waits for an answer
+        lines = [f"rank {rank} cannot read what rank 0 patches, {error}; install the same patchcore for every rank"]
+    else:
+        differences = compare(manifest, presented)
+        lines = [f"rank {rank} differs from rank 0: {d.subject}: {d.one}; on rank 0: {d.other}" for d in differences]
     store.set(f"{_KEY}/{rank}", json.dumps(lines))
     return lines
 
@@ -69,6 +76,10 @@ def _hear(store: Store, rank: int, deadline: float) -> list[str]:
     lines: Optional[list[str]] = _receive(store, rank, deadline)
     if lines is None:
         return [NO_MANIFEST.format(rank)]
+    try:
+        list_of(text)(lines, "")
+    except Malformed as error:
+        return [f"rank {rank} gives no answer that rank 0 can read: {error}; install the same patchcore for every rank"]
     return lines
 
 

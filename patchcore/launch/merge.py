@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import json
+import fnmatch
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from patchcore.errors import SettingsError
+from patchcore.errors import SettingsError, describe_error
 from patchcore.launch.process_report import FILES
+from patchcore.launch.report_file import read_report
 from patchcore.launch.roles import LAUNCHER, MAIN, RANK, WORKER
+from patchcore.launch.schema import Malformed
+from patchcore.launch.text import visible
 from patchcore.manifest import compare
-from patchcore.report import FAILED, SCHEMA_VERSION, SKIPPED
+from patchcore.report import FAILED, SKIPPED
 
-__all__ = ["Finding", "Process", "Remark", "findings", "read_reports", "remarks"]
+__all__ = ["Finding", "Process", "Remark", "Reports", "findings", "read_reports", "remarks"]
 
 
 #: What the processes of a run are held to is the first of them: rank 0 itself, not who started it, perhaps elsewhere.
 _ROLES = (RANK, MAIN, LAUNCHER, WORKER)
-_KEYS = ("digest", "manifest", "finished", "patches", "problems", "sections", "summary", "written")
+#: More missing ranks in a row are one finding.
+_MOST_NAMED = 16
 
 
 class Finding(NamedTuple):
     """What is wrong with a run.
 
     Args:
-        kind: ``difference``, ``failed``, ``plugin``, ``unfinished`` or ``missing``.
+        kind: ``unreadable``, ``difference``, ``failed``, ``plugin``, ``unfinished`` or ``missing``.
         processes: whose it is.
         subject: a patch, library, plugin or file.
         message: what is the matter.
@@ -58,7 +63,7 @@ class Process:
     """One process of a run.
 
     Args:
-        content: its report.
+        content: its report, as :func:`patchcore.launch.report_file.read_report` returns it.
     """
 
     content: Mapping[str, Any]
@@ -93,41 +98,66 @@ class Process:
         return f"rank {self.rank}, {self.content['role']} {environment['pid']} on {environment['host']}"
 
 
-def read_reports(directory: Path) -> list[Process]:
-    """Return the processes that have written a report to ``directory``, in order.
+class Reports(NamedTuple):
+    """What is in a report directory.
+
+    Args:
+        processes: those whose reports can be read, in order; at least one.
+        unreadable: a finding for each file that is no report, or has a field that cannot be.
+    """
+
+    processes: list[Process]
+    unreadable: list[Finding]
+
+
+def read_reports(directory: Path) -> Reports:
+    """Return the processes that have written a report to ``directory``, and what cannot be read there.
 
     A process that has become another program (``exec``) has written several; the last one counts.
 
     Raises:
-        SettingsError: there is no such directory, there are no reports in it, or one cannot be read.
+        SettingsError: there is no such directory, there are no reports in it, or none can be read.
     """
-    if not directory.is_dir():
-        raise SettingsError(f"no directory {str(directory)!r}; patchcore run --report-dir {directory} ... makes one")
-    found = []
-    for path in sorted(directory.glob(FILES)):
+    found: list[Process] = []
+    unreadable: list[Finding] = []
+    paths = _report_files(directory)
+    for path in paths:
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            version = content["schema_version"]
-            process = Process(content)
-            if version == SCHEMA_VERSION:
-                _ = process.identity, process.order, [content[key] for key in _KEYS]
-                _ = [content["environment"][key] for key in ("name", "program", "ranks")]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise SettingsError(f"{path} is no report of a process ({type(error).__name__}: {error})") from error
-        if version != SCHEMA_VERSION:
-            raise SettingsError(f"{path} has schema_version {version}, this patchcore reads {SCHEMA_VERSION}")
-        found.append(process)
-    if not found:
+            found.append(Process(read_report(path)))
+        except (OSError, Malformed) as error:
+            fault = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+            unreadable.append(Finding("unreadable", "", path.name, f"{fault}; the report is left out"))
+    if not paths:
         raise SettingsError(f"no reports in {directory}: no process of the run had anything to patch, or none was run")
+    if not found:
+        faults = "".join(f"\n  {visible(finding.subject)}: {finding.message}" for finding in unreadable)
+        raise SettingsError(f"none of the reports in {directory} can be read:{faults}")
     found.sort(key=lambda process: float(process.content["written"]))
     last = {process.identity: process for process in found}
     kept = [process for process in found if process.content["finished"] or last[process.identity] is process]
-    return sorted(kept, key=lambda process: process.order)
+    return Reports(sorted(kept, key=lambda process: process.order), unreadable)
 
 
-def findings(processes: Sequence[Process]) -> list[Finding]:
-    """Return what is wrong with the run that these processes took part in; the first is what the others are held to."""
-    return [*_differences(processes), *_failures(processes), *_unfinished(processes), *_missing(processes)]
+def _report_files(directory: Path) -> list[Path]:
+    try:
+        names = [name for name in os.listdir(directory) if fnmatch.fnmatchcase(name, FILES)]
+    except (FileNotFoundError, NotADirectoryError):
+        raise SettingsError(
+            f"no directory {str(directory)!r}; patchcore run --report-dir {directory} ... makes one"
+        ) from None
+    except (OSError, ValueError) as error:  # not allowed, a name that is too long or that has a null character
+        raise SettingsError(f"the directory {str(directory)!r} cannot be read: {describe_error(error)}") from error
+    return [directory / name for name in sorted(names)]
+
+
+def findings(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -> list[Finding]:
+    """Return what is wrong with a run.
+
+    Args:
+        processes: that took part in it; the first is what the others are held to.
+        unreadable: files that may be reports of others, see :class:`Reports`.
+    """
+    return [*unreadable, *_differences(processes), *_failures(processes), *_unfinished(processes), *_missing(processes)]
 
 
 def remarks(processes: Sequence[Process]) -> list[Remark]:
@@ -205,11 +235,24 @@ def _unfinished(processes: Sequence[Process]) -> list[Finding]:
 def _missing(processes: Sequence[Process]) -> list[Finding]:
     ranks = {process.rank for process in processes if process.content["role"] == RANK}
     size = max(process.content["environment"]["ranks"] for process in processes)
-    absent = [f"rank {rank}" for rank in range(size) if rank not in ranks] if ranks and size > 1 else []
+    absent = _gaps(ranks, size) if ranks and size > 1 else []
     if not ranks and any(process.content["role"] == LAUNCHER for process in processes):
         absent = ["every rank"]
     message = "has left no report: it is not patched, could not write one, or wrote it elsewhere"
     return [Finding("missing", rank, "", message) for rank in absent]
+
+
+def _gaps(ranks: Iterable[int], size: int) -> list[str]:
+    """Name the ranks below ``size`` that are not among ``ranks``; many that follow each other are named together."""
+    named: list[str] = []
+    begin = 0
+    for rank in (*sorted(rank for rank in ranks if rank < size), size):
+        if rank - begin > _MOST_NAMED:
+            named.append(f"each of ranks {begin} to {rank - 1}")
+        else:
+            named += (f"rank {absent}" for absent in range(begin, rank))
+        begin = rank + 1
+    return named
 
 
 def _some_of(processes: Sequence[Process], group: Sequence[Process]) -> str:

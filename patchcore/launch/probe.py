@@ -116,8 +116,8 @@ def _in_pool(method: str) -> Sight:
 
 def _in_python(*arguments: str, environment: Optional[Mapping[str, str]] = None) -> Sight:
     command = [_PYTHON, *arguments, "-c", _CODE]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=_PATIENCE, check=True)
-    sight: Sight = json.loads(done.stdout)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, timeout=_PATIENCE, check=True)
+    sight: Sight = json.loads(done.stdout)  # ASCII
     return sight
 
 

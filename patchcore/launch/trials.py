@@ -168,14 +168,17 @@ class Trials:
     def try_all(self) -> tuple[Trial, frozenset[str]]:
         """Run the command with all patches; return also those that any of its processes did something with.
 
-        Where the processes have left no reports, all of them may have.
+        Where the processes have left no reports, or one that cannot be read, all of them may have.
         """
         with tempfile.TemporaryDirectory(prefix="patchcore-") as folder:
             trial = self.try_out(self._patches - self._kept, every=True, report_dir=Path(folder))
             try:
-                records = [record for process in read_reports(Path(folder)) for record in process.content["patches"]]
+                reports = read_reports(Path(folder))
             except SettingsError:
                 return trial, trial.patches
+        if reports.unreadable:
+            return trial, trial.patches
+        records = (record for process in reports.processes for record in process.content["patches"])
         touched = {record["name"] for record in records if record["status"] not in (SKIPPED, PENDING)}
         return trial, trial.patches & touched
 
@@ -186,6 +189,13 @@ class Trials:
         for option, names in (("--enable", enabled), ("--disable", disabled)):
             options += (option, ",".join(sorted(names))) if names else ()
         arguments = ("run", *options, *self._arguments, *self._program)
+        try:
+            _ = list(map(os.fsencode, arguments))
+        except UnicodeEncodeError as error:  # the name of a patch, which need not have come from a command line
+            raise SettingsError(
+                f"{error.object!r} cannot be said on a command line in this locale, which is {error.encoding}; "
+                f"run it with PYTHONUTF8=1 or LC_ALL=C.UTF-8"
+            ) from error
         return find_command("patchcore", arguments, as_module=True)
 
     def _attempt(self, command: Command, environ: Mapping[str, str]) -> Attempt:

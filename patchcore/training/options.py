@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from patchcore.errors import SettingsError, did_you_mean
+from patchcore.process import decimal
 
 __all__ = ["AUTO", "ProfilingOptions", "brake_step", "check_brake"]
 
 #: The brake that stops when what was to be recorded is recorded.
 AUTO = "auto"
+
+_LARGEST_STEP = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -119,10 +122,10 @@ def check_brake(value: Any) -> Union[int, str]:
     Raises:
         SettingsError: it is neither.
     """
-    step = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+    step = decimal(value.strip(), _LARGEST_STEP) if isinstance(value, str) and value != AUTO else value
     if step == AUTO:
         return AUTO
-    if isinstance(step, bool) or not isinstance(step, int) or step < 1:
+    if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step <= _LARGEST_STEP:
         raise SettingsError(
             f"brake={value!r}; expected the step after which the program ends, 1 or more, or {AUTO!r} to end it when "
             "profiling is complete"

@@ -150,6 +150,10 @@ class TestVisibleDevices:
             ("0,1 2", 2),
             ("all", 0),
             ("0,,1", 1),
+            ("0,²", 1),
+            ("٣", 0),
+            ("0,001", 2),
+            ("0," + "9" * 5000, 1),
         ],
     )
     def test_the_variable_limits_the_devices(self, value: str, count: int) -> None:

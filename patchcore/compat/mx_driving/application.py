@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Callable, NamedTuple, Optional, Union
 
@@ -22,7 +22,7 @@ from patchcore.provenance import LOCAL, Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, PatchRecord
 from patchcore.settings import Choice, Settings
 
-__all__ = ["Outcome", "Run", "Unit", "revert_with_run", "runs"]
+__all__ = ["Outcome", "Run", "Standing", "Unit", "revert_with_run", "runs"]
 
 Prepare = Callable[[], Optional[Skip]]
 
@@ -36,6 +36,18 @@ class Outcome(NamedTuple):
     """
 
     status: PatchStatus
+    reason: str = ""
+
+
+class Standing(NamedTuple):
+    """What a patch of the API is by now.
+
+    Args:
+        status: applied, pending, skipped or failed, as :mod:`patchcore.report` has it.
+        reason: for it.
+    """
+
+    status: str
     reason: str = ""
 
 
@@ -96,11 +108,8 @@ class Run:
         _runs.append(self)
         outcomes: dict[str, list[Outcome]] = {}
         for unit in self.units:
-            name = unit.patch.name
-            like = self._gate.repeated.get(name)
-            outcomes[name] = list(self._outcomes(unit, report[name])) if like is None else outcomes[like]
-        told = [*((unit, unit.patch.name) for unit in self.units), *((unit, unit.like) for unit in self._repeated)]
-        return [pair for unit, name in told for pair in zip(unit.members, outcomes[name])]
+            outcomes[unit.patch.name] = list(self._outcomes(unit, report[unit.patch.name]))
+        return [pair for unit, name in self._told() for pair in zip(unit.members, outcomes[name])]
 
     def revert(self) -> None:
         """Restore everything, last applied first."""
@@ -110,6 +119,27 @@ class Run:
     def records(self) -> tuple[PatchRecord, ...]:
         """Return what the core reports of the units; one that does not fit is skipped, as the API has it."""
         return tuple(map(self._record, self._patcher.report(sweep=False).patches))
+
+    def standings(self) -> Iterator[tuple[Any, Standing]]:
+        """Yield each patch of the API with the status that it has by now: imports complete some, others fail then."""
+        records = {record.name: record for record in self.records()}
+        for unit, name in self._told():
+            record = records[name]
+            whole = record.status == FAILED or name in self._gate.outcomes or not record.changes
+            for position, member in enumerate(unit.members):
+                change = None if whole or position >= len(record.changes) else record.changes[position]
+                if change is None or (change.status == SKIPPED and not change.reason):
+                    yield member, Standing(record.status, record.reason)
+                else:
+                    yield member, Standing(change.status, change.reason)
+
+    def _told(self) -> Iterator[tuple[Unit, str]]:
+        """Yield each unit with the name of that whose outcome is its own: another one may do the same."""
+        named = [*((unit, unit.patch.name) for unit in self.units), *((unit, unit.like) for unit in self._repeated)]
+        for unit, name in named:
+            while name in self._gate.repeated:
+                name = self._gate.repeated[name]
+            yield unit, name
 
     def _record(self, record: PatchRecord) -> PatchRecord:
         outcome = self._gate.outcomes.get(record.name)

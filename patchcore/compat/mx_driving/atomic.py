@@ -96,6 +96,10 @@ class AtomicPatch(SinglePatch):
 
         return Unit(CorePatch(core_name(self.name), changes), [self], prepare=prepare)
 
+    def misfit(self) -> str:
+        root = self.target.partition(".")[0]
+        return "" if is_there(root) else f"module not found: {root}"
+
     def get_info(self, show_diff: bool = False) -> str:
         replacement = self.replacement if self._replacement is not None else self._target_wrapper
         info = f"{self.target}: {_called(self._original, '<missing>')} -> {_called(replacement, '<None>')}"

@@ -45,6 +45,13 @@ class BasePatch(ABC):
         """Return a line about it; with ``show_diff`` also what it changes, where that is known."""
         return self.name
 
+    def misfit(self) -> str:
+        """Return why it does not fit here, as far as that shows without importing anything; ``""`` where nothing does.
+
+        Not in mx_driving.patcher.
+        """
+        return ""
+
     def unit(self) -> Unit:
         """Return the patch of the core that stands for it; one of a foreign class is its :meth:`apply`, run by hand."""
 

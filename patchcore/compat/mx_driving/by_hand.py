@@ -62,6 +62,10 @@ class LegacyPatch(SinglePatch):
 
         return Unit(CorePatch(core_name(self.name), [call]), [self], prepare=prepare, skips=(AttributeError,))
 
+    def misfit(self) -> str:
+        root = self.target_module.partition(".")[0]
+        return "" if is_there(root) else f"module not found: {root}"
+
     def __repr__(self) -> str:
         return f"LegacyPatch({self.name})"
 

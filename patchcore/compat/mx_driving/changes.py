@@ -123,7 +123,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
             replacement = _call("replacement_wrapper", self.replacement_wrapper, binding.reference(replacement))
         in_class = isinstance(slot, ClassSlot)
         if self.runtime_check is not None and callable(binding.wrapped_callable(below)):
-            return _choose(below, replacement, _guarded(self.runtime_check, slot.name), in_class, self.counter)
+            return _choose(below, replacement, guarded(self.runtime_check, slot.name), in_class, self.counter)
         return self.count(binding.bind_like(below, replacement, in_class=in_class), slot)
 
     def _wrapped(self, below: Any, slot: Slot) -> Any:
@@ -224,7 +224,7 @@ def _choose(
     return binding.copy_metadata(choose, below)
 
 
-def _guarded(check: Callable[..., Any], name: str) -> Callable[..., Any]:
+def guarded(check: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return a predicate that is false where ``check`` raises, which says nothing against the original."""
 
     @functools.wraps(check, updated=())

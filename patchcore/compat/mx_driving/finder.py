@@ -131,8 +131,20 @@ class _Modules(_Finder):
         else:
             module = sys.modules[name] = importlib.import_module(OURS + name[len(PATCHER) :])
         self.loaded[name] = module
+        if name == PATCHER:
+            self._name_submodules()
         if _TORCH in sys.modules:
             self._begin_transfer()
+
+    def _name_submodules(self) -> None:
+        """Give what the patcher has imported by itself its public names.
+
+        Else a later import would bind the module ``patcher_logger`` in the place of the logger of that name.
+        """
+        for own, module in list(sys.modules.items()):
+            if own.startswith(f"{OURS}."):
+                public = PATCHER + own[len(OURS) :]
+                self.loaded[public] = sys.modules.setdefault(public, module)
 
     def _begin_transfer(self) -> None:
         if self.transfer is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
 from patchcore.compat.mx_driving.paths import is_stub
 from patchcore.errors import DeclarationError, describe_error
 from patchcore.import_changes import InjectImport, ReplaceImport, StubImport
-from patchcore.modules import find_module, missing_ancestor
+from patchcore.modules import find_module, lineage, missing_ancestor
 from patchcore.patch import Patch
 
 __all__ = ["ImportControl", "Replacement"]
@@ -78,14 +79,19 @@ class ImportControl:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self._runs: list[Run] = []
         self._withdrawn: list[Run] = []
+        self._at_once: dict[str, None] = {}  # modules that do not wait for an import
 
     def skip(self, name: str) -> str:
         """Make a module importable that is not installed; and the packages around it, where they are not either.
+
+        The stubs are in ``sys.modules`` from now on, as programs look there: ``"flash_attn" in sys.modules``. Only
+        inside an installed package that nobody has imported yet, they wait for its import, which may take seconds.
 
         Args:
             name: of the module.
         """
         if self._is_stub(name):
+            self._load_at_once(name)
             return ""
         self.calls.append(("skip", (name,)))
         if name in sys.modules and not is_stub(name):
@@ -93,7 +99,10 @@ class ImportControl:
         missing = missing_ancestor(name)
         if missing is None:
             return f"{name} is installed, and a stub would hide it"
-        return self._put(f"skip_import.{name}", [StubImport(missing)])
+        reason = self._put(f"skip_import.{name}", [StubImport(missing)])
+        if not reason:
+            self._load_at_once(name)
+        return reason
 
     def inject(self, source: str, name: str, target: str) -> str:
         """Add ``name`` of module ``source`` to module ``target``, when that is imported."""
@@ -105,7 +114,7 @@ class ImportControl:
         return self._put(f"inject_import.{target}.{name}", [InjectImport(source, name, target)])
 
     def replace(self, name: str, replacement: Replacement) -> str:
-        """Replace module ``name``.
+        """Replace module ``name``; packages around it that do not exist become stubs.
 
         Raises:
             Exception: what importing the other module raises, where names are exported besides.
@@ -116,20 +125,26 @@ class ImportControl:
             return f"there is no module {base}"
         missing = missing_ancestor(name)
         if missing is not None and missing != name:
-            reason = self.skip(missing)
+            reason = self.skip(name.rpartition(".")[0])
             if reason:
                 return reason
         with_: Any = base
         if base is None or exports:
             exports = {**(_names_of(base) if base is not None else {}), **exports}
             with_ = {key: Literal(value) if isinstance(value, str) else value for key, value in exports.items()}
-        return self._put(f"replace_import.{name}", [_ReplaceAlsoInStub(name, with_=with_)])
+        reason = self._put(f"replace_import.{name}", [_ReplaceAlsoInStub(name, with_=with_)])
+        if not reason and (base is None or base in sys.modules):  # else it would be imported for it
+            self._load_at_once(name)
+        return reason
 
     def enforce(self) -> None:
         """Put in force again what was reverted."""
         withdrawn, self._withdrawn = self._withdrawn, []
         for run in withdrawn:
             self._run(run.units)
+        if withdrawn:
+            for name in self._at_once:
+                _load(name)
 
     def revert(self) -> None:
         """Take everything back, the last first; :meth:`enforce` would put it in force again."""
@@ -137,6 +152,10 @@ class ImportControl:
             run.revert()
         self._withdrawn += self._runs
         self._runs = []
+
+    def _load_at_once(self, name: str) -> None:
+        self._at_once[name] = None
+        _load(name)
 
     def _put(self, name: str, changes: Sequence[Change]) -> str:
         try:
@@ -158,6 +177,14 @@ class ImportControl:
         changes = (change for run in self._runs for unit in run.units for change in unit.patch.changes)
         stubs = (change.name for change in changes if isinstance(change, StubImport))
         return any(f"{name}.".startswith(f"{stub}.") for stub in stubs)
+
+
+def _load(name: str) -> None:
+    """Import a module that is provided here, unless a real package around it would have to be imported first."""
+    *packages, _ = lineage(name)
+    if not any(find_module(package) and package not in sys.modules for package in packages):
+        with contextlib.suppress(ImportError):  # a finder of somebody else; the program's own import says it
+            importlib.import_module(name)
 
 
 def _names_of(module: str) -> dict[str, Any]:

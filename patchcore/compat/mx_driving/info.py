@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from patchcore.compat.mx_driving.application import Standing
 from patchcore.compat.mx_driving.base import BasePatch
 from patchcore.compat.mx_driving.selection import Selection
+from patchcore.report import APPLIED, PENDING, SKIPPED
 
 __all__ = ["info_text"]
 
 _LINE = "=" * 80
 
 
-def info_text(selection: Selection, *, diff: bool) -> str:
+def info_text(selection: Selection, standings: Mapping[int, Standing], *, diff: bool) -> str:
     """Return the patches by the packages they are for, each with what became of it.
 
     Args:
         selection: of the patcher.
+        standings: what became of patches, by their ``id``; empty before they are applied.
         diff: show also what the replacements change, where source is known.
     """
     by_module: dict[str, list[BasePatch]] = {}
@@ -25,13 +30,19 @@ def info_text(selection: Selection, *, diff: bool) -> str:
     for module, patches in by_module.items():
         lines.append(f"[{module}] {len(patches)} patches")
         for patch in patches:
-            first, *more = patch.get_info(show_diff=diff).split("\n")
-            lines += [f"  [{_status(patch, selection)}] {first}", *(f"    {line}" for line in more)]
+            status, reason = _standing(patch, selection, standings)
+            first, *more = [*patch.get_info(show_diff=diff).split("\n"), *filter(None, reason.split("\n"))]
+            lines += [f"  [{status}] {first}", *(f"    {line}" for line in more)]
         lines.append("")
     return "\n".join(lines)
 
 
-def _status(patch: BasePatch, selection: Selection) -> str:
+def _standing(patch: BasePatch, selection: Selection, standings: Mapping[int, Standing]) -> Standing:
     if selection.is_disabled(patch):
-        return "disabled"
-    return "applied" if patch.is_applied else "pending"
+        return Standing("disabled")
+    if id(patch) in standings:
+        return standings[id(patch)]
+    if patch.is_applied:  # by itself
+        return Standing(APPLIED)
+    misfit = patch.misfit()
+    return Standing(SKIPPED, misfit) if misfit else Standing(PENDING)

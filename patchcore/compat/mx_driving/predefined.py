@@ -9,24 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
-from patchcore.changes import Change, Replace, Skip
+from patchcore.changes import Change, Replace, Skip, resolve
 from patchcore.compat.mx_driving import catalogue
 from patchcore.compat.mx_driving.application import Run, Unit
-from patchcore.compat.mx_driving.base import BasePatch, result_of, unit_of
-from patchcore.compat.mx_driving.changes import FillStub
+from patchcore.compat.mx_driving.atomic import AtomicPatch
+from patchcore.compat.mx_driving.base import BasePatch, agrees, result_of, unit_of
+from patchcore.compat.mx_driving.changes import FillStub, guarded
 from patchcore.compat.mx_driving.patcher.patch import Patch
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
 from patchcore.compat.mx_driving.paths import dotted, import_module, is_stub
+from patchcore.conditions import Environment
+from patchcore.errors import DeclarationError, TargetNotFound
 from patchcore.modules import lineage
 from patchcore.patch import Patch as CorePatch
 from patchcore.plan import Candidate
-from patchcore.target import Target
+from patchcore.report import PENDING
+from patchcore.target import ABSENT, Target
 
 __all__ = ["PluginChange", "Predefined", "apply_units", "function_of", "legacy_function", "patch_of", "units_of"]
 
 
 class PluginChange(BasePatch):
-    """One change of a patch that a plugin contributes.
+    """One change of a patch that a plugin contributes. It has what programs know of an ``AtomicPatch``.
 
     Args:
         candidate: the patch, and who contributes it.
@@ -36,10 +40,83 @@ class PluginChange(BasePatch):
     def __init__(self, candidate: Candidate, index: int) -> None:
         self.candidate = candidate
         self.index = index
+        self._precheck: Any = ABSENT  # what a program has put there
+        self._runtime_check: Any = ABSENT
 
     @property
     def name(self) -> str:
-        return dotted(self.candidate.patch.changes[self.index].target.pin())
+        return dotted(self.declared.target.pin())
+
+    @property
+    def target(self) -> str:
+        """The dotted path of what it changes."""
+        return self.name
+
+    @property
+    def aliases(self) -> list[str]:
+        """Further dotted paths; names bound by value are found without."""
+        return [dotted(alias.pin()) for alias in getattr(self.declared, "aliases", ())]
+
+    @property
+    def replacement(self) -> Any:
+        """What it puts in its place, ``None`` where it wraps, or where what it would put there cannot be imported."""
+        try:
+            return resolve(getattr(self.declared, "replacement", None))
+        except (ImportError, TargetNotFound):
+            return None
+
+    @property
+    def precheck(self) -> Optional[Callable[..., bool]]:
+        """Tells whether it fits here; another one, or ``None``, decides besides what the plugin's patch requires."""
+        return self._fits if self._precheck is ABSENT else self._precheck
+
+    @precheck.setter
+    def precheck(self, check: Optional[Callable[..., bool]]) -> None:
+        self._precheck = check
+
+    @property
+    def runtime_check(self) -> Optional[Callable[..., bool]]:
+        """Chooses between replacement and original at each call; ``None`` where each call is for the replacement."""
+        return getattr(self.declared, "when_call", None) if self._runtime_check is ABSENT else self._runtime_check
+
+    @runtime_check.setter
+    def runtime_check(self, check: Optional[Callable[..., bool]]) -> None:
+        if not hasattr(self.declared, "when_call"):
+            raise DeclarationError(f"{self!r} is a {self.declared.kind}, which has no runtime_check")
+        self._runtime_check = check
+
+    @property
+    def declared(self) -> Change:
+        """The change as the plugin declares it. Not in mx_driving.patcher."""
+        return self.candidate.patch.changes[self.index]
+
+    @property
+    def change(self) -> Change:
+        """The change to be made, with the ``runtime_check`` that a program has put there. Not in mx_driving.patcher."""
+        if self._runtime_check is ABSENT:
+            return self.declared
+        check = None if self._runtime_check is None else guarded(self._runtime_check, self.name)
+        return self.declared.evolve(when_call=check)
+
+    @property
+    def has_own_precheck(self) -> bool:
+        """Whether a program has put a ``precheck`` there. Not in mx_driving.patcher."""
+        return self._precheck is not ABSENT and self._precheck is not None
+
+    def prepare(self) -> Optional[Skip]:
+        """Ask the ``precheck`` that a program has put there. Not in mx_driving.patcher."""
+        arguments = {"target": self.target, "replacement": self.replacement, "aliases": self.aliases}
+        arguments.update(replacement_wrapper=None, target_wrapper=None)
+        return None if agrees(self._precheck, arguments) else Skip("precheck failed")
+
+    def misfit(self) -> str:
+        if is_stub(self.declared.target.root):  # which it fills
+            return ""
+        verdict = Environment().judge(self.candidate.patch)
+        return "" if verdict.status == PENDING else verdict.reason
+
+    def _fits(self) -> bool:
+        return not self.misfit()
 
     def apply(self) -> PatchResult:
         """Apply this change alone, without the others of its patch."""
@@ -51,10 +128,13 @@ class PluginChange(BasePatch):
 
     def get_info(self, show_diff: bool = False) -> str:
         patch, provenance = self.candidate
-        return f"{self.name}: {patch.changes[self.index].kind}, by {patch.name} ({provenance})"
+        return f"{self.name}: {self.declared.kind}, by {patch.name} ({provenance})"
 
     def __repr__(self) -> str:
         return f"PluginChange({self.name})"
+
+
+AtomicPatch.register(PluginChange)  # programs ask, and find what they look for
 
 
 class NotProvided(BasePatch):
@@ -75,6 +155,9 @@ class NotProvided(BasePatch):
 
     def apply(self) -> PatchResult:
         return PatchResult(PatchStatus.SKIPPED, self.name, "", self._reason())
+
+    def misfit(self) -> str:
+        return self._reason()
 
     def unit(self) -> Unit:
         return Unit(CorePatch(self.name), [self], prepare=lambda: Skip(self._reason()))
@@ -115,6 +198,20 @@ class Predefined(Patch):
         return [PluginChange(candidate, index) for candidate in found for index in range(len(candidate.patch.changes))]
 
     @classmethod
+    def change_of(cls, target: str) -> PluginChange:
+        """Return its change of a target. Not in mx_driving.patcher.
+
+        Raises:
+            ModuleNotFoundError: no installed plugin contributes it.
+        """
+        for patch in cls.patches():
+            if isinstance(patch, PluginChange) and patch.target == target:
+                return patch
+        raise ModuleNotFoundError(
+            f"{cls.__name__}: no installed plugin replaces {target}; pip install {cls.distribution}"
+        )
+
+    @classmethod
     def apply_all(cls, options: Optional[Mapping[str, Any]] = None) -> list[PatchResult]:
         return [result for _, result in apply_units(units_of(cls.patches(options)))]
 
@@ -130,12 +227,12 @@ def group(changes: list[PluginChange]) -> Unit:
     So it is the same patch for whoever else applies it, and not applied a second time.
     """
     patch, provenance = changes[0].candidate
-    chosen = tuple(patch.changes[change.index] for change in changes)
+    chosen = tuple(change.change for change in changes)
     if any(is_stub(change.target.root) for change in chosen):
         return _in_stub(patch, chosen, changes)
-    if len(chosen) != len(patch.changes):
+    if chosen != patch.changes:
         patch = patch.evolve(changes=chosen)
-    return Unit(patch, changes, provenance)
+    return Unit(patch, changes, provenance, prepare=changes[0].prepare if changes[0].has_own_precheck else None)
 
 
 def _in_stub(patch: CorePatch, chosen: Sequence[Change], members: list[PluginChange]) -> Unit:
@@ -174,6 +271,8 @@ def units_of(patches: list[BasePatch]) -> list[Unit]:
 
 def _goes_with(change: PluginChange, others: Sequence[PluginChange]) -> bool:
     """Tell whether a change is of the same patch as others, and not one of them over again."""
+    if change.has_own_precheck or others[0].has_own_precheck:  # which is about that change alone
+        return False
     return change.candidate.patch is others[0].candidate.patch and all(change.index != o.index for o in others)
 
 

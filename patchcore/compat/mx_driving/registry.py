@@ -100,6 +100,9 @@ class RegistryPatch(SinglePatch):
         if hasattr(registry, "import_from_location"):  # of mmengine 0.10: its other registries know what fills them
             registry.import_from_location()
 
+    def misfit(self) -> str:
+        return "" if is_there(self.registry.partition(".")[0]) else f"registry not found: {self.registry}"
+
     def get_info(self, show_diff: bool = False) -> str:
         what = getattr(self.module_cls, "__name__", None) or "<factory>"
         return f"{self.registry} <- {self.register_name} ({what})"

@@ -5,15 +5,15 @@ It needs no JavaScript and loads nothing; whatever text reports have is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from patchcore.errors import SettingsError
 from patchcore.files import write_whole
-from patchcore.launch.merge import Process
+from patchcore.launch.merge import Finding, Process
 from patchcore.launch.page.chart import timeline_section
-from patchcore.launch.page.elements import Element, clean, h, render
+from patchcore.launch.page.elements import Element, h, render
 from patchcore.launch.page.environment import environment_section, options_section
 from patchcore.launch.page.model import view_of
 from patchcore.launch.page.parts import Links
@@ -22,6 +22,7 @@ from patchcore.launch.page.taking_part import processes_section
 from patchcore.launch.page.targets import targets_section
 from patchcore.launch.page.told import told_section
 from patchcore.launch.page.verdict import headline, verdict_section
+from patchcore.launch.text import visible
 
 __all__ = ["make_page", "write_page"]
 
@@ -29,13 +30,13 @@ __all__ = ["make_page", "write_page"]
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def make_page(processes: Sequence[Process]) -> str:
+def make_page(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -> str:
     """Return the page, as HTML.
 
     Args:
-        processes: at least one, as :func:`patchcore.launch.merge.read_reports` returns them.
+        processes, unreadable: at least one process; see :class:`patchcore.launch.merge.Reports`.
     """
-    run = view_of(processes)
+    run = view_of(processes, unreadable)
     links = Links(run)
     sections = [
         verdict_section(run, links),
@@ -67,18 +68,22 @@ def make_page(processes: Sequence[Process]) -> str:
     return render(h("html", head, body, lang="en"))
 
 
-def write_page(processes: Sequence[Process], path: Path) -> None:
+def write_page(processes: Sequence[Process], path: Path, unreadable: Iterable[Finding] = ()) -> None:
     """Write the page to ``path``, whole or not at all.
+
+    Args:
+        processes, unreadable: see :func:`make_page`.
+        path: of the page.
 
     Raises:
         SettingsError: it cannot be written there.
     """
     try:
-        write_whole(path, make_page(processes))
+        write_whole(path, make_page(processes, unreadable))
     except OSError as error:
         raise SettingsError(f"the page cannot be written to {path}: {error.strerror or error}") from error
 
 
 def _contents(sections: Sequence[Element]) -> Element:
-    entries = [h("li", h("a", clean(section[0].text or ""), href=f"#{section.get('id')}")) for section in sections]
+    entries = [h("li", h("a", visible(section[0].text or ""), href=f"#{section.get('id')}")) for section in sections]
     return h("nav", h("ul", entries), aria_label="Sections")

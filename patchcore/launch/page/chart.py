@@ -117,7 +117,7 @@ def _by_leader(workers: Sequence[_Lane], leading: Sequence[_Lane]) -> dict[int, 
     found: dict[int, list[_Lane]] = {}
     for worker in workers if leading else ():
         own = of_rank.get(worker.process.rank, leading[0])
-        lane = parents.get((worker.host, worker.process.content["environment"]["parent"]), own)
+        lane = parents.get((worker.host, worker.process.content["environment"].get("parent")), own)
         found.setdefault(id(lane), []).append(worker)
     return found
 

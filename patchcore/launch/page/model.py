@@ -164,8 +164,12 @@ class Run:
         return _grouped((key(process), process) for process in self.processes)
 
 
-def view_of(processes: Sequence[Process]) -> Run:
-    """Return the view of the run that ``processes``, at least one, took part in."""
+def view_of(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -> Run:
+    """Return the view of the run that ``processes``, at least one, took part in.
+
+    Args:
+        processes, unreadable: see :class:`patchcore.launch.merge.Reports`.
+    """
     by_name: dict[str, list[_Record]] = {}
     for group in _alike(processes, lambda process: process.content["patches"]):
         for patch in group[0].content["patches"]:
@@ -173,7 +177,7 @@ def view_of(processes: Sequence[Process]) -> Run:
     times = _times_applied(processes)
     patches = tuple(_patch(name, records, processes, times.get(name, ())) for name, records in by_name.items())
     found = any(change.calls is not None for patch in patches for change in patch.changes)
-    return Run(processes, findings(processes), patches, _targets(processes), found)
+    return Run(processes, findings(processes, unreadable), patches, _targets(processes), found)
 
 
 def _patch(

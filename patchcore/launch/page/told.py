@@ -72,12 +72,17 @@ def _rows(run: Run, title: str, links: Links) -> Content:
     others = ["line", *(name for name in columns if name not in ("file", "line"))]
     parts = []
     for number, (file, rows) in enumerate(sorted(files.items())):
-        rows.sort(key=lambda row: (row[0].get("line") or 0, *(str(value) for value in row[0].values())))
+        rows.sort(key=lambda row: (_line_number(row[0]), *(str(value) for value in row[0].values())))
         total = f"{counted(len(rows), 'row')}, {sum(count for _, count, _ in rows):,} in all"
         whole = len(rows) <= _OPEN_ROWS and number < _OPEN_FILES
         body = _table(run, [code(file), ", by line"], others, rows, links)
         parts.append(fold([code(file), " ", h("span", total, class_="quiet")], body, open=whole))
     return parts
+
+
+def _line_number(row: Mapping[str, Any]) -> float:
+    line = row.get("line")
+    return line if isinstance(line, (int, float)) else 0  # a plugin may tell a range, as text
 
 
 def _table(

@@ -55,10 +55,8 @@ def make_settings(
         where = "core" if core else CORE
         raise EmulationError(f"npu_emulator: {where} is one of {', '.join(CORES)}, found {chosen!r}")
     number = environ.get(DEVICES) or DEFAULT_DEVICES if devices is None else devices
-    try:
-        count = int(number)
-    except ValueError:
-        count = 0
+    digits = str(number)
+    count = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
     if not 1 <= count <= MAX_DEVICES:
         where = DEVICES if devices is None else "devices"
         raise EmulationError(f"npu_emulator: {where} is a number from 1 to {MAX_DEVICES}, found {number!r}")

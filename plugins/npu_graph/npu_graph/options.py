@@ -35,6 +35,7 @@ FALLBACK = "PATCHCORE_GRAPH_FALLBACK"
 
 #: Some ten thousand kernels of the C vendor.
 _DEFAULT_MB = 1000
+_MOST_MB = 1e12  # an exabyte: nobody has more, and larger numbers are no integers any more
 
 _CHECKS = {"": "off", "0": "off", "off": "off", "1": "raise", "raise": "raise", "warn": "warn"}
 _KEYS = ("keep_eager", "check", "cache_dir", "cache_max_mb", "fallback")
@@ -169,6 +170,6 @@ def cache_limit(given: Mapping[str, Any] = {}, environ: Optional[Mapping[str, st
         megabytes = float(text)
     except (TypeError, ValueError):
         megabytes = -1.0
-    if not 0 <= megabytes < float("inf"):
+    if not 0 <= megabytes <= _MOST_MB:
         raise SettingsError(f"{origin}: expected a number of megabytes, or 0 for no limit, got {text!r}")
     return int(megabytes * 1e6) or None

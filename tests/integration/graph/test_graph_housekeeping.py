@@ -164,7 +164,7 @@ def test_the_limit_is_in_megabytes(given: Any, environ: Any, expected: Any) -> N
     assert cache_limit(given, environ) == expected
 
 
-@pytest.mark.parametrize("text", ["much", "-1", "nan", "inf"])
+@pytest.mark.parametrize("text", ["much", "-1", "nan", "inf", "1e305"])
 def test_a_limit_that_is_none_is_an_error(text: str) -> None:
     with pytest.raises(SettingsError, match=f"{CACHE_MAX_MB}: expected a number of megabytes"):
         cache_limit({}, {CACHE_MAX_MB: text})

@@ -12,6 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+# Not when it is asked for, as the other names are: the import system binds the module of the same name here.
+from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger as patcher_logger
+
 #: Where each public name is.
 _NAMES = {
     "patcher": ("Patcher", "replace_with"),

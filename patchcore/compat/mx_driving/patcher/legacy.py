@@ -144,7 +144,13 @@ class LegacyPatcherBuilder:
 
     with_brake = brake_at
 
-    def with_precision_debugger(self, *args: Any, **kwargs: Any) -> LegacyPatcherBuilder:
+    def with_precision_debugger(
+        self,
+        config_path: Optional[str] = None,
+        seed: Optional[int] = None,
+        seed_mode: bool = True,
+        **config_kwargs: Any,
+    ) -> LegacyPatcherBuilder:
         """Raise :class:`patchcore.SettingsError`: msprobe is not driven from here."""
         Patcher().with_precision_debugger()
         return self

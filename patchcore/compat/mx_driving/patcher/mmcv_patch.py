@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
 from patchcore.compat.mx_driving.mmcv_versions import ensure_mmcv_version, patch_mmcv_version
+from patchcore.compat.mx_driving.patcher.version import is_mmcv_v1x
 from patchcore.compat.mx_driving.predefined import Predefined, legacy_function
 from patchcore.compat.mx_driving.training import TrainingLoops
 
@@ -106,6 +108,26 @@ class Stream(Predefined):
     provided_by = ("stream",)
     distribution = "mmcv-npu-patches"
 
+    @staticmethod
+    def precheck() -> bool:
+        """Tell whether mmcv is 1.x."""
+        return is_mmcv_v1x()
+
+    @staticmethod
+    def scatter_forward(target_gpus: list[int], input_: Any) -> tuple[Any, ...]:
+        """Copy a batch to devices, as ``Scatter.forward`` does once this patch is applied.
+
+        Args:
+            target_gpus: numbers of the devices, ``[-1]`` for the CPU.
+            input_: a tensor, or a list of tensors and lists.
+        """
+        change = Stream.change_of("mmcv.parallel._functions.Scatter.forward")
+        if change.runtime_check is None or change.runtime_check(target_gpus, input_):
+            copies = change.replacement(target_gpus, input_)
+        else:
+            copies = importlib.import_module("mmcv.parallel._functions").scatter(input_, target_gpus, None)
+        return tuple(copies) if isinstance(copies, (list, tuple)) else (copies,)
+
 
 class DDP(Predefined):
     """MMDistributedDataParallel for an NPU and for newer torch (mmcv 1.x)."""
@@ -118,6 +140,22 @@ class DDP(Predefined):
         "ddp_forward",
     )
     distribution = "mmcv-npu-patches"
+
+    @staticmethod
+    def precheck() -> bool:
+        """Tell whether mmcv is 1.x."""
+        return is_mmcv_v1x()
+
+    @staticmethod
+    def ddp_forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+        """Run the model of an ``MMDistributedDataParallel``, as its ``_run_ddp_forward`` does with newer torch.
+
+        Args:
+            self: the wrapped model.
+            inputs, kwargs: arguments of the model.
+        """
+        change = DDP.change_of("mmcv.parallel.distributed.MMDistributedDataParallel._run_ddp_forward")
+        return change.replacement(self, *inputs, **kwargs)
 
 
 class DDPForward(Predefined):

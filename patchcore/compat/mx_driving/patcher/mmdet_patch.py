@@ -54,7 +54,7 @@ class ResNetFP16(Predefined):
     target_module = "mmdet"
     provided_by = ("resnet_fp16",)
     distribution = "mmcv-npu-patches"
-    conflicts_with = ("resnet_maxpool",)
+    conflicts_with = ["resnet_maxpool"]
 
 
 pseudo_sampler = legacy_function(PseudoSampler)

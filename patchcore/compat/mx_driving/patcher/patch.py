@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from patchcore.compat.mx_driving.atomic import AtomicPatch
@@ -61,11 +61,11 @@ class Patch(BasePatch, metaclass=_PatchMeta):
     """
 
     #: What it is called in ``disable`` and in messages; the name of the class by default.
-    name: str = ""
+    name: str = None  # type: ignore[assignment]  # of a subclass it is a text
     #: Apply it before other classes are asked for their patches, which may import what it repairs.
     apply_before_collect = False
     #: Names of patches that cannot be applied together with it.
-    conflicts_with: tuple[str, ...] = ()
+    conflicts_with: Sequence[str] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

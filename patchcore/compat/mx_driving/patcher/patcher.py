@@ -204,7 +204,18 @@ class Patcher:
         self._training = Training(self._training.profiling, step)
         return self
 
-    def with_precision_debugger(self, *args: Any, **kwargs: Any) -> Patcher:
+    @property
+    def precision_debugger(self) -> None:
+        """``None``: see :meth:`with_precision_debugger`."""
+        return None
+
+    def with_precision_debugger(
+        self,
+        config_path: Optional[str] = None,
+        seed: Optional[int] = None,
+        seed_mode: bool = True,
+        **config_kwargs: Any,
+    ) -> Patcher:
         """Raise :class:`patchcore.SettingsError`: msprobe is not driven from here."""
         raise SettingsError(
             "with_precision_debugger(): patchcore does not drive msprobe's PrecisionDebugger; make one in the training "
@@ -229,10 +240,14 @@ class Patcher:
     def print_info(self, diff: bool = False) -> Patcher:
         """Log the patches by the packages they are for, with what became of each; return the patcher.
 
+        ``[applied]`` is in force, ``[pending]`` waits for :meth:`apply` or for the import of its library, ``[skipped]``
+        does not fit here, ``[failed]`` and ``[disabled]`` say it; reasons follow.
+
         Args:
             diff: show also what the replacements change, where source is known.
         """
-        patcher_logger.info(info_text(self.selection, diff=diff))
+        standings = {id(patch): standing for run in self._runs for patch, standing in run.standings()}
+        patcher_logger.info(info_text(self.selection, standings, diff=diff))
         return self
 
     def apply(self, allow_internal_format: Optional[bool] = None) -> Patcher:

@@ -26,16 +26,17 @@ def visible_devices(devices: int, environ: Mapping[str, str] = os.environ) -> in
         return devices
     numbers: list[int] = []
     for part in _leading_list(value).split(","):
-        if not part or int(part) >= devices:
+        digits = part.lstrip("0") or part[-1:]  # 0 for zeros
+        if not digits or len(digits) > 9 or int(digits) >= devices:  # int refuses thousands of digits
             break
-        if numbers and int(part) <= numbers[-1]:
+        if numbers and int(digits) <= numbers[-1]:
             return 0
-        numbers.append(int(part))
+        numbers.append(int(digits))
     return len(numbers)
 
 
 def _leading_list(value: str) -> str:
     for position, character in enumerate(value):
-        if not (character.isdigit() or character == ","):
+        if character not in "0123456789,":
             return value[:position]
     return value

@@ -106,7 +106,7 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
     _refuse_other_platforms()
     compiler = _find_compiler(environ)
     with _new_folder(cache_folder(environ)) as folder:
-        objects = _compile(compiler, folder, report, int(environ.get("MAX_JOBS") or os.cpu_count() or 1))
+        objects = _compile(compiler, folder, report, _jobs(environ))
         report("npu_emulator: linking")
         linked = folder / library.name
         torch_libraries = Path(torch.__file__).parent / "lib"
@@ -115,6 +115,15 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
         os.replace(linked, private_folder(library.parent) / library.name)
     report(f"npu_emulator: built {library}")
     return library
+
+
+def _jobs(environ: Mapping[str, str]) -> int:
+    """Return how many compilers may run at once: ``MAX_JOBS``, as PyTorch's own builds have it, else one a core."""
+    text = environ.get("MAX_JOBS", "")
+    asked = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if text and not asked:
+        raise EmulationError(f"npu_emulator: MAX_JOBS is expected to be a whole number from 1 on, found {text[:60]!r}")
+    return asked or os.cpu_count() or 1
 
 
 def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], jobs: int) -> list[Path]:

@@ -185,7 +185,7 @@ def get_device_capability(device: DeviceLike = None) -> Optional[tuple[int, int]
     if not text:
         warnings.warn(f"An NPU has no compute capability; {CAPABILITY} can pretend one.", stacklevel=2)
         return None
-    match = re.fullmatch(r"(\d+)\.(\d+)", text)
+    match = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})", text)
     if match is None:
         warnings.warn(f"{CAPABILITY} is expected to be 'major.minor', such as '8.0', found {text!r}.", stacklevel=2)
         return None
