@@ -23,6 +23,7 @@ from patchcore.rebinding import Moves
 from patchcore.report import APPLIED, FAILED, PatchRecord, Report
 from patchcore.requests import Requests
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
+from patchcore.stdlib import LIBRARY
 
 __all__ = ["Context", "Patcher", "apply"]
 
@@ -329,6 +330,8 @@ class Patcher(Requests, contextlib.ContextDecorator):
         """Apply some entries of the plan; when one fails under the policy to raise, nothing stays applied."""
         try:
             self._refuse(entries)
+            if LIBRARY.is_concerned(target for entry in entries if entry.go for target in entry.targets):
+                LIBRARY.prepare()  # here no lock is held
             self._apply(plan, entries)
             report = self.report()
         except BaseException as error:

@@ -52,7 +52,7 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
     A distribution that is found twice on the path (installed and editable, say) counts once, as for imports: the first.
     One whose metadata is broken becomes a plugin that fails to load.
     """
-    import importlib.metadata as metadata  # for those who discover only
+    from patchcore.stdlib import metadata  # for those who discover only
 
     found: dict[tuple[str, str], tuple[Provenance, Loader]] = {}
     seen: set[str] = set()

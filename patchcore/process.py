@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Any, Optional
 
+from patchcore.stdlib import loaded
+
 __all__ = ["RANK_VARIABLES", "describe_process", "process_rank", "rank_variable"]
 
 #: Where launchers put the rank of a process (torchrun, Open MPI, MPICH, Slurm), the first that is set counts.
@@ -29,7 +31,7 @@ def process_rank() -> int:
 
 def describe_process() -> dict[str, Any]:
     """Return interpreter, host, process id, rank, program and working directory."""
-    multiprocessing = sys.modules.get("multiprocessing")
+    multiprocessing = loaded("multiprocessing")
     try:
         directory = os.getcwd()
     except OSError:  # it was deleted

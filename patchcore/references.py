@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Optional
 from patchcore.binding import bind_like, reference
 from patchcore.changes import REGISTRY_TABLE, resolve
 from patchcore.modules import class_namespace, is_class, is_immutable, namespace
+from patchcore.stdlib import OWN
 from patchcore.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
 
 __all__ = ["StaticSlot", "Unreachable", "find_references", "find_unreachable", "is_home", "name_of", "names_read_by"]
@@ -68,7 +69,8 @@ def find_references(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -
     for name, module in modules.items():
         space = namespace(module)
         # all in C: no other thread gets to run, and to change the dictionary, before it is done
-        if space is not None and (name in homes or not keys.isdisjoint(map(id, space.values()))):
+        holds = space is not None and (name in homes or not keys.isdisjoint(map(id, space.values())))
+        if space is not None and holds and name.partition(".")[0] not in OWN:  # patchcore goes on with the original
             search.in_module(name, module, space)
     return list(search.found.values())
 
@@ -325,7 +327,7 @@ def _in_containers(wanted: Mapping[int, Any], ignored: set[int]) -> Iterator[tup
     seen = {*ignored, *(id(space) for _, space in modules)}
     plain: set[type] = set()  # types of values that are neither classes nor containers: nearly all values
     for name, space in modules:
-        if name.partition(".")[0] == "patchcore":
+        if name.partition(".")[0] in OWN:
             continue
         todo: list[tuple[str, Mapping[str, Any]]] = [("", space)]  # the module, then its own classes
         for outer, entries in todo:

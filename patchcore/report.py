@@ -195,7 +195,7 @@ class Report:
 
     def to_json(self) -> str:
         """Return the JSON view as text."""
-        import json  # for those who want it only
+        from patchcore.stdlib import json  # for those who want it only
 
         return json.dumps(self.to_dict(), indent=2)
 

@@ -60,7 +60,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit has somewhere to go
         return OK
     except Exception:
-        import traceback
+        from patchcore.stdlib import traceback
 
         traceback.print_exc()
         print("patchcore: this is a bug in patchcore or in a plugin's command; please report it", file=sys.stderr)
