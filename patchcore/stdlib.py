@@ -76,6 +76,7 @@ class PrivateLibrary:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._prepared = False
         self._users: dict[int, object] = {}
         self._copies: Optional[_Copies] = None
         self._swapped: list[tuple[dict[str, Any], str, Any, Any]] = []  # namespace, name, what was there, what is
@@ -87,8 +88,9 @@ class PrivateLibrary:
 
     def prepare(self) -> None:
         """Import what the copies are made for: modules of patchcore, and of the library, that are otherwise late."""
-        if self._copies is not None:
+        if self._prepared:
             return
+        self._prepared = True
         import pkgutil
 
         for name in _LATER.values():
