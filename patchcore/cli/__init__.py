@@ -63,7 +63,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         from patchcore.stdlib import traceback
 
         traceback.print_exc()
-        print("patchcore: this is a bug in patchcore or in a plugin's command; please report it", file=sys.stderr)
+        _complain("this is a bug in patchcore or in a plugin's command; please report it", INTERNAL)
         return INTERNAL
     return code
 
@@ -92,7 +92,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 def _build_parser(commands: Sequence[Any]) -> tuple[argparse.ArgumentParser, Any]:
     """Return the parser with some of the built-in commands, and its sub-parsers for plugins to add to."""
-    parser = argparse.ArgumentParser(
+    from patchcore.cli.options import Parser
+
+    parser = Parser(
         prog="patchcore",
         description="Monkey patches as plugins: see them, plan them, apply them, take them back.",
         epilog="exit codes: 0 ok, 1 findings, 2 usage, 3 internal error, 130 interrupted",
@@ -116,9 +118,11 @@ def _add_plugin_commands(subparsers: Any) -> None:
         return
     plugins.notify("register_commands", subparsers=subparsers)
     for problem in plugins.problems:
-        print(f"patchcore: {problem}", file=sys.stderr)
+        _complain(problem, OK)
 
 
-def _complain(error: Exception, code: int) -> int:
-    print(f"patchcore: {error}", file=sys.stderr)
+def _complain(what: object, code: int) -> int:
+    from patchcore.cli.output import print_error  # not for commands that have nothing to complain about
+
+    print_error(str(what))
     return code
