@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from patchcore import binding
 from patchcore.declaration import Declaration, as_mapping, as_tuple, check_callables
-from patchcore.errors import DeclarationError, TargetError, TargetNotFound, describe_error, did_you_mean
+from patchcore.errors import CONTAINED, DeclarationError, TargetError, TargetNotFound, describe_error, did_you_mean
 from patchcore.modules import is_class
 from patchcore.target import ABSENT, ClassSlot, Item, Slot, Target, find_slot
 
@@ -266,7 +266,8 @@ class Replace(SlotChange):
             _refuse_absent(below, slot)
         below = slot.as_own(below)
         if self.factory is not None:
-            value = self.factory(binding.reference(below))
+            with CONTAINED:
+                value = self.factory(binding.reference(below))
         else:
             value = resolve(self.replacement, raw=in_class)
         if self.when_call is not None:
@@ -404,7 +405,9 @@ class Call(Change):
 
     def run(self, module: Any) -> None:
         """Call the function with ``module`` and the options."""
-        resolve(self.func)(module, dict(self.options))
+        function = resolve(self.func)
+        with CONTAINED:
+            function(module, dict(self.options))
 
     def writer(self, engine: Engine) -> Writer:
         from patchcore.writers import CallWriter
@@ -457,14 +460,16 @@ def resolve(reference: Any, *, raw: bool = False) -> Any:
     if not isinstance(reference, Target):
         return reference
     target = reference.pin()
-    value: Any = importlib.import_module(target.module)
+    with CONTAINED:
+        value: Any = importlib.import_module(target.module)
     for depth, step in enumerate(target.path):
         if raw and depth + 1 == len(target.path) and is_class(value) and isinstance(step, str):
             found = ClassSlot(value, step, str(target)).lookup()
             if found is not ABSENT:
                 return found
         try:
-            value = value[step.key] if isinstance(step, Item) else getattr(value, step)
+            with CONTAINED:
+                value = value[step.key] if isinstance(step, Item) else getattr(value, step)
         except (AttributeError, LookupError) as error:
             where = Target(target.module, target.path[: depth + 1])
             known = map(str, value) if isinstance(value, Mapping) else dir(value)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from patchcore.changes import Skip
 from patchcore.distributions import version_of, version_of_provider
-from patchcore.errors import DeclarationError, describe_error
+from patchcore.errors import CONTAINED, DeclarationError, describe_error
 from patchcore.modules import find_module, namespace
 from patchcore.patch import Patch
+from patchcore.printable import shown
 from patchcore.report import FAILED, PENDING, SKIPPED
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class Environment:
         A bug in ``when`` or a malformed requirement is ``failed``, never ``skipped``.
         """
         try:
-            reason = self._misfit(patch)
+            with CONTAINED:  # finders of others say what is there
+                reason = self._misfit(patch)
         except Exception as error:
             return Verdict(FAILED, describe_error(error))
         return _ask(patch) if reason is None else Verdict(SKIPPED, reason)
@@ -167,18 +169,20 @@ def _ask(patch: Patch) -> Verdict:
         return Verdict(PENDING)
     try:
         answer: Any = patch.when()
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also sys.exit(): a condition may end itself, not the program
         return Verdict(FAILED, f"its when condition raised {describe_error(error)} ({_place(patch.when, error)})")
     if isinstance(answer, Skip):
         return Verdict(SKIPPED, answer.reason)
     if not isinstance(answer, bool):
-        return Verdict(FAILED, f"its when condition returned {answer!r}; expected True, False or Skip('why')")
+        return Verdict(FAILED, f"its when condition returned {shown(answer)}; expected True, False or Skip('why')")
     return Verdict(PENDING) if answer else Verdict(SKIPPED, "its when condition is false")
 
 
-def _place(when: Any, error: Exception) -> str:
+def _place(when: Any, error: BaseException) -> str:
     """Where ``error`` was raised: the innermost line in the condition's own file, if there is one."""
-    import traceback
+    from patchcore.stdlib import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
     own = getattr(getattr(when, "__code__", None), "co_filename", None)

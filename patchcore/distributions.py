@@ -19,7 +19,7 @@ def headers(distribution: Distribution) -> dict[str, str]:
 
 def version_of(name: str) -> Optional[str]:
     """Return the version of distribution ``name``, ``None`` where there is none or it is broken."""
-    import importlib.metadata as metadata
+    from patchcore.stdlib import metadata
 
     try:
         return headers(metadata.distribution(name)).get("Version")
@@ -29,15 +29,18 @@ def version_of(name: str) -> Optional[str]:
 
 def version_of_provider(package: str) -> Optional[str]:
     """Return the version of the distribution that provides import package ``package``, the first on the path."""
-    import importlib.metadata as metadata
+    from patchcore.stdlib import metadata
 
-    for distribution in metadata.distributions():
-        try:
-            version = headers(distribution).get("Version") if _provides(distribution, package) else None
-        except Exception:  # what is left of a broken installation provides nothing
-            continue
-        if version is not None:
-            return version
+    try:
+        for distribution in metadata.distributions():
+            try:
+                version = headers(distribution).get("Version") if _provides(distribution, package) else None
+            except Exception:  # what is left of a broken installation provides nothing
+                continue
+            if version is not None:
+                return version
+    except Exception:  # the finders on sys.meta_path are the program's, which may have patched what they use
+        pass
     return None
 
 

@@ -27,6 +27,7 @@ from patchcore.provenance import Provenance
 from patchcore.rebinding import Modules, Moves, Rebinder
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 from patchcore.snapshot import Snapshot
+from patchcore.stdlib import LIBRARY
 from patchcore.target import Target
 from patchcore.timeline import TIMELINE
 from patchcore.writers import Writer
@@ -88,6 +89,7 @@ class Engine:
             application = self._in_force(patch, provenance) if shared else None
             if application is None:
                 application = Application(patch, targets, provenance, shared=shared, counting=counting)
+                LIBRARY.enter(application, targets)
                 self._active.setdefault(patch.name, []).append(application)
                 for name in application.modules:
                     self._expect(name, application)
@@ -225,6 +227,7 @@ class Engine:
                 del self._waiting[name], self._queues[name]
             self.watch.unwatch(name)
         application.expects.clear()
+        LIBRARY.leave(application)
 
     def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
         for snapshot in list(self._snapshots):

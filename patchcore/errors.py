@@ -9,6 +9,7 @@ PatchcoreError
 ├── PlanError             the patches cannot be put in an order (a cycle)
 ├── ConflictError         two patches write one slot and neither gives way
 ├── PluginError           a plugin failed to load, to register or in a hook
+├── Ended                 code of others raised what would end the program, SystemExit say
 ├── SettingsError         a setting cannot be read or has no meaning
 ├── StubError             a stub, which stands for a library that is not there, was used
 └── PatchError            a patch failed and the policy is to raise
@@ -19,11 +20,14 @@ Every message says what, where and who, what was expected and what was found, an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from types import TracebackType
+from typing import Any, Optional
 
 __all__ = [
+    "CONTAINED",
     "ConflictError",
     "DeclarationError",
+    "Ended",
     "PatchError",
     "PatchcoreError",
     "PlanError",
@@ -76,6 +80,33 @@ class PluginError(PatchcoreError):
     """A plugin failed to load, to register or inside a hook."""
 
 
+class Ended(PatchcoreError):
+    """Code of others raised what would end the program: ``SystemExit``, or another exception that is no ``Exception``.
+
+    The exception is the ``__cause__``.
+    """
+
+
+class _Contained:
+    """A block that runs code of others. What would end the program leaves it as :class:`Ended`, an error like others.
+
+    An interrupt by the user, ``KeyboardInterrupt``, passes.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if error is not None and not isinstance(error, (Exception, KeyboardInterrupt)):
+            raise Ended(f"{describe_error(error)} was raised, which would have ended the program") from error
+
+
+#: Every call of a function of a plugin, and every import that patchcore makes, is in such a block.
+CONTAINED = _Contained()
+
+
 class SettingsError(PatchcoreError, ValueError):
     """A setting cannot be read or has an impossible value."""
 
@@ -98,7 +129,7 @@ def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "; did you me
 
     Case and the parts before the last dot are forgiven, so that ``Deform_Conv`` finds ``mmcv.deform_conv``.
     """
-    import difflib  # only on the way to an error
+    from patchcore.stdlib import difflib  # only on the way to an error
 
     exact = {k: k for k in known}
     lower = {k.lower(): k for k in exact}
@@ -130,7 +161,9 @@ def describe_error(error: BaseException) -> str:
     """Return an error as one line; with its type, unless it is one of ours, whose messages say it all."""
     try:
         text = " ".join(str(error).split())
-    except Exception:  # a broken __str__ must not hide that there was an error
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a broken __str__ must not hide that there was an error
         text = ""
     if isinstance(error, PatchcoreError) and text:
         return text

@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional
 from patchcore.binding import wrapped_callable
 from patchcore.changes import Change, SlotChange
 from patchcore.definitions import Definition, ForeignDefinition, Sources
-from patchcore.errors import TargetNotFound, Unseen
+from patchcore.errors import CONTAINED, TargetNotFound, Unseen
 from patchcore.modules import executed_module, is_class
 from patchcore.recorded import ABSENT_SOURCE, Fingerprint
 from patchcore.syntax import digest, signature_text
@@ -63,7 +63,8 @@ class Originals:
             module = executed_module(target.module)
             if module is None and not self._import_missing:
                 raise
-            module = module or importlib.import_module(target.module)
+            with CONTAINED:
+                module = module or importlib.import_module(target.module)
         except TargetNotFound:  # made in a way that nobody would expect
             module = executed_module(target.module)
             if module is None:

@@ -26,6 +26,7 @@ from types import FunctionType, MemberDescriptorType
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.modules import class_namespace, is_class, loaded_modules, mro, namespace, qualified_name
+from patchcore.stdlib import OWN
 
 __all__ = ["Unreachable", "find_unreachable"]
 
@@ -591,7 +592,7 @@ def _results(cache: Any) -> set[int]:
 
 
 def _is_patchcore(module: Any) -> bool:
-    return type(module) is str and module.partition(".")[0] == "patchcore"
+    return type(module) is str and module.partition(".")[0] in OWN
 
 
 def type_name(node: Any) -> str:

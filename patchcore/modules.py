@@ -188,7 +188,7 @@ def missing_ancestor(name: str) -> Optional[str]:
 
 def submodule_names(package: str) -> list[str]:
     """Return the full names of the modules directly inside ``package``, sorted; for messages."""
-    import pkgutil
+    from patchcore.stdlib import pkgutil
 
     path = search_path(package)
     return sorted(f"{package}.{info.name}" for info in pkgutil.iter_modules(list(path))) if path else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +18,27 @@ from patchcore.errors import DeclarationError, PatchError, UnknownName, describe
 from patchcore.patch import Patch
 from patchcore.plan import Candidate, Plan, PlannedPatch, continue_plan, make_plan
 from patchcore.plugins import Plugins
+from patchcore.printable import printable, shown
 from patchcore.process import describe_process, process_rank
 from patchcore.provenance import LOCAL, Provenance
 from patchcore.rebinding import Moves
 from patchcore.report import APPLIED, FAILED, PatchRecord, Report
 from patchcore.requests import Requests
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
+from patchcore.stdlib import LIBRARY
 
 __all__ = ["Context", "Patcher", "apply"]
 
+
+def _make_printable(record: logging.LogRecord) -> bool:
+    """Make a message fit for a terminal, as the program's handlers may write to one; see :func:`printable`."""
+    record.msg, record.args = printable(record.getMessage()), ()
+    return True
+
+
 logger = logging.getLogger("patchcore")
 logger.addHandler(logging.NullHandler())
+logger.addFilter(_make_printable)
 
 Name = Union[str, Patch]
 
@@ -319,9 +330,13 @@ class Patcher(Requests, contextlib.ContextDecorator):
             found: dict[str, Candidate] = {}
             for own in self._own:
                 self._take(found, own if isinstance(own, Candidate) else Candidate(own, LOCAL))
+            contributed: list[Candidate] = []
             for provenance, patches in self.plugins.each("register_patches", settings=self.settings):
-                for patch in patches:
-                    self._take(found, Candidate(patch, provenance))
+                contributed += (Candidate(patch, provenance) for patch in patches)
+                self.plugins.note_without_patches(provenance, patches)
+            owners = {c.patch.name: c.provenance for c in contributed if _is_named_after_its_plugin(c)}
+            for candidate in contributed:
+                self._take(found, candidate, owners)
             self._candidates = list(found.values())
         return self._candidates
 
@@ -329,6 +344,8 @@ class Patcher(Requests, contextlib.ContextDecorator):
         """Apply some entries of the plan; when one fails under the policy to raise, nothing stays applied."""
         try:
             self._refuse(entries)
+            if LIBRARY.is_concerned(target for entry in entries if entry.go for target in entry.targets):
+                LIBRARY.prepare()  # here no lock is held
             self._apply(plan, entries)
             report = self.report()
         except BaseException as error:
@@ -400,17 +417,34 @@ class Patcher(Requests, contextlib.ContextDecorator):
         choices = (Choice(on, str(name), origin, strength) for on, origin, names in said for name in names)
         self.settings = replace(self.settings, choices=(*self.settings.choices, *choices))
 
-    def _take(self, found: dict[str, Candidate], candidate: Candidate) -> None:
+    def _take(
+        self, found: dict[str, Candidate], candidate: Candidate, owners: Optional[Mapping[str, Provenance]] = None
+    ) -> None:
+        """Add a candidate to those that are found; nobody loses a patch to the name that another has chosen.
+
+        Args:
+            found: by name.
+            candidate: to be added; under another name where its own is taken.
+            owners: the plugins that have the best claim to a name, by that.
+        """
         patch, provenance = candidate
-        if isinstance(patch, Patch) and patch.name not in found:
+        owner = (owners or {}).get(str(patch), provenance) if isinstance(patch, Patch) else provenance
+        if isinstance(patch, Patch) and patch.name not in found and owner == provenance:
             options = self.settings.options.get(patch.name)  # the user's: an unknown one is not the plugin's failure
             found[patch.name] = Candidate(patch.with_options(options) if options else patch, provenance)
             return
         if isinstance(patch, Patch):
-            taken = found[patch.name].provenance
-            error = DeclarationError(f"the patch name {patch.name!r} is taken by {taken}; rename one of the patches")
+            taken = found[patch.name].provenance if patch.name in found else owner
+            other = f"{patch.name}+{re.sub(r'[^a-zA-Z0-9_.-]', '_', provenance.plugin)}"
+            instead = ""
+            if taken != provenance and other not in found:
+                found[other] = Candidate(patch.evolve(name=other), provenance)
+                instead = f", and this one is called {other!r} now"
+            error = DeclarationError(
+                f"the patch name {patch.name!r} is taken by {taken}{instead}; rename one of the patches"
+            )
         else:
-            error = DeclarationError(f"expected a Patch, got {patch!r}")
+            error = DeclarationError(f"expected a Patch, got {shown(patch)}")
         if candidate in self._own or provenance is LOCAL:
             raise error
         self.plugins.note(provenance, "register_patches", error)
@@ -485,6 +519,12 @@ def apply(
 
 def _listed(names: Union[Name, Sequence[Name]]) -> Sequence[Name]:
     return (names,) if isinstance(names, (str, Patch)) else names
+
+
+def _is_named_after_its_plugin(candidate: Candidate) -> bool:
+    """Tell whether a plugin has the best claim to the name of a patch: ``mmcv.roi_pool`` is plugin mmcv's."""
+    patch, provenance = candidate
+    return isinstance(patch, Patch) and patch.name.startswith(f"{provenance.plugin}.")
 
 
 def _is_skip(answer: Any) -> bool:

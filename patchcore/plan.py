@@ -11,6 +11,7 @@ from typing import Any, Callable, NamedTuple, Optional
 from patchcore.conditions import BY_CHOICE, BY_CONFLICT, BY_FIT, Environment, Verdict
 from patchcore.errors import PlanError, TargetError, UnknownName, conflict_message, did_you_mean
 from patchcore.patch import Patch
+from patchcore.printable import printable
 from patchcore.provenance import Provenance
 from patchcore.report import FAILED, PENDING, SKIPPED
 from patchcore.settings import Choice
@@ -122,7 +123,7 @@ class Plan:
             if entry.go:
                 lines += (f"           {c.phrase(t)}" for c, t in zip(entry.patch.changes, entry.targets))
         lines += (f"note: {note}" for note in self.notes)
-        return "\n".join(lines) or "no patches"
+        return printable("\n".join(lines)) or "no patches"
 
 
 class Continuation(NamedTuple):

@@ -22,7 +22,9 @@ import pluggy
 
 from patchcore import hookspecs
 from patchcore.distributions import headers
-from patchcore.errors import UnknownName, describe_error, did_you_mean
+from patchcore.errors import PluginError, UnknownName, describe_error, did_you_mean
+from patchcore.patch import Patch
+from patchcore.printable import shown
 from patchcore.provenance import Provenance
 from patchcore.report import Problem, Section
 from patchcore.settings import LocalModule
@@ -38,6 +40,9 @@ GROUP = "npu_patches"
 #: Hooks that return what may come from a generator: it is taken inside the call, where a failure is the plugin's.
 _COLLECTING = ("register_patches", "report_sections", "list_sections", "training_loops")
 
+#: What makes a plugin of a module that forgets to be one.
+_HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return [...]"
+
 #: The hook that brings hooks; asked before any other, so that the plugins that implement what it brings may load first.
 _BRINGING = "register_hookspecs"
 
@@ -52,7 +57,7 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
     A distribution that is found twice on the path (installed and editable, say) counts once, as for imports: the first.
     One whose metadata is broken becomes a plugin that fails to load.
     """
-    import importlib.metadata as metadata  # for those who discover only
+    from patchcore.stdlib import metadata  # for those who discover only
 
     found: dict[tuple[str, str], tuple[Provenance, Loader]] = {}
     seen: set[str] = set()
@@ -71,7 +76,9 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
             for entry in first.entry_points:
                 if entry.group == GROUP:
                     found[entry.name, name] = Provenance(entry.name, name, version, entry.value), entry.load
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             where = str(getattr(distribution, "_path", distribution))  # all there is to tell it by
             found[where, where] = Provenance(where, where), partial(_raise, error)
     return [found[key] for key in sorted(found)]
@@ -126,7 +133,9 @@ class Plugins:
                 result = self._call(hook, implementation.function, arguments)
                 if hook in _COLLECTING:  # a list, as of several plugins, of what may be a generator
                     result = [item for items in result for item in items]
-            except (Exception, SystemExit) as error:  # a plugin may end itself, not the program
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # also sys.exit(): a plugin may end itself, not the program
                 self.note(provenance, hook, error)
             else:
                 yield provenance, result
@@ -149,7 +158,7 @@ class Plugins:
                 continue
             if accept(answer):
                 return provenance, answer
-            self.note(provenance, hook, TypeError(f"expected {expected}, got {answer!r}"))
+            self.note(provenance, hook, TypeError(f"expected {expected}, got {shown(answer)}"))
         return None, None
 
     def sections(self) -> tuple[Section, ...]:
@@ -170,6 +179,35 @@ class Plugins:
         for provenance, plugin in [found for found in loaded if self._add_hookspecs(*found)]:
             self._admit(provenance, plugin)
 
+    def note_without_patches(self, provenance: Provenance, patches: Iterable[object]) -> None:
+        """Note that a plugin has returned no patches although there are some in its module.
+
+        Args:
+            provenance: whose.
+            patches: what it has returned; nothing is noted unless that is empty.
+        """
+        plugin = self.manager.get_plugin(provenance.plugin)
+        named = _patches_in(plugin)
+        if named and not list(patches):
+            self._note_forgotten(provenance, named, "returns none of them")
+
+    def _expect_patches(self, provenance: Provenance, plugin: Any) -> None:
+        """Note a plugin that has no hooks at all, or patches and no hook that registers them."""
+        hooks = {caller.name for caller in self.manager.get_hookcallers(plugin) or ()}
+        named = _patches_in(plugin)
+        if named and "register_patches" not in hooks:
+            self._note_forgotten(provenance, named, "is not there")
+        elif not hooks:
+            error = PluginError(f"{provenance.value or provenance.plugin} implements no hook of patchcore; {_HINT}")
+            self.note(provenance, "load", error)
+
+    def _note_forgotten(self, provenance: Provenance, names: Sequence[str], what: str) -> None:
+        some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+        where = provenance.value or provenance.plugin
+        count = "1 patch" if len(names) == 1 else f"{len(names)} patches"
+        error = PluginError(f"{where} has {count} ({some}), and its register_patches {what}; {_HINT}")
+        self.note(provenance, "register_patches", error)
+
     def note(self, provenance: Provenance, where: str, error: BaseException) -> None:
         """Remember that a plugin failed, and log it."""
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
@@ -186,13 +224,15 @@ class Plugins:
                 if isinstance(section, Section):
                     found.append(section)
                 else:
-                    self.note(provenance, hook, TypeError(f"expected patchcore.Section objects, got {section!r}"))
+                    self.note(provenance, hook, TypeError(f"expected patchcore.Section objects, got {shown(section)}"))
         return tuple(found)
 
     def _load(self, provenance: Provenance, load: Loader) -> Optional[tuple[Provenance, Any]]:
         try:
             return provenance, load()
-        except (Exception, SystemExit) as error:  # a plugin may end itself, not the program
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also sys.exit(): a plugin may end itself, not the program
             self.note(provenance, "load", error)
             return None
 
@@ -205,7 +245,9 @@ class Plugins:
             specifications = bring()
             for manager in (self.manager, self._wrappers):
                 manager.add_hookspecs(specifications)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self.note(provenance, _BRINGING, error)
             return False
         return True
@@ -218,12 +260,15 @@ class Plugins:
                     f"the plugin name {name!r} is taken by {self.provenances[name]}; rename one of the entry points"
                 )
             self._register(plugin, name)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self.note(provenance, "load", error)
         else:
             self.provenances[name] = Provenance(
                 name, provenance.distribution, provenance.version, provenance.value, _file_of(plugin)
             )
+            self._expect_patches(self.provenances[name], plugin)
 
     def _register(self, plugin: Any, name: str) -> None:
         try:
@@ -232,7 +277,7 @@ class Plugins:
             self._check(hooks, plugin)
             if any(_is_wrapper(implementation.opts) for hook in hooks for implementation in hook.get_hookimpls()):
                 self._wrappers.register(plugin, name)
-        except Exception:
+        except BaseException:
             if self.manager.get_plugin(name) is plugin:
                 self.manager.unregister(plugin)
             raise
@@ -250,7 +295,9 @@ class Plugins:
         while True:
             try:
                 return caller.call_extra([function], arguments)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 for wrapper in _at_fault(error, function, caller.get_hookimpls()):
                     self.note(self._provenance_of(wrapper.plugin), hook, error)
                     self._wrappers.unregister(wrapper.plugin)
@@ -269,6 +316,18 @@ class _Wrappers(pluggy.PluginManager):
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         options = super().parse_hookimpl_opts(plugin, name)
         return options if options is not None and _is_wrapper(options) else None
+
+
+def _patches_in(plugin: Any) -> list[str]:
+    """Return the names in a plugin's namespace that hold patches, or lists of them."""
+    space = getattr(plugin, "__dict__", None)
+    if not isinstance(space, dict):
+        return []
+    return [
+        name
+        for name, value in space.items()
+        if type(value) is Patch or (type(value) in (list, tuple) and any(type(item) is Patch for item in value))
+    ]
 
 
 def _is_wrapper(options: Any) -> bool:
@@ -310,7 +369,7 @@ def _declares_plugins(distribution: Distribution) -> bool:
         return False
 
 
-def _raise(error: Exception) -> None:
+def _raise(error: BaseException) -> None:
     raise error
 
 

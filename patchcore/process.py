@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Optional
 
+from patchcore.stdlib import loaded
+
 __all__ = ["MOST_RANKS", "RANK_VARIABLES", "decimal", "describe_process", "process_rank", "rank_variable"]
 
 #: Where launchers put the rank of a process (torchrun, Open MPI, MPICH, Slurm), the first that has a number counts.
@@ -66,7 +68,7 @@ def _first_number(variables: Iterable[str], most: int) -> Optional[tuple[str, in
 
 def describe_process() -> dict[str, Any]:
     """Return interpreter, host, process id, rank, program and working directory."""
-    multiprocessing = sys.modules.get("multiprocessing")
+    multiprocessing = loaded("multiprocessing")
     size = _first_number(SIZE_VARIABLES, MOST_RANKS)
     try:
         directory = os.getcwd()

@@ -20,6 +20,7 @@ from typing import Any, Callable, Optional
 from patchcore.binding import bind_like, reference
 from patchcore.changes import REGISTRY_TABLE, resolve
 from patchcore.modules import class_namespace, is_class, is_immutable, namespace, qualified_name
+from patchcore.stdlib import OWN
 from patchcore.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
 
 __all__ = ["StaticSlot", "find_references", "functions_of", "is_home", "name_of", "names_read_by"]
@@ -60,7 +61,8 @@ def find_references(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -
     for name, module in modules.items():
         space = namespace(module)
         # all in C: no other thread gets to run, and to change the dictionary, before it is done
-        if space is not None and (name in homes or not keys.isdisjoint(map(id, space.values()))):
+        holds = space is not None and (name in homes or not keys.isdisjoint(map(id, space.values())))
+        if space is not None and holds and name.partition(".")[0] not in OWN:  # patchcore goes on with the original
             search.in_module(name, module, space)
     return list(search.found.values())
 

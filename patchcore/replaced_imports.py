@@ -18,7 +18,7 @@ from patchcore import references
 from patchcore.application import Application, ChangeState
 from patchcore.binding import has_identity
 from patchcore.changes import resolve
-from patchcore.errors import TargetError, TargetNotFound, did_you_mean
+from patchcore.errors import CONTAINED, TargetError, TargetNotFound, did_you_mean
 from patchcore.import_changes import ReplaceImport
 from patchcore.importing import AskOthers, imported_elsewhere
 from patchcore.journal import Record
@@ -193,7 +193,8 @@ class _Replacement:
         try:
             other = self._counterpart(name)
             if other is not None:
-                return importlib.import_module(other)
+                with CONTAINED:
+                    return importlib.import_module(other)
             made = ModuleType(name, f"Made by patch {self._application} ({self._application.provenance}).")
             made.__dict__.update(self._exports())
             made.__spec__ = ModuleSpec(name, ProviderLoader(self))  # type: ignore[arg-type]

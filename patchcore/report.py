@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
 
+from patchcore.printable import printable
+
 __all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Report", "Section"]
 
 #: Version of the JSON view; raised when a key changes its meaning or goes.
@@ -195,7 +197,7 @@ class Report:
 
     def to_json(self) -> str:
         """Return the JSON view as text."""
-        import json  # for those who want it only
+        from patchcore.stdlib import json  # for those who want it only
 
         return json.dumps(self.to_dict(), indent=2)
 
@@ -214,7 +216,7 @@ class Report:
         lines += (f"  note: {note}" for note in self.notes)
         for section in self.sections:
             lines += (f"  {section.title}:", *(f"    {line}" for line in section.lines))
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 def _change_lines(change: ChangeRecord) -> list[str]:

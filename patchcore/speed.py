@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.errors import describe_error
+from patchcore.errors import CONTAINED, describe_error
 from patchcore.execution import Execution
 from patchcore.patch import Patch
 from patchcore.patcher import Patcher
@@ -76,7 +76,7 @@ def compare_speed(patch: Patch, prepare: Callable[[], Execution], device: str) -
     for _ in range(TURNS):
         for who, seconds, context in turns:
             try:
-                with context():
+                with CONTAINED, context():
                     seconds += _take_turn(prepare, device)
             except Exception as error:
                 return Speed(reason=f"the {who} does not run on {device}: {describe_error(error)}")

@@ -20,7 +20,7 @@ from typing import Any, Callable, NamedTuple, Optional
 from patchcore.changes import resolve
 from patchcore.check import Case, Check, Size
 from patchcore.engine import ENGINE
-from patchcore.errors import PatchcoreError, describe_error
+from patchcore.errors import CONTAINED, PatchcoreError, describe_error
 from patchcore.execution import Execution, draw, run, takes
 from patchcore.outcomes import Outcome, compare, rounded
 from patchcore.patch import Patch
@@ -277,7 +277,8 @@ class _Comparison:
     def _guarded(self, function: Callable[[_Drawn], Outcome], case: _Drawn, doing: str) -> Outcome:
         self._begin(_text(case.size))
         try:
-            return function(case)
+            with CONTAINED:
+                return function(case)
         except Exception as error:
             raise _Raised(f"{doing}, on the case of seed {case.seed!r}", error) from error
 

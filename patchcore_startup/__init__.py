@@ -106,14 +106,14 @@ class Sleeper:
         if str(os.getpid()) in self._wakes or any(name in sys.modules for name in self._wakes):
             try:
                 self._wake_before_the_program()
-            except (Exception, SystemExit) as error:  # site would go on after the one, and complain about the other
-                _say(str(error))
-                os._exit(1)
             except KeyboardInterrupt:  # ends the process as it does a program
                 from signal import SIG_DFL, SIGINT, signal
 
                 signal(SIGINT, SIG_DFL)
                 os.kill(os.getpid(), SIGINT)
+            except BaseException as error:  # site would go on after some, and complain about others
+                _say(str(error) or type(error).__name__)
+                os._exit(1)
 
     def _wake_before_the_program(self) -> None:
         """Wake up with the program's folder on ``sys.path``, where it is going to be."""
@@ -343,6 +343,7 @@ def _policy() -> str:
 
 def _say(text: str) -> None:
     """Write a line to stderr, if there is one; a process does not fail for what it has to say."""
+    text = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
     try:
         sys.stderr.write(f"patchcore: {text}\n")
         sys.stderr.flush()

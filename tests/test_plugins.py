@@ -312,14 +312,35 @@ def test_the_second_plugin_of_a_name_is_reported(install, make_package) -> None:
     assert "the plugin name 'good' is taken by plugin good, good-patches 1.0; rename one" in problem.message
 
 
-def test_the_second_patch_of_a_name_is_reported_and_the_first_stays(install) -> None:
-    install("aaa", GOOD)
+@pytest.mark.parametrize("other", ["aaa", "zzz"])
+def test_the_name_of_a_patch_is_that_plugins_which_it_is_named_after(install, other) -> None:
+    install(other, GOOD)
     install("good", GOOD)
     patcher = pc.Patcher.discover()
-    (candidate,) = patcher.collect()
+    assert {c.patch.name: c.provenance.plugin for c in patcher.collect()} == {
+        "good.patch": "good",
+        f"good.patch+{other}": other,
+    }
     (problem,) = patcher.plugins.problems
-    assert {candidate.provenance.plugin, problem.plugin} == {"aaa", "good"}
-    assert problem.message.startswith(f"the patch name 'good.patch' is taken by {candidate.provenance}")
+    assert problem.plugin == other
+    assert problem.message.startswith("the patch name 'good.patch' is taken by plugin good, good-patches 1.0, and this")
+
+
+def test_of_two_plugins_that_a_patch_is_not_named_after_none_loses_it(install) -> None:
+    install("one", GOOD)
+    install("two", GOOD)
+    patcher = pc.Patcher.discover()
+    assert len(patcher.collect()) == 2
+    (problem,) = patcher.plugins.problems
+    assert f"is called 'good.patch+{problem.plugin}' now" in problem.message
+
+
+def test_two_patches_of_one_name_in_one_plugin_are_a_problem_and_the_first_stays(install) -> None:
+    install("good", GOOD.replace("[pc.Patch", "2 * [pc.Patch"))
+    patcher = pc.Patcher.discover()
+    assert names(patcher.collect()) == ["good.patch"]
+    (problem,) = patcher.plugins.problems
+    assert "is taken by plugin good, good-patches 1.0; rename" in problem.message
 
 
 def test_one_module_under_two_entry_points_is_one_plugin_and_a_problem(make_package) -> None:

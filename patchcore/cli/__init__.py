@@ -66,10 +66,10 @@ def _run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit has somewhere to go
         return OK
     except Exception:
-        import traceback
+        from patchcore.stdlib import traceback
 
         traceback.print_exc()
-        print("patchcore: this is a bug in patchcore or in a plugin's command; please report it", file=sys.stderr)
+        _complain("this is a bug in patchcore or in a plugin's command; please report it", INTERNAL)
         return INTERNAL
     return code
 
@@ -98,7 +98,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 def _build_parser(commands: Sequence[Any]) -> tuple[argparse.ArgumentParser, Any]:
     """Return the parser with some of the built-in commands, and its sub-parsers for plugins to add to."""
-    parser = argparse.ArgumentParser(
+    from patchcore.cli.options import Parser
+
+    parser = Parser(
         prog="patchcore",
         description="Monkey patches as plugins: see them, plan them, apply them, take them back.",
         epilog="exit codes: 0 ok, 1 findings, 2 usage, 3 internal error, 130 interrupted",
@@ -122,9 +124,11 @@ def _add_plugin_commands(subparsers: Any) -> None:
         return
     plugins.notify("register_commands", subparsers=subparsers)
     for problem in plugins.problems:
-        print(f"patchcore: {problem}", file=sys.stderr)
+        _complain(problem, OK)
 
 
-def _complain(error: Exception, code: int) -> int:
-    print(f"patchcore: {error}", file=sys.stderr)
+def _complain(what: object, code: int) -> int:
+    from patchcore.cli.output import print_error  # not for commands that have nothing to complain about
+
+    print_error(str(what))
     return code

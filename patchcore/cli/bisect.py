@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Optional
 from patchcore.bisection import Search, dependencies
 from patchcore.cli import options as shared
 from patchcore.cli import run
-from patchcore.cli.output import print_json
+from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.conditions import BY_CONFLICT
 from patchcore.errors import SettingsError
 from patchcore.launch.command import find_command
@@ -60,7 +60,7 @@ def main(options: argparse.Namespace) -> int:
     """
     plan = options.patcher.plan()
     for note in plan.notes:
-        print(f"patchcore: note: {note}", file=sys.stderr)
+        print_error(f"note: {note}")
     scope = _scope(plan, options.keep)
     with _narrator(len(scope.tried)) as (begins, ended):
         trials = Trials(
@@ -79,7 +79,7 @@ def main(options: argparse.Namespace) -> int:
         print_json(_describe(options, scope, trials, result))
     else:
         for line in _tell(options, trials, result):
-            print(line)
+            print_line(line)
     shared.print_problems(options.patcher)
     if not result.complete:
         raise KeyboardInterrupt
@@ -220,7 +220,7 @@ def _to_run(program: Sequence[str]) -> Sequence[str]:
 def _narrator(total: int) -> Iterator[tuple[Callable[[int, frozenset[str]], None], Callable[[Trial], None]]]:
     """Say on stderr which run it is and how it ended: a line each, and on a terminal what is going on."""
     if not sys.stderr.isatty():
-        yield (lambda number, patches: None), (lambda trial: print(_line(trial, total), file=sys.stderr, flush=True))
+        yield (lambda number, patches: None), (lambda trial: print_error(_line(trial, total), who=""))
         return
     from rich.console import Console
     from rich.text import Text
@@ -252,7 +252,7 @@ def _count(number: int, word: str) -> str:
 
 def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
     """Return the parser of what is not passed on; to show help, also of the options that choose patches, which are."""
-    parser = argparse.ArgumentParser(
+    parser = shared.Parser(
         prog="patchcore bisect",
         usage="patchcore bisect [options] [options of patchcore run] -- SCRIPT [arguments]\n"
         "       patchcore bisect [options] [options of patchcore run] -- -m MODULE [arguments]\n"

@@ -7,9 +7,9 @@ import importlib
 from typing import Any
 
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_table
+from patchcore.cli.output import print_json, print_line, print_table
 from patchcore.conditions import Environment
-from patchcore.errors import PatchError, PluginError, describe_error
+from patchcore.errors import CONTAINED, PatchError, PluginError, describe_error
 from patchcore.patcher import Patcher
 from patchcore.plan import Plan
 from patchcore.report import FAILED, PENDING
@@ -46,7 +46,7 @@ def main(options: argparse.Namespace) -> int:
     elif found:
         print_table("Findings", COLUMNS, found)
     else:
-        print("no findings")
+        print_line("no findings")
     return 1 if found else 0
 
 
@@ -93,7 +93,8 @@ def _try(patcher: Patcher, names: list[str]) -> list[Finding]:
         with patcher:
             for module in dict.fromkeys(t.module for entry in patcher.plan() if entry.go for t in entry.targets):
                 try:
-                    importlib.import_module(module)
+                    with CONTAINED:
+                        importlib.import_module(module)
                 except PatchError:
                     pass  # a patch failed, which its record says
                 except Exception as error:

@@ -16,13 +16,14 @@ from typing import Any
 from patchcore import __version__
 from patchcore.cli import check
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_table
+from patchcore.cli.output import print_error, print_json, print_line, print_table
 from patchcore.conditions import Environment
 from patchcore.errors import PatchError
 from patchcore.launch.probe import UNPATCHED
 from patchcore.launch.session import Session
 from patchcore.modules import find_module
 from patchcore.patcher import Patcher
+from patchcore.printable import printable
 from patchcore.process import process_rank, rank_variable
 from patchcore.report import PENDING
 
@@ -78,19 +79,19 @@ def main(options: argparse.Namespace) -> int:
         )
     else:
         print_table("Environment", ("TOPIC", "NAME", "VALUE"), facts)
-        print()
+        print_line()
         if workers:
             rows = [(worker["kind"], worker["result"], worker["detail"]) for worker in workers]
             print_table("Child processes", ("KIND", "RESULT", "DETAIL"), rows)
-            print()
+            print_line()
         if stale:
             title = "Stale references: still the original while the patch is applied"
             print_table(title, ("PATCH", "TARGET", "PLACE"), stale)
-            print()
+            print_line()
         if found:
             print_table("Findings", check.COLUMNS, found)
         else:
-            print("no findings")
+            print_line("no findings")
     return 1 if found else 0
 
 
@@ -186,10 +187,10 @@ def _workers(patcher: Patcher) -> list[dict[str, str]]:
         assert process.stdout is not None
         for line in process.stdout:
             workers.append(json.loads(line))
-            print(f"patchcore: {workers[-1]['kind']}: {workers[-1]['result']}", file=sys.stderr)
+            print_error(f"{workers[-1]['kind']}: {workers[-1]['result']}")
         if process.wait() or any(worker["result"] == UNPATCHED for worker in workers):
             said.seek(0)
-            sys.stderr.write(said.read())
+            sys.stderr.write(printable(said.read()))
     return workers
 
 

@@ -13,7 +13,7 @@ from typing import Any, Optional
 from patchcore.cli import options as shared
 from patchcore.cli.output import STYLES, print_json, print_line
 from patchcore.conditions import BY_CHOICE
-from patchcore.errors import TargetError, UnknownName, describe_error
+from patchcore.errors import CONTAINED, TargetError, UnknownName, describe_error
 from patchcore.explaining import Explainer
 from patchcore.explanation import PatchExplanation, TargetExplanation
 from patchcore.modules import find_module
@@ -71,7 +71,7 @@ def main(options: argparse.Namespace) -> int:
     else:
         _print(patches, explained)
         for note in plan.notes:
-            print(f"note: {note}")
+            print_line(f"note: {note}")
     shared.print_problems(patcher)
     return 0
 
@@ -102,7 +102,8 @@ def _import(modules: Iterable[str]) -> dict[str, str]:
     failures = {}
     for module in dict.fromkeys(modules):
         try:
-            importlib.import_module(module)
+            with CONTAINED:
+                importlib.import_module(module)
         except Exception as error:
             failures[module] = describe_error(error)
     return failures
@@ -113,7 +114,7 @@ def _print(patches: Sequence[PatchExplanation], targets: Sequence[TargetExplanat
         _print_patch(patch)
     for number, target in enumerate(targets):
         if number or patches:
-            print()
+            print_line()
         _print_target(target)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_table
+from patchcore.cli.output import print_json, print_line, print_table
 from patchcore.conditions import Environment
 from patchcore.drift import watched
 from patchcore.errors import UnknownName, Unseen, describe_error
@@ -193,11 +193,11 @@ def _print(options: argparse.Namespace, plugins: dict[Path, _Plugin], rows: dict
         return
     for path, plugin in plugins.items():
         counts = ", ".join(f"{library} ({_counted(now)})" for library, now in plugin.now.items() if now)
-        print(f"{path}: {counts or 'nothing that is installed here'}")
+        print_line(f"{path}: {counts or 'nothing that is installed here'}")
         if rows[path]:
             print_table("Out of date" if options.check else "Recorded", ("LIBRARY", "TARGET", "RESULT"), rows[path])
     if not plugins:
-        print(_nothing(options))
+        print_line(str(_nothing(options)))
 
 
 def _counted(now: dict[str, Fingerprint]) -> str:

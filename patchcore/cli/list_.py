@@ -7,7 +7,7 @@ from typing import Any
 
 from patchcore.changes import Change
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_table
+from patchcore.cli.output import print_json, print_line, print_table
 from patchcore.conditions import Environment
 from patchcore.patcher import Patcher
 from patchcore.report import PENDING
@@ -41,7 +41,7 @@ def main(options: argparse.Namespace) -> int:
     else:
         _print(plugins, patches, verbose=options.verbose)
         for section in sections:
-            print(f"\n{section.title}", *(f"  {line}" for line in section.lines), sep="\n")
+            print_line("\n".join([f"\n{section.title}", *(f"  {line}" for line in section.lines)]))
     shared.print_problems(patcher)
     return 0
 
@@ -87,9 +87,9 @@ def _print(plugins: list[dict[str, Any]], patches: list[dict[str, Any]], *, verb
         rows = [(p["name"], _distribution(p), str(p["patches"]), p["origin"]) for p in plugins]
         print_table("Plugins", ("NAME", "DISTRIBUTION", "PATCHES", "ORIGIN"), rows)
     else:
-        print("no plugins are installed; a plugin is a distribution with entry points in the group npu_patches")
+        print_line("no plugins are installed; a plugin is a distribution with entry points in the group npu_patches")
     if patches:
-        print()
+        print_line()
         table = [(p["name"], p["plugin"], _yes(p["default"]), _fits(p), _what(p, verbose)) for p in patches]
         print_table("Patches", ("NAME", "PLUGIN", "DEFAULT", "FITS HERE", "TARGETS"), table)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_table
+from patchcore.cli.output import print_json, print_line, print_table
 from patchcore.errors import PluginError
 from patchcore.lockfile import FILE, differences, find_lock, make_lock, write_lock
 from patchcore.plan import Plan
@@ -61,7 +61,7 @@ def _write(path: Path, plan: Plan, as_json: bool) -> int:
     if as_json:
         print_json({"file": str(path), "changed": changed, "lock": lock})
     else:
-        print(f"{path}: {len(lock['patches'])} patches {'written' if changed else 'as before'}")
+        print_line(f"{path}: {len(lock['patches'])} patches {'written' if changed else 'as before'}")
     return 0
 
 
@@ -73,5 +73,5 @@ def _check(path: Path, plan: Plan, as_json: bool) -> int:
     elif found:
         print_table(f"Differences from {path}", COLUMNS, found)
     else:
-        print("no differences")
+        print_line("no differences")
     return 1 if found else 0

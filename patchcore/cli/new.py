@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from patchcore.cli.output import print_table
+from patchcore.cli.output import print_line, print_table
 from patchcore.scaffold.declarations import Migration, Remark
 from patchcore.scaffold.migrated import migrated_project
 from patchcore.scaffold.migration import read_migration
@@ -72,13 +72,13 @@ def _print_migration(migration: Migration, source: Path) -> None:
     if provided:
         print_table("Provided by other plugins", _PROVIDED_COLUMNS, provided)
     if migration.settings:
-        print("For the pyproject.toml of the program")
-        print("\n".join(f"  {line}".rstrip() for line in migration.settings))
+        print_line("For the pyproject.toml of the program")
+        print_line("\n".join(f"  {line}".rstrip() for line in migration.settings))
     for title, remarks in (("Left to do", migration.left), ("Notes", migration.notes)):
         if remarks:
             print_table(title, _REMARK_COLUMNS, _rows(remarks, source))
     if not migration.left:
-        print("nothing is left to do by hand")
+        print_line("nothing is left to do by hand")
 
 
 def _rows(remarks: Sequence[Remark], source: Path) -> list[tuple[str, str, str]]:
@@ -86,4 +86,4 @@ def _rows(remarks: Sequence[Remark], source: Path) -> list[tuple[str, str, str]]
 
 
 def _print_next(folder: Path) -> None:
-    print(f"written to {folder}; next: python -m pip install -e {folder} && python -m pytest {folder}")
+    print_line(f"written to {folder}; next: python -m pip install -e {folder} && python -m pytest {folder}")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore.cli.output import print_error
 from patchcore.errors import PluginError, SettingsError
 from patchcore.patcher import Patcher
+from patchcore.printable import printable
 from patchcore.settings import Settings
 
 __all__ = [
+    "Parser",
     "add_format",
     "add_selection",
     "add_training",
@@ -31,6 +33,15 @@ _PROFILING = {
     "active": ("N", "steps of each recording (default: 1)"),
     "repeat": ("N", "recordings, 0 for as many as fit (default: 1)"),
 }
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help, to which plugins add, is fit for a terminal."""
+
+    color = False  # Python 3.14 writes control characters of its own
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message(printable(message), file)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -153,9 +164,9 @@ def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:
 def print_problems(patcher: Patcher) -> None:
     """Print what is wrong with plugins to stderr."""
     for problem in patcher.plugins.problems:
-        print(f"patchcore: {problem}", file=sys.stderr)
+        print_error(str(problem))
         for line in problem.traceback.rstrip().splitlines()[-3:]:
-            print(f"    {line}", file=sys.stderr)
+            print_error(line, who="    ")
 
 
 def _profiling(options: argparse.Namespace) -> Optional[dict[str, Any]]:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_table
+from patchcore.cli.output import print_json, print_line, print_table
 from patchcore.outdated import Age, review
 
 __all__ = ["COLUMNS", "add_parser", "main"]
@@ -36,9 +36,9 @@ def main(options: argparse.Namespace) -> int:
     elif ages:
         print_table("Patches that say when they end", COLUMNS, [_row(age) for age in ages])
         count = sum(age.is_finding for age in ages)
-        print(f"\n{count} to see to" if count else "\nno findings")
+        print_line(f"\n{count} to see to" if count else "\nno findings")
     else:
-        print("no patch declares remove_when or upstream")
+        print_line("no patch declares remove_when or upstream")
     shared.print_problems(patcher)
     return 1 if any(age.is_finding for age in ages) else 0
 

@@ -1,4 +1,7 @@
-"""Printing: tables on a terminal, plain aligned lines in a pipe, JSON on request."""
+"""Printing: tables on a terminal, plain aligned lines in a pipe, JSON on request.
+
+Whatever a command prints goes through here, because names and messages of others may hold control characters.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from patchcore.printable import printable
 from patchcore.report import SCHEMA_VERSION
 
-__all__ = ["STYLES", "print_json", "print_line", "print_table"]
+__all__ = ["STYLES", "print_error", "print_json", "print_line", "print_table"]
 
 #: How words that stand for an outcome are shown on a terminal.
 STYLES = {
@@ -27,13 +31,19 @@ STYLES = {
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print ``content`` with ``schema_version`` to stdout."""
-    import json  # for those who want it only
+    from patchcore.stdlib import json  # for those who want it only
 
     print(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=2, default=str))
 
 
-def print_line(text: str, style: str = "") -> None:
-    """Print a line: with a style of rich on a terminal, else as it is."""
+def print_error(text: str, who: str = "patchcore: ") -> None:
+    """Print a line to stderr, with the name of the program in front."""
+    print(f"{who}{printable(text)}", file=sys.stderr, flush=True)
+
+
+def print_line(text: str = "", style: str = "") -> None:
+    """Print a line, or several: with a style of rich on a terminal, else plain."""
+    text = printable(text)
     if style and sys.stdout.isatty():
         from rich.console import Console
         from rich.text import Text
@@ -51,6 +61,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         columns: headings.
         rows: as many texts each as there are columns; a text may have several lines.
     """
+    title, rows = printable(title), [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         _print_rich(title, columns, rows)
         return

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_table
+from patchcore.cli.output import print_error, print_json, print_line, print_table
 from patchcore.drift import Comparison, remarks
 from patchcore.errors import PluginError
 from patchcore.patcher import Patcher
@@ -46,9 +45,9 @@ def main(options: argparse.Namespace) -> int:
         ]
         print_table("Plan", ("#", "PATCH", "VERDICT", "CHANGES OR REASON"), rows)
         for note in plan.notes:
-            print(f"note: {note}")
+            print_line(f"note: {note}")
     else:
-        print("no patches")
+        print_line("no patches")
     shared.print_problems(patcher)
     return 0
 
@@ -61,7 +60,7 @@ def _drift(patcher: Patcher, plan: Plan) -> dict[str, list[Comparison]]:
             try:
                 found[entry.patch.name] = patcher.compare(entry)
             except PluginError as error:
-                print(f"patchcore: {error}", file=sys.stderr)
+                print_error(str(error))
     return found
 
 

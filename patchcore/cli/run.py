@@ -107,7 +107,7 @@ def _project(arguments: Sequence[str]) -> Optional[Path]:
 def _build_parser(
     plugins: Optional[Plugins] = None, *, program: bool = True, add_help: bool = True
 ) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = shared.Parser(
         prog="patchcore run",
         usage="patchcore run [options] SCRIPT [arguments]\n"
         "       patchcore run [options] -m MODULE [arguments]\n"

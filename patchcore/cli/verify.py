@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional
 
 from patchcore.check import DTYPES, Size
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json
+from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.cli.verify_output import describe, print_results
 from patchcore.errors import SettingsError
 from patchcore.patch import Patch
@@ -77,7 +77,7 @@ def main(options: argparse.Namespace) -> int:
     else:
         print_results(f"Verified on {device}, {options.rounds} rounds each", results, verbose=options.verbose)
         if unchecked:
-            print(f"without checks: {', '.join(unchecked)}")
+            print_line(f"without checks: {', '.join(unchecked)}")
     shared.print_problems(patcher)
     return 0 if all(result.ok for result in results) else 1
 
@@ -126,13 +126,13 @@ def _progress(count: int) -> Iterator[tuple[Callable[[str], None], Callable[[Che
         def say(result: CheckResult) -> None:
             if not result.ok:
                 words = (result.patch, result.check, result.dtype)
-                print(f"patchcore: {' '.join(filter(None, words))}: {result.status}", file=sys.stderr)
+                print_error(f"{' '.join(filter(None, words))}: {result.status}")
 
         yield (lambda what: None), say
 
 
 def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = shared.Parser(
         prog="patchcore verify",
         description="Draw inputs for the checks of patches, run what each patch replaces on the CPU and the patch on "
         "the device, and compare results, gradients and speed. Imports the libraries; nothing stays applied.",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from patchcore.cli.output import print_table
+from patchcore.cli.output import print_line, print_table
 from patchcore.report import SKIPPED
 from patchcore.speed import Speed
 from patchcore.verify import AGREES, DIFFERS, CheckResult, Measurement
@@ -34,7 +34,7 @@ def print_results(title: str, results: Sequence[CheckResult], *, verbose: bool) 
     print_table(title, [COLUMNS[number] for number in kept], [[row[number] for number in kept] for row in rows])
     tried = {result.patch for result in results if result.speeds}
     for reason, names in _without_speed(results).items():
-        print(f"no speed: {reason}" if tried == {*names} else f"no speed of {', '.join(names)}: {reason}")
+        print_line(f"no speed: {reason}" if tried == {*names} else f"no speed of {', '.join(names)}: {reason}")
 
 
 def describe(result: CheckResult) -> dict[str, Any]:

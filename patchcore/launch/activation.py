@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from patchcore import compat
-from patchcore.errors import PatchcoreError, PatchError, UnknownName, describe_error
+from patchcore.errors import CONTAINED, PatchcoreError, PatchError, UnknownName, describe_error
 from patchcore.launch import ranks
 from patchcore.launch.logs import log_to_stderr, say
 from patchcore.launch.process_report import ProcessReport
@@ -74,7 +74,8 @@ def activate(text: str) -> set[str]:
         logger.error("this process (%s) is not patched: %s", sys.executable, error)
         return set()
     try:
-        return _activate(session)
+        with CONTAINED:
+            return _activate(session)
     except PatchError:  # also without strict: a patch is required
         _show_patch_errors_as_messages()
         raise

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Optional
 
+from patchcore.printable import printable
 from patchcore.process import process_rank, rank_variable
 
 __all__ = ["log_to_stderr", "say"]
@@ -16,7 +17,7 @@ def say(text: str) -> None:
     """Write a line to what is stderr now, if it is anything; a process does not fail for what it has to say."""
     stream = sys.stderr
     rank = f" [rank {process_rank()}]" if rank_variable() is not None else ""
-    line = f"patchcore{rank}: {text}\n"
+    line = f"patchcore{rank}: {printable(text)}\n"
     try:
         stream.flush()
         descriptor = stream.fileno()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from patchcore.patcher import Patcher
 from patchcore.plan import Plan
 from patchcore.process import process_rank
 from patchcore.settings import Settings
+from patchcore.stdlib import loaded
 from patchcore.timeline import TIMELINE
 
 __all__ = ["FILES", "ProcessReport"]
@@ -103,10 +103,9 @@ class ProcessReport:
             self._spent += self._written - start
 
     def _to_json(self, finished: bool) -> str:
-        import json
-
         from patchcore.layers import describe_layers
         from patchcore.manifest import digest
+        from patchcore.stdlib import json
 
         report = self._patcher.report(sweep=False)
         view = {
@@ -136,7 +135,7 @@ class ProcessReport:
 
     def _end_of_child(self) -> None:
         """Write the last report of a child of multiprocessing, which ends in ``os._exit``, without atexit functions."""
-        multiprocessing = sys.modules.get("multiprocessing.process")
+        multiprocessing = loaded("multiprocessing.process")
         if multiprocessing is not None and multiprocessing.parent_process() is not None:
             self.write(finished=True)
 
