@@ -46,8 +46,8 @@ _HELPERS = (
     MemberDescriptorType,
     GetSetDescriptorType,
 )
-# what inspect and asyncio take for coroutine functions that have no code of one
-_MARKS = ("_is_coroutine", "_is_coroutine_marker")
+# by what else than their code inspect and asyncio know coroutine functions
+_MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
 _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 

@@ -58,8 +58,8 @@ def of_kind(function: Any, original: Any) -> Any:
     like: FunctionType = original if type(original) is FunctionType else _takes_anything
     for attempt in (like, _takes_anything):  # the parameters of some functions cannot be written down
         parameters = _Parameters(attempt)
-        keyword, body = _body(flags, "", f"_pc_function({parameters.call})")
-        made = _generate("function", attempt, parameters, keyword, body, {"_pc_function": function}, of=original)
+        keyword, body = _body(flags, "", f"_pc_called({parameters.call})")
+        made = _generate("function", attempt, parameters, keyword, body, {"_pc_called": function}, of=original)
         if made is not None:
             break
     assert made is not None
