@@ -8,6 +8,7 @@ a replacement is the object itself, a wrapper is one plain Python function.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -49,6 +50,9 @@ _HELPERS = (
 # by what else than their code inspect and asyncio know coroutine functions
 _MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
 _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+#: Modules whose ``mark(function, original, in_class)`` tells a compiler, which reads source, of a function of ours.
+_COMPILERS = ("patchcore.builtin.torchscript",)
 
 
 def reference(raw: Any) -> Any:
@@ -142,7 +146,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
         return wrapped
 
     if _is_left_to_get(raw, in_class):
-        return stand_in(raw, around, _finished, "cannot wrap")
+        return stand_in(raw, around, functools.partial(_finished, in_class=True), "cannot wrap")
     original = wrapped_callable(raw)
     if isinstance(original, type):
         raise DeclarationError(
@@ -153,7 +157,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
         raise DeclarationError(
             f"cannot wrap {original!r}: expected something callable, found {type(original).__name__}"
         )
-    return _in_form_of(raw, _finished(around(original), original), in_class)
+    return _in_form_of(raw, _finished(around(original), original, in_class), in_class)
 
 
 def dispatch(
@@ -209,7 +213,7 @@ def dispatch(
         return dispatcher
 
     if _is_left_to_get(raw, in_class) and callable(chosen):
-        return stand_in(raw, around, _finished, "when_call cannot stand in for")
+        return stand_in(raw, around, functools.partial(_finished, in_class=True), "when_call cannot stand in for")
     original = wrapped_callable(raw)
     if not callable(original) or not callable(chosen):
         raise DeclarationError(f"when_call needs two callables, found {original!r} and {chosen!r}")
@@ -220,7 +224,7 @@ def dispatch(
     made: Any = None
     if type(original) is FunctionType:
         made = generated.dispatcher(original, chosen, predicate, counter)
-    return _in_form_of(raw, _finished(made or around(original), original), in_class)
+    return _in_form_of(raw, _finished(made or around(original), original, in_class), in_class)
 
 
 def _is_left_to_get(raw: Any, in_class: bool) -> bool:
@@ -257,13 +261,25 @@ def _passes_first(raw: Any) -> bool:
     return not issubclass(type(raw), staticmethod) and _is_bound(raw)
 
 
-def _finished(function: Any, original: Any) -> Any:
+def _finished(function: Any, original: Any, in_class: bool) -> Any:
     """Return ``function``, made to stand for ``original``, as a function of its kind with its names and attributes."""
     if type(original) is not FunctionType or original.__code__.co_flags & _PUT_OFF:
         from patchcore import generated  # for those who need it
 
         function = generated.of_kind(function, original)
-    return copy_metadata(function, original)
+    return _marked(copy_metadata(function, original), original, in_class)
+
+
+def _marked(function: Any, original: Any, in_class: bool) -> Any:
+    """Return ``function`` after compilers that read source were told of it."""
+    for mark in _marks():
+        mark(function, original, in_class)
+    return function
+
+
+@functools.lru_cache(maxsize=None)
+def _marks() -> tuple[Callable[[Any, Any, bool], None], ...]:
+    return tuple(importlib.import_module(name).mark for name in _COMPILERS)
 
 
 def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:
@@ -292,7 +308,7 @@ def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:
             return function(*args, **kwargs)
 
         made = generated.of_kind(counting, function)
-    made = copy_metadata(made, function)
+    made = _marked(copy_metadata(made, function), function, in_class)
     module, _, path = name.partition(":")
     if "[" not in path:  # pickle knows no items
         made.__module__, made.__qualname__ = module, path
