@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from patchcore import binding
 from patchcore.declaration import Declaration, as_mapping, as_tuple, check_callables
 from patchcore.errors import CONTAINED, DeclarationError, TargetError, TargetNotFound, describe_error, did_you_mean
 from patchcore.modules import is_class
-from patchcore.target import ABSENT, ClassSlot, Item, Slot, Target, find_slot
+from patchcore.target import ABSENT, ClassSlot, Item, NamespaceSlot, Slot, Target, find_slot
 
 if TYPE_CHECKING:
     from patchcore.counting import Counter
@@ -263,13 +263,15 @@ class Replace(SlotChange):
         if self.create and (below is not ABSENT or slot.is_promised):
             return Skip(f"{slot.name} exists already")
         if self.when_call is not None or self.factory is not None:
-            _refuse_absent(below, slot)
+            _refuse_without_original(below, slot)
         below = slot.as_own(below)
         if self.factory is not None:
             with CONTAINED:
                 value = self.factory(binding.reference(below))
         else:
             value = resolve(self.replacement, raw=in_class)
+        if below is ABSENT and in_class and slot.key == "__class_getitem__" and type(value) is FunctionType:
+            value = classmethod(value)  # as Python makes one of it in the body of a class
         if self.when_call is not None:
             return binding.dispatch(below, value, self.when_call, in_class=in_class, counter=self.counter)
         return self.count(binding.bind_like(below, value, in_class=in_class), slot)
@@ -310,7 +312,7 @@ class Wrap(SlotChange):
         return resolve(self.wrapper), 1
 
     def build(self, below: Any, slot: Slot) -> Any:
-        _refuse_absent(below, slot)
+        _refuse_without_original(below, slot)
         wrapper, in_class = resolve(self.wrapper), isinstance(slot, ClassSlot)
         return binding.wrap(slot.as_own(below), wrapper, in_class=in_class, counter=self.counter)
 
@@ -478,9 +480,17 @@ def resolve(reference: Any, *, raw: bool = False) -> Any:
     return value
 
 
-def _refuse_absent(below: Any, slot: Slot) -> None:
+def _refuse_without_original(below: Any, slot: Slot) -> None:
     if below is ABSENT:
         raise TargetError(f"{slot.name} is loaded lazily, there is no original yet; target the module that defines it")
+    kind, klass = type(below), type(slot.owner)
+    if not isinstance(slot, NamespaceSlot) or callable(below) or not hasattr(kind, "__get__"):
+        return
+    if below is slot.inherited() and below is not slot.read() and below is slot.as_own(below):
+        raise TargetError(
+            f"{slot.name} is computed by {kind.__name__} {klass.__qualname__}.{slot.key}; "
+            f"target '{klass.__module__}:{klass.__qualname__}.{slot.key}' instead"
+        )
 
 
 def _as_target(target: Union[str, Target]) -> Target:

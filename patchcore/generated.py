@@ -4,13 +4,109 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import types
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 if TYPE_CHECKING:
     from patchcore.counting import Counter
 
-__all__ = ["counting_function", "dispatcher"]
+__all__ = ["counting_function", "dispatcher", "of_kind"]
+
+#: Of functions whose body runs when what they return is awaited or iterated over.
+_PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+#: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).
+_DELEGATE = """\
+        _pc_inner = ({call}).__aiter__()
+        try:
+            _pc_item = await _pc_inner.__anext__()
+        except StopAsyncIteration:
+            return
+        while True:
+            try:
+                _pc_sent = yield _pc_item
+            except GeneratorExit:
+                if hasattr(_pc_inner, "aclose"):
+                    await _pc_inner.aclose()
+                raise
+            except BaseException as _pc_error:
+                if not hasattr(_pc_inner, "athrow"):
+                    raise
+                _pc_next = _pc_inner.athrow(_pc_error)
+            else:
+                _pc_next = _pc_inner.__anext__() if _pc_sent is None else _pc_inner.asend(_pc_sent)
+            try:
+                _pc_item = await _pc_next
+            except StopAsyncIteration:
+                return
+"""
+
+
+def of_kind(function: Any, original: Any) -> Any:
+    """Return ``function``, within a coroutine, generator or asynchronous generator function if ``original`` is one.
+
+    Like the body of such an original, ``function`` runs when what the call returns is awaited or iterated over.
+
+    Args:
+        function: takes the arguments of ``original``; returns what is awaited, or iterated over.
+        original: a callable.
+    """
+    flags = _flags(original)
+    if not flags & _PUT_OFF:
+        return function
+    like: FunctionType = original if type(original) is FunctionType else _takes_anything
+    for attempt in (like, _takes_anything):  # the parameters of some functions cannot be written down
+        parameters = _Parameters(attempt)
+        keyword, body = _body(flags, "", f"_pc_called({parameters.call})")
+        made = _generate("function", attempt, parameters, keyword, body, {"_pc_called": function}, of=original)
+        if made is not None:
+            break
+    assert made is not None
+    return types.coroutine(made) if flags & inspect.CO_ITERABLE_COROUTINE else made
+
+
+def _takes_anything(*args: Any, **kwargs: Any) -> None: ...
+
+
+def _flags(function: Any) -> int:
+    """The flags of the code of ``function`` that say when it runs; those of the function inside a ``partial``, say."""
+    if type(function) is FunctionType:
+        return function.__code__.co_flags
+    if type(function) in _WITHOUT_CODE:
+        return 0
+    tests: tuple[tuple[Callable[[Any], bool], int], ...] = (
+        (inspect.iscoroutinefunction, inspect.CO_COROUTINE),
+        (inspect.isgeneratorfunction, inspect.CO_GENERATOR),
+        (inspect.isasyncgenfunction, inspect.CO_ASYNC_GENERATOR),
+    )
+    marked = getattr(function, "_is_coroutine_marker", None) is not None  # inspect.markcoroutinefunction
+    return sum(flag for test, flag in tests if test(function) and not (marked and flag == inspect.CO_COROUTINE))
+
+
+_WITHOUT_CODE = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+
+
+def _body(flags: int, before: str, call: str) -> tuple[str, str]:
+    """Return ``def`` or ``async def``, and the lines of a function of a kind that passes a call on.
+
+    Args:
+        flags: of the code that says the kind.
+        before: lines that come first.
+        call: the expression.
+    """
+    if flags & inspect.CO_ASYNC_GENERATOR:
+        return "async def", before + _DELEGATE.format(call=call)
+    if flags & inspect.CO_COROUTINE:
+        return "async def", f"{before}        return await {call}\n"
+    if flags & inspect.CO_GENERATOR:
+        return "def", f"{before}        return (yield from {call})\n"
+    return "def", f"{before}        return {call}\n"
 
 
 def dispatcher(
@@ -49,14 +145,10 @@ def counting_function(function: FunctionType, counter: Counter) -> Optional[Func
     """
     parameters = _Parameters(function)
     flags = function.__code__.co_flags
-    keyword, result = "def", f"_pc_function({parameters.call})"
-    if flags & inspect.CO_COROUTINE:
-        keyword, result = "async def", f"await {result}"
-    elif flags & inspect.CO_GENERATOR:
-        result = f"yield from {result}"
-    body = f"        _pc_count()\n        return ({result})\n"
+    keyword, body = _body(flags, "        _pc_count()\n", f"_pc_function({parameters.call})")
     scope = {"_pc_function": function, "_pc_count": counter.replacement.tick}
-    return _generate("counter", function, parameters, keyword, body, scope)
+    made = _generate("counter", function, parameters, keyword, body, scope)
+    return types.coroutine(made) if made is not None and flags & inspect.CO_ITERABLE_COROUTINE else made
 
 
 class _Parameters:
@@ -112,7 +204,14 @@ class _Parameters:
 
 
 def _generate(
-    what: str, like: FunctionType, parameters: _Parameters, keyword: str, body: str, scope: dict[str, Any]
+    what: str,
+    like: FunctionType,
+    parameters: _Parameters,
+    keyword: str,
+    body: str,
+    scope: dict[str, Any],
+    *,
+    of: Any = None,
 ) -> Optional[FunctionType]:
     """Write and compile a function with the parameters of ``like``; ``None`` where its names do not allow that.
 
@@ -123,13 +222,16 @@ def _generate(
         keyword: ``def`` or ``async def``.
         body: its lines.
         scope: the objects behind the names in ``body``, each of which begins with ``_pc_``.
+        of: what tracebacks name, where that is not ``like``.
     """
     if "_pc_" in parameters.header:
         return None
     name = f"_pc_{what}"
     function = f"    {keyword} {name}({parameters.header}):\n{body}    return {name}\n"
     source = f"def _pc_make({', '.join(scope)}):\n{function}"
-    filename = f"<patchcore {what} for {like.__module__}:{like.__qualname__}>"
+    named = like if of is None else of
+    where = f"{getattr(named, '__module__', None)}:{getattr(named, '__qualname__', type(named).__name__)}"
+    filename = f"<patchcore {what} for {where}>"
     namespace: dict[str, Any] = {}
     try:
         exec(compile(source, filename, "exec"), namespace)  # text made from parameter names only

@@ -177,8 +177,8 @@ class Rebinder:
         return candidates[0][0] if candidates else None
 
     def _is_home(self, target: Target, value: Any, record: Record) -> bool:
-        if not has_identity(value):
-            return False
+        if not has_identity(value) or record.base is ABSENT:
+            return False  # what a class inherits, and an instance has from its class, others have from there as well
         module, name = references.name_of(value)
         if record.slot.name == f"{module}:{name}":
             return True

@@ -9,11 +9,13 @@ neither ``__getattr__`` nor a descriptor runs.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, MutableMapping
-from types import FunctionType, MemberDescriptorType, MethodDescriptorType, ModuleType
+from types import MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Callable, NamedTuple, Union
 
+from patchcore.descriptors import LIKE_FUNCTIONS, call_of
 from patchcore.errors import TargetError, TargetNotFound, did_you_mean
 from patchcore.modules import ABSENT, class_namespace, find_module, is_class, is_immutable, mro, mro_lookup, namespace
 
@@ -220,9 +222,12 @@ class NamespaceSlot(Slot):
 
     def as_own(self, raw: Any) -> Any:
         # Python binds what it finds in the class, and not what it finds in the instance
-        if issubclass(type(raw), _METHODS) and raw is not self.read() and raw is self.inherited():
-            return raw.__get__(self.owner, type(self.owner))
-        return raw
+        kind = type(raw)
+        if not hasattr(kind, "__get__") or raw is self.read() or raw is not self.inherited():
+            return raw
+        if kind in _UNBOUND or issubclass(kind, type) or not (callable(raw) or issubclass(kind, _METHODS)):
+            return raw
+        return raw.__get__(self.owner, type(self.owner))
 
     def write(self, raw: Any) -> None:
         if raw is ABSENT:
@@ -249,13 +254,14 @@ class ClassSlot(Slot):
 
     def as_own(self, raw: Any) -> Any:
         # a function of the metaclass is called with the class, one of the class with an instance
-        if (
-            isinstance(raw, FunctionType)
-            and raw is self._of_metaclass()
-            and raw is not mro_lookup(self.owner, self.key)
-        ):
+        kind = type(raw)
+        if not hasattr(kind, "__get__") or issubclass(kind, (type, staticmethod)):
+            return raw
+        if raw is not self._of_metaclass() or raw is mro_lookup(self.owner, self.key):
+            return raw
+        if kind in LIKE_FUNCTIONS:
             return classmethod(raw)
-        return raw
+        return classmethod(call_of(raw)) if callable(raw) or issubclass(kind, _METHODS) else raw
 
     def write(self, raw: Any) -> None:
         if self.key in ("__getitem__", "__setitem__", "__delitem__", "__len__"):
@@ -411,4 +417,7 @@ def _refuse_data_descriptor(descriptor: Any, klass: type, step: str, name: str) 
     raise TargetError(f"{message}; target '{klass.__module__}:{klass.__qualname__}.{step}' instead")
 
 
-_METHODS = (FunctionType, MethodDescriptorType, staticmethod, classmethod)
+#: What nobody binds: the ``__get__`` of a partial only warns, in Python 3.13, that it will.
+_UNBOUND = (MethodType, functools.partial)
+#: Descriptors that bind a callable; some cannot be called themselves.
+_METHODS = (staticmethod, classmethod, functools.partialmethod, functools.singledispatchmethod)

@@ -1,0 +1,120 @@
+"""TorchScript calls a patched function through Python, instead of compiling the source of its original.
+
+``torch.jit.script`` reads source. It finds that of the original, through ``__wrapped__``, and would compile it with the
+globals of the wrapper: the script would go without the patch, and without a word. So it gets something else to compile.
+
+- For a function: another one with the types of the original that calls the patched function through Python. TorchScript
+  asks for it by ``__prepare_scriptable__``, whether the function is scripted or called by what is
+  (torch 2.13, ``torch/jit/_script.py`` and ``torch/jit/_recursive.py``).
+- For a method nobody is asked. It is marked as ``torch.jit.ignore`` marks methods, which are called through Python.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import sys
+from typing import Any
+
+__all__ = ["mark"]
+
+_NEEDED = "torch._jit_internal"
+
+
+def mark(function: Any, original: Any, in_class: bool) -> None:
+    """Tell TorchScript, where it is loaded, how to call ``function``.
+
+    Args:
+        function: a wrapper, dispatcher or counter.
+        original: what it stands for.
+        in_class: whether it is a method.
+    """
+    internal = sys.modules.get(_NEEDED)
+    modifiers = getattr(internal, "FunctionModifiers", None)
+    if modifiers is None:
+        return
+    present = getattr(original, "_torchscript_modifier", None)
+    if present is not None and present is not modifiers.EXPORT and present is not modifiers.DEFAULT:
+        function._torchscript_modifier = present  # ignored already, in one of several ways
+    elif in_class:
+        function._torchscript_modifier = modifiers.IGNORE
+    else:
+        function.__prepare_scriptable__ = functools.partial(_scriptable, function, original)
+
+
+def _scriptable(function: Any, original: Any) -> Any:
+    """Return what TorchScript compiles in the place of ``function``.
+
+    Raises:
+        RuntimeError: the types of ``original`` cannot be told; with the patches that it is from.
+    """
+    made = function.__dict__.get("_patchcore_scriptable")
+    if made is None:
+        made = function._patchcore_scriptable = _adapter(function, original)
+    return made
+
+
+def _adapter(function: Any, original: Any) -> Any:
+    import torch
+
+    try:
+        schema = torch.jit.script(original).schema
+    except Exception as error:
+        raise RuntimeError(
+            f"TorchScript cannot call {_described(function)}: it calls what is patched through Python, with the types "
+            f"of the original, and it cannot compile the original ({_first_line(error)}). "
+            "Use torch.jit.trace, or script it without the patch"
+        ) from error
+    name = original.__name__
+    arguments = schema.arguments
+    types = ", ".join(argument.type.annotation_str for argument in arguments)
+    returned = schema.returns[0].type.annotation_str
+    passed = ", ".join(argument.name for argument in arguments)
+    source = (
+        f"def {name}({_header(arguments)}):\n    # type: ({types}) -> {returned}\n    return _pc_called({passed})\n"
+    )
+    by_name = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in arguments)
+    inner = f"def {name}({passed}):\n    # type: ({types}) -> {returned}\n    return _pc_called({by_name})\n"
+    called = _defined(inner, name, function, function)
+    called._torchscript_modifier = torch._jit_internal.FunctionModifiers.IGNORE
+    made = _defined(source, name, called, function)
+    defaults = tuple(a.default_value for a in arguments if a.has_default_value() and not a.kwarg_only)
+    made.__defaults__ = defaults or None
+    made.__kwdefaults__ = {a.name: a.default_value for a in arguments if a.has_default_value() and a.kwarg_only} or None
+    return made
+
+
+def _header(arguments: Any) -> str:
+    parts: list[str] = []
+    for argument in arguments:
+        if argument.kwarg_only and "*" not in parts:
+            parts.append("*")
+        parts.append(f"{argument.name}=None" if argument.has_default_value() else argument.name)
+    return ", ".join(parts)
+
+
+def _defined(source: str, name: str, called: Any, function: Any) -> Any:
+    filename = f"<patchcore script of {_name(function)} {id(called):x}>"
+    namespace: dict[str, Any] = {"__name__": function.__module__, "_pc_called": called}
+    exec(compile(source, filename, "exec"), namespace)  # text made from names and types only
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    return namespace[name]
+
+
+def _name(function: Any) -> str:
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def _described(function: Any) -> str:
+    """The place of ``function`` and the patches that put it there."""
+    from patchcore.engine import ENGINE
+
+    found = ENGINE.journal.makers(function)
+    if not found:
+        return f"the patched {_name(function)}"
+    names = dict.fromkeys(str(layer.owner) for _, layer in found if layer.owner is not None)
+    return f"{found[0][0].slot.name}, which is patched by {' and '.join(names)}"
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,218 @@
+"""Descriptors in the place of others: the same form around another function, or one that goes through ``__get__``.
+
+A class decides how an attribute is called by the ``__get__`` of what it holds. Python's own descriptors are made anew
+around another function. A descriptor of a library's own (``cache_randomness`` of mmcv, a dispatcher of numba) keeps
+state, and may do anything in its ``__get__``: what stands in its place asks it at every access, as Python would.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    WrapperDescriptorType,
+)
+from typing import Any, Callable, Optional
+
+from patchcore.errors import DeclarationError
+
+__all__ = ["FORMS", "LIKE_FUNCTIONS", "Around", "Attribute", "Method", "call_of", "goes_its_own_way", "rebuilt", "stand_in"]
+
+#: Descriptors around one function, which are made anew around another.
+FORMS = (staticmethod, classmethod, property, functools.cached_property)
+
+#: What is called with the instance first when a class holds it and an instance is asked for it.
+LIKE_FUNCTIONS = (FunctionType, MethodDescriptorType, WrapperDescriptorType, type(functools.lru_cache(len)))
+
+#: What is called as it is, or as a class method, wherever it stands.
+_KNOWN = (*LIKE_FUNCTIONS, BuiltinFunctionType, MethodType, functools.partial, ClassMethodDescriptorType)
+
+#: Python's descriptors that bind a callable and cannot be called themselves.
+_METHODS = (functools.partialmethod, functools.singledispatchmethod)
+
+#: Attributes written in C: read and set like those of a ``property``.
+_ATTRIBUTES = (GetSetDescriptorType, MemberDescriptorType)
+
+#: What a stand-in has from its descriptor besides public and private names: it says what the descriptor is.
+_SPECIAL = ("__isabstractmethod__", "__objclass__", "__annotations__", "__partialmethod__", "__signature__")
+
+#: Takes a callable; returns a function that is called in its place, with the same arguments.
+Around = Callable[[Any], Any]
+#: Gives a function the kind, name and attributes of a callable.
+Finish = Callable[[Any, Any], Any]
+
+
+def rebuilt(raw: Any, function: Any) -> Any:
+    """Return ``raw``, one of :data:`FORMS` or of a class derived from one, around ``function``.
+
+    What an object of a derived class keeps is carried over; where that is the function inside it is the new one.
+    """
+    kind = type(raw)
+    if kind is staticmethod or kind is classmethod:
+        return kind(function)
+    if kind is property:
+        return raw.getter(function)
+    base: Any = next(form for form in FORMS if issubclass(kind, form))
+    # past the __new__ and __init__ of the derived class, whose parameters are its own
+    made = base.__new__(kind)
+    if base is property:
+        base.__init__(made, function, raw.fset, raw.fdel)
+    else:
+        base.__init__(made, function)
+    old = raw.fget if base is property else raw.func if base is functools.cached_property else raw.__func__
+    if base is functools.cached_property:
+        made.attrname = raw.attrname
+    state = dict(getattr(raw, "__dict__", ()))
+    state.update((name, getattr(raw, name)) for name in _slots(kind, base) if hasattr(raw, name))
+    for name, value in state.items():
+        if name not in getattr(made, "__dict__", ()):
+            object.__setattr__(made, name, function if value is old else value)
+    return made
+
+
+def _slots(kind: type, base: type) -> list[str]:
+    """The names of ``__slots__`` of the classes from ``kind`` to ``base``, without those of ``base``."""
+    derived = kind.__mro__[: kind.__mro__.index(base)]
+    return [name for klass in derived for name, raw in vars(klass).items() if type(raw) is MemberDescriptorType]
+
+
+def goes_its_own_way(raw: Any) -> bool:
+    """Tell whether a class that holds ``raw`` leaves it to the ``__get__`` of ``raw``, of no kind that Python has."""
+    kind = type(raw)  # isinstance would wake a lazy module
+    return hasattr(kind, "__get__") and not issubclass(kind, (type, *FORMS)) and kind not in _KNOWN
+
+
+def call_of(descriptor: Any) -> Callable[..., Any]:
+    """Return a function that takes an instance and the arguments of a call of it through ``descriptor``."""
+    get = type(descriptor).__get__
+
+    def through(instance: Any, *args: Any, **kwargs: Any) -> Any:
+        return get(descriptor, instance, type(instance))(*args, **kwargs)
+
+    return through
+
+
+def stand_in(raw: Any, around: Around, finish: Finish, what: str) -> Any:
+    """Return a descriptor in the place of ``raw``, which goes its own way.
+
+    Args:
+        raw: the descriptor.
+        around: makes what is called in the place of what ``raw`` binds. It gets a callable that takes the instance
+            first, where ``raw`` was asked for by an instance.
+        finish: gives a function the kind and name of what it stands for.
+        what: is being made, for the error.
+
+    Raises:
+        DeclarationError: it cannot be told whether ``raw`` is for methods or for attributes.
+    """
+    kind = type(raw)
+    if callable(raw):
+        return _CallableMethod(raw, around, finish)
+    if issubclass(kind, (Method, *_METHODS)):
+        return Method(raw, around, finish)
+    if hasattr(kind, "__set__") or hasattr(kind, "__delete__"):
+        return Attribute(raw, around, finish)
+    raise DeclarationError(
+        f"{what} {raw!r}: its own __get__ decides whether a {kind.__name__} is called or read; "
+        f"write Replace(target, factory=function) with a function that gets it and returns another {kind.__name__}"
+    )
+
+
+class _StandIn:
+    """Stands in a class for a descriptor, whose names it has."""
+
+    def __init__(self, raw: Any, around: Around, finish: Finish) -> None:
+        self.__wrapped__ = raw
+        self.__doc__ = getattr(raw, "__doc__", None)
+        self._patchcore = (type(raw).__get__, around, finish)
+
+    def __getattr__(self, name: str) -> Any:
+        # of the special names only those that say what it is: copy and pickle ask for others
+        if (name[:2] == "__" and name not in _SPECIAL and name not in _NAMES) or "__wrapped__" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        named = getattr(type(self.__wrapped__), "__set_name__", None)
+        if named is not None:
+            named(self.__wrapped__, owner, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} in the place of {self.__wrapped__!r}>"
+
+
+_NAMES = ("__name__", "__qualname__")
+
+
+class Method(_StandIn):
+    """Binds through the ``__get__`` of its descriptor, and puts a function around what that returns."""
+
+    def __init__(self, raw: Any, around: Around, finish: Finish) -> None:
+        super().__init__(raw, around, finish)
+        self._last: Optional[tuple[Any, Any]] = None  # the function bound last, and what was put around it
+
+    def __get__(self, instance: Any, owner: Optional[type] = None) -> Any:
+        raw = self.__wrapped__
+        get, around, finish = self._patchcore
+        bound = get(raw, instance, owner)
+        if type(bound) is MethodType:
+            return MethodType(self._around(bound.__func__), bound.__self__)
+        if not callable(bound):
+            return bound if instance is None else around(lambda self: bound)(instance)
+        # a partial of functools.partialmethod says whom it is bound to: a class method to the class
+        first = getattr(bound, "__dict__", {}).get("__self__", instance)
+        if first is None:
+            return self._around(bound)
+
+        def original(given: Any, *args: Any, **kwargs: Any) -> Any:
+            if given is first:
+                return bound(*args, **kwargs)
+            other = get(raw, None, given) if isinstance(given, type) else get(raw, given, type(given))
+            return other(*args, **kwargs)
+
+        made = around(original)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return made(first, *args, **kwargs)
+
+        return finish(method, bound)
+
+    def _around(self, function: Any) -> Any:
+        last = self._last
+        if last is None or last[0] is not function:
+            _, around, finish = self._patchcore
+            last = self._last = (function, finish(around(function), function))
+        return last[1]
+
+
+class _CallableMethod(Method):
+    """The same, of a descriptor that can be called itself."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._around(self.__wrapped__)(*args, **kwargs)
+
+
+class Attribute(_StandIn):
+    """Reads through the ``__get__`` of its descriptor, with a function around that; sets and deletes as that does."""
+
+    def __init__(self, raw: Any, around: Around, finish: Finish) -> None:
+        super().__init__(raw, around, finish)
+        get = type(raw).__get__
+        self._read = around(lambda instance: get(raw, instance, type(instance)))
+
+    def __get__(self, instance: Any, owner: Optional[type] = None) -> Any:
+        if instance is None:
+            return type(self.__wrapped__).__get__(self.__wrapped__, None, owner)
+        return self._read(instance)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        type(self.__wrapped__).__set__(self.__wrapped__, instance, value)
+
+    def __delete__(self, instance: Any) -> None:
+        type(self.__wrapped__).__delete__(self.__wrapped__, instance)
