@@ -21,7 +21,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
-from patchcore.modules import executed_module, is_initializing, is_lazy, namespace
+from patchcore.modules import ask_finders, executed_module, is_initializing, is_lazy, namespace
 from patchcore.timeline import IMPORTED, TIMELINE
 
 __all__ = ["AskOthers", "ImportWatch", "Imported", "Provider", "Window", "imported_elsewhere"]
@@ -201,12 +201,7 @@ class ImportWatch:
             spec.loader = _WatchingLegacyLoader(spec.loader, self, spec)
 
     def _ask_others(self, name: str, path: Any, target: Any) -> Optional[ModuleSpec]:
-        for finder in list(sys.meta_path):
-            find_spec = getattr(finder, "find_spec", None) if finder is not self else None
-            spec: Optional[ModuleSpec] = find_spec(name, path, target) if find_spec is not None else None
-            if spec is not None:
-                return spec
-        return None
+        return ask_finders(name, path, target, but=self)
 
     def _provider_of(self, name: str) -> Optional[Provider]:
         """Return who provides ``name``: whoever has taken over the innermost of the packages around it."""
