@@ -108,7 +108,7 @@ class ProcessReport:
         from patchcore.layers import describe_layers
         from patchcore.manifest import digest
 
-        report = self._patcher.report(sweep=False)
+        report = self._patcher.report()
         view = {
             "run": self._session.run,
             "role": present_role(self._role),
@@ -143,7 +143,7 @@ class ProcessReport:
     def _end(self) -> None:
         self.write(finished=True)
         if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
-            say(self._patcher.report(sweep=False).summary(never_hit=True))
+            say(self._patcher.report().summary(never_hit=True))
 
 
 def _describe(settings: Settings) -> list[dict[str, str]]:

@@ -109,7 +109,7 @@ class Run:
 
     def records(self) -> tuple[PatchRecord, ...]:
         """Return what the core reports of the units; one that does not fit is skipped, as the API has it."""
-        return tuple(map(self._record, self._patcher.report(sweep=False).patches))
+        return tuple(map(self._record, self._patcher.report().patches))
 
     def _record(self, record: PatchRecord) -> PatchRecord:
         outcome = self._gate.outcomes.get(record.name)
