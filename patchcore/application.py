@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Optional, Protocol
 
 from patchcore.changes import Call, Change, SlotChange
 from patchcore.errors import describe_error
+from patchcore.importing import how_missed, importer_of
 from patchcore.patch import Patch
 from patchcore.plan import PlannedPatch
 from patchcore.provenance import Provenance
@@ -30,6 +32,9 @@ class Holder(Protocol):
 class Control(Protocol):
     """What a change that does not wait for its module keeps in force until it is withdrawn."""
 
+    def catch_up(self, name: str, module: ModuleType) -> None:
+        """Do what can be done now that its module was imported without it."""
+
     def withdraw(self) -> list[str]:
         """End it; called under the journal's lock. Returns notes on what is left."""
 
@@ -49,6 +54,26 @@ class ChangeState:
         self.kept: list[str] = []
         self.written_in: Optional[ModuleType] = None
         self.control: Optional[Control] = None
+        self.defers_to = ""  # the module of the replacement, while the import of that has to end first
+        self.late = ""  # how the import of its module was missed, where that was found out afterwards
+
+    @property
+    def missed(self) -> str:
+        """Why it still waits although its module is loaded; empty where that is not so."""
+        name = self.waits_for
+        if self.status != PENDING:
+            return ""
+        how = how_missed(name)
+        if how:
+            return f"{name} was imported without patchcore seeing it: {how}"
+        if self.defers_to and name not in sys.modules and importer_of(name) is None:
+            return f"{self.target.module} was imported, but {name}, where the replacement is, could not be imported"
+        return ""
+
+    @property
+    def waits_for(self) -> str:
+        """The module whose import it waits for while it is pending."""
+        return self.defers_to or self.target.module
 
     @property
     def is_open(self) -> bool:
@@ -72,16 +97,21 @@ class ChangeState:
             unreachable: the places found to be so.
             counted: whether to say how often the target was called.
         """
-        reason = self.reason
-        if self.status == PENDING and not reason:
-            reason = f"waits for the import of {self.target.module}"
+        reason, missed = self.reason, self.missed
+        if missed:
+            reason = f"{missed}; Patcher.refresh() tries to patch it now"
+        elif self.status == PENDING and not reason:
+            reason = f"waits for the import of {self.waits_for}{' to end' if self.defers_to else ''}"
+        elif self.status == APPLIED and self.late:
+            missed = f"patched late: {self.late}"
+            reason = "; ".join(filter(None, (reason, missed)))
         target = self.target.module if isinstance(self.change, Call) else str(self.target)
         places = (tuple(self.slots), tuple(self.rebound), tuple(self.kept), unreachable)
         counter = self.change.counter if counted and isinstance(self.change, SlotChange) else None
         if counter is None or not counter.in_use:
-            return ChangeRecord(self.change.kind, target, self.status, reason, *places)
+            return ChangeRecord(self.change.kind, target, self.status, reason, *places, missed=missed)
         counts = (counter.calls, counter.replaced)
-        return ChangeRecord(self.change.kind, target, self.status, reason, *places, *counts)
+        return ChangeRecord(self.change.kind, target, self.status, reason, *places, *counts, missed=missed)
 
 
 class Application:
@@ -129,6 +159,11 @@ class Application:
     def modules(self) -> list[str]:
         """The modules its changes wait for, in order."""
         return list(dict.fromkeys(state.awaits for state in self.states if state.awaits is not None))
+
+    @property
+    def awaited(self) -> Iterator[str]:
+        """The modules it has not seen executed: those of its pending changes, and the packages around them."""
+        return (name for state in self.states if state.status == PENDING for name in (*self.expects, state.waits_for))
 
     def __str__(self) -> str:
         return self.patch.name
@@ -178,4 +213,6 @@ def record_of(
             status = REVERTED
         elif status in (PENDING, SKIPPED):
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
+        elif status == APPLIED:
+            reason = "; ".join(dict.fromkeys(c.missed for c in changes if c.missed))
     return PatchRecord(entry.patch.name, status, reason, who.plugin, who.distribution, who.version, changes, remarks)

@@ -45,11 +45,11 @@ class Engine:
         self.journal = Journal()
         self._lock = self.journal.lock
         self.rebinder = Rebinder(self.journal)
-        self.watch = ImportWatch(self._imported)
+        self.watch = ImportWatch(self._imported, self._overtaken)
         self._active: dict[str, list[Application]] = {}  # by patch name
         self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
         self._queues: dict[str, dict[Application, None]] = {}  # likewise, of those that have yet to write there
-        self._advancing = threading.local()  # the applications this thread is advancing
+        self._advancing = threading.local()  # the applications this thread is advancing, and which to go over again
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._snapshots: list[Snapshot] = []
         self._writers: dict[type[Change], Writer] = {}
@@ -105,34 +105,37 @@ class Engine:
             moves: gets what was written, for :meth:`rebind`.
             holder: who asks; the others are told when the application has become complete.
         """
-        under_way = self._advancing.__dict__.setdefault("applications", set())
+        under_way: dict[Application, bool] = self._advancing.__dict__.setdefault("applications", {})
         if application in under_way:
-            return  # its own code, a factory say, imports what another patch waits for
-        under_way.add(application)
+            under_way[application] = True  # its own code, a factory say, imports what another change waits for
+            return
         state = None
         try:
-            for state in application.states:
-                if state.awaits is None and state.is_open and application.in_force:
-                    self._write(application, state, None, moves)
-            for name in application.modules:
-                module = self._module(name)
-                if module is not None:
-                    self._let_precede(application, name, moves)
+            under_way[application] = True
+            while under_way[application]:
+                under_way[application] = False
                 for state in application.states:
-                    if state.awaits != name or not application.in_force:
-                        continue
-                    if module is None:
-                        self.check_findable(application, name)
-                    elif state.written_in is not module and not self.defers(application, state):
-                        self._write(application, state, module, moves)
-                if module is not None:
-                    self._leave_queue(application, name, module)
+                    if state.awaits is None and state.is_open and application.in_force:
+                        self._write(application, state, None, moves)
+                for name in application.modules:
+                    module = self._module(name)
+                    if module is not None:
+                        self._let_precede(application, name, moves)
+                    for state in application.states:
+                        if state.awaits != name or not application.in_force:
+                            continue
+                        if module is None:
+                            self.check_findable(application, name)
+                        elif state.written_in is not module and not self.defers(application, state):
+                            self._write(application, state, module, moves)
+                    if module is not None:
+                        self._leave_queue(application, name, module)
         except Exception as error:
             if not self.fail(application, state, error) and isinstance(error, PatchError):
                 raise  # a patch failed, under the policy to raise, in an import that this one made
             return
         finally:
-            under_way.discard(application)
+            under_way.pop(application, None)
         self.announce(application, holder)
 
     def announce(self, application: Application, holder: Optional[Holder] = None) -> None:
@@ -148,9 +151,10 @@ class Engine:
 
     def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
         """Bind by-value references to what ``moves`` replaced; see :meth:`patchcore.rebinding.Rebinder.rebind`."""
+        if any(move.followed for move in moves):  # first, as such an import may end in the middle of what follows
+            later = Moves(move._replace(first=False) for move in moves)  # it may take the replacement from its slot
+            self.watch.join_elsewhere(lambda name, module, fresh: self.rebinder.rebind(later, fresh))
         self.rebinder.rebind(moves, waiting=waiting)
-        if any(move.followed for move in moves):
-            self.watch.after_imports_elsewhere(lambda name, module, fresh: self.rebinder.rebind(moves, fresh))
 
     def release(self, applications: Iterable[Application], holder: Holder) -> list[str]:
         """Let ``holder`` go of ``applications``; what nobody else holds is undone, last applied first.
@@ -174,11 +178,18 @@ class Engine:
         return notes
 
     def sweep(self, applications: Iterable[Application]) -> None:
-        """Write changes whose module is there by another way than an import that could be watched."""
+        """Write changes whose modules were imported without the watch seeing it, and note that it was late."""
         moves = Moves()
         for application in applications:
-            if application.status == PENDING and any(name in sys.modules for name in application.expects):
-                self.advance(application, moves)
+            if application.status != PENDING or not any(map(self._module, application.awaited)):
+                continue
+            for state in application.states:
+                missed = state.missed
+                if missed:
+                    state.late = missed
+                    if state.control is not None:
+                        state.control.catch_up(state.target.module, sys.modules[state.target.module])
+            self.advance(application, moves)
         self.rebind(moves)
 
     def unreachable(self, applications: Iterable[Application]) -> dict[int, list[str]]:
@@ -213,8 +224,7 @@ class Engine:
         self._waiting.setdefault(name, {})[application] = None
         self._queues.setdefault(name, {})[application] = None
         self.watch.watch(name)
-        if name in sys.modules and self._module(name) is None:
-            self.watch.watch_running(name)
+        self.watch.join(name, self._ended)
 
     def _forget(self, application: Application) -> None:
         self._active[application.patch.name].remove(application)
@@ -246,6 +256,28 @@ class Engine:
         local = {id(move) for move in moves if getattr(move.old, "__module__", None) == name}
         self.rebinder.rebind(Moves(move for move in moves if id(move) in local), fresh)
         self.rebinder.rebind(Moves(move for move in moves if id(move) not in local))
+
+    def _ended(self, name: str, module: ModuleType) -> None:
+        """Write what waits for module ``name``, whose import had begun before it was watched."""
+        with self._lock:
+            waiting = list(self._waiting.get(name, ()))
+            if any(record.slot.owner is module and record.slot.read() is not record.top for record in self.journal):
+                self._renew(name, module, waiting)  # it was a reload
+        moves = Moves()
+        for application in waiting:
+            self.advance(application, moves)
+        self.rebinder.rebind(moves)
+
+    def _overtaken(self) -> None:
+        """Patch what finders in front of the import watch have hidden: at once, or when its import ends."""
+        with self._lock:
+            applications = [application for active in self._active.values() for application in active]
+            for name in self._waiting:
+                self.watch.join(name, self._ended)
+            for state in (state for application in applications for state in application.states):
+                if state.control is not None and state.status == PENDING:
+                    self.watch.join(state.target.module, state.control.catch_up)
+        self.sweep(applications)
 
     def _renew(self, name: str, module: ModuleType, waiting: Iterable[Application]) -> None:
         """Prepare for writing again in a module whose body ran anew in the same namespace: a reload."""
@@ -303,7 +335,7 @@ class Engine:
         with self._lock:
             if application.in_force and name not in application.expects:
                 self._expect(name, application)
-            state.reason = f"waits for the import of {name} to end"
+            state.defers_to = name
         return self._module(name) is None  # it has not ended meanwhile
 
     def fail(self, application: Application, state: Optional[ChangeState], error: Exception) -> bool:

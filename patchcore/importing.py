@@ -6,6 +6,9 @@ program would not import, and modules that nobody watches cost one set lookup.
 
 The same finder asks providers for the modules that they have taken over (:meth:`ImportWatch.provide`), and opens
 windows around the body of a module (:meth:`ImportWatch.surround`).
+
+An import that the finder has not seen begin is joined through the lock that importlib holds on its module
+(:meth:`ImportWatch.join`). So the order is always: watch a module, join its import, then look whether it is loaded.
 """
 
 from __future__ import annotations
@@ -21,13 +24,26 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
-from patchcore.modules import executed_module, is_initializing, is_lazy, namespace
+from patchcore.modules import ask_finders, executed_module, is_initializing, is_lazy, namespace
 from patchcore.timeline import IMPORTED, TIMELINE
 
-__all__ = ["AskOthers", "ImportWatch", "Imported", "Provider", "Window", "imported_elsewhere"]
+__all__ = [
+    "AskOthers",
+    "ImportWatch",
+    "Imported",
+    "Joined",
+    "Provider",
+    "Window",
+    "how_missed",
+    "imported_elsewhere",
+    "importer_of",
+]
 
 #: Called with the module's name, the module, and the modules that may hold its objects by value already.
 Imported = Callable[[str, ModuleType, Mapping[str, ModuleType]], None]
+
+#: Called with the name of a module whose import was joined, and the module, when the import ends.
+Joined = Callable[[str, ModuleType], None]
 
 #: Returns the spec with which the other finders would have a module imported, ``None`` for none.
 AskOthers = Callable[[], Optional[ModuleSpec]]
@@ -52,18 +68,20 @@ class Window(Protocol):
 
 _T = TypeVar("_T")
 
-_PATIENCE = 1.0  # seconds; a finder that takes longer, or waits for us, is not waited for
-
 
 class ImportWatch:
     """A meta path finder that calls back when watched modules have been executed.
 
     Args:
         callback: called in the importing thread, inside the import; what it raises fails that import.
+        overtaken: called inside an import when other finders were in front of this one: they may have hidden imports
+            of watched modules.
     """
 
-    def __init__(self, callback: Imported) -> None:
+    def __init__(self, callback: Imported, overtaken: Optional[Callable[[], None]] = None) -> None:
         self._callback = callback
+        self._tell_overtaken = overtaken
+        self.overtaken: list[str] = []  # the finders that were in front, for messages
         self._watched: dict[str, int] = {}
         self._roots: dict[str, int] = {}
         self._providers: dict[str, tuple[Provider, ...]] = {}  # by module, the one that counts last
@@ -78,7 +96,6 @@ class ImportWatch:
     def watch(self, name: str) -> None:
         """Call back each time module ``name`` is executed, until :meth:`unwatch` was called as often."""
         self._count(self._watched, name, 1)
-        _let_others_find(name)
 
     def unwatch(self, name: str) -> None:
         """Undo one :meth:`watch`; the finder leaves ``sys.meta_path`` with the last one."""
@@ -89,7 +106,6 @@ class ImportWatch:
         with self._lock:
             self._providers = _with(self._providers, name, provider)
             self._take_place()
-        _let_others_find(name)
 
     def withdraw(self, name: str, provider: Provider) -> None:
         """Undo :meth:`provide`."""
@@ -100,7 +116,7 @@ class ImportWatch:
     def surround(self, name: str, window: Window) -> None:
         """Open ``window`` each time the body of module ``name`` is about to run, and close it then.
 
-        An import that is under way already is not joined.
+        It stays closed in an import that is under way already.
         """
         with self._lock:
             self._windows = _with(self._windows, name, window)
@@ -125,35 +141,30 @@ class ImportWatch:
         finally:
             self._count(self._roots, root, -1)
 
-    def watch_running(self, name: str) -> None:
-        """Call back when the import of ``name`` that is under way, or was put off, comes to its end.
+    def join(self, name: str, done: Joined) -> None:
+        """Call ``done`` when the import of module ``name`` ends that is under way, if any.
 
-        For a module that was found before anybody watched it: another thread imports it, its own body applies patches,
-        or ``importlib.util.LazyLoader`` has yet to execute it.
+        For a module that somebody began to look for before it was watched: another thread imports it, its own body or a
+        finder applies patches. A module that ``importlib.util.LazyLoader`` has put off is told of, like any watched
+        one, when it is executed.
         """
         module = sys.modules.get(name)
-        spec = (namespace(module) or {}).get("__spec__")
-        if is_lazy(module) and spec is not None:
-            self._stand_in(spec)
-        elif _RunningSpec.join(spec, self.executed) and not is_initializing(module):
-            _RunningSpec.leave(spec)  # it ended meanwhile, in another thread
+        if is_lazy(module):
+            self._put_off(module)
+        else:
+            _JoinedLock.join(name, done, unless=self._put_off)
 
-    def after_imports_elsewhere(self, done: Imported) -> None:
+    def join_elsewhere(self, done: Imported) -> None:
         """Call ``done`` for each module that another thread is importing, when that is done.
 
         That thread may have read a name from an executed module already, and not stored it in its own yet.
         """
         for name in imported_elsewhere():
-            module = sys.modules.get(name)
-            spec = (namespace(module) or {}).get("__spec__")
-            if is_lazy(module) or not _RunningSpec.join(spec, lambda name, module: done(name, module, {name: module})):
-                continue
-            if module is not None and not is_initializing(module):
-                for call in _RunningSpec.leave(spec):  # it ended meanwhile
-                    call(name, module)
+            _JoinedLock.join(name, lambda name, module: done(name, module, {name: module}))
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
         """Find a provided or watched module; slip the watching loader in front of the own one of a watched module."""
+        self._stay_in_front(name)
         watched = name in self._watched or (bool(self._roots) and name.partition(".")[0] in self._roots)
         provider = self._provider_of(name) if self._providers else None
         if not watched and provider is None:
@@ -172,7 +183,7 @@ class ImportWatch:
         if not watched:
             return spec
         if spec is not None and spec.loader is None:  # a namespace package has no body, and no loader yet
-            _RunningSpec.join(spec, self.executed)
+            _JoinedLock.join(name, self.executed)
         elif spec is not None:
             self._stand_in(spec)
         return spec
@@ -192,6 +203,28 @@ class ImportWatch:
         if name in self._watched:
             TIMELINE.note(IMPORTED, name, detail, since=since)
 
+    def _stay_in_front(self, name: str) -> None:
+        """Overtake finders that were put in front, such as typeguard's, while module ``name`` is being imported."""
+        first = next(iter(sys.meta_path), None)
+        if first is self or isinstance(first, ImportWatch) or importer_of(name) != threading.get_ident():
+            return  # asking for a spec changes nothing
+        with self._lock:
+            finders = list(sys.meta_path)
+            if self not in finders:
+                return
+            names = map(_name_of_finder, finders[: finders.index(self)])
+            self.overtaken += (name for name in names if name not in self.overtaken)
+            self._take_place()
+        if self._tell_overtaken is not None:
+            self._tell_overtaken()
+
+    def _put_off(self, module: Any) -> bool:
+        """Stand in for the loader of ``module`` if the import has put its execution off; tell whether it has."""
+        spec = (namespace(module) or {}).get("__spec__") if is_lazy(module) else None
+        if spec is not None:
+            self._stand_in(spec)
+        return spec is not None
+
     def _stand_in(self, spec: Any) -> None:
         if isinstance(spec.loader, _LoaderStandIn) and spec.loader.watch is self:
             return
@@ -201,12 +234,7 @@ class ImportWatch:
             spec.loader = _WatchingLegacyLoader(spec.loader, self, spec)
 
     def _ask_others(self, name: str, path: Any, target: Any) -> Optional[ModuleSpec]:
-        for finder in list(sys.meta_path):
-            find_spec = getattr(finder, "find_spec", None) if finder is not self else None
-            spec: Optional[ModuleSpec] = find_spec(name, path, target) if find_spec is not None else None
-            if spec is not None:
-                return spec
-        return None
+        return ask_finders(name, path, target, but=self)
 
     def _provider_of(self, name: str) -> Optional[Provider]:
         """Return who provides ``name``: whoever has taken over the innermost of the packages around it."""
@@ -241,29 +269,50 @@ def _without(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[s
     return {name: values for name, values in left.items() if values}
 
 
-def _let_others_find(name: str) -> None:
-    """Wait while another thread that did not meet the finder looks for module ``name``.
-
-    Finding takes as long as the file system takes. Once the module is in ``sys.modules``, its import can be joined.
-    """
-    if name in sys.modules:
-        return
-    parent = name.rpartition(".")[0]
-    if parent and executed_module(parent) is None:
-        return  # its body runs, for who knows how long, and only then somebody looks for the module
-    deadline = time.monotonic() + _PATIENCE
-    while name not in sys.modules and time.monotonic() < deadline:
-        if name not in imported_elsewhere():
-            return
-        time.sleep(0.0002)
-
-
 def imported_elsewhere() -> list[str]:
     """Return the names of the modules that other threads are importing."""
-    # name -> weak reference to the lock that whoever imports it holds (importlib._bootstrap, CPython 3.4 to 3.14)
-    locks = dict(getattr(importlib._bootstrap, "_module_locks", {}))
-    owners = {name: getattr(lock(), "owner", None) for name, lock in locks.items()}
-    return [name for name, owner in owners.items() if owner not in (None, threading.get_ident())]
+    return [name for name in list(_locks) if importer_of(name) not in (None, threading.get_ident())]
+
+
+def importer_of(name: str) -> Optional[int]:
+    """Return the thread that is importing module ``name``, ``None`` for none.
+
+    It holds the lock of the module from before it asks the first finder until the module is executed.
+    """
+    lock = _lock_of(name)
+    return lock.owner if lock is not None else None
+
+
+def how_missed(name: str) -> str:
+    """Return how the import of module ``name`` escaped the watch; an empty text if it is not loaded, or just now."""
+    module = executed_module(name)
+    if module is None or importer_of(name) is not None:
+        return ""
+    finders = list(sys.meta_path)
+    watch = next((finder for finder in finders if isinstance(finder, ImportWatch)), None)
+    if watch is None:
+        return "somebody has removed patchcore's finder from sys.meta_path"
+    hiders = dict.fromkeys([*watch.overtaken, *map(_name_of_finder, finders[: finders.index(watch)])])
+    if hiders and (namespace(module) or {}).get("__spec__") is not None:
+        return f"{', '.join(hiders)} was put in front of patchcore's finder on sys.meta_path and has found it"
+    return "somebody has put it into sys.modules by hand"
+
+
+def _name_of_finder(finder: Any) -> str:
+    kind = finder if isinstance(finder, type) else type(finder)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+#: name -> weak reference to the lock that whoever imports it holds (importlib._bootstrap, CPython 3.4 to 3.14).
+_locks: dict[str, Any] = importlib._bootstrap._module_locks  # type: ignore[attr-defined]
+_ModuleLock: Any = importlib._bootstrap._ModuleLock  # type: ignore[attr-defined]
+
+
+def _lock_of(name: str) -> Any:
+    """Return the lock of module ``name``, ``None`` where nobody imports it."""
+    reference = _locks.get(name)
+    lock = reference() if reference is not None else None
+    return lock if isinstance(lock, _ModuleLock) else None
 
 
 class _Body:
@@ -358,42 +407,39 @@ for _method in (_WatchingLoader.exec_module, _WatchingLegacyLoader.load_module):
     _method.__code__ = _method.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
 
 
-class _RunningSpec(ModuleSpec):
-    """The spec of a module whose loader cannot be stood in for: its import is under way, or it needs none.
+class _JoinedLock(_ModuleLock):  # type: ignore[misc]
+    """The lock of an import that was under way when somebody came to wait for its end.
 
-    importlib sets ``spec._initializing = False`` when the body has run (``importlib._bootstrap._load_unlocked``,
-    CPython 3.4 to 3.14), before it releases the module's lock: the one moment at which such an import can be joined.
+    A thread holds the lock of a module from before it asks the first finder until the module is executed
+    (``importlib._bootstrap._find_and_load``, CPython 3.4 to 3.14). Its release is the one moment at which every import
+    can be joined, however far it has come: in a finder, in the body, or after it.
     """
 
     @classmethod
-    def join(cls, spec: Any, done: Callable[[str, ModuleType], None]) -> bool:
-        """Call ``done`` with the module's name and the module when the import that fills ``spec`` ends.
+    def join(cls, name: str, done: Joined, unless: Callable[[ModuleType], bool] = lambda module: False) -> None:
+        """Call ``done`` with the module's name and the module when the import of ``name`` ends that is under way.
 
-        Returns False where that cannot be.
+        Where it ends in this moment nobody is called: look whether the module is loaded after joining.
+
+        Args:
+            name: of the module.
+            done: called once, however often it joins.
+            unless: asked before ``done`` is called.
         """
-        if type(spec) is cls:
-            calls = spec.__dict__.get("_patchcore_calls", [])  # none any more where it ends just now
-            if done not in calls:
-                calls.append(done)
-            return True
-        if type(spec) is not ModuleSpec:
-            return False
-        spec.__dict__["_patchcore_calls"] = [done]
-        spec.__class__ = cls
-        return True
+        lock = _lock_of(name)
+        if lock is None or lock.owner is None:
+            return
+        lock.__dict__.setdefault("_patchcore_calls", {})[done] = unless
+        lock.__class__ = cls
 
-    @staticmethod
-    def leave(spec: Any) -> list[Callable[[str, ModuleType], None]]:
-        """Make ``spec`` the plain one it was; return who is to be called, to one caller only."""
-        calls: list[Callable[[str, ModuleType], None]] = spec.__dict__.pop("_patchcore_calls", [])
-        spec.__class__ = ModuleSpec
-        return calls
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name == "_initializing" and not value:
-            calls = self.leave(self)
-            module = executed_module(self.name)
-            if module is not None:
-                for call in calls:
-                    call(self.name, module)
+    def release(self) -> None:
+        module = sys.modules.get(self.name)
+        try:
+            if module is not None and (is_lazy(module) or not is_initializing(module)):
+                self.__class__ = _ModuleLock
+                calls = self.__dict__.pop("_patchcore_calls", {})
+                for done, unless in list(calls.items()):
+                    if not unless(module):
+                        done(self.name, module)
+        finally:
+            _ModuleLock.release(self)

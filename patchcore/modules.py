@@ -17,6 +17,7 @@ from typing import Any, Callable, Optional
 __all__ = [
     "ABSENT",
     "StubSpec",
+    "ask_finders",
     "class_namespace",
     "executed_module",
     "find_module",
@@ -203,24 +204,88 @@ def lineage(name: str) -> Iterator[str]:
 def search_path(package: str) -> Any:
     """Return where the modules inside ``package`` are looked for, ``None`` when it is no package, or not there."""
     if package in sys.modules:
-        return (namespace(sys.modules[package]) or {}).get("__path__")
+        path = (namespace(sys.modules[package]) or {}).get("__path__")
+        if path is None or _can_be_walked(path):
+            return path
     spec = _find_spec(package)
     return spec.submodule_search_locations if spec is not None else None
 
 
-def _find_spec(name: str) -> Any:
+def _can_be_walked(path: Any) -> bool:
+    # The path of a namespace package asks for its parent in sys.modules. The parent may have been removed from there.
+    try:
+        iter(path)
+    except KeyError:
+        return False
+    return True
+
+
+def _find_spec(name: str) -> Optional[ModuleSpec]:
     parent = name.rpartition(".")[0]
     path = None
     if parent:
         path = search_path(parent)
         if path is None:
             return None
+    return ask_finders(name, path)
+
+
+def ask_finders(name: str, path: Any, target: Any = None, *, but: object = None) -> Optional[ModuleSpec]:
+    """Return the first spec that a finder of ``sys.meta_path`` has for module ``name``, ``None`` for none.
+
+    The packages around the module need not be imported.
+
+    Args:
+        name: full name of the module.
+        path: where modules of its package are looked for, ``None`` for a top-level module.
+        target: the module that is reloaded, if any.
+        but: a finder that is not asked.
+    """
     for finder in list(sys.meta_path):
-        find_spec = getattr(finder, "find_spec", None)
-        spec = find_spec(name, path, None) if find_spec is not None else None
+        find_spec = getattr(finder, "find_spec", None) if finder is not but else None
+        if find_spec is None:
+            continue
+        spec: Optional[ModuleSpec]
+        try:
+            spec = find_spec(name, path, target)
+        except KeyError as error:
+            # PathFinder, also when another finder calls it, reads sys.modules[parent].__path__ for a folder without
+            # __init__.py inside a package: importlib has imported the parent by then, we have not.
+            if not path or not _names_missing_parent(error, name):
+                raise
+            spec = _find_on_path(name, path)
         if spec is not None:
             return spec
     return None
+
+
+def _names_missing_parent(error: KeyError, name: str) -> bool:
+    around = [parent for parent in lineage(name) if parent != name and parent not in sys.modules]
+    return error.args[:1] in [(parent,) for parent in around]
+
+
+def _find_on_path(name: str, path: Any) -> Optional[ModuleSpec]:
+    """Find module ``name`` in the folders and archives of ``path``, as ``PathFinder`` does."""
+    import pkgutil
+
+    portions: list[str] = []
+    for entry in path:
+        finder: Any = pkgutil.get_importer(entry)
+        if hasattr(finder, "find_spec"):
+            spec = finder.find_spec(name)
+        else:  # no finder for this entry, or zipimport before Python 3.10
+            loader, inside = finder.find_loader(name) if finder is not None else (None, [])
+            spec = importlib.util.spec_from_loader(name, loader) if loader is not None else None
+            portions += inside
+        if spec is not None and spec.loader is not None:
+            found: ModuleSpec = spec
+            return found
+        portions += (spec.submodule_search_locations or ()) if spec is not None else ()
+    if not portions:
+        return None
+    package = ModuleSpec(name, None, is_package=True)
+    package.submodule_search_locations = portions
+    return package
 
 
 def loaded_modules() -> Mapping[str, ModuleType]:

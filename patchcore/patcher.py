@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from patchcore.changes import Skip
 from patchcore.drift import Comparison, Drift
 from patchcore.engine import ENGINE
 from patchcore.errors import DeclarationError, PatchError, UnknownName, describe_error, did_you_mean
+from patchcore.importing import imported_elsewhere
 from patchcore.patch import Patch
 from patchcore.plan import Candidate, Plan, PlannedPatch, continue_plan, make_plan
 from patchcore.plugins import Plugins
@@ -231,11 +233,13 @@ class Patcher(Requests, contextlib.ContextDecorator):
     def refresh(self) -> Report:
         """Plan anew and apply the patches that have come to fit since: a library has become importable, say.
 
-        What was tried already stays as it is. Before :meth:`apply`, nothing happens. Raises what :meth:`apply` raises.
+        What was tried already stays as it is, but for patches that wait for a module whose import was not seen: they
+        are applied now. Before :meth:`apply`, nothing happens. Raises what :meth:`apply` raises.
         """
         with self._applying:
             if not self.applied:
                 return self.report()
+            ENGINE.sweep(list(self._applications.values()))
             plan = self.plan()
             with self._lock:
                 step = continue_plan(plan, self._entries, {*self._applications, *self._vetoes})
@@ -257,25 +261,21 @@ class Patcher(Requests, contextlib.ContextDecorator):
                     logger.warning("%s", note)
             return self._report({})
 
-    def report(self, *, unreachable: bool = False, sweep: bool = True) -> Report:
-        """Return what has happened so far; patches that waited for an import may have been applied since.
+    def report(self, *, unreachable: bool = False) -> Report:
+        """Return what has happened so far; asking changes nothing.
 
         Args:
             unreachable: also look for originals in closures, default arguments and containers, which takes a walk over
                 all objects of the process.
-            sweep: first apply what waits for a module that is there by another way than an import that could be
-                watched.
-
-        Raises:
-            PatchError: a patch that waited turns out to fail, under the policy ``raise``.
         """
         applications = list(self._applications.values())
-        if self.applied and sweep:
-            ENGINE.sweep(applications)
         return self._report(ENGINE.unreachable(applications) if unreachable and self.applied else {})
 
     def completed(self, application: Application) -> None:
         """Called by the engine when a patch that waited is applied."""
+        late = next((state.late for state in application.states if state.late), "")
+        if late:
+            logger.warning("patch %s was applied late: %s", application, late)
         logger.debug("%s applied on import", application.patch.name)
         entry = self._entries[application.patch.name]
         if entry.provenance.file is not None:
@@ -357,7 +357,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
         return report
 
     def _apply(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
-        moves = Moves()
+        moves = Moves(loaded=set(sys.modules) - set(imported_elsewhere()))
         for entry in entries:
             if entry.go and not self._is_vetoed(entry, plan):
                 with self._lock:

@@ -8,7 +8,7 @@ own: where that is defined, or where somebody imported it from there and not fro
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Optional
 
@@ -58,9 +58,16 @@ class Move(NamedTuple):
 
 
 class Moves:
-    """What one apply, or one import, has written."""
+    """What one apply, or one import, has written.
 
-    def __init__(self, moves: Iterable[Move] = ()) -> None:
+    Args:
+        moves: what was written so far.
+        loaded: the modules that were imported before the first write; only they can hold a replacement as their own.
+            ``None`` where no other thread could import meanwhile.
+    """
+
+    def __init__(self, moves: Iterable[Move] = (), *, loaded: Optional[Container[str]] = None) -> None:
+        self.loaded = loaded
         self._by_old: dict[int, list[Move]] = {}
         for move in moves:
             self.add(move)
@@ -123,7 +130,8 @@ class Rebinder:
             for key, value in homes.items():  # what was seen before stays: an import shows a part of the modules only
                 self._homes.setdefault(key, (value, {}))
             for slot, held in found:
-                if id(held) in homes and not self._journal.looks_after(slot):
+                is_early = moves.loaded is None or slot.name.partition(":")[0] in moves.loaded
+                if is_early and id(held) in homes and not self._journal.looks_after(slot):
                     self._homes[id(held)][1][slot.identity] = slot
                 self._bind(slot, held, moves, reads)
 

@@ -20,7 +20,7 @@ from patchcore.binding import has_identity
 from patchcore.changes import resolve
 from patchcore.errors import CONTAINED, TargetError, TargetNotFound, did_you_mean
 from patchcore.import_changes import ReplaceImport
-from patchcore.importing import AskOthers, imported_elsewhere
+from patchcore.importing import AskOthers, imported_elsewhere, importer_of
 from patchcore.journal import Record
 from patchcore.modules import (
     find_module,
@@ -73,6 +73,8 @@ class ReplacementWriter:
             self._engine.watch.provide(name, provider)
             if isinstance(other, Target):
                 self._engine.watch.surround(other.module, provider)
+            for begun in [name, *(other for other in imported_elsewhere() if other.startswith(f"{name}."))]:
+                self._engine.watch.join(begun, provider.catch_up)
         if name in sys.modules:
             provider.take_over()
 
@@ -153,6 +155,15 @@ class _Replacement:
             self._displace(name for name in loaded if name not in others)
             self._state.status, self._state.reason = APPLIED, ""
 
+    def catch_up(self, name: str, module: ModuleType) -> None:
+        """Put the other module in the place of the real one, which was imported past this provider."""
+        if self._state.control is not self or self._is_importing or self._name not in sys.modules:
+            return
+        try:
+            self.take_over()
+        except Exception as error:
+            self._engine.fail(self._application, self._state, error)
+
     def withdraw(self) -> list[str]:
         """Find nothing any more."""
         self._engine.watch.withdraw(self._name, self)
@@ -167,12 +178,8 @@ class _Replacement:
     def close(self, *, finished: bool) -> None:
         """The other module is there; put it in the place of the real one, if its body has imported that."""
         self._importing.depth -= 1
-        if not finished or self._is_importing or self._name not in sys.modules:
-            return
-        try:
-            self.take_over()
-        except Exception as error:
-            self._engine.fail(self._application, self._state, error)
+        if finished and self._name in sys.modules:
+            self.catch_up(self._name, sys.modules[self._name])
 
     @property
     def _is_importing(self) -> bool:
@@ -254,4 +261,5 @@ def _shared_exports(name: str, old: Optional[ModuleType], other: ModuleType) -> 
 
 def _is_imported_by_this_thread(name: str) -> bool:
     """Tell whether the body of module ``name`` is being run by this thread, as far as that can be told."""
-    return name in sys.modules and is_initializing(sys.modules[name]) and name not in imported_elsewhere()
+    here = importer_of(name) in (None, threading.get_ident())
+    return here and name in sys.modules and is_initializing(sys.modules[name])

@@ -37,6 +37,8 @@ class ChangeRecord:
         calls: how often the target was called through this change in this process; ``None`` where that is not counted.
         replaced: how many of these calls ``when_call`` has sent to the replacement, the others to the original;
             ``None`` without ``when_call``.
+        missed: how its module was imported without patchcore seeing it, so that the change was made late or not at all;
+            empty where that did not happen.
     """
 
     kind: str
@@ -49,6 +51,7 @@ class ChangeRecord:
     unreachable: tuple[str, ...] = ()
     calls: Optional[int] = None
     replaced: Optional[int] = None
+    missed: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class PatchRecord:
     Args:
         name: of the patch.
         status: ``applied``, ``pending``, ``skipped``, ``failed`` or ``reverted``.
-        reason: why it is not applied.
+        reason: why it is not applied, or was applied late.
         plugin, distribution, version: who contributes it; ``distribution`` is ``None`` for local code.
         changes: one record per change, in order.
         remarks: what else there is to say: targets that have changed since their fingerprints were recorded.
@@ -83,6 +86,11 @@ class PatchRecord:
     def never_hit(self) -> bool:
         """True when it is or was in force, its calls were counted, and there were none."""
         return self.status in (APPLIED, REVERTED) and self.calls == 0
+
+    @property
+    def missed(self) -> bool:
+        """True when a module was imported without patchcore seeing it, so that the patch is late or still waits."""
+        return any(change.missed for change in self.changes)
 
     @property
     def origin(self) -> str:
@@ -185,6 +193,9 @@ class Report:
             text += f"; {len(self.problems)} plugin problems"
         if never_hit and self.never_hit:
             text += f"; never hit: {', '.join(self.never_hit)}"
+        missed = [record.name for record in self.patches if record.missed]
+        if missed:
+            text += f"; not patched on import: {', '.join(missed)}"
         marks = ", ".join(section.mark for section in self.sections if section.mark)
         return f"{text} ({marks})" if marks else text
 

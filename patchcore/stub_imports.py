@@ -95,6 +95,9 @@ class _StubProvider:
                 self._modules.append(module)
             self.ledger.enter(name, module, ABSENT)
 
+    def catch_up(self, name: str, module: ModuleType) -> None:
+        """Do nothing: no real module is hidden by a stub."""
+
     def withdraw(self) -> list[str]:
         """Find nothing any more; return a note on the names that hold stubs."""
         self._engine.watch.withdraw(self._state.target.module, self)

@@ -33,16 +33,9 @@ class WindowWriter:
                 return
             state.control = window
             self._engine.watch.surround(name, window)
-        found = sys.modules.get(name)
-        if found is None:
-            return
-        if is_lazy(found):  # its body has yet to run
-            self._engine.watch.watch_running(name)
-        elif not window.opened:
-            with self._engine.journal.lock:
-                state.withdraw()
-                state.status = SKIPPED
-                state.reason = f"{name} is imported already; apply the patch before that, first thing in the program"
+            self._engine.watch.join(name, window.catch_up)
+        if name in sys.modules and not is_lazy(sys.modules[name]):
+            window.catch_up(name, sys.modules[name])
 
 
 class _ChangeWindow:
@@ -89,6 +82,16 @@ class _ChangeWindow:
                 for state in inner.states:
                     for slot in state.slots:
                         self._state.wrote(slot)
+        self._engine.announce(self._application)
+
+    def catch_up(self, name: str, module: ModuleType) -> None:
+        """Skip the change where the body ran without it."""
+        with self._engine.journal.lock:
+            if self.opened or self._state.control is not self:
+                return
+            self._state.withdraw()
+            self._state.status = SKIPPED
+            self._state.reason = f"{name} is imported already; apply the patch before that, first thing in the program"
         self._engine.announce(self._application)
 
     def withdraw(self) -> list[str]:

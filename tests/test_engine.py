@@ -469,7 +469,7 @@ def test_a_module_that_its_parent_makes_at_run_time_is_patched(make_package) -> 
     assert lib.made.area() == "area"
 
 
-def test_a_module_put_in_sys_modules_by_hand_is_patched_by_the_next_report(monkeypatch) -> None:
+def test_a_module_put_in_sys_modules_by_hand_is_patched_by_the_next_refresh(monkeypatch) -> None:
     told = []
 
     class Hooks:
@@ -485,7 +485,8 @@ def test_a_module_put_in_sys_modules_by_hand_is_patched_by_the_next_report(monke
         assert told == ["pending"]
         original = module.f = lambda: "original"
         monkeypatch.setitem(sys.modules, "byhand", module)
-        assert patcher.report()["byhand.patch"].status == "applied"
+        assert patcher.report()["byhand.patch"].status == "pending"
+        assert patcher.refresh()["byhand.patch"].status == "applied"
         assert module.f is new
         assert told == ["pending", "applied"]
     assert module.f is original
@@ -580,6 +581,10 @@ def test_a_replacement_whose_module_imports_the_target_and_then_fails_is_failed_
         with pytest.raises(RuntimeError, match="no device"):
             import kernels  # noqa: F401
         record = patcher.report()["shop.price"]
+        assert record.status == "pending"
+        assert record.missed
+        assert "shop was imported, but kernels, where the replacement is, could not be imported" in record.reason
+        record = patcher.refresh()["shop.price"]
     assert (record.status, record.reason) == ("failed", "RuntimeError: no device")
 
 

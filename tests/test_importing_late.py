@@ -50,8 +50,8 @@ def test_a_lazy_module_is_not_woken_and_is_told_of_when_it_wakes(
     module = lazily("shop.tools")
     if not watched_first:
         watch("shop.tools")
-        watch.watch.watch_running("shop.tools")
-        watch.watch.watch_running("shop.tools")  # once more changes nothing
+        watch.watch.join("shop.tools", watch.ended)
+        watch.watch.join("shop.tools", watch.ended)  # once more changes nothing
     watch.callback = replace
     assert is_asleep(module)
     assert watch.told == []
@@ -98,8 +98,8 @@ def test_an_import_under_way_is_joined_and_told_of_at_its_end(make_package, watc
 
     def join(name: str) -> None:
         watch(name)
-        watch.watch.watch_running(name)
-        watch.watch.watch_running(name)
+        watch.watch.join(name, watch.ended)
+        watch.watch.join(name, watch.ended)
 
     bridge.join = join
     watch.callback = replace
@@ -111,7 +111,7 @@ def test_an_import_under_way_is_joined_and_told_of_at_its_end(make_package, watc
 def test_an_import_under_way_that_fails_is_not_told_of(make_package, watch: Watch) -> None:
     make_package({"busy": "import bridge\nbridge.join(__name__)\nraise RuntimeError('half way')", "bridge": ""})
     bridge = importlib.import_module("bridge")
-    bridge.join = lambda name: (watch(name), watch.watch.watch_running(name))
+    bridge.join = lambda name: (watch(name), watch.watch.join(name, watch.ended))
     with pytest.raises(RuntimeError, match="half way"):
         importlib.import_module("busy")
     assert watch.told == []
@@ -132,7 +132,7 @@ def test_an_import_in_another_thread_is_joined(make_package, watch: Watch) -> No
     thread.start()
     assert started.wait(300)
     watch("busy")
-    watch.watch.watch_running("busy")
+    watch.watch.join("busy", watch.ended)
     go_on.set()
     thread.join(300)
     assert not thread.is_alive()
@@ -153,25 +153,64 @@ class SlowFinder:
             assert self.go_on.wait(300)
 
 
-@pytest.mark.parametrize("patient", [True, False])
-def test_a_module_that_another_thread_is_looking_for_is_waited_for_but_not_for_ever(
-    make_package, watch: Watch, monkeypatch: pytest.MonkeyPatch, patient: bool
+def test_a_module_that_another_thread_is_looking_for_is_told_of_when_its_import_ends(
+    make_package, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_package(SHOP)
-    finder = SlowFinder("other")
+    finder = SlowFinder("shop.tools")
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
-    monkeypatch.setattr("patchcore.importing._PATIENCE", 300 if patient else 0.01)
-    thread = threading.Thread(target=importlib.import_module, args=["other"])
+    watch.callback = replace
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(importlib.import_module("shop.tools").price))
     thread.start()
     assert finder.asked.wait(300)
-    if patient:
-        threading.Timer(0.02, finder.go_on.set).start()
-    watch("other")
-    assert ("other" in sys.modules) is patient
+    watch("shop.tools")
+    watch.watch.join("shop.tools", watch.ended)
+    assert "shop.tools" not in sys.modules
     finder.go_on.set()
     thread.join(300)
-    assert not thread.is_alive()
+    assert watch.names == ["shop.tools"]
+    assert seen == [new]
     watch.end()
+
+
+def test_a_module_is_told_of_that_its_own_thread_is_looking_for(
+    make_package, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finder applies patches when it is asked for the module, as hooks on the import of torch do."""
+    make_package(SHOP)
+
+    class Applying:
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+            if name == "shop.tools" and not watch.watched:
+                watch(name)
+                watch.watch.join(name, watch.ended)
+
+    monkeypatch.setattr(sys, "meta_path", [Applying(), *sys.meta_path])
+    watch.callback = replace
+    assert importlib.import_module("user").price is new
+    assert watch.names == ["shop.tools"]
+    watch.end()
+
+
+def test_what_is_told_at_the_end_of_a_joined_import_may_fail_it(make_package, watch: Watch) -> None:
+    make_package({"busy": "import bridge\nbridge.join(__name__)", "bridge": ""})
+    bridge = importlib.import_module("bridge")
+    bridge.join = lambda name: (watch(name), watch.watch.join(name, watch.ended))
+
+    def fail(name: str, module: ModuleType, fresh: Any) -> None:
+        raise RuntimeError("not patched")
+
+    watch.callback = fail
+    with pytest.raises(RuntimeError, match="not patched"):
+        importlib.import_module("busy")
+    del sys.modules["busy"]
+    bridge.join = lambda name: None
+    watch.callback = None
+    thread = threading.Thread(target=importlib.import_module, args=["busy"])
+    thread.start()  # the lock of the module was released
+    thread.join(300)
+    assert not thread.is_alive()
 
 
 def test_joining_what_has_ended_or_was_put_there_by_hand_does_nothing(make_package, watch: Watch) -> None:
@@ -182,7 +221,7 @@ def test_joining_what_has_ended_or_was_put_there_by_hand_does_nothing(make_packa
     sys.modules["blocked"] = None
     try:
         for name in ("other", "by_hand", "blocked", "never_imported"):
-            watch.watch.watch_running(name)
+            watch.watch.join(name, watch.ended)
     finally:
         del sys.modules["by_hand"], sys.modules["blocked"]
     assert watch.told == []
@@ -335,13 +374,16 @@ def test_a_module_imported_anew_is_patched_and_both_are_restored(make_package) -
     assert first.price() == second.price() == "original"
 
 
-def test_a_module_put_into_sys_modules_by_hand_is_patched_when_a_report_is_made(make_package) -> None:
+def test_a_module_put_into_sys_modules_by_hand_is_reported_and_patched_on_request(make_package) -> None:
     make_package(SHOP)
     made = ModuleType("shop.tools")
     made.price = original = lambda: "by hand"
     with patchcore.Patcher([PATCH]) as patcher:
         sys.modules["shop.tools"] = made
-        assert patcher.report()["shop.price"].status == "applied"
+        record = patcher.report()["shop.price"]
+        assert record.status == "pending"
+        assert "somebody has put it into sys.modules by hand; Patcher.refresh() tries to patch it now" in record.reason
+        assert patcher.refresh()["shop.price"].status == "applied"
         assert made.price is fast
     assert made.price is original
 

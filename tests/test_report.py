@@ -99,6 +99,7 @@ def test_the_json_view_has_everything_and_a_schema_version() -> None:
                 "unreachable": ["closure user:g (user.py:3)"],
                 "calls": None,
                 "replaced": None,
+                "missed": "",
             },
             {
                 "kind": "wrap",
@@ -111,6 +112,7 @@ def test_the_json_view_has_everything_and_a_schema_version() -> None:
                 "unreachable": [],
                 "calls": None,
                 "replaced": None,
+                "missed": "",
             },
         ],
     }

@@ -33,6 +33,9 @@ class Watch:
         while self.watched:
             self.watch.unwatch(self.watched.pop())
 
+    def ended(self, name: str, module: ModuleType) -> None:
+        self.watch.executed(name, module)
+
     def _imported(self, name: str, module: ModuleType, fresh: Mapping[str, ModuleType]) -> None:
         self.told.append((name, module, fresh))
         if self.callback is not None:

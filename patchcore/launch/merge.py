@@ -32,7 +32,7 @@ class Finding(NamedTuple):
     """What is wrong with a run.
 
     Args:
-        kind: ``unreadable``, ``difference``, ``failed``, ``plugin``, ``unfinished`` or ``missing``.
+        kind: ``unreadable``, ``difference``, ``failed``, ``late``, ``plugin``, ``unfinished`` or ``missing``.
         processes: whose it is.
         subject: a patch, library, plugin or file.
         message: what is the matter.
@@ -214,6 +214,8 @@ def _failures(processes: Sequence[Process]) -> list[Finding]:
         for patch in process.content["patches"]:
             if patch["status"] == FAILED:
                 groups.setdefault(("failed", f"patch {patch['name']}", patch["reason"]), []).append(process)
+            for text in dict.fromkeys(change["missed"] for change in patch["changes"] if change.get("missed")):
+                groups.setdefault(("late", f"patch {patch['name']}", text), []).append(process)
         for problem in process.content["problems"]:
             message = f"{problem['where']}: {problem['message']}"
             groups.setdefault(("plugin", f"plugin {problem['plugin']}", message), []).append(process)

@@ -107,7 +107,7 @@ class ProcessReport:
         from patchcore.manifest import digest
         from patchcore.stdlib import json
 
-        report = self._patcher.report(sweep=False)
+        report = self._patcher.report()
         view = {
             "run": self._session.run,
             "role": present_role(self._role),
@@ -142,7 +142,7 @@ class ProcessReport:
     def _end(self) -> None:
         self.write(finished=True)
         if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
-            say(self._patcher.report(sweep=False).summary(never_hit=True))
+            say(self._patcher.report().summary(never_hit=True))
 
 
 def _describe(settings: Settings) -> list[dict[str, str]]:

@@ -118,7 +118,7 @@ class Run:
 
     def records(self) -> tuple[PatchRecord, ...]:
         """Return what the core reports of the units; one that does not fit is skipped, as the API has it."""
-        return tuple(map(self._record, self._patcher.report(sweep=False).patches))
+        return tuple(map(self._record, self._patcher.report().patches))
 
     def standings(self) -> Iterator[tuple[Any, Standing]]:
         """Yield each patch of the API with the status that it has by now: imports complete some, others fail then."""

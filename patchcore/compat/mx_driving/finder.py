@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore.errors import SettingsError
-from patchcore.modules import StubSpec, namespace
+from patchcore.modules import StubSpec, ask_finders, namespace
 
 if TYPE_CHECKING:
     from patchcore.compat.mx_driving.transfer import Transfer
@@ -107,7 +107,7 @@ class _Modules(_Finder):
         """
         if name == _TORCH and self.loaded and self.transfer is None:
             self._begin_transfer()
-            return _found_by_others(self, name)
+            return ask_finders(name, None, but=self)
         if name != PATCHER and not name.startswith(f"{PATCHER}."):
             return None
         inner = name[len(PATCHER) + 1 :]
@@ -152,16 +152,6 @@ class _Modules(_Finder):
 
             self.transfer = Transfer()
             self.transfer.begin()
-
-
-def _found_by_others(finder: object, name: str) -> Optional[ModuleSpec]:
-    """Return what the other finders find for a top-level module, those among them that have come since."""
-    for other in list(sys.meta_path):
-        find_spec = getattr(other, "find_spec", None)
-        spec: Optional[ModuleSpec] = find_spec(name, None) if find_spec is not None and other is not finder else None
-        if spec is not None:
-            return spec
-    return None
 
 
 class _PackageWithoutKernels(_Finder):
