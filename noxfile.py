@@ -38,6 +38,8 @@ CUDA_SCRIPT = "examples/train_cuda.py"
 EMULATOR_CORES = ("python", "native")
 # Slow tests lie next to each other: whoever has none left takes some from the others.
 STEALING = ("--numprocesses=auto", "--dist=worksteal")
+# pytest has a worker for each core: threads of torch that wait for each other would take the cores of other workers.
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 # nox loads this file and runs every session in the folder that holds it.
 ROOT = Path(".")
@@ -314,7 +316,8 @@ def tests(session: nox.Session) -> None:
         # what a session requires does not run by itself when it is notified
         for name in ("openmmlab-2", LIBRARIES_1, "openmmlab-1"):
             session.notify(name)
-    run_pytest(session, *chosen, *STEALING, python=environment.python, env=environment.env)
+    env = {**environment.env, **ONE_THREAD}
+    run_pytest(session, *chosen, *STEALING, python=environment.python, env=env)
 
 
 def modules_with_libraries() -> list[Path]:
@@ -329,7 +332,7 @@ def modules_with_libraries() -> list[Path]:
 def emulated(session: nox.Session, core: str) -> None:
     """Run tests/emulated on the emulated NPU, which stays to the end of a process; once with each of its cores."""
     environment = LibrariesEnvironment(session)
-    env = {**environment.env, "NPU_EMULATOR_CORE": core}
+    env = {**environment.env, **ONE_THREAD, "NPU_EMULATOR_CORE": core}
     options = ("tests/emulated", "--emulate-npu", "--numprocesses=auto")
     run_pytest(session, *options, python=environment.python, env=env, name=f"emulated-{core}")
 
@@ -349,7 +352,7 @@ def openmmlab_2(session: nox.Session) -> None:
 def run_openmmlab(session: nox.Session, openmmlab: OpenMMLab) -> None:
     """Run tests/openmmlab with one line of the libraries, on the emulator's compiled core where it could be built."""
     environment = LibrariesEnvironment(session, openmmlab.libraries)
-    env = {**environment.env, "NPU_EMULATOR_CORE": "auto", "OMP_NUM_THREADS": "1"}
+    env = {**environment.env, **ONE_THREAD, "NPU_EMULATOR_CORE": "auto"}
     options = ("tests/openmmlab", "--emulate-npu", "--numprocesses=auto")
     run_pytest(session, *options, python=environment.python, env=env)
 

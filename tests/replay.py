@@ -2,8 +2,9 @@
 
 Neither the CPU nor the load may decide:
 
-- A number with two or more decimals is measured. It may differ by two units of its last place, or by a thousandth: the
-  kernels of another CPU round differently. Every other number is exact: ``12 composite``, ``1e-05``, ``2.13.0``.
+- A number with two or more decimals is measured. It may differ by two units of its last place, or by five thousandths:
+  the kernels of another CPU round differently, and training widens that. Every other number is exact: ``12 composite``,
+  ``1e-05``, ``2.13.0``.
 - Durations, points in time, sizes of files, process numbers, identifiers and host names are masked.
 - The width of columns and the length of rules (``=====``) depend on what is masked, and do not count.
 - ``...`` in what is shown stands for anything, as in doctest.
@@ -31,7 +32,7 @@ MASKS = (
 
 #: How far a measured number may be from what is shown: units of its last place, or a share of it.
 UNITS = 2
-SHARE = Decimal("0.001")
+SHARE = Decimal("0.005")
 
 _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 #: Spaces; a rule; a number that is part neither of a name nor of a version; anything else.
@@ -114,7 +115,7 @@ class _Part:
             if kind == "space":
                 yield " +"
             elif kind == "rule":
-                yield re.escape(token.group()[0]) + "{3,}"
+                yield re.escape(token.group()[0]) + "+"  # pytest's closing line has one where it is long
             elif kind == "number":
                 self._numbers.append(token.group())
                 yield f"({_NUMBER})"

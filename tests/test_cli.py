@@ -562,6 +562,8 @@ class TestEveryCommand:
 
 
 class TestTerminal:
+    COLOUR = r"\x1b\[[\d;]*\b3\d"
+
     def test_reader_that_goes_away(self, shell: Callable[..., Result], site: Path) -> None:
         assert shell("patchcore list | head -1") == Result(0, "Plugins\n", "")
         assert shell("patchcore list | true") == Result(0, "", "")  # gone before anything is printed
@@ -581,12 +583,14 @@ class TestTerminal:
     @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
     @pytest.mark.parametrize("command", ["list", "plan", "doctor"])
     def test_tables_on_a_terminal(self, site: Path, command: str) -> None:
-        colour = r"\x1b\[[\d;]*\b3\d"
         shown = self.on_a_terminal(site, command, TERM="xterm-256color")
         assert shown.startswith("\x1b[1m")
-        assert bool(re.search(colour, shown)) == (command != "doctor")
-        assert not re.search(colour, self.on_a_terminal(site, command, TERM="xterm-256color", NO_COLOR="1"))
-        assert "\x1b" not in self.on_a_terminal(site, command, TERM="dumb")
+        assert bool(re.search(self.COLOUR, shown)) == (command != "doctor")
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+    def test_a_terminal_without_colours(self, site: Path) -> None:
+        assert not re.search(self.COLOUR, self.on_a_terminal(site, "plan", TERM="xterm-256color", NO_COLOR="1"))
+        assert "\x1b" not in self.on_a_terminal(site, "plan", TERM="dumb")
 
     def on_a_terminal(self, site: Path, *arguments: str, **environment: str) -> str:
         import pty

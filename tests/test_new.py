@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from distributions import write_distribution
+from replay import same
 
 from patchcore.cli import main
 from patchcore.errors import SettingsError
@@ -392,5 +393,5 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
     for session in re.findall(r"```console\n(.*?)```", page, flags=re.DOTALL):
         command, _, output = session.partition("\n")
         assert main(command.split()[2:]) == 0
-        assert capsys.readouterr().out == output
+        assert same(output, capsys.readouterr().out)
     assert plugin in (tmp_path / "birdview-npu" / "birdview_npu" / "plugin.py").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ class TestMeasuredNumbers:
     @pytest.mark.parametrize(
         ("shown", "printed"),
         [("0.8403", "0.8405"), ("1.1591", "1.1592"), ("0.9901", "0.9900"), ("0.0738", "0.0736"), ("-0.7013", "-0.7014"),
-         ("0.026", "0.027"), ("0.01", "0.0097"), ("7.37e-05", "7.38e-05"), ("0.9999", "1.0000"), ("0.74572", "0.74630"),
+         ("0.026", "0.027"), ("0.01", "0.0097"), ("7.37e-05", "7.38e-05"), ("0.9999", "1.0000"), ("0.7922", "0.7913"),
          ("0.0000", "-0.0001"), ("1.00", "0.99")],
     )  # fmt: skip
     def test_another_cpu_rounds_differently(self, shown: str, printed: str) -> None:
@@ -25,7 +25,7 @@ class TestMeasuredNumbers:
 
     @pytest.mark.parametrize(
         ("shown", "printed"),
-        [("0.8403", "0.8503"), ("0.8403", "8.403"), ("0.0738", "0.0731"), ("0.8403", "-0.8403"), ("0.0738", "nan"),
+        [("0.8403", "0.8503"), ("0.8403", "8.403"), ("0.0738", "0.0730"), ("0.8403", "-0.8403"), ("0.0738", "nan"),
          ("0.8403", "inf"), ("7.37e-05", "7.37e-04"), ("0.00737", "0.0073712043"), ("1.00", "1.05"),
          ("0.74572", "0.75")],
     )  # fmt: skip
@@ -33,10 +33,10 @@ class TestMeasuredNumbers:
         assert not same(f"epoch 1: loss {shown}, all\n", f"epoch 1: loss {printed}, all\n")
 
     @given(st.integers(2, 6), st.floats(-1000, 1000), st.floats(-1, 1))
-    def test_a_thousandth_or_two_units_of_the_last_place(self, decimals: int, value: float, share: float) -> None:
+    def test_five_thousandths_or_two_units_of_the_last_place(self, decimals: int, value: float, share: float) -> None:
         unit = 10.0**-decimals
         shown = f"{value:.{decimals}f}"
-        allowed = max(2 * unit, abs(float(shown)) / 1000)
+        allowed = max(2 * unit, abs(float(shown)) / 200)
         assert is_close(shown, f"{float(shown) + share * (allowed - unit):.{decimals}f}")
         assert not is_close(shown, f"{float(shown) + allowed + 1.5 * unit:.{decimals}f}")
         assert not is_close(shown, f"{float(shown) - allowed - 1.5 * unit:.{decimals}f}")
@@ -69,6 +69,10 @@ class TestTimesAndLengths:
         for length in (1, 4):
             assert same(CLOSING, CLOSING.replace("9.81s", seconds).replace("==", "=" * length, 1))
             assert same(CLOSING.replace("9.81s", "..."), CLOSING.replace("9.81s", seconds).replace("==", "=" * length))
+
+    def test_a_long_line_has_the_shortest_rule(self) -> None:
+        assert same("...\n" + CLOSING, "x\n= 1 passed, 2 eager in 129.89s (0:02:09) =\n")
+        assert same(CLOSING.replace("9.81s", "..."), "= 1 passed, 2 eager in 129.89s (0:02:09) ==\n")
 
     def test_a_rule_is_there_and_of_the_same_kind(self) -> None:
         assert not same(CLOSING, CLOSING.strip("= \n") + "\n")
