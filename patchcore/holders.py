@@ -209,10 +209,7 @@ class _Search:
                 continue
             if known is None:
                 todo += ((child, node) for child in self._held.get(node, ()))
-            elif (
-                not (known in self._modules and through in self._modules)
-                or self._modules[known] <= self._modules[through]
-            ):
+            elif through not in self._modules or self._modules.get(known, "") <= self._modules[through]:
                 continue
             self._via[node] = through
 

@@ -16,6 +16,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.binding import has_identity, reference
 from patchcore.errors import describe_error
+from patchcore.modules import mro_lookup
 from patchcore.target import ABSENT, Slot, same_value
 
 __all__ = ["Journal", "Layer", "Record", "Retired", "describe"]
@@ -207,14 +208,21 @@ class Journal:
         return self._lay(slot, before, layer)
 
     def follow(self, record: Record, slot: Slot) -> None:
-        """Bind ``slot``, a by-value reference to the record's slot, to what that slot holds now, and keep it so."""
+        """Bind ``slot``, a by-value reference to the record's slot, to what that slot holds now, and keep it so.
+
+        Where ``slot`` has layers of its own, what they are laid over follows.
+        """
         former = self._followed.get(slot.identity)
         if former is not None:
             slot = former.followers[slot.identity].slot  # it knows what it held first
             self._unfollow(former, slot.identity)
         record.followers[slot.identity] = Follower(slot, former)
         self._followed[slot.identity] = record
-        slot.write(record.by_value)
+        patched = self._records.get(slot.identity)
+        if patched is None:
+            slot.write(record.by_value)
+        else:
+            patched.base = slot.form(record.by_value)
 
     def remove(self, owners: Iterable[Any], origin: Origin) -> tuple[list[Retired], list[str]]:
         """Remove every layer of ``owners``, newest slot first, and restore slots that nobody else patches.
@@ -280,7 +288,7 @@ class Journal:
             patched = self._records.get(key)
             if patched is not None:  # it has layers of its own: what they lie over follows
                 if reference(patched.base) is before:
-                    patched.base = _in_place_of(patched.base, record.by_value)
+                    patched.base = follower.form(record.by_value)
             elif follower.read() is before:
                 follower.write(record.by_value)
             else:
@@ -361,7 +369,7 @@ class Journal:
         retired += (
             Retired(record, product, layer.change)
             for layer, product in products
-            if layer.owner is not None and has_identity(product) and id(product) not in current
+            if layer.owner is not None and _is_single(product) and id(product) not in current
         )
         if not record.layers:
             self._records.pop(record.slot.identity, None)
@@ -369,7 +377,9 @@ class Journal:
             for key, (follower, former) in list(record.followers.items()):
                 self._unfollow(record, key)
                 heir = former or alias_of
-                if heir is not None and heir.layers and follower.read() is heir.by_value:
+                patched = self._records.get(key)
+                held = follower.read() if patched is None else reference(patched.base)
+                if heir is not None and heir.layers and held is heir.by_value:
                     self.follow(heir, follower)
 
     def _unfollow(self, record: Record, key: Identity) -> None:
@@ -378,7 +388,7 @@ class Journal:
 
     def _remember(self, record: Record, layer: Layer) -> None:
         value = reference(layer.product)
-        if has_identity(value) and layer.owner is not None:
+        if _is_single(value) and layer.owner is not None:
             self._makers.setdefault(id(value), {})[id(layer)] = record, layer
 
     def _forget(self, layer: Layer) -> None:
@@ -387,6 +397,11 @@ class Journal:
         makers.pop(id(layer), None)
         if not makers:
             self._makers.pop(key, None)
+
+
+def _is_single(value: Any) -> bool:
+    """True if a slot can only hold ``value`` because it was put there or taken from another slot."""
+    return has_identity(value) or mro_lookup(type(value), "__get__") is not ABSENT
 
 
 def _by_product(retired: Iterable[Retired]) -> dict[int, list[Retired]]:

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, Optional
 from patchcore import holders, references
 from patchcore.application import Application, ChangeState
 from patchcore.binding import has_identity, reference
-from patchcore.changes import Call, Change, Register
+from patchcore.changes import REGISTRY_TABLE, Call, Change, Register
 from patchcore.errors import DeclarationError
 from patchcore.journal import Identity, Journal, Layer, Record, Retired
 from patchcore.modules import executed_module, loaded_modules, namespace
-from patchcore.target import ABSENT, ClassSlot, NamespaceSlot, Slot, Target, find_slot
+from patchcore.references import StaticSlot
+from patchcore.target import ABSENT, ClassSlot, ItemSlot, NamespaceSlot, Slot, Target, find_slot
 
 __all__ = ["Move", "Moves", "Rebinder"]
 
@@ -91,6 +92,7 @@ class Rebinder:
         self._journal = journal
         # id(replacement) -> the replacement, and the slots that held it before any patched slot did
         self._homes: dict[int, tuple[Any, dict[Identity, Slot]]] = {}
+        self._aliases: dict[int, Record] = {}  # by number, those of names that are not the object's own
 
     def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
         """Return the move for a change that has just been laid over ``below``."""
@@ -105,6 +107,8 @@ class Rebinder:
             home = source.slot.name.startswith(f"{state.target.module}.")
         else:
             home = self._is_home(state.target, old, record)
+        if slot.name != ":".join(references.name_of(old)):
+            self._aliases[record.number] = record
         first = self._journal.count_makers(record.top) == 1
         return Move(state, record, old, home, first, source, tuple(change for _, change in made))
 
@@ -124,7 +128,7 @@ class Rebinder:
                     homes[id(value)] = value
         if not old and not homes:
             return
-        found = references.find_references({**old, **homes}.values(), modules or loaded_modules())
+        found = self._find({**old, **homes}.values(), modules)
         reads: dict[int, set[tuple[int, str]]] = {}
         with self._journal.lock:
             for key, value in homes.items():  # what was seen before stays: an import shows a part of the modules only
@@ -134,16 +138,20 @@ class Rebinder:
                 if is_early and id(held) in homes and not self._journal.looks_after(slot):
                     self._homes[id(held)][1][slot.identity] = slot
                 self._bind(slot, held, moves, reads)
+            for record in self._patched_aliases():  # what the patch was laid over
+                if id(reference(record.base)) in old and _may_follow(record.slot):
+                    self._bind(_as_reference(record.slot, record.base), reference(record.base), moves, reads)
 
     def catch_up(self, slot: Slot, moves: Moves) -> None:
         """Bind ``slot`` now, where :meth:`rebind` would bind it later: a change is about to be laid over it."""
-        if isinstance(slot, (NamespaceSlot, ClassSlot)) and isinstance(slot.owner, (ModuleType, type)):
+        if _may_follow(slot):
             with self._journal.lock:
+                slot = _as_reference(slot, slot.read())
                 self._bind(slot, slot.read(), moves, {})
 
     def see_homes(self, values: Sequence[Any]) -> None:
         """Remember which names hold ``values``, replacements that are about to be put elsewhere, as their own."""
-        found = references.find_references(values, loaded_modules())
+        found = self._find(values)
         with self._journal.lock:
             for value in values:
                 self._homes.setdefault(id(value), (value, {}))
@@ -156,7 +164,7 @@ class Rebinder:
         gone: dict[int, list[Retired]] = {}
         for r in retired:
             gone.setdefault(id(r.old), []).append(r)
-        for slot, held in references.find_references([r.old for r in retired], loaded_modules()):
+        for slot, held in self._find([r.old for r in retired]):
             successor = self.origin(slot, gone[id(held)])
             # where the patch had added a name, there is nothing to go back to
             if successor is not None and successor.by_value is not ABSENT and not self._journal.looks_after(slot):
@@ -164,6 +172,33 @@ class Rebinder:
         for r in retired:
             if not self._journal.count_makers(r.old):
                 self._homes.pop(id(r.old), None)
+        self.rebind(self._left_over(retired))
+
+    def _left_over(self, retired: Sequence[Retired]) -> Moves:
+        """Return the moves of patched slots that names may follow again, which followed another one until now."""
+        bases = (reference(r.record.base) for r in retired if not r.record.layers)
+        freed = {id(base) for base in bases if has_identity(base)}
+        moves = Moves()
+        for record in self._journal:
+            if id(reference(record.base)) in freed:
+                for layer in record.layers[:1]:
+                    states = layer.owner.states if layer.owner is not None else ()
+                    for state in [state for state in states if state.change is layer.change]:
+                        moves.add(self.moved(state, record, record.base)._replace(first=False))
+        return moves
+
+    def _find(self, objects: Iterable[Any], modules: Optional[Modules] = None) -> list[tuple[Slot, Any]]:
+        """Return the references to ``objects``, also those in a class next to a name that was itself patched."""
+        signs = [record.by_value for record in self._patched_aliases()]
+        return references.find_references(objects, modules or loaded_modules(), signs)
+
+    def _patched_aliases(self) -> list[Record]:
+        """Return the records of patched names that are not the object's own."""
+        with self._journal.lock:
+            gone = [number for number, record in self._aliases.items() if not record.layers]
+            for number in gone:
+                del self._aliases[number]
+            return list(self._aliases.values())
 
     def origin(self, slot: Slot, gone: Sequence[Retired]) -> Optional[Record]:
         """The record of the slot that ``slot`` has its value from; ``None`` where that is its own, or still there."""
@@ -205,6 +240,7 @@ class Rebinder:
     def forget(self) -> None:
         """Drop what is remembered about replacements: no patch is in force any more."""
         self._homes.clear()
+        self._aliases.clear()
 
     def is_own(self, slot: Slot, value: Any, change: Change) -> bool:
         """Tell whether ``slot`` holds ``value``, which ``change`` has put elsewhere, as its own."""
@@ -246,7 +282,8 @@ class Rebinder:
 
     def _bind(self, slot: Slot, held: Any, moves: Moves, reads: dict[int, set[tuple[int, str]]]) -> None:
         """Let ``slot`` follow if what it holds was replaced; keep it where a replacement reads the original there."""
-        if self._journal.find(slot) is not None or slot.read() is not held:
+        patched = self._journal.find(slot)
+        if slot.read() is not held if patched is None else reference(patched.base) is not held:
             return
         move = next((move for move in moves.of(held) if self._reaches(move, slot)), None)
         if move is None:
@@ -266,11 +303,28 @@ class Rebinder:
             move.state.rebound.append(slot.name)
 
     def _reaches(self, move: Move, slot: Slot) -> bool:
-        if self._journal.looks_after(slot) and not move.goes_on(self._journal.followed(slot)):
+        patched = self._journal.find(slot)
+        if patched is move.record:
+            return False
+        followed = self._journal.followed(slot)
+        taken = self._journal.looks_after(slot) if patched is None else followed is not None
+        if taken and not move.goes_on(followed):
             return False
         # what holds a replacement as its own does not follow the slot it was put in, nor the other way round
         own = any(self.is_own(slot, move.old, change) for change in move.changes)
         return not move.changes or own == (move.source is None)
+
+
+def _may_follow(slot: Slot) -> bool:
+    """Tell whether :func:`references.find_references` may find ``slot``."""
+    if isinstance(slot, ItemSlot):
+        return f".{REGISTRY_TABLE}[" in slot.name
+    return isinstance(slot, (NamespaceSlot, ClassSlot)) and issubclass(type(slot.owner), (ModuleType, type))
+
+
+def _as_reference(slot: Slot, raw: Any) -> Slot:
+    """Return ``slot``, which holds ``raw``, so that it is read and written as a by-value reference."""
+    return StaticSlot.of(slot.owner, slot.key, slot.name, raw) if type(slot) is ClassSlot else slot
 
 
 def _is_foreign(change: Change) -> bool:

@@ -45,18 +45,21 @@ def is_home(target: Target, original: Any) -> bool:
     return _follow(module, qualname) is not original
 
 
-def find_references(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> list[tuple[Slot, Any]]:
+def find_references(
+    objects: Iterable[Any], modules: Mapping[str, ModuleType], signs: Iterable[Any] = ()
+) -> list[tuple[Slot, Any]]:
     """Return the slots in ``modules`` that hold one of ``objects`` itself, each with that object.
 
     Args:
         objects: what to look for, by identity.
         modules: loaded modules by name, a copy that no other thread changes.
+        signs: objects for which a module is looked into as for those looked for: what was put over a name of theirs.
     """
     wanted = {id(obj): obj for obj in objects}
     if not wanted:
         return []
     homes, gateways = _surroundings(wanted.values(), modules)
-    keys = gateways.union(wanted)
+    keys = gateways.union(wanted, map(id, signs))
     search = _Search(wanted)
     for name, module in modules.items():
         space = namespace(module)
@@ -180,14 +183,20 @@ class StaticSlot(ClassSlot):
         return slot
 
     def read(self) -> Any:
-        raw = super().read()
+        return self.value_of(super().read())
+
+    def value_of(self, raw: Any) -> Any:
+        """Return the reference that ``raw`` holds, something that the class has held."""
         return next((value for form, value in self._forms if form is raw), reference(raw))
 
-    def write(self, raw: Any) -> None:
+    def form(self, value: Any) -> Any:
         first, original = self._forms[0]
-        form = first if raw is original else bind_like(first, raw, in_class=True)
-        self._forms[1:] = [(form, raw)]
-        super().write(form)
+        form = first if value is original else bind_like(first, value, in_class=True)
+        self._forms[1:] = [(form, value)]
+        return form
+
+    def write(self, raw: Any) -> None:
+        super().write(self.form(raw))
 
 
 def names_read_by(source: Any) -> set[tuple[int, str]]:

@@ -184,6 +184,10 @@ class Slot:
         """Return what the owner itself would have to hold to behave as it does now that a lookup finds ``raw``."""
         return raw
 
+    def form(self, value: Any) -> Any:
+        """Return what the owner itself has to hold so that :meth:`read` returns ``value``."""
+        return value
+
     def write(self, raw: Any) -> None:
         """Put ``raw`` in the slot; ``ABSENT`` removes what the owner itself holds."""
         raise NotImplementedError
