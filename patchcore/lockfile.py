@@ -145,7 +145,7 @@ def read_lock(path: Path) -> dict[str, Any]:
         content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SettingsError(f"there is no lock file {path}; write it: patchcore lock --file {path}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{path} cannot be read: {error}; write it anew: patchcore lock --file {path}") from error
     version = content.pop("schema_version", None)
     patches = content.setdefault("patches", {})

@@ -106,7 +106,7 @@ class Recorded:
             if content["schema_version"] != SCHEMA_VERSION:
                 raise ValueError(f"schema_version {content['schema_version']!r}, expected {SCHEMA_VERSION}")
             return cls(path, {name: _expanded(library) for name, library in content["libraries"].items()})
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise PluginError(
                 f"{path} cannot be read ({describe_error(error)}); delete it and record it again: patchcore fingerprint"
             ) from error

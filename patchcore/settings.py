@@ -258,7 +258,7 @@ def _read_table(path: Path) -> Optional[Mapping[str, Any]]:
         else:
             import tomli as tomllib
         tool = tomllib.loads(content.decode("utf-8")).get("tool")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # the last of a thousand lists in each other
         raise SettingsError(f"{path} cannot be read: {error}") from error
     table = tool.get("patchcore") if isinstance(tool, Mapping) else None
     if table is not None and not isinstance(table, Mapping):

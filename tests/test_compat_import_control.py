@@ -237,6 +237,11 @@ class TestReplaceImport:
         patcher.revert()
         assert not [name for name in sys.modules if name.startswith(("absent_x", "gone_x"))]
 
+    def test_by_one_whose_functions_are_not_there(self, patcher: Patcher, make_package: Any) -> None:
+        """Models ask: if flash_attn_func: ... else: ..."""
+        patcher.replace_import("absent_x", flash_attn_func=None)
+        assert load("absent_x").flash_attn_func is None
+
     def test_a_module_that_does_not_exist_is_there_at_once(self, patcher: Patcher) -> None:
         patcher.replace_import("absent_x", NAME="new")
         assert sys.modules["absent_x"].NAME == "new"

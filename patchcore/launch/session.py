@@ -99,7 +99,7 @@ class Session:
                     plugins=tuple(LoadedPlugin(*plugin) for plugin in view["plugins"]),
                     libraries=tuple(view["libraries"]),
                 )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise SettingsError(
                 f"{patchcore_startup.SESSION} is not what patchcore run wrote ({type(error).__name__}: {error}); "
                 f"unset it, patchcore run sets it"

@@ -15,12 +15,17 @@ from hypothesis import strategies as st
 from page_runs import NASTY, a_report
 from reports import PRICE, SHOP, Reports, patcher
 
+import patchcore as pc
 from patchcore import process
 from patchcore.cli import main
 from patchcore.launch import report_file
 from patchcore.launch.agreement import compare_ranks
 from patchcore.launch.merge import findings, read_reports
+from patchcore.launch.session import Session
+from patchcore.lockfile import read_lock
 from patchcore.process import decimal, describe_process, process_rank, rank_variable
+from patchcore.recorded import Recorded
+from patchcore.settings import Settings
 
 #: A way from the root of a report to one of its values.
 Route = tuple[Union[str, int], ...]
@@ -559,3 +564,32 @@ class TestEnvironment:
         monkeypatch.setenv("RANK", "²")
         monkeypatch.setenv("SLURM_PROCID", "3")
         assert (rank_variable(), process_rank()) == ("SLURM_PROCID", 3)
+
+
+class TestOtherFiles:
+    """What else is read from files and from the environment may be as deep as anybody likes."""
+
+    DEEP = 100_000
+
+    def test_settings(self, tmp_path: Path) -> None:
+        (tmp_path / "pyproject.toml").write_text(f"[tool.patchcore]\nplugins = {'[' * self.DEEP}{']' * self.DEEP}\n")
+        with pytest.raises(pc.SettingsError, match=r"pyproject\.toml cannot be read: "):
+            Settings.load(start=tmp_path)
+
+    def test_a_lock(self, tmp_path: Path) -> None:
+        path = tmp_path / "patchcore.lock"
+        path.write_text(f"schema_version = 1\npatches = {'[' * self.DEEP}{']' * self.DEEP}\n")
+        with pytest.raises(
+            pc.SettingsError, match=r"patchcore\.lock cannot be read: .*; write it anew: patchcore lock"
+        ):
+            read_lock(path)
+
+    def test_fingerprints(self, tmp_path: Path) -> None:
+        path = tmp_path / "fingerprints.json"
+        path.write_text(f'{{"schema_version": 1, "libraries": {"[" * self.DEEP}')
+        with pytest.raises(pc.PluginError, match=r"fingerprints\.json cannot be read"):
+            Recorded.read(path)
+
+    def test_a_session(self) -> None:
+        with pytest.raises(pc.SettingsError, match="is not what patchcore run wrote"):
+            Session.parse(f'{{"protocol": {"[" * self.DEEP}')

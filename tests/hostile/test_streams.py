@@ -64,7 +64,6 @@ COMMANDS: list[tuple[tuple[str, ...], tuple[int, ...]]] = [
     "environment",
     [
         {"PYTHONIOENCODING": "ascii"},
-        {"PYTHONIOENCODING": "latin-1:strict"},
         {"PYTHONIOENCODING": "utf-16"},
         {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
     ],

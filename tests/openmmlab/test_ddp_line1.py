@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import patchcore as pc
 from mmcv_npu.distributed import DDP, DDP_FORWARD
+from patchcore.compat.mx_driving.patcher import mmcv_patch
 
 SIZE = 2
 
@@ -60,6 +61,10 @@ class TestForward:
         with pc.Patcher([DDP_FORWARD], strict=True):
             model(SAMPLES)
         assert seen == [model]
+
+    def test_programs_written_for_mx_driving_call_it_by_its_name_there(self, model: nn.Module) -> None:
+        assert mmcv_patch.DDP.precheck() is True
+        assert torch.equal(mmcv_patch.DDP.ddp_forward(model, SAMPLES), Regression()(SAMPLES))
 
     def test_older_torch_keeps_the_method_of_mmcv(self, model: nn.Module) -> None:
         model._use_replicated_tensor_module = True

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 
 import patchcore as pc
 from mmcv_npu.stream import STREAM
+from patchcore.compat.mx_driving.patcher.mmcv_patch import Stream
 from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
 
 
@@ -57,6 +58,14 @@ class TestScatter:
     def test_what_is_no_tensor_is_refused_with_its_type_and_what_to_do(self, patched: None) -> None:
         with pytest.raises(TypeError, match=r"found str; .*cpu_only=True"):
             Scatter.forward([0], ["a.jpg"])
+
+    def test_programs_written_for_mx_driving_call_it_by_its_name_there(self) -> None:
+        assert Stream.precheck() is True
+        (copy,) = Stream.scatter_forward([3], torch.ones(2))
+        assert copy.device == torch.device("npu:3")
+        tensor = torch.ones(2)
+        (same,) = Stream.scatter_forward([-1], tensor)
+        assert same is tensor
 
     @hypothesis.settings(max_examples=25)
     @hypothesis.given(
