@@ -184,7 +184,7 @@ class Report:
         if self.problems:
             text += f"; {len(self.problems)} plugin problems"
         if never_hit and self.never_hit:
-            text += f"; never hit: {', '.join(self.never_hit)}"
+            text += f"; never hit in this process: {', '.join(self.never_hit)}"
         marks = ", ".join(section.mark for section in self.sections if section.mark)
         return f"{text} ({marks})" if marks else text
 
