@@ -349,7 +349,9 @@ def _read(name: str) -> Optional[_Module]:
 
 def _spec(name: str) -> Any:
     module = sys.modules.get(name)
-    spec = found_spec(name) if module is None else (namespace(module) or {}).get("__spec__")
+    spec = (namespace(module) or {}).get("__spec__") if module is not None else None
+    if spec is None:  # not imported, or the module has put another object in its place
+        spec = found_spec(name)
     return None if isinstance(spec, StubSpec) else spec
 
 

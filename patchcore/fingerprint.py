@@ -36,12 +36,20 @@ class Originals:
     Args:
         original_of: returns what a slot held before anybody patched it; by default it holds that now.
         import_missing: import the modules of targets that the source does not show.
+        from_sources: go by sources alone, so that it makes no difference what happens to be imported.
     """
 
-    def __init__(self, original_of: Optional[Callable[[Slot], Any]] = None, *, import_missing: bool = False) -> None:
+    def __init__(
+        self,
+        original_of: Optional[Callable[[Slot], Any]] = None,
+        *,
+        import_missing: bool = False,
+        from_sources: bool = False,
+    ) -> None:
         self._sources = Sources()
         self._original_of = original_of or Slot.lookup
         self._import_missing = import_missing
+        self._from_sources = from_sources
 
     def fingerprint(self, change: Change, target: Target) -> Fingerprint:
         """Return the fingerprint of the target of ``change``.
@@ -60,19 +68,22 @@ class Originals:
         except ForeignDefinition as error:
             return Fingerprint(f"of {error.args[0]}")
         except Unseen:
-            module = executed_module(target.module)
+            module = self._imported(target)
             if module is None and not self._import_missing:
                 raise
             with CONTAINED:
                 module = module or importlib.import_module(target.module)
         except TargetNotFound:  # made in a way that nobody would expect
-            module = executed_module(target.module)
+            module = self._imported(target)
             if module is None:
                 if isinstance(change, SlotChange) and change.may_be_absent and self._has_owner(target):
                     return Fingerprint(ABSENT_SOURCE)
                 raise
         find = change.find_slot if isinstance(change, SlotChange) else find_slot
         return self._of_object(self._original_of(find(target, module)))
+
+    def _imported(self, target: Target) -> Optional[ModuleType]:
+        return None if self._from_sources else executed_module(target.module)
 
     def _has_owner(self, target: Target) -> bool:
         """Tell whether only the last step of a target that the source lacks is not there."""

@@ -96,9 +96,10 @@ def make_lock(plan: Plan) -> dict[str, Any]:
 def _fingerprints(entries: Iterable[PlannedPatch]) -> dict[str, str]:
     """The fingerprints, as text, of the targets of those patches that are for what is installed here.
 
-    Those that only an import would show (functions in C) are left out.
+    Those that only an import would show (functions in C) are left out, also where something has imported the library:
+    a lock says what is installed, whatever else this process does.
     """
-    environment, originals = Environment(), Originals()
+    environment, originals = Environment(), Originals(from_sources=True)
     found: dict[str, str] = {}
     for entry in entries:
         if not environment.suits(entry.patch):

@@ -192,7 +192,7 @@ class Report:
         if self.problems:
             text += f"; {len(self.problems)} plugin problems"
         if never_hit and self.never_hit:
-            text += f"; never hit: {', '.join(self.never_hit)}"
+            text += f"; never hit in this process: {', '.join(self.never_hit)}"
         missed = [record.name for record in self.patches if record.missed]
         if missed:
             text += f"; not patched on import: {', '.join(missed)}"

@@ -543,7 +543,7 @@ def test_the_report_names_patches_that_were_never_hit(shop) -> None:
     for report in (applied, patcher.report()):
         assert report.never_hit == ("missed",)
         assert report.to_dict()["never_hit"] == ["missed"]
-        assert report.summary(never_hit=True) == f"{report.summary()}; never hit: missed"
+        assert report.summary(never_hit=True) == f"{report.summary()}; never hit in this process: missed"
         lines = str(report).splitlines()
         assert "             1 call" in lines
         assert lines.count("             0 calls") == 2
@@ -600,7 +600,7 @@ def test_every_process_of_a_run_counts_its_own_and_the_merged_report_adds_up(pro
         }
     )
     done = programs.run(programs.patchcore, "--count", "-p", "deals", "--report-dir", "out", "family.py")
-    assert done.stderr.splitlines()[-1] == "patchcore: 2 applied; never hit: deals.stock"
+    assert done.stderr.splitlines()[-1] == "patchcore: 2 applied; never hit in this process: deals.stock"
     assert main(["report", str(programs.folder / "out")]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert [line for line in lines if line.endswith("family.py") and "never hit" in line] == []  # in each process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from distributions import write_distribution
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from patch_folder import SHOP as LIBRARY_OF_FOLDER
 from patch_folder import PatchFolder
@@ -101,6 +102,41 @@ class TestContent:
     def test_profiling_and_brake_of_a_run_are_left_out(self, make_package: Any) -> None:
         make_package(LIBRARY)
         assert lock_of(PRICE) == make_lock(patcher(PRICE).brake_at(3, step="shop:label").plan())
+
+
+#: What sources show, and what they do not: functions in C, names made in a loop, an object in a module's place.
+_LIBRARY = {
+    "store": "from math import sqrt\nfrom store.prices import price\nfrom _json import *\n",
+    "store.prices": "import store.plain\ndef price(x): pass\nroot = __import__('math').sqrt\nprices = {'a': price}\n",
+    "store.plain": "from _operator import index, mul\nclass Till:\n    from math import floor\n    add = sum\n",
+    "store.made": "for name in ('one', 'two'):\n    globals()[name] = lambda: name\n",
+    "store.proxy": "import sys\nf = len\nclass Proxy:\n    f = staticmethod(f)\nsys.modules[__name__] = Proxy()\n",
+    "store.lazy": "def __getattr__(name):\n    if name == 'found': return len\n    raise AttributeError(name)\n",
+}
+_TARGETS = [
+    *("store:sqrt", "store:price", "store:encode_basestring_ascii", "store.prices:root", "store.prices:price"),
+    *("store.plain:index", "store.plain:mul", "store.plain:Till.floor", "store.plain:Till.add", "store.plain:Till"),
+    *("store.made:one", "store.proxy:f", "store.lazy:found", "store.prices.price", "store.prices:prices['a']"),
+    *("store.prices:gone", "_heapq:heappush", "math:sqrt"),
+]
+
+
+class TestImports:
+    """A lock is of what is installed: it makes no difference what else this process has imported."""
+
+    @given(st.permutations(list(_LIBRARY)), st.integers(0, len(_LIBRARY)))
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+    def test_make_no_difference(self, make_package: Any, order: list[str], count: int) -> None:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "store"]:
+            del sys.modules[name]
+        make_package(_LIBRARY)
+        patches = [pc.Patch(f"store.p{i}", [pc.Replace(target, len)]) for i, target in enumerate(_TARGETS)]
+        before = to_toml(lock_of(*patches))
+        assert '"store:price" =' in before
+        assert "compiled" not in before
+        for name in order[:count]:
+            importlib.import_module(name)
+        assert to_toml(lock_of(*patches)) == before
 
 
 #: What has a meaning in TOML, what may not be in a string as it is, and what is far from ASCII.

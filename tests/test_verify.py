@@ -327,6 +327,22 @@ class TestCommand:
         assert main(["verify", "lib.conv", "--device", "cpu"]) == 0
         assert "lib.pool" not in capsys.readouterr().out
 
+    @pytest.mark.parametrize("form", ["table", "json"])
+    def test_a_named_patch_without_checks_is_a_finding(self, capsys: pytest.CaptureFixture[str], form: str) -> None:
+        assert main(["verify", "lib.net", "--device", "cpu", "--format", form]) == 1
+        assert "lib.net" in capsys.readouterr().out
+        assert main(["verify", "lib.net", "lib.conv", "--device", "cpu", "--format", form]) == 1
+
+    def test_where_nothing_is_verified_it_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["verify", "lib.net", "--device", "cpu"]) == 1
+        assert capsys.readouterr().out == (
+            "nothing was verified: no patch that was to be has checks; declare them: checks=[patchcore.Check(...)]\n"
+            "without checks: lib.net\n"
+        )
+        others = [f"--disable=lib.{name}" for name in ("conv", "pool", "sized")]
+        assert main(["verify", "--device", "cpu", *others]) == 1
+        assert "nothing was verified" in capsys.readouterr().out
+
     def test_a_disabled_patch_is_left_out(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["verify", "--disable", "lib.pool", "--device", "cpu"]) == 0
         assert "lib.pool" not in capsys.readouterr().out

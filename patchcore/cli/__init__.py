@@ -47,6 +47,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Raises:
         SystemExit: from argparse (help, usage errors), or from the program under ``run``.
     """
+    if argv is None:
+        _see_current_folder()
     with streams_that_take_any_text():
         return _run(list(sys.argv[1:] if argv is None else argv))
 
@@ -72,6 +74,20 @@ def _run(arguments: list[str]) -> int:
         _complain("this is a bug in patchcore or in a plugin's command; please report it", INTERNAL)
         return INTERNAL
     return code
+
+
+def _see_current_folder() -> None:
+    """Let a console script import what ``python -m patchcore`` does: modules of the current folder, before others."""
+    if sys.flags.isolated or getattr(sys.flags, "safe_path", False):
+        return
+    try:
+        folder = os.getcwd()
+    except OSError:  # it was deleted
+        return
+    if sys.path[:1] not in ([folder], [""]):
+        own = os.path.dirname(os.path.realpath(sys.argv[0]))
+        # in the place of the folder of the script, which Python has put there
+        sys.path[: int(sys.path[:1] == [own])] = [folder]
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

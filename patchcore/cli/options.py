@@ -9,8 +9,10 @@ from typing import Any, Optional
 
 from patchcore.cli.output import print_error
 from patchcore.errors import PluginError, SettingsError
+from patchcore.modules import lineage
 from patchcore.patcher import Patcher
 from patchcore.printable import printable
+from patchcore.report import Problem
 from patchcore.settings import Settings
 
 __all__ = [
@@ -143,8 +145,16 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
     for problem in patcher.plugins.problems:
         if problem.plugin in directories and problem.where == "load":
             where = directories[problem.plugin]
-            raise PluginError(f"the patch module {problem.plugin} (of {where}) cannot be loaded: {problem.message}")
+            lines = [] if _is_missing(problem) else problem.traceback.rstrip().splitlines()[-3:]
+            message = f"the patch module {problem.plugin} (of {where}) cannot be loaded: {problem.message}"
+            raise PluginError("\n    ".join([message, *lines]))
     return patcher
+
+
+def _is_missing(problem: Problem) -> bool:
+    """Tell whether a local module, or a package around it, is not there, so that no line of it is to be shown."""
+    names = (f"No module named {name!r}" for name in lineage(problem.plugin))
+    return any(problem.message == f"ModuleNotFoundError: {name}" for name in names)
 
 
 def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any, Optional
 
 from patchcore import compat
 from patchcore.cli import options as shared
-from patchcore.errors import PatchError, SettingsError
+from patchcore.errors import PatchcoreError, PatchError, SettingsError
 from patchcore.patcher import Patcher
 from patchcore.plugins import Plugins
 from patchcore.report import FAILED
 
 __all__ = ["add_parser", "main", "parse", "parse_options"]
+
+logger = logging.getLogger("patchcore")
 
 _HELP = "run a script, a module or a command with patches applied in every Python process of it"
 
@@ -26,22 +29,15 @@ def add_parser(subparsers: Any) -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments after ``run``, with the options that plugins add.
-
-    Which plugins these are, the selection options say, which therefore come before the plugins' own.
-    """
+    """Parse the arguments after ``run``, with the options that plugins add; the order of the options is free."""
     from patchcore.launch.logs import log_to_stderr
 
-    log_to_stderr()
-    known, _ = _build_parser(add_help=False).parse_known_args(arguments)
-    project = None if known.as_module else _project(arguments)
-    patcher = shared.patcher_from(known, start=project)
+    patcher, parser, project = _settle(arguments)
     log_to_stderr(patcher.settings.log)
-    parser = _build_parser(patcher.plugins)
+    for problem in patcher.plugins.problems:  # now that it is certain which plugins are loaded
+        logger.warning("%s\n%s", problem, problem.traceback)
+    parser.add_argument("-h", "--help", action="help", help="show this help message and exit")
     options = shared.parse(parser, arguments, patcher)
-    decisive = vars(known).keys() - {"program", "as_module"}  # what the Patcher was made from
-    if any(vars(options)[name] != vars(known)[name] for name in decisive):
-        parser.error("the options of patchcore, but for -m, come before those that plugins add")
     if options.program[:1] == ["--"]:
         del options.program[0]
     if not options.program:
@@ -54,6 +50,54 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options.arguments = arguments[: len(arguments) - len(options.program)]
     options.command = main
     return options
+
+
+def _settle(arguments: Sequence[str]) -> tuple[Patcher, argparse.ArgumentParser, Optional[Path]]:
+    """Return the Patcher that the arguments describe, the parser with its plugins' options, and the script's folder.
+
+    Plugins add options, and options choose plugins: only with a plugin's option ``--markers trace`` is it certain that
+    ``trace`` is not the program, and that ``-p MODULE`` behind it is an option of patchcore. So the arguments are
+    parsed again until they choose the plugins that they were parsed with.
+    """
+    base = _build_parser(add_help=False)
+    options, _ = base.parse_known_args(arguments)
+    decisive = vars(options).keys() - {"program"}
+    patcher, project = _load(options, arguments)
+    tried: list[dict[str, Any]] = []
+    while True:
+        parser = _build_parser(patcher.plugins, add_help=False)
+        tried.append({name: getattr(options, name) for name in decisive})
+        options, unknown = _parse_as_far_as_known(parser, arguments)
+        if {name: getattr(options, name) for name in decisive} in tried:
+            return patcher, parser, project
+        try:
+            patcher, project = _load(options, arguments)
+        except PatchcoreError:
+            if unknown:  # what was taken for an option may be none: better to complain about the unknown one
+                return patcher, parser, project
+            raise
+
+
+def _load(options: argparse.Namespace, arguments: Sequence[str]) -> tuple[Patcher, Optional[Path]]:
+    project = None if options.as_module else _project(arguments)
+    return shared.patcher_from(options, start=project), project
+
+
+def _parse_as_far_as_known(
+    parser: argparse.ArgumentParser, arguments: Sequence[str]
+) -> tuple[argparse.Namespace, list[str]]:
+    """Parse arguments past options that are not known, taking what follows one for its value; return those, too."""
+    rest, passed = list(arguments), list[str]()
+    while True:
+        options, unknown = parser.parse_known_args(rest)
+        if not unknown or not set(rest).issuperset(unknown):
+            return options, [*passed, *unknown]
+        for option in unknown:
+            start = rest.index(option)
+            may_have_value = "=" not in option and option not in ("-h", "--help")
+            follows = may_have_value and start + 1 < len(rest) and not rest[start + 1].startswith("-")
+            del rest[start : start + 1 + follows]
+        passed += unknown
 
 
 def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namespace:

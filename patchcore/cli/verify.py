@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Callable, Optional
 
-from patchcore.check import DTYPES, Size
+from patchcore.check import DTYPES, Check, Size
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.cli.verify_output import describe, print_results
@@ -41,7 +41,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Verify and print; 1 when a replacement differs, is not reached or fails.
+    """Verify and print; 1 when a replacement differs, is not reached or fails, or has no checks to verify it by.
 
     Raises:
         UnknownName: a patch that is to be verified does not exist.
@@ -70,16 +70,28 @@ def main(options: argparse.Namespace) -> int:
             done=done,
         )
     unchecked = [patch.name for patch in patches if not patch.checks]
+    missed = [name for name in options.patches if plan[name].patch.name in unchecked]
     if options.format == "json":
         content = [describe(result) for result in results]
         facts = {"device": device, "emulated": is_emulated(device), "rounds": options.rounds, "seed": options.seed}
         print_json({**facts, "results": content, "without_checks": unchecked})
     else:
-        print_results(f"Verified on {device}, {options.rounds} rounds each", results, verbose=options.verbose)
+        if results:
+            print_results(f"Verified on {device}, {options.rounds} rounds each", results, verbose=options.verbose)
+        else:
+            print_line(f"nothing was verified: {_why_nothing(patches, checks, dtypes)}")
         if unchecked:
             print_line(f"without checks: {', '.join(unchecked)}")
     shared.print_problems(patcher)
-    return 0 if all(result.ok for result in results) else 1
+    return 0 if results and not missed and all(result.ok for result in results) else 1
+
+
+def _why_nothing(patches: Sequence[Patch], checks: Sequence[Check], dtypes: Optional[Sequence[str]]) -> str:
+    if not patches:
+        return "there is no patch that fits here"
+    if not checks:
+        return "no patch that was to be has checks; declare them: checks=[patchcore.Check(...)]"
+    return f"no check is declared for --dtype {', '.join(dtypes or ())}"
 
 
 def _chosen(plan: Plan, names: Sequence[str]) -> Iterator[Patch]:
@@ -136,7 +148,8 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
         prog="patchcore verify",
         description="Draw inputs for the checks of patches, run what each patch replaces on the CPU and the patch on "
         "the device, and compare results, gradients and speed. Imports the libraries; nothing stays applied.",
-        epilog="Exits with 1 when a replacement differs, raises, or is never reached.",
+        epilog="Exits with 1 when a replacement differs, raises, or is never reached, and when a patch that is named "
+        "has no checks.",
         add_help=add_help,
         allow_abbrev=False,
     )

@@ -1,0 +1,184 @@
+"""The command line of ``patchcore run``: options in any order, errors said once; what console scripts can import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import hypothesis
+import pytest
+from distributions import write_distribution
+from hypothesis import strategies as st
+from programs import PATCHES, SHOP, Programs
+
+from patchcore.cli import main, run
+
+HALTS = """
+import patchcore as pc
+
+@pc.hookimpl
+def register_run_options(parser):
+    parser.add_argument("--halt", type=int)
+    parser.add_argument("--quick", action="store_true")
+"""
+
+#: A local module that has patches, and adds an option.
+DEALS = f"""{PATCHES}
+@pc.hookimpl
+def register_run_options(parser):
+    parser.add_argument("--rebate")
+"""
+
+#: Options that belong together, and what they mean.
+GROUPS = {
+    ("--halt", "3"): ("halt", 3),
+    ("--halt=3",): ("halt", 3),
+    ("--quick",): ("quick", True),
+    ("-p", "deals"): ("modules", ["deals"]),
+    ("--module=deals",): ("modules", ["deals"]),
+    ("--rebate", "sell.py"): ("rebate", "sell.py"),
+    ("--strict",): ("strict", True),
+    ("--brake", "5"): ("brake", "5"),
+    ("--disable", "deals"): ("disable", ["deals"]),
+    ("--report-dir", "reports"): ("report_dir", "reports"),
+}
+
+
+@pytest.fixture
+def halts(make_package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_package({"halts_plugin": HALTS, "deals": DEALS, "shop.prices": SHOP["shop/prices.py"]})
+    write_distribution(folder, "halts", "1.0", plugins={"halts": "halts_plugin"})
+    monkeypatch.setattr("sys.path", [str(folder)])
+    monkeypatch.chdir(folder)
+    (folder / "sell.py").write_text("")
+
+
+class TestOrder:
+    @hypothesis.given(st.permutations(list(GROUPS)), st.sampled_from([["sell.py"], ["--", "sell.py"], ["-m", "sell"]]))
+    @hypothesis.settings(
+        max_examples=60, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture], deadline=None
+    )
+    def test_is_free(self, halts: None, groups: Sequence[tuple[str, ...]], program: list[str]) -> None:
+        own = ["-p", "5", "--halt", "9", "--rebate"]  # of the program
+        given = [*(argument for group in groups for argument in group)]
+        options = run.parse([*given, *program, *own])
+        expected = dict(GROUPS.values())
+        expected["modules"] = ["deals", "deals"]
+        assert {name: getattr(options, name) for name in expected} == expected
+        assert options.program == [program[-1], *own]
+        assert options.as_module is (program[0] == "-m")
+        assert list(options.arguments) == [*given, *program[:-1]]
+        assert [c.provenance.plugin for c in options.patcher.collect() if c.provenance.plugin == "deals"]
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["--nope", "sell.py"],
+            ["--nope", "value", "-p", "deals", "sell.py"],
+            ["-p", "deals", "--nope", "sell.py"],
+            ["--halt", "3", "--nope", "--rebate", "2", "-p", "deals", "sell.py"],
+            ["--nope", "sell.py", "-p", "5"],  # the program's
+            ["--halt", "3", "--nope", "--plugin", "gone", "sell.py"],
+        ],
+    )
+    def test_an_unknown_option_is_named(self, halts: None, capsys, arguments: list[str]) -> None:
+        with pytest.raises(SystemExit) as stopped:
+            main(["run", *arguments])
+        assert stopped.value.code == 2
+        assert "unrecognized arguments: --nope" in capsys.readouterr().err
+
+    def test_an_option_of_a_plugin_that_is_left_out_is_named(self, halts: None, capsys) -> None:
+        with pytest.raises(SystemExit):
+            main(["run", "--halt", "3", "--plugin", "halts", "--rebate", "2", "sell.py"])
+        assert "unrecognized arguments: --rebate" in capsys.readouterr().err
+
+    def test_help_has_the_options_of_modules_named_further_right(self, halts: None, capsys) -> None:
+        with pytest.raises(SystemExit):
+            main(["run", "--rebate", "2", "-p", "deals", "--help"])
+        out = capsys.readouterr().out
+        assert "--rebate" in out
+        assert "--halt" in out
+
+    def test_in_processes_of_the_run(self, programs: Programs) -> None:
+        source = DEALS + "\n@pc.hookimpl\ndef configure_run(options): print(options.rebate, flush=True)\n"
+        programs.write({**SHOP, "deals.py": source})
+        done = programs.run(programs.patchcore, "--rebate", "much", "--count", "-p", "deals", "sell.py")
+        assert done.stdout == "much\n20\n"
+        assert done.stderr == "patchcore: 1 applied\n"
+
+
+class TestErrorsAreSaidOnce:
+    def test_a_module_that_is_not_there(self, programs: Programs) -> None:
+        programs.write(SHOP)
+        done = programs.run(programs.patchcore, "-p", "nope", "sell.py", code=1)
+        where = programs.folder.resolve()
+        assert done.stderr == (
+            f"patchcore: the patch module nope (of {where}) cannot be loaded: "
+            "ModuleNotFoundError: No module named 'nope'\n"
+        )
+
+    def test_a_module_that_fails_is_said_with_its_line(self, programs: Programs) -> None:
+        programs.write({**SHOP, "broken.py": "import patchcore\nboom = 1 / 0\n"})
+        done = programs.run(programs.patchcore, "-p", "broken", "sell.py", code=1)
+        assert done.stderr.count("ZeroDivisionError: division by zero") == 2  # the message, and the end of the trace
+        assert done.stderr.count("cannot be loaded") == 1
+        assert "boom = 1 / 0" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_a_plugin_that_fails(self, programs: Programs) -> None:
+        programs.write(SHOP)
+        programs.install({"broken.py": "boom = 1 / 0\n"}, "broken", broken="broken")
+        done = programs.run(programs.patchcore, "--strict", "-p", "deals", "sell.py", code=1)
+        assert "the patch module deals" in done.stderr
+        done = programs.run(programs.patchcore, "--strict", "sell.py", code=1)
+        assert done.stderr.count("plugin broken (broken 1.0): load failed") == 2  # with its trace, and why nothing runs
+        assert "nothing was started" in done.stderr
+
+
+class TestCurrentFolder:
+    """A console script finds the modules that ``python -m patchcore`` finds, for every command."""
+
+    @pytest.fixture
+    def shop(self, programs: Programs) -> Programs:
+        programs.write({**SHOP, "deals.py": PATCHES, "bin/shop.py": "raise SystemExit('of the script')"})
+        return programs
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ["explain", "shop.prices:price", "-p", "deals"],
+            ["check", "--apply", "-p", "deals"],
+            ["plan", "-p", "deals"],
+            ["list", "-p", "deals"],
+            ["lock", "-p", "deals", "--file", "a.lock"],
+            ["outdated", "-p", "deals"],
+        ],
+        ids=lambda command: command[0],
+    )
+    def test_is_seen(self, shop: Programs, command: list[str]) -> None:
+        as_module = shop.run([*shop.python, "-m", "patchcore"], *command)
+        as_script = shop.run([*shop.python, str(shop.folder / "bin" / "patchcore")], *command)
+        assert as_script.stdout == as_module.stdout.replace("written", "as before")
+        assert "not installed" not in as_script.stdout
+
+    def test_is_seen_by_new(self, shop: Programs) -> None:
+        source = """
+            from mx_driving.patcher import PatcherBuilder, Patch
+            import shop.prices
+            def double(module, options): module.price = len
+            builder = PatcherBuilder().add_module_patch("shop.prices", Patch(double))
+        """
+        shop.write({"patch.py": "\n".join(line[12:] for line in source.splitlines())})
+        written = []
+        for command in ([*shop.python, "-m", "patchcore"], [*shop.python, str(shop.folder / "bin" / "patchcore")]):
+            folder = shop.folder / "made"
+            folder.mkdir()
+            shop.run(command, "new", "shop-npu", "--from", "patch.py", "--directory", "made")
+            written.append({path.name: path.read_text() for path in sorted(folder.rglob("*.py"))})
+            folder.rename(shop.folder / f"made-{len(written)}")
+        assert written[0] == written[1]
+
+    def test_not_with_a_safe_path(self, shop: Programs) -> None:
+        script = [*shop.python, "-I", str(shop.folder / "bin" / "patchcore")]
+        done = shop.run(script, "explain", "shop.prices:price", code=2)
+        assert "shop" in done.stderr
