@@ -277,7 +277,7 @@ def _marked(function: Any, original: Any, in_class: bool) -> Any:
     return function
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _marks() -> tuple[Callable[[Any, Any, bool], None], ...]:
     return tuple(importlib.import_module(name).mark for name in _COMPILERS)
 

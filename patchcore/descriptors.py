@@ -22,7 +22,17 @@ from typing import Any, Callable, Optional
 
 from patchcore.errors import DeclarationError
 
-__all__ = ["FORMS", "LIKE_FUNCTIONS", "Around", "Attribute", "Method", "call_of", "goes_its_own_way", "rebuilt", "stand_in"]
+__all__ = [
+    "FORMS",
+    "LIKE_FUNCTIONS",
+    "Around",
+    "Attribute",
+    "Method",
+    "call_of",
+    "goes_its_own_way",
+    "rebuilt",
+    "stand_in",
+]
 
 #: Descriptors around one function, which are made anew around another.
 FORMS = (staticmethod, classmethod, property, functools.cached_property)

@@ -351,7 +351,7 @@ def test_an_attribute_of_any_kind_is_read_as_before(kinds: Any, name: str, owner
 def test_a_method_of_the_metaclass_is_reached_as_before(kinds: Any, name: str) -> None:
     def found() -> Any:
         args = OF_METACLASS[name]
-        return [result(lambda: getattr(klass, name)(*args)) for klass in (kinds.Base, kinds.Derived)]
+        return [result(lambda klass=klass: getattr(klass, name)(*args)) for klass in (kinds.Base, kinds.Derived)]
 
     before = found()
     for target in (f"kinds:Meta.{name}", f"kinds:Base.{name}"):
@@ -413,7 +413,7 @@ def test_slots_and_attributes_written_in_c_are_read_and_set_through_a_wrapper(ki
     with pc.Patcher(patches, strict=True):
         thing = kinds.Slots()
         with pytest.raises(AttributeError):
-            thing.x  # noqa: B018
+            thing.x
         thing.x = 3
         assert thing.x == 3
         del thing.x
@@ -555,7 +555,7 @@ def test_names_and_state_of_the_descriptor_are_those_of_the_original(kinds: Any)
         assert isinstance(thing.remembering.instance, weakref.ref)
         assert thing.remembering.__name__ == "remembering"
         with pytest.raises(TypeError):  # as the original does
-            kinds.Base.remembering  # noqa: B018
+            kinds.Base.remembering
 
 
 def test_a_descriptor_that_is_registered_on_later_keeps_that(kinds: Any) -> None:

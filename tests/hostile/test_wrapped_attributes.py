@@ -79,7 +79,15 @@ class Owner:
     cached = functools.lru_cache(lambda self, x: x)
     partial = functools.partialmethod(coroutine, 1)
 """
-KINDS = ["plain", "coroutine", "generator", "async_generator", "old_coroutine", "partial_coroutine", "partial_generator"]
+KINDS = [
+    "plain",
+    "coroutine",
+    "generator",
+    "async_generator",
+    "old_coroutine",
+    "partial_coroutine",
+    "partial_generator",
+]
 QUESTIONS: list[Callable[[Any], bool]] = [
     inspect.iscoroutinefunction,
     inspect.isgeneratorfunction,
