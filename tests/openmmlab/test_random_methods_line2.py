@@ -8,7 +8,7 @@ import sys
 from typing import Any, Callable
 
 import mmcv.transforms
-import mmdet.datasets.transforms
+import mmdet.datasets.transforms  # noqa: F401
 import mmdet3d.datasets.transforms  # noqa: F401
 import numpy
 import pytest
