@@ -115,7 +115,8 @@ def of_object(owner: type, key: str) -> Any:
     their turn, so this one goes on as :class:`super` does. And ``object`` refuses arguments that it ignored as long as
     ``__new__`` or ``__init__`` was not overridden (``object_new`` and ``object_init`` in ``Objects/typeobject.c``).
     """
-    raw = vars(object)[key]
+    raw: Any = vars(object)[key]
+    makes: Any = object.__new__
 
     def inherited(first: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -129,7 +130,7 @@ def of_object(owner: type, key: str) -> Any:
                 return raw(first)
             return found(first, *args, **kwargs)
         if key == "__init__" and (args or kwargs) and getattr(found, "__objclass__", None) is object:
-            if type(first).__new__ is object.__new__:
+            if type(first).__new__ is makes:
                 raise TypeError(f"{type(first).__name__}() takes no arguments")
             return found()
         return found(*args, **kwargs)
