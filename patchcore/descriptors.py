@@ -108,6 +108,39 @@ def call_of(descriptor: Any) -> Callable[..., Any]:
     return through
 
 
+def of_object(owner: type, key: str) -> Any:
+    """Return what ``owner`` would have to hold instead of inheriting ``key`` from ``object``, in the form of that.
+
+    ``object`` is last in every order of classes. A class that holds a method of its own keeps those behind it from
+    their turn, so this one goes on as :class:`super` does. And ``object`` refuses arguments that it ignored as long as
+    ``__new__`` or ``__init__`` was not overridden (``object_new`` and ``object_init`` in ``Objects/typeobject.c``).
+    """
+    raw: Any = vars(object)[key]
+    makes: Any = object.__new__
+
+    def inherited(first: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            found = getattr(super(owner, first), key)
+        except TypeError:  # it is called for an object of another class
+            return raw(first, *args, **kwargs)
+        if key == "__new__":
+            if found is raw and (args or kwargs):
+                if first.__init__ is object.__init__:
+                    raise TypeError(f"{first.__name__}() takes no arguments")
+                return raw(first)
+            return found(first, *args, **kwargs)
+        if key == "__init__" and (args or kwargs) and getattr(found, "__objclass__", None) is object:
+            if type(first).__new__ is makes:
+                raise TypeError(f"{type(first).__name__}() takes no arguments")
+            return found()
+        return found(*args, **kwargs)
+
+    functools.update_wrapper(inherited, raw)
+    if key == "__new__":
+        return staticmethod(inherited)
+    return classmethod(inherited) if type(raw) is ClassMethodDescriptorType else inherited
+
+
 def stand_in(raw: Any, around: Around, finish: Finish, what: str) -> Any:
     """Return a descriptor in the place of ``raw``, which goes its own way.
 

@@ -55,15 +55,18 @@ def of_kind(function: Any, original: Any) -> Any:
     flags = _flags(original)
     if not flags & _PUT_OFF:
         return function
-    like: FunctionType = original if type(original) is FunctionType else _takes_anything
-    for attempt in (like, _takes_anything):  # the parameters of some functions cannot be written down
+    anything: Any = _takes_anything
+    # the parameters of some functions cannot be written down
+    for attempt in (original, anything) if type(original) is FunctionType else (anything,):
         parameters = _Parameters(attempt)
         keyword, body = _body(flags, "", f"_pc_called({parameters.call})")
         made = _generate("function", attempt, parameters, keyword, body, {"_pc_called": function}, of=original)
         if made is not None:
             break
     assert made is not None
-    return types.coroutine(made) if flags & inspect.CO_ITERABLE_COROUTINE else made
+    if flags & inspect.CO_ITERABLE_COROUTINE:
+        types.coroutine(made)  # flags the code of the function itself
+    return made
 
 
 def _takes_anything(*args: Any, **kwargs: Any) -> None: ...
@@ -148,7 +151,9 @@ def counting_function(function: FunctionType, counter: Counter) -> Optional[Func
     keyword, body = _body(flags, "        _pc_count()\n", f"_pc_function({parameters.call})")
     scope = {"_pc_function": function, "_pc_count": counter.replacement.tick}
     made = _generate("counter", function, parameters, keyword, body, scope)
-    return types.coroutine(made) if made is not None and flags & inspect.CO_ITERABLE_COROUTINE else made
+    if made is not None and flags & inspect.CO_ITERABLE_COROUTINE:
+        types.coroutine(made)  # flags the code of the function itself
+    return made
 
 
 class _Parameters:
@@ -232,7 +237,7 @@ def _generate(
     named = like if of is None else of
     where = f"{getattr(named, '__module__', None)}:{getattr(named, '__qualname__', type(named).__name__)}"
     filename = f"<patchcore {what} for {where}>"
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, Any] = {"__name__": __name__}  # who looks at the frame of its caller asks for that
     try:
         exec(compile(source, filename, "exec"), namespace)  # text made from parameter names only
     except SyntaxError:  # names that no source has, of a function made by a program

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import graphlib
 import heapq
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Callable, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 from patchcore.conditions import BY_CHOICE, BY_CONFLICT, BY_FIT, Environment, Verdict
 from patchcore.errors import PlanError, TargetError, UnknownName, conflict_message, did_you_mean
@@ -16,6 +17,9 @@ from patchcore.provenance import Provenance
 from patchcore.report import FAILED, PENDING, SKIPPED
 from patchcore.settings import Choice
 from patchcore.target import Step, Target
+
+if TYPE_CHECKING:
+    from patchcore.callers import Callers
 
 __all__ = ["Candidate", "Continuation", "Plan", "PlannedPatch", "continue_plan", "make_plan", "select"]
 
@@ -108,11 +112,23 @@ class Plan:
                     "distribution": e.provenance.distribution,
                     "version": e.provenance.version,
                     "changes": [{"kind": c.kind, "target": str(t)} for c, t in zip(e.patch.changes, e.targets)],
+                    "remarks": self.remarks(e),
                 }
                 for e in self.patches
             ],
             "notes": list(self.notes),
         }
+
+    def remarks(self, entry: PlannedPatch) -> list[str]:
+        """Return what there is to say about how the changes of ``entry`` will work; reads sources, imports nothing."""
+        found = (self._callers.remark(change, target) for change, target in zip(entry.patch.changes, entry.targets))
+        return [remark for remark in found if remark is not None] if entry.go else []
+
+    @functools.cached_property
+    def _callers(self) -> Callers:
+        from patchcore.callers import Callers  # reads sources: for those who look at a plan
+
+        return Callers()
 
     def __str__(self) -> str:
         lines = []
@@ -122,6 +138,7 @@ class Plan:
             lines.append(f"{verdict:<8} {entry.patch.name} [{entry.provenance}]{reason}")
             if entry.go:
                 lines += (f"           {c.phrase(t)}" for c, t in zip(entry.patch.changes, entry.targets))
+                lines += (f"           {remark}" for remark in self.remarks(entry))
         lines += (f"note: {note}" for note in self.notes)
         return printable("\n".join(lines)) or "no patches"
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, MutableMapping
 from types import MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Callable, NamedTuple, Union
 
-from patchcore.descriptors import LIKE_FUNCTIONS, call_of
+from patchcore.descriptors import LIKE_FUNCTIONS, call_of, of_object
 from patchcore.errors import TargetError, TargetNotFound, did_you_mean
 from patchcore.modules import ABSENT, class_namespace, find_module, is_class, is_immutable, mro, mro_lookup, namespace
 
@@ -257,6 +257,8 @@ class ClassSlot(Slot):
         return self._of_metaclass() if found is ABSENT else found
 
     def as_own(self, raw: Any) -> Any:
+        if callable(raw) and vars(object).get(self.key) is raw and raw is self.inherited():
+            return of_object(self.owner, self.key)
         # a function of the metaclass is called with the class, one of the class with an instance
         kind = type(raw)
         if not hasattr(kind, "__get__") or issubclass(kind, (type, staticmethod)):

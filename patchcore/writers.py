@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional, Protocol
 
 from patchcore.application import Application, ChangeState
 from patchcore.binding import wrapped_callable
+from patchcore.callers import look_of, remark
 from patchcore.changes import Call, Skip, SlotChange
 from patchcore.errors import ConflictError, DeclarationError, conflict_message
 from patchcore.journal import Layer, Record
@@ -87,6 +88,9 @@ class SlotWriter:
             elif isinstance(product, Skip):
                 state.status, state.reason = SKIPPED, product.reason
             else:
+                look = look_of(below) if change.calls_original else None
+                if look is not None:
+                    state.reason = remark(slot.name, look)
                 build = None if change.adds else change.build
                 record = self._journal.push(slot, Layer(application, change, product, below, build))
                 moves.add(self._rebinder.moved(state, record, below))

@@ -40,7 +40,12 @@ def main(options: argparse.Namespace) -> int:
         print_json({"settings": origins, **view, "problems": shared.describe_problems(patcher)})
     elif len(plan):
         rows = [
-            (str(number), e.patch.name, _verdict(e), "\n".join([_what(e), *remarks(drift.get(e.patch.name, ()))]))
+            (
+                str(number),
+                e.patch.name,
+                _verdict(e),
+                "\n".join([_what(e), *plan.remarks(e), *remarks(drift.get(e.patch.name, ()))]),
+            )
             for number, e in enumerate(plan, 1)
         ]
         print_table("Plan", ("#", "PATCH", "VERDICT", "CHANGES OR REASON"), rows)

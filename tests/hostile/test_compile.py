@@ -57,5 +57,5 @@ def test_what_is_patched_compiles_into_one_graph(
     x = torch.ones(2)
     with pc.Patcher([pc.Patch("p", changes_of(f"compiled:{name}")[number])], strict=True, count=count):
         module = compiled.Owner()
-        use = (lambda x: compiled.op(x, 3)) if name == "op" else (lambda x: module(x))
+        use = (lambda x: compiled.op(3, x)) if name == "op" else (lambda x: module(x))
         assert torch.equal(torch.compile(use, fullgraph=True, backend="eager")(x), use(x))

@@ -351,7 +351,7 @@ def test_an_attribute_of_any_kind_is_read_as_before(kinds: Any, name: str, owner
 def test_a_method_of_the_metaclass_is_reached_as_before(kinds: Any, name: str) -> None:
     def found() -> Any:
         args = OF_METACLASS[name]
-        return [result(lambda: getattr(klass, name)(*args)) for klass in (kinds.Base, kinds.Derived)]
+        return [result(lambda klass=klass: getattr(klass, name)(*args)) for klass in (kinds.Base, kinds.Derived)]
 
     before = found()
     for target in (f"kinds:Meta.{name}", f"kinds:Base.{name}"):
@@ -664,3 +664,91 @@ def test_a_patched_abstract_method_is_abstract(make_package: Any, name: str, cou
 def test_instance_methods_of_pybind_are_known_to_this_test(kinds: Any) -> None:
     assert type(vars(kinds.Base)["instance_method"]).__name__ == "instancemethod"
     assert isinstance(ctypes.pythonapi.PyInstanceMethod_New, object)
+
+
+# --- several bases ---------------------------------------------------------------------------------------------------
+
+COOPERATIVE = """
+class Base:
+    pass
+
+class Mixin:
+    made = []
+    def __init__(self, *args, **kwargs):
+        self.args = args
+        super().__init__(**kwargs)
+    def __init_subclass__(cls, **kwargs):
+        cls.made.append(cls.__name__)
+        super().__init_subclass__(**kwargs)
+    def __repr__(self): return "Mixin"
+    def __setattr__(self, name, value): super().__setattr__(name, ("set", value))
+    def __format__(self, spec): return "formatted"
+    @classmethod
+    def __subclasshook__(cls, other): return "hooked"
+
+class Both(Base, Mixin):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["__init__", "__init_subclass__", "__repr__", "__setattr__", "__format__", "__subclasshook__"]
+)
+def test_what_a_class_inherits_from_object_leaves_the_next_base_its_turn(make_package: Any, name: str) -> None:
+    make_package({"cooperative": COOPERATIVE})
+    import cooperative
+
+    def found() -> Any:
+        cooperative.Mixin.made.clear()
+        late = type("Late", (cooperative.Base, cooperative.Mixin), {})
+        things = cooperative.Both(1), late(1)
+        for thing in things:
+            thing.x = 3
+        shown = [(vars(t), repr(t), format(t), type(t).__subclasshook__(int)) for t in things]
+        return shown, list(cooperative.Mixin.made), result(lambda: cooperative.Base.__subclasshook__(int))
+
+    before = found()
+    assert before[1] == ["Late"]
+    for change in changes_of(f"cooperative:Base.{name}"):
+        with pc.Patcher([pc.Patch("p", changes_of(f"cooperative:Base.{name}")[change])], strict=True):
+            assert found() == before, change
+            assert result(lambda: cooperative.Base(1)) == ("raises", TypeError)
+            thing = cooperative.Base()
+            assert object.__repr__(thing) == repr(thing)
+    assert found() == before
+
+
+CREATED = """
+class WithInit:
+    def __init__(self, x, y=2): self.x = x, y
+
+class WithNew:
+    def __new__(cls, x):
+        made = super().__new__(cls)
+        made.x = x
+        return made
+
+class Neither: pass
+
+class OfNew(WithNew):
+    def __init__(self, x): self.y = x
+"""
+
+
+@pytest.mark.parametrize("name", ["__new__", "__init__"])
+@pytest.mark.parametrize("owner", ["WithInit", "WithNew", "Neither", "OfNew"])
+def test_objects_are_created_while_new_or_init_is_wrapped(make_package: Any, owner: str, name: str) -> None:
+    """``object`` ignores what it does not know only where the other of the two is overridden."""
+    make_package({"created": CREATED})
+    import created
+
+    def found() -> Any:
+        klass = getattr(created, owner)
+        classes = [klass, type("Sub", (klass,), {}), type("Other", (klass,), {"__init__": lambda self, *args: None})]
+        arguments: list[Any] = [((), {}), ((1,), {}), ((1,), {"y": 3}), ((1, 2, 3), {})]
+        return [result(lambda k=k, a=a: vars(k(*a[0], **a[1]))) for k in classes for a in arguments]
+
+    before = found()
+    for change in changes_of(f"created:{owner}.{name}").values():
+        with pc.Patcher([pc.Patch("p", change)], strict=True):
+            assert found() == before

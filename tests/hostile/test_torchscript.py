@@ -1,4 +1,4 @@
-"""TorchScript reads source: what it compiles calls the patch, or raises; it never goes on with the original silently."""
+"""TorchScript reads source: what it compiles calls the patch, or raises; it never goes without the patch silently."""
 
 from __future__ import annotations
 
@@ -229,8 +229,8 @@ def test_a_script_that_calls_a_patch_cannot_be_saved(torch: Any, lib: Any) -> No
 
 
 @pytest.mark.limit(
-    "A patched function whose original TorchScript cannot compile (written in C, or `F.max_pool2d`, which chooses between "
-    "two) cannot be called by a script",
+    "A patched function whose original TorchScript cannot compile (one written in C, or `F.max_pool2d`, which chooses "
+    "between two) cannot be called by a script",
     told="the error of `torch.jit.script` names the function and its patches",
 )
 @pytest.mark.parametrize("target", ["torch:relu", "torch.nn.functional:max_pool2d"])
