@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -14,7 +14,7 @@ from patchcore.cli.output import print_json, print_table
 from patchcore.errors import SettingsError, did_you_mean
 from patchcore.launch.hits import Hits, count_hits, never_hit
 from patchcore.launch.merge import Process, findings, read_reports, remarks
-from patchcore.launch.text import visible
+from patchcore.printable import printable
 
 __all__ = ["add_parser", "main"]
 
@@ -69,39 +69,34 @@ def main(options: argparse.Namespace) -> int:
             }
         )
     else:
-        _print_table(
+        print_table(
             f"Run {', '.join(sorted({process.run for process in processes}))}",
             ("RANK", "ROLE", "PID", "HOST", "STATE", "PATCHES", "PROGRAM"),
             _rows(processes),
         )
         print()
         for title, lines in itertools.groupby(remarks(processes), key=lambda remark: remark.title):
-            _print_table(title, ("PROCESS", "WHAT"), [(remark.processes, remark.line) for remark in lines])
+            print_table(title, ("PROCESS", "WHAT"), [(remark.processes, remark.line) for remark in lines])
             print()
         if hits:
             _print_hits(hits, processes)
         if found:
-            _print_table("Findings", ("KIND", "PROCESS", "SUBJECT", "MESSAGE"), found)
+            print_table("Findings", ("KIND", "PROCESS", "SUBJECT", "MESSAGE"), found)
         else:
             print("no findings")
     return 1 if found else 0
-
-
-def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print what reports say: any text, of whoever may write to the directory."""
-    print_table(visible(title), columns, [tuple(map(visible, row)) for row in rows])
 
 
 def _print_hits(hits: Sequence[Hits], processes: Sequence[Process]) -> None:
     rows = [
         (h.patch, str(h.calls), "" if h.replaced is None else str(h.replaced), str(h.processes), h.target) for h in hits
     ]
-    _print_table("Calls", ("PATCH", "CALLS", "REPLACED", "PROCESSES", "TARGET"), rows)
+    print_table("Calls", ("PATCH", "CALLS", "REPLACED", "PROCESSES", "TARGET"), rows)
     missed = never_hit(hits)
     if missed:
         unfinished = sum(not process.content["finished"] for process in processes)
         but = f" (as far as is known: {unfinished} processes have not come to their end)" if unfinished else ""
-        print(f"never hit: {visible(', '.join(missed))}{but}")
+        print(f"never hit: {printable(', '.join(missed))}{but}")
     print()
 
 
@@ -129,11 +124,11 @@ def _of_run(processes: Sequence[Process], run: Any) -> list[Process]:
         run = runs[-1]
         if runs[:-1]:
             print(
-                f"patchcore: reports of earlier runs are left out: {visible(', '.join(runs[:-1]))} (--run ID, --all)",
+                f"patchcore: reports of earlier runs are left out: {printable(', '.join(runs[:-1]))} (--run ID, --all)",
                 file=sys.stderr,
             )
     elif run not in runs:
-        known = visible(", ".join(runs))
+        known = printable(", ".join(runs))
         raise SettingsError(f"no report of run {run!r} (there are: {known}){did_you_mean(run, runs)}")
     return [process for process in processes if process.run == run]
 

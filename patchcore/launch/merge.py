@@ -15,8 +15,8 @@ from patchcore.launch.process_report import FILES
 from patchcore.launch.report_file import read_report
 from patchcore.launch.roles import LAUNCHER, MAIN, RANK, WORKER
 from patchcore.launch.schema import Malformed
-from patchcore.launch.text import visible
 from patchcore.manifest import compare
+from patchcore.printable import printable
 from patchcore.report import FAILED, SKIPPED
 
 __all__ = ["Finding", "Process", "Remark", "Reports", "findings", "read_reports", "remarks"]
@@ -130,7 +130,7 @@ def read_reports(directory: Path) -> Reports:
     if not paths:
         raise SettingsError(f"no reports in {directory}: no process of the run had anything to patch, or none was run")
     if not found:
-        faults = "".join(f"\n  {visible(finding.subject)}: {finding.message}" for finding in unreadable)
+        faults = "".join(f"\n  {printable(finding.subject)}: {finding.message}" for finding in unreadable)
         raise SettingsError(f"none of the reports in {directory} can be read:{faults}")
     found.sort(key=lambda process: float(process.content["written"]))
     last = {process.identity: process for process in found}

@@ -79,7 +79,7 @@ _CHANGE = record(
         "kept": _TEXTS,
         "unreachable": _TEXTS,
     },
-    may_have={"calls": optional(_COUNT), "replaced": optional(_COUNT)},
+    may_have={"calls": optional(_COUNT), "replaced": optional(_COUNT), "missed": text},
 )
 
 _PLACE = record({"name": text, "file": optional(text), "line": optional(_COUNT)})

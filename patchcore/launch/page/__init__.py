@@ -22,7 +22,7 @@ from patchcore.launch.page.taking_part import processes_section
 from patchcore.launch.page.targets import targets_section
 from patchcore.launch.page.told import told_section
 from patchcore.launch.page.verdict import headline, verdict_section
-from patchcore.launch.text import visible
+from patchcore.printable import printable
 
 __all__ = ["make_page", "write_page"]
 
@@ -85,5 +85,5 @@ def write_page(processes: Sequence[Process], path: Path, unreadable: Iterable[Fi
 
 
 def _contents(sections: Sequence[Element]) -> Element:
-    entries = [h("li", h("a", visible(section[0].text or ""), href=f"#{section.get('id')}")) for section in sections]
+    entries = [h("li", h("a", printable(section[0].text or ""), href=f"#{section.get('id')}")) for section in sections]
     return h("nav", h("ul", entries), aria_label="Sections")

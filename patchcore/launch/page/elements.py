@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Union
 from xml.etree import ElementTree
 
-from patchcore.launch.text import visible
+from patchcore.printable import printable
 
 __all__ = ["Content", "Element", "h", "render"]
 
@@ -28,7 +28,7 @@ def h(tag: str, *content: Content, **attributes: Union[str, bool, None]) -> Elem
     element = Element(tag)
     for name, value in attributes.items():
         if value is not None and value is not False:
-            text = "" if value is True else visible(value)
+            text = "" if value is True else printable(value)
             element.set(name.rstrip("_").replace("_", "-"), text)
     _fill(element, content)
     return element
@@ -43,7 +43,7 @@ def _fill(element: Element, content: Content) -> None:
     if content is None:
         return
     if isinstance(content, str):
-        text = visible(content)
+        text = printable(content)
         if len(element):
             element[-1].tail = (element[-1].tail or "") + text
         else:
