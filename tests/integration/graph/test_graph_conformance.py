@@ -11,6 +11,7 @@ from typing import Any, Callable
 
 import conformance_vendors
 import pytest
+import torch
 
 import npu_graph
 from npu_graph import Backend, UnknownVendor
@@ -18,6 +19,7 @@ from npu_graph.c.toolchain import find_toolchain
 from npu_graph.conformance.cases import CASES
 from npu_graph.conformance.naming import find_backend
 from npu_graph.conformance.suite import Suite
+from npu_graph.conformance.training import differences
 from patchcore.errors import SettingsError
 
 TEMPLATES = Path(npu_graph.__file__).parent / "conformance"
@@ -234,3 +236,11 @@ def test_without_torch_the_message_says_what_to_install(run: Run) -> None:
 def test_importing_the_plugin_imports_no_torch(run_python: Any) -> None:
     printed = run_python("import sys, npu_graph.conformance.plugin; print({'torch', 'numpy'} & set(sys.modules))")
     assert printed.strip() == "set()"
+
+
+def test_a_change_may_be_off_by_what_its_parameter_is_rounded_to() -> None:
+    """A weight of 1 moved by 1.15e-4 with one CPU and by a unit of its last place more with another."""
+    one, other = ({"weight": torch.tensor([1.0]) + change - 1} for change in (1.15e-4, 1.15e-4 + 1.3e-7))
+    assert differences(one, other, 0.001)
+    assert not differences(one, other, 0.001, {"weight": 2 * torch.finfo(torch.float32).eps})
+    assert differences(one, {"weight": torch.tensor([1.16e-4])}, 0.001, {"weight": 2 * torch.finfo(torch.float32).eps})

@@ -87,7 +87,12 @@ def test_parameters_after_two_updates_equal_eager(pair: Any, graph_suite: Any) -
         {f"change of {name}": each.detach() - old[name] for name, each in module.named_parameters()}
         for module, old in zip(modules, before)
     )
-    check(differences(got, wanted, graph_suite.update_tolerance), "after two updates")
+    # Each update rounds the parameter; a unit of its last place may be a thousandth of how far it was moved.
+    rounding = {
+        f"change of {name}": 2 * torch.finfo(each.dtype).eps * float(each.detach().abs().max())
+        for name, each in pair.twin.named_parameters()
+    }
+    check(differences(got, wanted, graph_suite.update_tolerance, rounding), "after two updates")
     assert compiled in (0, len(pair.records)), "what was compiled for the gradients serves here"
 
 

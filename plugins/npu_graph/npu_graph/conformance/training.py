@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Callable, Optional
 
 import torch
@@ -94,9 +95,18 @@ def draw(module: nn.Module, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def differences(
-    got: Mapping[str, Optional[torch.Tensor]], wanted: Mapping[str, Optional[torch.Tensor]], tolerance: float
+    got: Mapping[str, Optional[torch.Tensor]],
+    wanted: Mapping[str, Optional[torch.Tensor]],
+    tolerance: float,
+    rounding: Mapping[str, float] = MappingProxyType({}),
 ) -> list[str]:
-    """Return what is further apart than ``tolerance`` of its largest magnitude, by name."""
+    """Return what is further apart than ``tolerance`` of its largest magnitude, by name.
+
+    Args:
+        got, wanted: tensors by name.
+        tolerance: share of the largest magnitude of each.
+        rounding: what a tensor may be off by in any case, by name.
+    """
     found = []
     for name, other in wanted.items():
         one = got[name]
@@ -109,7 +119,7 @@ def differences(
             continue
         largest = float(other.abs().max()) if other.numel() else 0.0
         distance = float((one.double() - other.double()).abs().max()) if other.numel() else 0.0
-        if not distance <= tolerance * (largest or 1.0):
+        if not distance <= max(tolerance * (largest or 1.0), rounding.get(name, 0.0)):
             found.append(
                 f"{name}: off by {distance:.3g} where the largest is {largest:.3g}; allowed: {tolerance:g} of it"
             )
