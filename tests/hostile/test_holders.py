@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import re
 import sys
@@ -1117,3 +1118,67 @@ def test_no_code_of_holders_is_called(make_package: Any, run_python: Any) -> Non
         "name demo:[<demo.Key>]",
         "name demo:[<demo.Text>]",
     ]
+
+
+def test_an_activation_in_a_real_module_is_reported(demo: Any) -> None:
+    pytest.importorskip("torch")
+    source = """
+        import torch.nn.functional as F
+        from torch import nn
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.act = F.relu
+        NET = nn.Sequential(nn.Linear(2, 2), Net())
+        """
+    assert demo(source)
+    with patched("torch.nn.functional:relu", lambda input, inplace=False: input) as patcher:
+        assert "instance attribute demo:NET._modules['1'].act" in places(patcher)
+
+
+def test_a_running_function_is_reported_with_its_variable(demo: Any) -> None:
+    module = demo("import lib\ndef run(report):\n    act = lib.f\n    return report(), act")
+    with patched("lib:f", new) as patcher:
+        assert places(patcher) == []
+    report: list[str] = []
+    other = patched("lib:f", new)
+
+    def apply_and_report() -> None:
+        other.apply()
+        report.extend(places(other))
+
+    module.run(apply_and_report)
+    other.revert()
+    assert report == ["local variable demo:run, act"]
+
+
+def test_garbage_is_not_reported(demo: Any) -> None:
+    source = """
+        import lib
+        def make():
+            def inner(op=lib.f): return inner
+            loop = [lib.f]
+            loop.append(loop)
+        make()
+        """
+    gc.disable()
+    try:
+        assert demo(source)
+        with patched("lib:f", new) as patcher:
+            assert places(patcher) == []
+    finally:
+        gc.enable()
+
+
+def test_many_holders_of_a_kind_are_counted(demo: Any) -> None:
+    assert demo("import lib\nNETS = [lib.Net() for _ in range(1000)]")
+    with patched("lib:Net", NewNet) as patcher:
+        found = places(patcher)
+    assert len(found) == 26
+    assert "975 more of type lib.Net" in found
+
+
+def test_a_class_written_in_c_is_found_where_the_garbage_collector_does_not_look(demo: Any) -> None:
+    assert demo("import datetime\nT = {'when': (datetime.datetime,)}")
+    with patched("datetime:datetime", NewNet) as patcher:
+        assert "tuple demo:T['when'][0]" in places(patcher)
