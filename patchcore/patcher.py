@@ -250,8 +250,8 @@ class Patcher(Requests, contextlib.ContextDecorator):
         """Return what has happened so far; patches that waited for an import may have been applied since.
 
         Args:
-            unreachable: also look for what else holds originals (attributes of objects, closures), which takes walks over
-                all objects of the process.
+            unreachable: also look for what else holds originals (attributes of objects, closures), which takes several
+                walks over all objects of the process.
             sweep: first apply what waits for a module that is there by another way than an import that could be
                 watched.
 
