@@ -21,7 +21,7 @@ from patchcore.changes import Change
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.importing import ImportWatch
 from patchcore.journal import Journal
-from patchcore.modules import executed_module, is_lazy, missing_ancestor, submodule_names
+from patchcore.modules import executed_module, is_lazy, missing_ancestor, namespace, submodule_names
 from patchcore.patch import Patch
 from patchcore.provenance import Provenance
 from patchcore.rebinding import Modules, Moves, Rebinder
@@ -280,13 +280,18 @@ class Engine:
         self.sweep(applications)
 
     def _renew(self, name: str, module: ModuleType, waiting: Iterable[Application]) -> None:
-        """Prepare for writing again in a module whose body ran anew in the same namespace: a reload."""
-        written = [s for a in waiting for s in a.states if s.target.module == name and s.written_in is module]
+        """Prepare for writing again: in a module whose body ran anew in its namespace (a reload), or in a new one."""
+        states = [s for a in waiting for s in a.states if s.target.module == name and s.written_in is not None]
+        written = [state for state in states if state.written_in is module]
         if written:
             retired, _ = self.journal.renew(module, self.rebinder.origin)
             self.rebinder.retire(retired)
-            for state in written:
-                state.written_in = None
+        # the list is all that refers to the old modules here: what does is counted
+        spaces = list({id(s.written_in): namespace(s.written_in) for s in states if s not in written}.values())
+        for state in states:
+            state.written_in = None
+        if spaces:
+            self.rebinder.forget_unused(name, module, spaces)
 
     def _module(self, name: str) -> Optional[ModuleType]:
         """Return module ``name`` when its body has run, else ``None``."""

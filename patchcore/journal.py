@@ -14,9 +14,10 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
+from patchcore import superseded
 from patchcore.binding import has_identity, reference
 from patchcore.errors import describe_error
-from patchcore.modules import mro_lookup
+from patchcore.modules import mro_lookup, namespace
 from patchcore.target import ABSENT, Slot, same_value
 
 __all__ = ["Journal", "Layer", "Record", "Retired", "describe"]
@@ -58,7 +59,7 @@ class Follower(NamedTuple):
 class Record:
     """One patched slot: its base, its layers, its followers."""
 
-    __slots__ = ("base", "followers", "layers", "number", "slot")
+    __slots__ = ("base", "followers", "layers", "number", "slot", "spaces")
     _numbers = itertools.count()
 
     def __init__(self, slot: Slot, base: Any) -> None:
@@ -67,6 +68,7 @@ class Record:
         self.base = base
         self.layers: list[Layer] = []
         self.followers: dict[Identity, Follower] = {}
+        self.spaces: Sequence[Any] = ()  # of the modules it may be in, once they were imported again
 
     @property
     def top(self) -> Any:
@@ -266,6 +268,57 @@ class Journal:
                 self._replace_layers(record, kept, 0, old, before, retired, notes)
         self._rebase(retired, origin, notes)
         return retired, notes
+
+    def forget_unused(self, name: str, module: Any, spaces: Sequence[Any], tables: Iterable[Any]) -> None:
+        """Let go of what was written in earlier modules of a name, if nobody uses one of them any more.
+
+        Args:
+            name: of a module.
+            module: the new module of that name; nothing was written to it yet.
+            spaces: the namespaces of earlier ones.
+            tables: of others, that refer to records.
+        """
+        prefix = f"{name}:"
+        generations: dict[int, list[Record]] = {}
+        for record in self:
+            if record.slot.name.startswith(prefix) and record.slot.owner is not module:
+                record.spaces = record.spaces or spaces
+                generations.setdefault(id(record.spaces), []).append(record)
+        del record
+        for old in generations.values():
+            self._forget_generation(name, old, [old[0].spaces, spaces], tables)
+
+    def _forget_generation(self, name: str, old: list[Record], spaces: list[Any], tables: Iterable[Any]) -> None:
+        owners = [record.slot.owner for record in old]
+        known = set(map(id, (*owners, *spaces[0])))
+        following = [
+            (record, key)
+            for record in self
+            for key, (slot, _) in record.followers.items()
+            if id(slot.owner) in known or id(namespace(slot.owner)) in known
+        ]
+        if superseded.is_used(name, owners, [*old, *spaces], [*tables, *self._tables(), following, *following]):
+            return
+        for record, key in following:
+            if key in record.followers:
+                self._unfollow(record, key)
+        gone = set(map(id, old))
+        for record in old:
+            del self._records[record.slot.identity]
+            for layer in record.layers:
+                self._forget(layer)
+            for key in list(record.followers):
+                self._unfollow(record, key)
+            record.layers = []
+        for records in self._owned.values():
+            records[:] = [record for record in records if id(record) not in gone]
+
+    def _tables(self) -> Iterator[Any]:
+        yield from (self._records, self._followed, *self._owned.values())
+        for makers in self._makers.values():
+            yield from (makers, *makers.values())
+        for record in self:
+            yield from (record.followers, *record.followers.values())
 
     def _lay(self, slot: Slot, found: Any, layer: Layer) -> Record:
         record = self._records.get(slot.identity)

@@ -265,8 +265,8 @@ class Patcher(Requests, contextlib.ContextDecorator):
         """Return what has happened so far; asking changes nothing.
 
         Args:
-            unreachable: also look for originals in closures, default arguments and containers, which takes a walk over
-                all objects of the process.
+            unreachable: also look for what else holds originals (attributes of objects, closures), which takes several
+                walks over all objects of the process.
         """
         applications = list(self._applications.values())
         return self._report(ENGINE.unreachable(applications) if unreachable and self.applied else {})

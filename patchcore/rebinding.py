@@ -128,7 +128,7 @@ class Rebinder:
                     homes[id(value)] = value
         if not old and not homes:
             return
-        found = self._find({**old, **homes}.values(), modules)
+        found = self._find({**old, **homes}.values(), modules, [move.record.by_value for move in moves])
         reads: dict[int, set[tuple[int, str]]] = {}
         with self._journal.lock:
             for key, value in homes.items():  # what was seen before stays: an import shows a part of the modules only
@@ -187,9 +187,11 @@ class Rebinder:
                         moves.add(self.moved(state, record, record.base)._replace(first=False))
         return moves
 
-    def _find(self, objects: Iterable[Any], modules: Optional[Modules] = None) -> list[tuple[Slot, Any]]:
-        """Return the references to ``objects``, also those in a class next to a name that was itself patched."""
-        signs = [record.by_value for record in self._patched_aliases()]
+    def _find(
+        self, objects: Iterable[Any], modules: Optional[Modules] = None, signs: Sequence[Any] = ()
+    ) -> list[tuple[Slot, Any]]:
+        """Return the references to ``objects``, also those in a class next to a name that holds something else now."""
+        signs = [*signs, *(record.by_value for record in self._patched_aliases())]
         return references.find_references(objects, modules or loaded_modules(), signs)
 
     def _patched_aliases(self) -> list[Record]:
@@ -236,6 +238,11 @@ class Rebinder:
         except (LookupError, DeclarationError):
             return True
         return patched is None or patched is record or reference(patched.original) is not value
+
+    def forget_unused(self, name: str, module: ModuleType, spaces: Sequence[Any]) -> None:
+        """See :meth:`patchcore.journal.Journal.forget_unused`."""
+        self._journal.forget_unused(name, module, spaces, [self._aliases])
+        self._patched_aliases()
 
     def forget(self) -> None:
         """Drop what is remembered about replacements: no patch is in force any more."""

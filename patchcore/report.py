@@ -33,7 +33,7 @@ class ChangeRecord:
         slots: the places that were written, ``module:path``.
         rebound: by-value references that were bound to the replacement.
         kept: by-value references left alone because the replacement itself reads them.
-        unreachable: places that still hold the original and cannot be rebound: closures, default arguments, containers.
+        unreachable: places that hold the original and are not rebound: attributes of objects, closures, containers.
         calls: how often the target was called through this change in this process; ``None`` where that is not counted.
         replaced: how many of these calls ``when_call`` has sent to the replacement, the others to the original;
             ``None`` without ``when_call``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import re
 import sys
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 import patchcore as pc
+
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 
 LIBRARY = """
     def f(x=None): return "original"
@@ -49,156 +52,905 @@ REBOUND = [
     rebound("a name of a module, `from lib import f`", "f", "from lib import f"),
     rebound("a name under another name, `from lib import f as g`", "g", "from lib import f as g"),
     rebound("a name by `from lib import *`", "f", "from lib import *"),
-    rebound("a name of a module that is no identifier", "globals()['a b']", "import lib\nglobals()['a b'] = lib.f"),
-    rebound("a name of another library's module", "sys.modules['json'].pc_test", "import json, lib, sys\njson.pc_test = lib.f"),
-    rebound("a name in `builtins`", "pc_test", "import builtins, lib\nbuiltins.pc_test = lib.f"),
-    rebound("a hook of `sys`, `sys.excepthook`", "sys.excepthook", "import sys, lib\nsys.excepthook = lib.f"),
-    rebound("a class attribute", "C.__dict__['op']", "from lib import f\nclass C:\n    op = f"),
-    rebound("a `staticmethod` in a class", "C.op", "from lib import f\nclass C:\n    op = staticmethod(f)"),
-    rebound("an attribute of a class in a class", "C.D.op", "from lib import f\nclass C:\n    class D:\n        op = staticmethod(f)"),
-    rebound("an attribute of a metaclass", "M.__dict__['op']", "from lib import f\nclass M(type):\n    op = f"),
+    rebound(
+        "a name of a module that is no identifier",
+        "globals()['a b']",
+        """
+        import lib
+        globals()['a b'] = lib.f
+        """,
+    ),
+    rebound(
+        "a name of another library's module",
+        "sys.modules['json'].pc_test",
+        """
+        import json, lib, sys
+        json.pc_test = lib.f
+        """,
+    ),
+    rebound(
+        "a name in `builtins`",
+        "pc_test",
+        """
+        import builtins, lib
+        builtins.pc_test = lib.f
+        """,
+    ),
+    rebound(
+        "a hook of `sys`, `sys.excepthook`",
+        "sys.excepthook",
+        """
+        import sys, lib
+        sys.excepthook = lib.f
+        """,
+    ),
+    rebound(
+        "a class attribute",
+        "C.__dict__['op']",
+        """
+        from lib import f
+        class C:
+            op = f
+        """,
+    ),
+    rebound(
+        "a `staticmethod` in a class",
+        "C.op",
+        """
+        from lib import f
+        class C:
+            op = staticmethod(f)
+        """,
+    ),
+    rebound(
+        "an attribute of a class in a class",
+        "C.D.op",
+        """
+        from lib import f
+        class C:
+            class D:
+                op = staticmethod(f)
+        """,
+    ),
+    rebound(
+        "an attribute of a metaclass",
+        "M.__dict__['op']",
+        """
+        from lib import f
+        class M(type):
+            op = f
+        """,
+    ),
     rebound(
         "an entry of an OpenMMLab registry",
         "R._module_dict['f']",
         "import lib\nclass Registry: ...\nR = Registry()\nR._module_dict = {'f': lib.f}",
     ),
-    rebound("a module that `sys.modules` has under an odd name", "sys.modules['a b'].g", """
+    rebound(
+        "a module that `sys.modules` has under an odd name",
+        "sys.modules['a b'].g",
+        """
         import lib, sys, types
         sys.modules["a b"] = types.ModuleType("a b")
         sys.modules["a b"].g = lib.f
-        """),
-]  # fmt: skip
+        """,
+    ),
+]
 
+MADE_INIT = (
+    "closure demo:C.__init__"
+    if sys.version_info >= (3, 10)
+    else "closure demo:__create_fn__.<locals>.__init__, at demo:C.__init__"
+)
 HELD_BY_C = "reference held by C code or by a running call"
 
 REPORTED = [
-    reported("an attribute of an object, `self.act = F.relu`", "instance attribute demo:NET.act", source="""
+    reported(
+        "an attribute of an object, `self.act = F.relu`",
+        "instance attribute demo:NET.act",
+        source="""
         import lib
         class C:
             def __init__(self): self.act = lib.f
         NET = C()
-        """),
-    reported("an attribute of an object with `__slots__`", "instance attribute demo:NET.act", source="""
+        """,
+    ),
+    reported(
+        "an attribute of an object with `__slots__`",
+        "instance attribute demo:NET.act",
+        source="""
         import lib
         class C:
             __slots__ = ("act",)
             def __init__(self): self.act = lib.f
         NET = C()
-        """),
-    reported("an attribute of an object in an object in a dict", "instance attribute demo:NET.parts['a'].act", source="""
+        """,
+    ),
+    reported(
+        "an attribute of an object in an object in a dict",
+        "instance attribute demo:NET.parts['a'].act",
+        source="""
         import lib
         class C: ...
         NET, part = C(), C()
         NET.parts = {"a": part}
         part.act = lib.f
         del part
-        """),
-    reported("an attribute of a `SimpleNamespace`", "SimpleNamespace demo:NS.act", source="import lib, types\nNS = types.SimpleNamespace(act=lib.f)"),
-    reported("a list", "list demo:L[1]", source="import lib\nL = [1, lib.f]"),
-    reported("a tuple", "tuple demo:T[0]", source="import lib\nT = (lib.f,)"),
-    reported("a set", "set demo:S", source="import lib\nS = {lib.f}"),
-    reported("a frozenset", "frozenset demo:S", source="import lib\nS = frozenset([lib.f])"),
-    reported("a value of a dict", "dict demo:D['a']", source="import lib\nD = {'a': lib.f}"),
-    reported("a key of a dict", "dict key demo:D", source="import lib\nD = {lib.f: 1}"),
-    reported("a tuple in a dict", "tuple demo:D['a'][0]", source="import lib\nD = {'a': (lib.f, 1)}"),
-    reported("lists in lists", "list demo:L[0][0][1]", source="import lib\nL = [[[0, lib.f]]]"),
-    reported("a dict in a list in a class attribute", "dict demo:C.TABLE[0]['a']", source="import lib\nclass C:\n    TABLE = [{'a': lib.f}]"),
-    reported("a `deque`", "deque demo:D[0]", source="import lib, collections\nD = collections.deque([lib.f])"),
-    reported("an `OrderedDict`", "OrderedDict demo:D['a']", source="import lib, collections\nD = collections.OrderedDict(a=lib.f)"),
-    reported("a `defaultdict`", "defaultdict demo:D['a']", source="import lib, collections\nD = collections.defaultdict(int, a=lib.f)"),
-    reported("the factory of a `defaultdict`", "defaultdict demo:D.default_factory", source="import lib, collections\nD = collections.defaultdict(lib.f)"),
-    reported("a `ChainMap`", "dict demo:D.maps[0]['a']", source="import lib, collections\nD = collections.ChainMap({'a': lib.f})"),
-    reported("a `MappingProxyType`", "dict demo:D['a']", source="import lib, types\nD = types.MappingProxyType({'a': lib.f})"),
-    reported("a view of a dict", "dict demo:D['a']", source="import lib\nD = {'a': lib.f}.values()"),
-    reported("a namedtuple", "demo.N demo:T[0]", source="import lib, collections\nN = collections.namedtuple('N', 'act')\nT = N(lib.f)"),
-    reported("a subclass of list with attributes", "instance attribute demo:L.act", source="import lib\nclass C(list): ...\nL = C()\nL.act = lib.f"),
-    reported("a field of a dataclass's instance", "instance attribute demo:D.act", source="""
+        """,
+    ),
+    reported(
+        "an attribute of a `SimpleNamespace`",
+        "SimpleNamespace demo:NS.act",
+        source="""
+        import lib, types
+        NS = types.SimpleNamespace(act=lib.f)
+        """,
+    ),
+    reported(
+        "a list",
+        "list demo:L[1]",
+        source="""
+        import lib
+        L = [1, lib.f]
+        """,
+    ),
+    reported(
+        "a tuple",
+        "tuple demo:T[0]",
+        source="""
+        import lib
+        T = (lib.f,)
+        """,
+    ),
+    reported(
+        "a set",
+        "set demo:S",
+        source="""
+        import lib
+        S = {lib.f}
+        """,
+    ),
+    reported(
+        "a frozenset",
+        "frozenset demo:S",
+        source="""
+        import lib
+        S = frozenset([lib.f])
+        """,
+    ),
+    reported(
+        "a value of a dict",
+        "dict demo:D['a']",
+        source="""
+        import lib
+        D = {'a': lib.f}
+        """,
+    ),
+    reported(
+        "a key of a dict",
+        "dict key demo:D",
+        source="""
+        import lib
+        D = {lib.f: 1}
+        """,
+    ),
+    reported(
+        "a tuple in a dict",
+        "tuple demo:D['a'][0]",
+        source="""
+        import lib
+        D = {'a': (lib.f, 1)}
+        """,
+    ),
+    reported(
+        "lists in lists",
+        "list demo:L[0][0][1]",
+        source="""
+        import lib
+        L = [[[0, lib.f]]]
+        """,
+    ),
+    reported(
+        "a dict in a list in a class attribute",
+        "dict demo:C.TABLE[0]['a']",
+        source="""
+        import lib
+        class C:
+            TABLE = [{'a': lib.f}]
+        """,
+    ),
+    reported(
+        "a `deque`",
+        "deque demo:D[0]",
+        source="""
+        import lib, collections
+        D = collections.deque([lib.f])
+        """,
+    ),
+    reported(
+        "an `OrderedDict`",
+        "OrderedDict demo:D['a']",
+        source="""
+        import lib, collections
+        D = collections.OrderedDict(a=lib.f)
+        """,
+    ),
+    reported(
+        "a `defaultdict`",
+        "defaultdict demo:D['a']",
+        source="""
+        import lib, collections
+        D = collections.defaultdict(int, a=lib.f)
+        """,
+    ),
+    reported(
+        "the factory of a `defaultdict`",
+        "defaultdict demo:D.default_factory",
+        source="""
+        import lib, collections
+        D = collections.defaultdict(lib.f)
+        """,
+    ),
+    reported(
+        "a `ChainMap`",
+        "dict demo:D.maps[0]['a']",
+        source="""
+        import lib, collections
+        D = collections.ChainMap({'a': lib.f})
+        """,
+    ),
+    reported(
+        "a `MappingProxyType`",
+        "dict demo:D['a']",
+        source="""
+        import lib, types
+        D = types.MappingProxyType({'a': lib.f})
+        """,
+    ),
+    reported(
+        "a view of a dict",
+        "dict demo:D['a']",
+        source="""
+        import lib
+        D = {'a': lib.f}.values()
+        """,
+    ),
+    reported(
+        "a namedtuple",
+        "demo.N demo:T[0]",
+        source="""
+        import lib, collections
+        N = collections.namedtuple('N', 'act')
+        T = N(lib.f)
+        """,
+    ),
+    reported(
+        "a subclass of list with attributes",
+        "instance attribute demo:L.act",
+        source="""
+        import lib
+        class C(list): ...
+        L = C()
+        L.act = lib.f
+        """,
+    ),
+    reported(
+        "a field of a dataclass's instance",
+        "instance attribute demo:D.act",
+        source="""
         import lib, dataclasses
         @dataclasses.dataclass
         class C:
             act: object
         D = C(lib.f)
-        """),
-    reported("the `default_factory` of a dataclass's field", "closure demo:C.__init__" if sys.version_info >= (3, 10) else "closure demo:__create_fn__.<locals>.__init__, at demo:C.__init__", "instance attribute demo:C.__dataclass_fields__['act'].default_factory", source="""
+        """,
+    ),
+    reported(
+        "the `default_factory` of a dataclass's field",
+        MADE_INIT,
+        "instance attribute demo:C.__dataclass_fields__['act'].default_factory",
+        source="""
         import lib, dataclasses
         @dataclasses.dataclass
         class C:
             act: object = dataclasses.field(default_factory=lib.f)
-        """),
-    reported("a `partial`", "partial demo:P.func", source="import lib, functools\nP = functools.partial(lib.f, 1)"),
-    reported("an argument of a `partial`", "tuple demo:P.args[0]", source="import lib, functools\nP = functools.partial(map, lib.f)"),
-    reported("a keyword of a `partial`", "dict demo:P.keywords['key']", source="import lib, functools\nP = functools.partial(sorted, key=lib.f)"),
-    reported("a `partialmethod`", "partialmethod demo:C.m.func", source="import lib, functools\nclass C:\n    m = functools.partialmethod(lib.f)"),
-    reported("a property, `property(f)`", "property demo:C.p.fget", source="import lib\nclass C:\n    p = property(lib.f)"),
-    reported("a `classmethod(f)`", "classmethod demo:C.c.__func__", source="import lib\nclass C:\n    c = classmethod(lib.f)"),
-    reported("a `cached_property(f)`", "cached_property demo:C.c.func", source="import lib, functools\nclass C:\n    c = functools.cached_property(lib.f)"),
-    reported("a `staticmethod` in a list", "staticmethod demo:L[0].__func__", source="import lib\nL = [staticmethod(lib.f)]"),
-    reported("an `lru_cache(f)`", "_lru_cache_wrapper demo:g.__wrapped__", source="import lib, functools\ng = functools.lru_cache()(lib.f)"),
-    reported("what an `lru_cache` returned", "dict demo:get[()]", source="import lib, functools\n@functools.lru_cache(None)\ndef get(): return lib.f\nget()"),
-    reported("the registry of a `singledispatch`", "dict demo:show.registry[int]", source="import lib, functools\n@functools.singledispatch\ndef show(x): ...\nshow.register(int, lib.f)"),
-    reported("a `singledispatchmethod`", "dict demo:C.show.registry[int], at demo:C.show.dispatcher", source="import lib, functools\nclass C:\n    @functools.singledispatchmethod\n    def show(self, x): ...\n    show.register(int, lib.f)"),
-    reported("an attribute of a function", "function attribute demo:g.op", source="import lib\ndef g(): ...\ng.op = lib.f"),
-    reported("`__wrapped__` of a decorated function", "function attribute demo:g.__wrapped__", source="import lib, functools\n@functools.wraps(lib.f)\ndef _g(): ...\n_g.__name__ = _g.__qualname__ = 'g'\n_g.__module__ = 'demo'\ng = _g\ndel _g"),
-    reported("a default argument", "default argument demo:g", source="import lib\ndef g(op=lib.f): ..."),
-    reported("a keyword-only default argument", "default argument demo:g", source="import lib\ndef g(*, op=lib.f): ..."),
-    reported("a default argument of a method", "default argument demo:C.m", source="import lib\nclass C:\n    def m(self, op=lib.f): ..."),
-    reported("a list in a default argument", "list demo:g, default op[0]", source="import lib\ndef g(op=[lib.f]): ..."),
-    reported("a default argument of a nested function", "default argument demo:o.<locals>.g, at demo:G[0]", source="import lib\ndef o():\n    def g(op=lib.f): ...\n    return g\nG = [o()]"),
-    reported("a closure", "closure demo:o.<locals>.g, at demo:g", source="import lib\ndef o(op):\n    def g(): return op\n    return g\ng = o(lib.f)"),
-    reported("a list in a closure", "list demo:o.<locals>.g, closure op[0], at demo:g", source="import lib\ndef o(op):\n    def g(): return op\n    return g\ng = o([lib.f])"),
-    reported("a closure in a closure", "closure demo:o.<locals>.g.<locals>.h, at demo:g", source="import lib\ndef o(op):\n    def g():\n        def h(): return op\n        return h\n    return g()\ng = o(lib.f)"),
-    reported("a closure of a function that is an object's attribute", "closure demo:o.<locals>.g, at demo:NET.g", source="import lib\ndef o(op):\n    def g(): return op\n    return g\nclass C: ...\nNET = C()\nNET.g = o(lib.f)"),
-    reported("a lambda's default argument in a list", "default argument demo:<lambda>, at demo:L[0]", source="import lib\nL = [lambda op=lib.f: op()]"),
-    reported("a generator", "generator demo:G", source="import lib\ndef g(op):\n    yield op\nG = g(lib.f)\nnext(G)"),
-    reported("a coroutine", "coroutine demo:G", source="import lib\nasync def g(op):\n    return op\nG = g(lib.f)"),
-    reported("a thread's target", "instance attribute demo:T._target", source="import lib, threading\nT = threading.Thread(target=lib.f)"),
-    reported("a thread local", "thread-local attribute demo:LOCAL.act", source="import lib, threading\nLOCAL = threading.local()\nLOCAL.act = lib.f"),
-    reported("a context variable", "context variable act", source="import lib, contextvars\nVAR = contextvars.ContextVar('act')\nVAR.set(lib.f)"),
-    reported("a queue", "deque demo:Q.queue[0]", source="import lib, queue\nQ = queue.Queue()\nQ.put(lib.f)"),
-    reported("a callback of a future", "list demo:FUTURE._done_callbacks[0]", source="import lib, concurrent.futures\nFUTURE = concurrent.futures.Future()\nFUTURE.add_done_callback(lib.f)"),
-    reported("an iterator, `map(f, ...)`", "map demo:M", source="import lib\nM = map(lib.f, [])"),
-    reported("an iterator of itertools", "filterfalse demo:M", source="import lib, itertools\nM = itertools.filterfalse(lib.f, [])"),
-    reported("an iterator over a list", "list demo:I[0]", source="import lib\nI = iter([lib.f])"),
-    reported("a weak reference", "weak reference demo:R", source="import lib, weakref\nR = weakref.ref(lib.f)"),
-    reported("a `WeakValueDictionary`", "weak reference demo:D.data['a']", source="import lib, weakref\nD = weakref.WeakValueDictionary(a=lib.f)"),
-    reported("a `WeakSet`", "weak reference demo:S.data", source="import lib, weakref\nS = weakref.WeakSet([lib.f])"),
-    reported("a `WeakKeyDictionary`", "weak reference demo:D.data, a key", source="import lib, weakref\nD = weakref.WeakKeyDictionary({lib.f: 1})"),
-    reported("a callback of a weak reference", f"{type(weakref.ref(pc)).__name__} demo:R.__callback__", source="import lib, weakref\nclass C: ...\nOBJ = C()\nR = weakref.ref(OBJ, lib.f)"),
-    reported("a value of an enum's member", "tuple demo:E._value2member_map_, a key[0]", source="import lib, enum\nclass E(enum.Enum):\n    A = (lib.f, 1)"),
-    reported("a `Mock`", "instance attribute demo:M._mock_side_effect", source="import lib, unittest.mock\nM = unittest.mock.Mock(side_effect=lib.f)"),
-    reported("a table of `copyreg`", "dict copyreg:dispatch_table[demo:C]", source="import lib, copyreg\nclass C: ...\ncopyreg.pickle(C, lib.f)"),
-    reported("a function for `atexit`", "module demo:atexit" if sys.version_info < (3, 10) else HELD_BY_C, source="import lib, atexit\natexit.register(lib.f)"),
-    reported("a signal handler", "signal handler SIGUSR1", source="import lib, signal\nBEFORE = signal.signal(signal.SIGUSR1, lib.f)"),
-    reported("an error handler of codecs", "dict <dict>['pc-test'], held by C code or by a running call", source="import lib, codecs\ncodecs.register_error('pc-test', lib.f)"),
-    reported("a name of a module under a key that is no text", "name demo:[42]", source="import lib\nglobals()[42] = lib.f"),
-    reported("a module that `sys.modules` has under a key that is no text", "module attribute sys:modules[42].g", source="import lib, sys, types\nsys.modules[42] = types.ModuleType('m')\nsys.modules[42].g = lib.f"),
-    reported("a module that is not in `sys.modules`", "module attribute demo:M.g", source="import lib, types\nM = types.ModuleType('m')\nM.g = lib.f"),
-    reported("the globals of a function that `exec` made", "global scope:run, global 'g', at demo:run", source="import lib\nscope = {'__name__': 'scope', 'g': lib.f}\nexec('def run(): return g()', scope)\nrun = scope['run']\ndel scope"),
-    reported("a dict whose values Python cannot compare", "dict demo:D['a']", source="import lib\nclass Odd:\n    def __eq__(self, other): raise TypeError\n    __hash__ = None\nD = {'a': lib.f, 'b': Odd()}"),
-    reported("an attribute of a class that no name leads to", "class attribute demo:o.<locals>.C.op, at demo:L[0]", source="import lib\ndef o():\n    class C:\n        op = lib.f\n    return C\nL = [o()]"),
-]  # fmt: skip
+        """,
+    ),
+    reported(
+        "a `partial`",
+        "partial demo:P.func",
+        source="""
+        import lib, functools
+        P = functools.partial(lib.f, 1)
+        """,
+    ),
+    reported(
+        "an argument of a `partial`",
+        "tuple demo:P.args[0]",
+        source="""
+        import lib, functools
+        P = functools.partial(map, lib.f)
+        """,
+    ),
+    reported(
+        "a keyword of a `partial`",
+        "dict demo:P.keywords['key']",
+        source="""
+        import lib, functools
+        P = functools.partial(sorted, key=lib.f)
+        """,
+    ),
+    reported(
+        "a `partialmethod`",
+        "partialmethod demo:C.m.func",
+        source="""
+        import lib, functools
+        class C:
+            m = functools.partialmethod(lib.f)
+        """,
+    ),
+    reported(
+        "a property, `property(f)`",
+        "property demo:C.p.fget",
+        source="""
+        import lib
+        class C:
+            p = property(lib.f)
+        """,
+    ),
+    reported(
+        "a `classmethod(f)`",
+        "classmethod demo:C.c.__func__",
+        source="""
+        import lib
+        class C:
+            c = classmethod(lib.f)
+        """,
+    ),
+    reported(
+        "a `cached_property(f)`",
+        "cached_property demo:C.c.func",
+        source="""
+        import lib, functools
+        class C:
+            c = functools.cached_property(lib.f)
+        """,
+    ),
+    reported(
+        "a `staticmethod` in a list",
+        "staticmethod demo:L[0].__func__",
+        source="""
+        import lib
+        L = [staticmethod(lib.f)]
+        """,
+    ),
+    reported(
+        "an `lru_cache(f)`",
+        "_lru_cache_wrapper demo:g.__wrapped__",
+        source="""
+        import lib, functools
+        g = functools.lru_cache()(lib.f)
+        """,
+    ),
+    reported(
+        "what an `lru_cache` returned",
+        "dict demo:get[()]",
+        source="""
+        import lib, functools
+        @functools.lru_cache(None)
+        def get(): return lib.f
+        get()
+        """,
+    ),
+    reported(
+        "the registry of a `singledispatch`",
+        "dict demo:show.registry[int]",
+        source="""
+        import lib, functools
+        @functools.singledispatch
+        def show(x): ...
+        show.register(int, lib.f)
+        """,
+    ),
+    reported(
+        "a `singledispatchmethod`",
+        "dict demo:C.show.registry[int], at demo:C.show.dispatcher",
+        source="""
+        import lib, functools
+        class C:
+            @functools.singledispatchmethod
+            def show(self, x): ...
+            show.register(int, lib.f)
+        """,
+    ),
+    reported(
+        "an attribute of a function",
+        "function attribute demo:g.op",
+        source="""
+        import lib
+        def g(): ...
+        g.op = lib.f
+        """,
+    ),
+    reported(
+        "`__wrapped__` of a decorated function",
+        "function attribute demo:g.__wrapped__",
+        source="""
+        import lib, functools
+        @functools.wraps(lib.f)
+        def _g(): ...
+        _g.__name__ = _g.__qualname__ = 'g'
+        _g.__module__ = 'demo'
+        g = _g
+        del _g
+        """,
+    ),
+    reported(
+        "a default argument",
+        "default argument demo:g",
+        source="""
+        import lib
+        def g(op=lib.f): ...
+        """,
+    ),
+    reported(
+        "a keyword-only default argument",
+        "default argument demo:g",
+        source="""
+        import lib
+        def g(*, op=lib.f): ...
+        """,
+    ),
+    reported(
+        "a default argument of a method",
+        "default argument demo:C.m",
+        source="""
+        import lib
+        class C:
+            def m(self, op=lib.f): ...
+        """,
+    ),
+    reported(
+        "a list in a default argument",
+        "list demo:g, default op[0]",
+        source="""
+        import lib
+        def g(op=[lib.f]): ...
+        """,
+    ),
+    reported(
+        "a default argument of a nested function",
+        "default argument demo:o.<locals>.g, at demo:G[0]",
+        source="""
+        import lib
+        def o():
+            def g(op=lib.f): ...
+            return g
+        G = [o()]
+        """,
+    ),
+    reported(
+        "a closure",
+        "closure demo:o.<locals>.g, at demo:g",
+        source="""
+        import lib
+        def o(op):
+            def g(): return op
+            return g
+        g = o(lib.f)
+        """,
+    ),
+    reported(
+        "a list in a closure",
+        "list demo:o.<locals>.g, closure op[0], at demo:g",
+        source="""
+        import lib
+        def o(op):
+            def g(): return op
+            return g
+        g = o([lib.f])
+        """,
+    ),
+    reported(
+        "a closure in a closure",
+        "closure demo:o.<locals>.g.<locals>.h, at demo:g",
+        source="""
+        import lib
+        def o(op):
+            def g():
+                def h(): return op
+                return h
+            return g()
+        g = o(lib.f)
+        """,
+    ),
+    reported(
+        "a closure of a function that is an object's attribute",
+        "closure demo:o.<locals>.g, at demo:NET.g",
+        source="""
+        import lib
+        def o(op):
+            def g(): return op
+            return g
+        class C: ...
+        NET = C()
+        NET.g = o(lib.f)
+        """,
+    ),
+    reported(
+        "a lambda's default argument in a list",
+        "default argument demo:<lambda>, at demo:L[0]",
+        source="""
+        import lib
+        L = [lambda op=lib.f: op()]
+        """,
+    ),
+    reported(
+        "a generator",
+        "generator demo:G",
+        source="""
+        import lib
+        def g(op):
+            yield op
+        G = g(lib.f)
+        next(G)
+        """,
+    ),
+    reported(
+        "a coroutine",
+        "coroutine demo:G",
+        source="""
+        import lib
+        async def g(op):
+            return op
+        G = g(lib.f)
+        """,
+    ),
+    reported(
+        "a thread's target",
+        "instance attribute demo:T._target",
+        source="""
+        import lib, threading
+        T = threading.Thread(target=lib.f)
+        """,
+    ),
+    reported(
+        "a thread local",
+        "thread-local attribute demo:LOCAL.act",
+        source="""
+        import lib, threading
+        LOCAL = threading.local()
+        LOCAL.act = lib.f
+        """,
+    ),
+    reported(
+        "a context variable",
+        "context variable act",
+        source="""
+        import lib, contextvars
+        VAR = contextvars.ContextVar('act')
+        VAR.set(lib.f)
+        """,
+    ),
+    reported(
+        "a queue",
+        "deque demo:Q.queue[0]",
+        source="""
+        import lib, queue
+        Q = queue.Queue()
+        Q.put(lib.f)
+        """,
+    ),
+    reported(
+        "a callback of a future",
+        "list demo:FUTURE._done_callbacks[0]",
+        source="""
+        import lib, concurrent.futures
+        FUTURE = concurrent.futures.Future()
+        FUTURE.add_done_callback(lib.f)
+        """,
+    ),
+    reported(
+        "an iterator, `map(f, ...)`",
+        "map demo:M",
+        source="""
+        import lib
+        M = map(lib.f, [])
+        """,
+    ),
+    reported(
+        "an iterator of itertools",
+        "filterfalse demo:M",
+        source="""
+        import lib, itertools
+        M = itertools.filterfalse(lib.f, [])
+        """,
+    ),
+    reported(
+        "an iterator over a list",
+        "list demo:I[0]",
+        source="""
+        import lib
+        I = iter([lib.f])
+        """,
+    ),
+    reported(
+        "a weak reference",
+        "weak reference demo:R",
+        source="""
+        import lib, weakref
+        R = weakref.ref(lib.f)
+        """,
+    ),
+    reported(
+        "a `WeakValueDictionary`",
+        "weak reference demo:D.data['a']",
+        source="""
+        import lib, weakref
+        D = weakref.WeakValueDictionary(a=lib.f)
+        """,
+    ),
+    reported(
+        "a `WeakSet`",
+        "weak reference demo:S.data",
+        source="""
+        import lib, weakref
+        S = weakref.WeakSet([lib.f])
+        """,
+    ),
+    reported(
+        "a `WeakKeyDictionary`",
+        "weak reference demo:D.data, a key",
+        source="""
+        import lib, weakref
+        D = weakref.WeakKeyDictionary({lib.f: 1})
+        """,
+    ),
+    reported(
+        "a callback of a weak reference",
+        f"{type(weakref.ref(pc)).__name__} demo:R.__callback__",
+        source="""
+        import lib, weakref
+        class C: ...
+        OBJ = C()
+        R = weakref.ref(OBJ, lib.f)
+        """,
+    ),
+    reported(
+        "a value of an enum's member",
+        "tuple demo:E._value2member_map_, a key[0]",
+        source="""
+        import lib, enum
+        class E(enum.Enum):
+            A = (lib.f, 1)
+        """,
+    ),
+    reported(
+        "a `Mock`",
+        "instance attribute demo:M._mock_side_effect",
+        source="""
+        import lib, unittest.mock
+        M = unittest.mock.Mock(side_effect=lib.f)
+        """,
+    ),
+    reported(
+        "a table of `copyreg`",
+        "dict copyreg:dispatch_table[demo:C]",
+        source="""
+        import lib, copyreg
+        class C: ...
+        copyreg.pickle(C, lib.f)
+        """,
+    ),
+    reported(
+        "a function for `atexit`",
+        "module demo:atexit" if sys.version_info < (3, 10) else HELD_BY_C,
+        source="""
+        import lib, atexit
+        atexit.register(lib.f)
+        """,
+    ),
+    reported(
+        "a signal handler",
+        "signal handler SIGUSR1",
+        source="""
+        import lib, signal
+        BEFORE = signal.signal(signal.SIGUSR1, lib.f)
+        """,
+    ),
+    reported(
+        "an error handler of codecs",
+        "dict <dict>['pc-test'], held by C code or by a running call",
+        source="""
+        import lib, codecs
+        codecs.register_error('pc-test', lib.f)
+        """,
+    ),
+    reported(
+        "a name of a module under a key that is no text",
+        "name demo:[42]",
+        source="""
+        import lib
+        globals()[42] = lib.f
+        """,
+    ),
+    reported(
+        "a module that `sys.modules` has under a key that is no text",
+        "module attribute sys:modules[42].g",
+        source="""
+        import lib, sys, types
+        sys.modules[42] = types.ModuleType('m')
+        sys.modules[42].g = lib.f
+        """,
+    ),
+    reported(
+        "a module that is not in `sys.modules`",
+        "module attribute demo:M.g",
+        source="""
+        import lib, types
+        M = types.ModuleType('m')
+        M.g = lib.f
+        """,
+    ),
+    reported(
+        "the globals of a function that `exec` made",
+        "global scope:run, global 'g', at demo:run",
+        source="""
+        import lib
+        scope = {'__name__': 'scope', 'g': lib.f}
+        exec('def run(): return g()', scope)
+        run = scope['run']
+        del scope
+        """,
+    ),
+    reported(
+        "a dict whose values Python cannot compare",
+        "dict demo:D['a']",
+        source="""
+        import lib
+        class Odd:
+            def __eq__(self, other): raise TypeError
+            __hash__ = None
+        D = {'a': lib.f, 'b': Odd()}
+        """,
+    ),
+    reported(
+        "an attribute of a class that no name leads to",
+        "class attribute demo:o.<locals>.C.op, at demo:L[0]",
+        source="""
+        import lib
+        def o():
+            class C:
+                op = lib.f
+            return C
+        L = [o()]
+        """,
+    ),
+]
 
 OF_METHODS = [
-    reported("a bound method in a name", "method demo:m.__func__", source="import lib\nm = lib.Net().forward"),
-    reported("a bound method in an object", "method demo:NET.m.__func__", source="import lib\nclass C: ...\nNET = C()\nNET.m = lib.Net().forward"),
-    reported("a bound method in a dict", "method demo:D['m'].__func__", source="import lib\nD = {'m': lib.Net().forward}"),
-    reported("a `WeakMethod`", "weak reference demo:R._func_ref", source="import lib, weakref\nNET = lib.Net()\nR = weakref.WeakMethod(NET.forward)"),
-]  # fmt: skip
+    reported(
+        "a bound method in a name",
+        "method demo:m.__func__",
+        source="""
+        import lib
+        m = lib.Net().forward
+        """,
+    ),
+    reported(
+        "a bound method in an object",
+        "method demo:NET.m.__func__",
+        source="""
+        import lib
+        class C: ...
+        NET = C()
+        NET.m = lib.Net().forward
+        """,
+    ),
+    reported(
+        "a bound method in a dict",
+        "method demo:D['m'].__func__",
+        source="""
+        import lib
+        D = {'m': lib.Net().forward}
+        """,
+    ),
+    reported(
+        "a `WeakMethod`",
+        "weak reference demo:R._func_ref",
+        source="""
+        import lib, weakref
+        NET = lib.Net()
+        R = weakref.WeakMethod(NET.forward)
+        """,
+    ),
+]
 
 OF_CLASSES = [
-    reported("an instance of a replaced class", "instance demo:NET", source="import lib\nNET = lib.Net()"),
-    reported("an instance in a list", "instance demo:L[0]", source="import lib\nL = [lib.Net()]"),
-    reported("a subclass of a replaced class", "subclass demo:Sub", source="import lib\nclass Sub(lib.Net): ..."),
-    reported("a bound class method", "method demo:make.__self__", source="import lib\nmake = lib.Net.make"),
-    reported("a class registered with an abstract base class", "weak reference demo:A, registered", source="import lib, abc\nclass A(abc.ABC): ...\nA.register(lib.Net)"),
-    reported("an annotation", "annotation demo:g", source="import lib\ndef g(x: lib.Net): ..."),
-    reported("a type, `Optional[Net]`", "tuple demo:T.__args__[0]", source="import lib, typing\nT = typing.Optional[lib.Net]"),
-    reported("a tuple of classes for `isinstance` and `except`", "tuple demo:KINDS[0]", source="import lib\nKINDS = (lib.Net, int)"),
-    reported("a class as key of a dict", "dict key demo:D", source="import lib\nD = {lib.Net: 1}"),
-]  # fmt: skip
+    reported(
+        "an instance of a replaced class",
+        "instance demo:NET",
+        source="""
+        import lib
+        NET = lib.Net()
+        """,
+    ),
+    reported(
+        "an instance in a list",
+        "instance demo:L[0]",
+        source="""
+        import lib
+        L = [lib.Net()]
+        """,
+    ),
+    reported(
+        "a subclass of a replaced class",
+        "subclass demo:Sub",
+        source="""
+        import lib
+        class Sub(lib.Net): ...
+        """,
+    ),
+    reported(
+        "a bound class method",
+        "method demo:make.__self__",
+        source="""
+        import lib
+        make = lib.Net.make
+        """,
+    ),
+    reported(
+        "a class registered with an abstract base class",
+        "weak reference demo:A, registered",
+        source="""
+        import lib, abc
+        class A(abc.ABC): ...
+        A.register(lib.Net)
+        """,
+    ),
+    reported(
+        "an annotation",
+        "annotation demo:g",
+        source="""
+        import lib
+        def g(x: lib.Net): ...
+        """,
+    ),
+    reported(
+        "a type, `Optional[Net]`",
+        "tuple demo:T.__args__[0]",
+        source="""
+        import lib, typing
+        T = typing.Optional[lib.Net]
+        """,
+    ),
+    reported(
+        "a tuple of classes for `isinstance` and `except`",
+        "tuple demo:KINDS[0]",
+        source="""
+        import lib
+        KINDS = (lib.Net, int)
+        """,
+    ),
+    reported(
+        "a class as key of a dict",
+        "dict key demo:D",
+        source="""
+        import lib
+        D = {lib.Net: 1}
+        """,
+    ),
+]
 
 OF_METACLASSES = [
-    reported("a class of a replaced metaclass", "class demo:C", source="import lib\nclass C(metaclass=lib.Meta): ..."),
+    reported(
+        "a class of a replaced metaclass",
+        "class demo:C",
+        source="""
+        import lib
+        class C(metaclass=lib.Meta): ...
+        """,
+    ),
 ]
 
 
@@ -286,15 +1038,17 @@ HOSTILE = """
         "values items get __reversed__ __length_hint__ __fspath__ __enter__"
     ).split()
     trap = {name: touch for name in NAMES}
-    for name in ("__class__", "__dict__", "__module__", "__name__", "__wrapped__", "__func__", "__file__", "fget", "func"):
+    for name in "__class__ __dict__ __module__ __name__ __wrapped__ __func__ __file__ fget func".split():
         trap[name] = property(touch)
 
-    Meta = type("Meta", (type,), {k: v for k, v in trap.items() if k not in ("__class__", "__dict__", "__call__", "__get__")})
+    unsafe = {"__class__", "__dict__", "__call__", "__get__"}
+    Meta = type("Meta", (type,), {k: v for k, v in trap.items() if k not in unsafe})
     safe = {k: v for k, v in trap.items() if k != "__dict__"}
     Plain = type.__call__(type, "Plain", (), dict(trap))
     Slotted = type("Slotted", (), {**safe, "__slots__": ("act",)})
     Hashed = type("Hashed", (), {k: v for k, v in trap.items() if k not in ("__hash__",)})
-    kinds = [type(f"Hostile{base.__name__}", (base,), dict(safe)) for base in (dict, list, tuple, set, types.ModuleType, weakref.ref, staticmethod, property)]
+    bases = (dict, list, tuple, set, types.ModuleType, weakref.ref, staticmethod, property)
+    kinds = [type(f"Hostile{base.__name__}", (base,), dict(safe)) for base in bases]
     WithMeta = type.__call__(Meta, "WithMeta", (), {"op": lib.f, **safe})
 
     PLAIN, SLOTTED = object.__new__(Plain), object.__new__(Slotted)
@@ -364,3 +1118,67 @@ def test_no_code_of_holders_is_called(make_package: Any, run_python: Any) -> Non
         "name demo:[<demo.Key>]",
         "name demo:[<demo.Text>]",
     ]
+
+
+def test_an_activation_in_a_real_module_is_reported(demo: Any) -> None:
+    pytest.importorskip("torch")
+    source = """
+        import torch.nn.functional as F
+        from torch import nn
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.act = F.relu
+        NET = nn.Sequential(nn.Linear(2, 2), Net())
+        """
+    assert demo(source)
+    with patched("torch.nn.functional:relu", lambda input, inplace=False: input) as patcher:
+        assert "instance attribute demo:NET._modules['1'].act" in places(patcher)
+
+
+def test_a_running_function_is_reported_with_its_variable(demo: Any) -> None:
+    module = demo("import lib\ndef run(report):\n    act = lib.f\n    return report(), act")
+    with patched("lib:f", new) as patcher:
+        assert places(patcher) == []
+    report: list[str] = []
+    other = patched("lib:f", new)
+
+    def apply_and_report() -> None:
+        other.apply()
+        report.extend(places(other))
+
+    module.run(apply_and_report)
+    other.revert()
+    assert report == ["local variable demo:run, act"]
+
+
+def test_garbage_is_not_reported(demo: Any) -> None:
+    source = """
+        import lib
+        def make():
+            def inner(op=lib.f): return inner
+            loop = [lib.f]
+            loop.append(loop)
+        make()
+        """
+    gc.disable()
+    try:
+        assert demo(source)
+        with patched("lib:f", new) as patcher:
+            assert places(patcher) == []
+    finally:
+        gc.enable()
+
+
+def test_many_holders_of_a_kind_are_counted(demo: Any) -> None:
+    assert demo("import lib\nNETS = [lib.Net() for _ in range(1000)]")
+    with patched("lib:Net", NewNet) as patcher:
+        found = places(patcher)
+    assert len(found) == 26
+    assert "975 more of type lib.Net" in found
+
+
+def test_a_class_written_in_c_is_found_where_the_garbage_collector_does_not_look(demo: Any) -> None:
+    assert demo("import datetime\nT = {'when': (datetime.datetime,)}")
+    with patched("datetime:datetime", NewNet) as patcher:
+        assert "tuple demo:T['when'][0]" in places(patcher)

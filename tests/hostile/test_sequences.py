@@ -69,6 +69,16 @@ def test_an_alias_that_was_patched_first_follows_when_its_own_patch_is_gone(user
     source.revert()
 
 
+def test_a_class_next_to_an_alias_that_the_same_patch_names_follows_too(user: Any) -> None:
+    import user
+
+    around = wrap("both")
+    both = pc.Patch("both", [pc.Wrap("lib:f", around), pc.Wrap("user:f2", around)])
+    with pc.Patcher([both], strict=True):
+        assert user.C.op() == user.f2() == "<both>f"
+    assert user.C.op is user.f2
+
+
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_static_method_that_followed_and_was_patched_goes_back_as_the_identical_object(
     user: Any, order: tuple[int, int]
