@@ -489,6 +489,79 @@ class TestDistributed:
         model = nn.DataParallel(nn.Linear(2, 2).cuda(), device_ids=devices)
         assert model.src_device_obj == model.module.weight.device == torch.device("npu:0")
 
+    @pytest.mark.parametrize("devices", [[0], ["cuda:0"], [0, 1], [0, 1, 2], None], ids=repr)
+    def test_data_parallel_trains(self, devices: Any, layer: pc.Patcher) -> None:
+        module = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).cuda()
+        inputs = torch.randn(11, 4)
+        expected = module(inputs.cuda())
+        expected.square().sum().backward()
+        gradients = [parameter.grad.clone() for parameter in module.parameters()]
+        module.zero_grad()
+        model = nn.DataParallel(module, device_ids=devices)
+        for given in (inputs, inputs.cuda()):
+            result = model(given)
+            assert on_npu(result, 0)
+            torch.testing.assert_close(result, expected)
+        result.square().sum().backward()
+        torch.testing.assert_close([parameter.grad for parameter in module.parameters()], gradients)
+
+    @pytest.mark.filterwarnings("error")
+    def test_what_data_parallel_is_made_of(self, layer: pc.Patcher) -> None:
+        from torch.cuda import comm
+
+        x = torch.arange(5.0)
+        parts = comm.scatter(x.cuda(), ["cuda:0", 1])
+        assert [part.tolist() for part in parts] == [[0, 1, 2], [3, 4]]
+        assert on_npu(parts[0], 0)
+        assert on_npu(parts[1], 1)
+        assert [part.tolist() for part in comm.scatter(x, [0, 1], chunk_sizes=[1, 4])] == [[0], [1, 2, 3, 4]]
+        assert comm.scatter(x.cuda(), out=[torch.empty(2).cuda(0), torch.empty(3).cuda(1)])[1].tolist() == [2, 3, 4]
+        assert on_npu(comm.gather(parts), 0)
+        assert comm.gather(parts, destination="cpu").equal(x)
+        assert comm.gather(parts, out=torch.empty(5).cuda()).tolist() == x.tolist()
+        copies = comm.broadcast(x.cuda(), [0, 1])
+        assert [on_npu(copy, index) for index, copy in enumerate(copies)] == [True, True]
+        assert comm.broadcast(x.cuda(), out=[torch.empty(5).cuda(1)])[0].tolist() == x.tolist()
+        assert [
+            [each.item() for each in one] for one in comm.broadcast_coalesced([x[:1].cuda(), x[4:].cuda()], [0, 1])
+        ] == [
+            [0, 4],
+            [0, 4],
+        ]
+        assert comm.reduce_add(copies, 1).tolist() == [0, 2, 4, 6, 8]
+        assert comm.reduce_add_coalesced([[copies[0]], [copies[1]]], 0)[0].tolist() == [0, 2, 4, 6, 8]
+        replicas = nn.parallel.replicate(nn.Linear(2, 2).cuda(), [0, 1])
+        assert [on_npu(replica.weight, index) for index, replica in enumerate(replicas)] == [True, True]
+        pieces = nn.parallel.parallel_apply(replicas, [torch.ones(1, 2).cuda(0), torch.ones(1, 2).cuda(1)])
+        assert nn.parallel.gather(pieces, 0).shape == (2, 2)
+        with pytest.raises(RuntimeError, match="same length"):
+            comm.scatter(x.cuda(), [0, 1], chunk_sizes=[5])
+
+    @pytest.mark.filterwarnings("error")
+    def test_nccl_between_the_devices_of_one_process(self, layer: pc.Patcher) -> None:
+        from torch.cuda import nccl
+
+        def pair() -> list[torch.Tensor]:
+            return [torch.tensor([1.0, 2.0]).cuda(0), torch.tensor([3.0, 5.0]).cuda(1)]
+
+        assert nccl.version() == (0, 0, 0)
+        assert nccl.is_available(pair())
+        tensors = pair()
+        nccl.all_reduce(tensors)
+        assert [each.tolist() for each in tensors] == [[4, 7], [4, 7]]
+        tensors = pair()
+        nccl.reduce(tensors, root=1, output=tensors[1])
+        assert [each.tolist() for each in tensors] == [[1, 2], [4, 7]]
+        tensors = pair()
+        nccl.broadcast(tensors, root=1)
+        assert [each.tolist() for each in tensors] == [[3, 5], [3, 5]]
+        gathered = [torch.empty(4).cuda(0), torch.empty(4).cuda(1)]
+        nccl.all_gather(pair(), gathered)
+        assert [each.tolist() for each in gathered] == [[1, 2, 3, 5]] * 2
+        scattered = [torch.empty(1).cuda(0), torch.empty(1).cuda(1)]
+        nccl.reduce_scatter(pair(), scattered)
+        assert [each.tolist() for each in scattered] == [[4], [7]]
+
     def test_device_mesh(self, one_rank: str, layer: pc.Patcher) -> None:
         device = torch.device("cuda:0")
         dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1, device_id=device)
@@ -677,3 +750,55 @@ class TestBeforeTorch:
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.split() == ["npu:0", "True", "False"]
+
+
+class TestMemoryHistory:
+    """``torch.cuda.memory`` as torch's guide to memory snapshots uses it."""
+
+    def test_a_snapshot_has_what_tensors_hold(self, layer: pc.Patcher, tmp_path: Path) -> None:
+        import pickle
+
+        from torch.cuda import _memory_viz
+
+        with pytest.warns(UserWarning, match="allocations are not recorded"):
+            torch.cuda.memory._record_memory_history(max_entries=100)
+        held = torch.ones(1000, device="cuda")
+        snapshot = torch.cuda.memory._snapshot()
+        assert sum(segment["allocated_size"] for segment in snapshot["segments"]) >= held.nbytes
+        torch.cuda.memory._dump_snapshot(str(tmp_path / "snapshot.pickle"))
+        torch.cuda.memory._record_memory_history(enabled=None)
+        with (tmp_path / "snapshot.pickle").open("rb") as file:
+            assert pickle.load(file).keys() == snapshot.keys()
+        assert "<html>" in _memory_viz.segment_plot(snapshot)
+        assert _memory_viz.segsum(snapshot)
+
+    def test_torch_npu_has_it_too(self, tmp_path: Path) -> None:
+        memory = torch.npu.memory
+        with pytest.raises(RuntimeError, match="expected state to be"):
+            memory._record_memory_history("some")
+        memory._dump_snapshot(str(tmp_path / "snapshot.pickle"))
+        assert (tmp_path / "snapshot.pickle").stat().st_size
+
+
+class TestVisibleDevices:
+    """In processes of their own: the devices are counted at the end of the import of torch."""
+
+    PROGRAM = """
+        import os, sys
+        for value in sys.argv[1:]:
+            os.environ["CUDA_VISIBLE_DEVICES"] = value
+        import torch
+        print(torch.cuda.device_count(), torch.cuda.is_available())
+    """
+
+    @pytest.mark.parametrize("by_the_program", [False, True], ids=["by its environment", "by the program"])
+    @pytest.mark.parametrize(("value", "seen"), [("1,3", "2 True"), ("-1", "0 False")])
+    def test_a_run_sees_those_of_cuda(self, tmp_path: Path, value: str, seen: str, by_the_program: bool) -> None:
+        (tmp_path / "count.py").write_text(textwrap.dedent(self.PROGRAM))
+        environ = {name: text for name, text in os.environ.items() if not name.endswith("VISIBLE_DEVICES")}
+        if not by_the_program:
+            environ["CUDA_VISIBLE_DEVICES"] = value
+        command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu", "count.py"]
+        command += [value] if by_the_program else []
+        done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+        assert done.stdout == f"{seen}\n", done.stderr

@@ -364,7 +364,7 @@ class TestPlan:
             print(patcher.apply().summary())
             print([name for name in ("torch", "torch_npu", "numpy") if name in sys.modules])
         """)
-        assert out.splitlines() == ["16 pending", "[]"]
+        assert out.splitlines() == ["17 pending", "[]"]
 
     def test_apex_is_there_once_torch_is(self, run_python: Callable[..., str], tmp_path: Path) -> None:
         (tmp_path / "torch_npu.py").touch()
@@ -406,9 +406,14 @@ class TestVisibleDevices:
                 "GPU-8932f937",
                 None,
                 None,
-                f"{CUDA}='GPU-8932f937' names no NPUs: they are chosen by numbers; set {ASCEND}",
+                f"{CUDA}='GPU-8932f937' names GPUs by UUID, and all NPUs are seen; choose NPUs by number: {ASCEND}=0,1",
             ),
-            ("", None, None, f"{CUDA}='' names no NPUs: they are chosen by numbers; set {ASCEND}"),
+            ("", None, "", ""),
+            ("-1", None, "", ""),
+            ("NoDevFiles", None, "", ""),
+            ("2,-1,3", None, "2", ""),
+            ("3,1", None, "1,3", ""),
+            ("1,1", None, "", ""),
         ],
     )
     def test_when_torch_has_been_imported(
@@ -434,9 +439,35 @@ class TestVisibleDevices:
         assert os.environ.get(ASCEND) == ascend
         assert os.environ.get(CUDA) == cuda
 
+    @pytest.mark.parametrize(("value", "said"), [("3,1", "is not ascending"), ("MIG-GPU-1/2/3", "by UUID")])
+    def test_what_npus_cannot_do_is_in_the_log(
+        self, value: str, said: str, torch_npu: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setenv(CUDA, value)
+        monkeypatch.delenv(ASCEND, raising=False)
+        with pc.Patcher([patch for patch in TRANSFER_TO_NPU if patch.name.endswith("visible_devices")], strict=True):
+            assert said in caplog.text
+
+    def test_a_change_after_the_import_of_torch_is_reported(
+        self, torch_npu: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from torch_npu_patches.plugin import report_sections
+
+        monkeypatch.setenv(CUDA, "1")
+        monkeypatch.delenv(ASCEND, raising=False)
+        with pc.Patcher([patch for patch in TRANSFER_TO_NPU if patch.name.endswith("visible_devices")], strict=True):
+            assert not [section for section in report_sections() if section.title == "visible devices"]
+            monkeypatch.setenv(CUDA, "2")
+            (section,) = (section for section in report_sections() if section.title == "visible devices")
+            assert section.lines == (
+                f"{CUDA} was '1' when torch was imported and is '2' now: set it before `import torch`",
+            )
+
     def test_set_by_the_program_itself(self, run_python: Callable[..., str], tmp_path: Path) -> None:
         (tmp_path / "torch_npu.py").touch()
-        (tmp_path / "torch.py").write_text("import os\n")
+        (tmp_path / "torch").mkdir()
+        (tmp_path / "torch" / "__init__.py").write_text("import torch._utils_internal\n")
+        (tmp_path / "torch" / "_utils_internal.py").write_text("import os\n")
         out = run_python(f"""
             import os, sys
             sys.path.insert(0, {str(tmp_path)!r})

@@ -81,6 +81,9 @@ def configure_run(options: argparse.Namespace) -> None:
 @pc.hookimpl
 def report_sections() -> Iterator[pc.Section]:
     """Tell which lines of the program said CUDA, what they got, and what of torch.cuda has no counterpart."""
+    late = transfer_to_npu.changed_too_late()
+    if late is not None:
+        yield pc.Section("visible devices", (late,), data=late)
     sites = transfer_to_npu.audit.sites()
     if not sites:
         return

@@ -14,7 +14,6 @@ What is not done, and stays as torch has it:
 - names of torch.cuda without a counterpart (:func:`without_counterpart`), ``torch.cuda.default_generators``,
   ``torch.backends.cuda``, ``torch.backends.cudnn`` and ``torch.version.cuda``;
 - devices written inside TorchScript: ``torch.jit.script`` scripts, and its compiled code asks for CUDA;
-- ``nn.DataParallel``, which copies to GPUs by functions of CUDA; use ``DistributedDataParallel``;
 - tables of libraries that were filled with torch's functions before: they hold the unwrapped ones.
 
 ``torch.cuda.is_available()`` is true for everybody. A library that takes this for "CUDA kernels can be compiled or
@@ -27,5 +26,6 @@ from __future__ import annotations
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.groups import TRANSFER_TO_NPU
 from torch_npu_patches.transfer_to_npu.namespace import without_counterpart
+from torch_npu_patches.transfer_to_npu.visible_devices import changed_too_late
 
-__all__ = ["TRANSFER_TO_NPU", "audit", "without_counterpart"]
+__all__ = ["TRANSFER_TO_NPU", "audit", "changed_too_late", "without_counterpart"]

@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional
 
 import patchcore as pc
 from patchcore.changes import Change
-from torch_npu_patches.transfer_to_npu import distributed, namespace, scripting, tables, tensors
+from torch_npu_patches.transfer_to_npu import comm, distributed, namespace, scripting, tables, tensors
 from torch_npu_patches.transfer_to_npu.changes import Adapt
 from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable
 from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class
@@ -132,11 +132,25 @@ DISTRIBUTED = _patch(
         _adapt("distributed", "distributed.new_group", distributed.make_new_group),
         _adapt(None, "distributed.get_backend", distributed.make_get_backend),
         _adapt(None, "distributed.is_nccl_available", distributed.make_is_nccl_available),
-        _adapt(None, "_utils._get_available_device_type", distributed.make_available_device_type),
         namespace.process_group_nccl(),
         *_rewrite_all("distributed", tables.DISTRIBUTED),
     ],
-    "backend nccl as hccl, DistributedDataParallel, DataParallel of one device, DeviceMesh, object collectives",
+    "backend nccl as hccl, DistributedDataParallel, DeviceMesh, object collectives",
+)
+
+
+def _given(value: Any) -> Callable[[Any], Any]:
+    """Return what puts ``value`` in the place of anything, and where there is nothing."""
+    return lambda original: value
+
+
+COMM = _patch(
+    "comm",
+    [
+        _adapt(None, "_utils._get_available_device_type", distributed.make_available_device_type),
+        *(Adapt(f"torch:_C.{name}", _given(made), create=True) for name, made in comm.FUNCTIONS.items()),
+    ],
+    "nn.DataParallel, torch.nn.parallel.scatter, gather and replicate, torch.cuda.comm and .nccl",
 )
 
 FSDP = _patch("fsdp", [_rewrite("fsdp", tables.FSDP[0], tables.FSDP[1:])], "FullyShardedDataParallel(device_id=)")
@@ -184,6 +198,7 @@ TRANSFER_TO_NPU = (
     NAMESPACE,
     AMP,
     DISTRIBUTED,
+    COMM,
     FSDP,
     PIPELINING,
     LOAD,

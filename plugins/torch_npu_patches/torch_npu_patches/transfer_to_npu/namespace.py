@@ -30,6 +30,7 @@ def changes(group: str) -> list[Change]:
         target, npu = f"torch:cuda.{name}", pc.Target.parse(f"torch_npu:npu.{name}")
         found.append(_rewritten(group, target, npu, arguments) if arguments else Counterpart(target, npu))
     found += (Counterpart(f"torch:cuda.{cuda}", f"torch_npu:npu.{npu}") for cuda, npu in tables.CUDA_RENAMED.items())
+    found += (Adapt(f"torch:_C.{name}", make, create=True) for name, make in _MEMORY.items())
     found.append(_adapted("torch:cuda.get_device_capability", "npu.get_device_capability", _never_none(group)))
     found.append(_adapted("torch:cuda.is_bf16_supported", "npu.is_bf16_supported", _without_arguments))
     found.append(Adapt("torch:get_device_module", _rewriting_at(group, "torch:get_device_module", "device")))
@@ -74,6 +75,40 @@ def profiler(group: str) -> list[Change]:
         Counterpart(f"torch:profiler.{name}", f"torch_npu:profiler.{name}") for name in tables.PROFILER
     ]
     return [*found, Adapt("torch:profiler.profile", _profile(group))]
+
+
+def _make_snapshot(original: Any) -> Any:
+    npu = counterpart(pc.Target.parse("torch_npu:npu.memory._snapshot"))
+    return npu if isinstance(npu, pc.Skip) else lambda *_: npu()
+
+
+def _make_record_memory_history(original: Any) -> Any:
+    npu = counterpart(pc.Target.parse("torch_npu:npu.memory._record_memory_history"))
+    if isinstance(npu, pc.Skip):
+        return npu
+
+    def record_memory_history(
+        enabled: Any, context: Any = "all", stacks: str = "all", max_entries: Any = None, *newer: Any
+    ) -> None:
+        npu(enabled, context, stacks, **({} if max_entries is None else {"max_entries": max_entries}))
+
+    return record_memory_history
+
+
+def _make_record_memory_history_legacy(original: Any) -> Any:
+    npu = counterpart(pc.Target.parse("torch_npu:npu.memory._record_memory_history"))
+    if isinstance(npu, pc.Skip):
+        return npu
+    return lambda enabled, *_: npu("all" if enabled else None)
+
+
+#: What torch.cuda.memory's ``_snapshot``, ``_dump_snapshot`` and ``_record_memory_history`` call, which torch's own
+#: documentation tells users to call although they are private. torch has it only where it was built with CUDA.
+_MEMORY = {
+    "_cuda_memorySnapshot": _make_snapshot,
+    "_cuda_record_memory_history": _make_record_memory_history,
+    "_cuda_record_memory_history_legacy": _make_record_memory_history_legacy,
+}
 
 
 def _rewritten(group: str, target: str, npu: pc.Target, arguments: tuple[Argument, ...]) -> Adapt:

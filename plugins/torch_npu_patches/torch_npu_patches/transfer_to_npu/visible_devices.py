@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from typing import Any
+from typing import Any, Optional
 
 import patchcore as pc
 from patchcore.changes import SlotChange
 from patchcore.target import ABSENT, Slot
 
-__all__ = ["ASCEND", "CUDA", "AsAscendVariable"]
+__all__ = ["ASCEND", "CUDA", "AsAscendVariable", "changed_too_late", "npu_numbers"]
+
+logger = logging.getLogger("patchcore")
 
 ASCEND = "ASCEND_RT_VISIBLE_DEVICES"
 CUDA = "CUDA_VISIBLE_DEVICES"
+
+#: What CUDA_VISIBLE_DEVICES was when it was looked at; nothing in here before.
+_seen: list[Optional[str]] = []
 
 
 class AsAscendVariable(SlotChange):
     """Set ASCEND_RT_VISIBLE_DEVICES to the numbers in CUDA_VISIBLE_DEVICES, unless it is set already.
 
-    It does so when torch has been imported, by its target: a program that chooses its cards does that before.
+    It does so while torch is being imported, by its target: a program that chooses its cards does that before, and the
+    end of that import loads torch_npu.
     """
 
     def __init__(self) -> None:
-        super().__init__(target=pc.Target.parse(f'torch:os.environ["{ASCEND}"]'))
+        super().__init__(target=pc.Target.parse(f'torch._utils_internal:os.environ["{ASCEND}"]'))
 
     @property
     def kind(self) -> str:
@@ -38,11 +45,41 @@ class AsAscendVariable(SlotChange):
 
     def build(self, below: Any, slot: Slot) -> Any:
         value = os.environ.get(CUDA)
+        _seen[:] = [value]
         if below is not ABSENT:
             return pc.Skip(f"{ASCEND} is set already")
         if value is None:
             return pc.Skip(f"{CUDA} is not set")
-        numbers = [part.strip() for part in value.split(",")]
-        if not all(number.isascii() and number.isdecimal() for number in numbers):
-            return pc.Skip(f"{CUDA}={value!r} names no NPUs: they are chosen by numbers; set {ASCEND}")
-        return ",".join(numbers)
+        numbers, remark = npu_numbers(value)
+        if remark:
+            logger.warning("%s=%r %s", CUDA, value, remark)
+        return pc.Skip(f"{CUDA}={value!r} {remark}") if numbers is None else ",".join(map(str, numbers))
+
+
+def npu_numbers(value: str) -> tuple[Optional[list[int]], str]:
+    """Return the NPUs that a CUDA_VISIBLE_DEVICES chooses, ``None`` if it chooses none by number, and what to say.
+
+    CUDA reads the list up to the first entry that is no number from 0: ``1,-1,2`` is GPU 1, an empty text and ``-1``
+    hide all. CANN wants ascending numbers and sees no device otherwise.
+    """
+    numbers: list[int] = []
+    for part in map(str.strip, value.split(",")):
+        if part.upper().startswith(("GPU-", "MIG-")):
+            return None, f"names GPUs by UUID, and all NPUs are seen; choose NPUs by number: {ASCEND}=0,1"
+        if not (part.isascii() and part.isdecimal()):
+            break
+        numbers.append(int(part))
+    if len(set(numbers)) != len(numbers):
+        return [], ""  # as in CUDA, no device
+    if numbers != sorted(numbers):
+        numbers.sort()
+        return numbers, f"is not ascending, which CANN does not support; NPU 0 of this process is number {numbers[0]}"
+    return numbers, ""
+
+
+def changed_too_late() -> Optional[str]:
+    """Return what to say of a CUDA_VISIBLE_DEVICES that has been changed since torch was imported."""
+    value = os.environ.get(CUDA)
+    if not _seen or value == _seen[0]:
+        return None
+    return f"{CUDA} was {_seen[0]!r} when torch was imported and is {value!r} now: set it before `import torch`"

@@ -44,7 +44,6 @@ class DeviceProperties:
     """What ``torch.npu.get_device_properties()`` returns.
 
     What a GPU has and an NPU has not is ``None``, as torch_npu leaves it (2.9, ``torch_npu/csrc/npu/Module.cpp``).
-    ``torch.nn.DataParallel`` compares ``multi_processor_count``, and so fails as it does with torch_npu.
 
     Args:
         name: of the chip.

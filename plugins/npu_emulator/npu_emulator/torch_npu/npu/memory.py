@@ -7,9 +7,11 @@ memory is the host's, so running out of the chip's memory cannot be emulated.
 from __future__ import annotations
 
 import collections
+import pickle
 import threading
 import warnings
-from typing import Any, Union
+from pathlib import Path
+from typing import Any, Optional, Union
 
 import torch
 
@@ -19,6 +21,7 @@ from npu_emulator.torch_npu.npu._devices import DeviceLike, mem_get_info
 from npu_emulator.torch_npu.npu._refusals import refusing_class, refusing_function
 from npu_emulator.torch_npu.npu._utils import valid_device_index
 from npu_emulator.torch_npu.npu.streams import Stream
+from patchcore.files import write_whole
 
 __all__ = [
     "MemPool",
@@ -180,11 +183,51 @@ def memory_snapshot() -> list[dict[str, Any]]:
             "requested_size": size,
             "stream": 0,
             "segment_type": "large",
-            "blocks": [{"address": 0, "size": size, "requested_size": size, "state": "active_allocated"}],
+            "blocks": [{"address": 0, "size": size, "requested_size": size, "state": "active_allocated", "frames": []}],
         }
         for index, size in held
         if size
     ]
+
+
+def _record_memory_history(enabled: Optional[str] = "all", *args: Any, **kwargs: Any) -> None:
+    """Ask for a history of allocations, of which there is none: a warning says so.
+
+    Args:
+        enabled: ``None`` to stop, ``"state"`` or ``"all"``; a bool as in the first version of this function.
+        args, kwargs: the context, stacks, number and device, which are taken for compatibility.
+
+    Raises:
+        RuntimeError: there is no such ``enabled``.
+    """
+    if enabled not in (None, "state", "all", True, False):
+        raise RuntimeError(f"expected state to be 'state', 'all', or None, found {enabled!r}")
+    _initialization._lazy_init()
+    if enabled:
+        warnings.warn(
+            "npu_emulator: the memory is the host's, whose allocations are not recorded; snapshots have what tensors "
+            "hold and no history",
+            stacklevel=2,
+        )
+
+
+def _snapshot(device: DeviceLike = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
+    """Return :func:`memory_snapshot` in the form that ``torch.cuda._memory_viz`` and pytorch.org/memory_viz read.
+
+    Args:
+        device, augment_with_fx_traces: taken for compatibility; all devices are in it, and no traces.
+    """
+    return {
+        "segments": memory_snapshot(),
+        "device_traces": [[] for _ in range(emulated.active().device_count())],
+        "allocator_settings": {},
+        "external_annotations": [],
+    }
+
+
+def _dump_snapshot(filename: str = "dump_snapshot.pickle", augment_with_fx_traces: bool = False) -> None:
+    """Write :func:`_snapshot` to a file by pickle."""
+    write_whole(Path(filename), pickle.dumps(_snapshot()))
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
