@@ -62,7 +62,7 @@ def _answer(store: Store, rank: int, manifest: Mapping[str, Any], deadline: floa
     if presented is None:
         return [NO_MANIFEST.format(0)]
     try:
-        MANIFEST(presented, "")
+        MANIFEST(presented)
     except Malformed as error:  # another version of patchcore; rank 0 has to hear of it, it waits for an answer
         lines = [f"rank {rank} cannot read what rank 0 patches, {error}; install the same patchcore for every rank"]
     else:
@@ -77,7 +77,7 @@ def _hear(store: Store, rank: int, deadline: float) -> list[str]:
     if lines is None:
         return [NO_MANIFEST.format(rank)]
     try:
-        list_of(text)(lines, "")
+        list_of(text)(lines)
     except Malformed as error:
         return [f"rank {rank} gives no answer that rank 0 can read: {error}; install the same patchcore for every rank"]
     return lines

@@ -39,11 +39,11 @@ _STATUS = one_of(APPLIED, PENDING, SKIPPED, FAILED, REVERTED)
 _ORIGIN = {"plugin": text, "distribution": optional(text), "version": optional(text)}
 
 
-def _change(value: Any, field: str) -> None:
+def _change(value: Any) -> None:
     """Expect a change as a manifest writes it: ``replace shop:price <- shop_npu:price``."""
-    text(value, field)
+    text(value)
     if " " not in value:
-        raise Malformed(field, f"expected a kind of change, a space and a target, found {value[:60]!r}")
+        raise Malformed(f"expected a kind of change, a space and a target, found {value[:60]!r}")
 
 
 #: What :func:`patchcore.manifest.make_manifest` returns.
@@ -155,16 +155,15 @@ def read_report(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(_read(path), parse_constant=_refuse_constant)
     except RecursionError:
-        raise Malformed("", "is no report of a process: lists and tables are too deep in each other") from None
+        raise Malformed("is no report of a process: lists and tables are too deep in each other") from None
     except Malformed:
         raise
     except ValueError as error:  # not UTF-8, not JSON, a number with thousands of digits
-        raise Malformed("", f"is no report of a process: {type(error).__name__}: {error}") from error
+        raise Malformed(f"is no report of a process: {type(error).__name__}: {error}") from error
     version = content.get("schema_version") if isinstance(content, dict) else None
     if version != SCHEMA_VERSION or isinstance(version, (bool, float)):
         _refuse_version(content, version)
-    _REPORT(content, "")
-    plain(content, "")  # what is in it besides
+    _REPORT(content)
     found: dict[str, Any] = content
     return found
 
@@ -177,7 +176,7 @@ def _read(path: Path) -> str:
         _expect_regular(os.fstat(descriptor))  # somebody may have put another one in its place
         content = file.read(LARGEST + 1)  # files of /proc have more in them than their size
     if len(content) > LARGEST:
-        raise Malformed("", _TOO_LARGE)
+        raise Malformed(_TOO_LARGE)
     return content.decode("utf-8")
 
 
@@ -186,17 +185,17 @@ _TOO_LARGE = f"is larger than {LARGEST >> 20} MiB, which no report of a process 
 
 def _expect_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise Malformed("", "is not a regular file")
+        raise Malformed("is not a regular file")
     if status.st_size > LARGEST:
-        raise Malformed("", _TOO_LARGE)
+        raise Malformed(_TOO_LARGE)
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise Malformed("", f"is no report of a process: {name} is not a JSON value")
+    raise Malformed(f"is no report of a process: {name} is not a JSON value")
 
 
 def _refuse_version(content: Any, version: Any) -> NoReturn:
     if not isinstance(content, dict):
-        raise Malformed("", "is no report of a process: expected a table")
-    integer(0, 2**31)(version, "schema_version")
-    raise Malformed("", f"has schema_version {version}, this patchcore reads {SCHEMA_VERSION}")
+        raise Malformed("is no report of a process: expected a table")
+    record({"schema_version": integer(0, 2**31)})({"schema_version": version})
+    raise Malformed(f"has schema_version {version}, this patchcore reads {SCHEMA_VERSION}")

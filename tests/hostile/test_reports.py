@@ -208,6 +208,34 @@ class TestFields:
         for view in VIEWS:
             assert report(*view).code in ((0, 1) if other.exists() else (0, 1, 2))
 
+    def test_nothing_that_a_terminal_obeys_is_printed(
+        self, reports: Reports, sound: dict[str, Any], report: Callable[..., Result]
+    ) -> None:
+        """Whoever may write to the directory could else write to the terminal of whoever reads the report."""
+        nasty = "\x1b]0;title\x07\x1b[2J\r\x9b31m\u202e"
+        content = sound
+        for way in routes(sound):
+            value = content
+            for step in way:
+                value = value[step]
+            fixed = way[-1:] in (("role",), ("status",)) or way[:1] == ("manifest",)
+            if isinstance(value, str) and not fixed:
+                content = changed(content, way, f"{value} {nasty}")
+        other = {**content, "environment": {**content["environment"], "rank": 1, "pid": 9}, "digest": nasty}
+        path = reports.folder / f"report-{nasty}.json"
+        for text in (json.dumps(other), "{}"):
+            (reports.folder / "report-0-7-000000.json").write_text(json.dumps(content))
+            path.write_text(text)
+            (reports.folder / "report-2.json").write_text(json.dumps({**content, "run": "later", "written": 4e9}))
+            for arguments in (*VIEWS, ("--run", content["run"]), ("--run", "nosuch"), ("--all",)):
+                result = report(*arguments)
+                assert result.code in (1, 2)
+                seen = result.text.replace("\n", "")
+                assert seen.isprintable(), [character for character in seen if not character.isprintable()]
+        for other_report in reports.folder.glob("report-?*.json"):
+            other_report.write_text("{}")
+        assert report().err.replace("\n", "").isprintable()
+
     def test_json_is_json_whatever_reports_say(
         self, reports: Reports, sound: dict[str, Any], report: Callable[..., Result]
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from typing import Optional
@@ -21,6 +22,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     Returns:
         The exit code: 0, or 1 with a message on stderr.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # folders have any name, and PYTHONIOENCODING may be ascii
+            stream.reconfigure(errors="backslashreplace")
     parser = argparse.ArgumentParser(prog="python -m npu_emulator", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="compile the compiled core for the installed torch")
