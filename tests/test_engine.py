@@ -162,17 +162,16 @@ def test_required_raises_where_the_policy_is_to_warn(shop) -> None:
     assert shop.price() == "price"
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_during_apply_leaves_nothing_applied(shop, interrupt) -> None:
+def test_an_interrupt_during_apply_leaves_nothing_applied(shop) -> None:
     before = dict(vars(shop))
 
     def factory(original: Any) -> Any:
-        raise interrupt
+        raise KeyboardInterrupt
 
     first = pc.Patch("shop.first", [pc.Replace("shop:price", new)])
     second = pc.Patch("shop.second", [pc.Replace("shop:label", new), pc.Replace("shop:stock", factory=factory)])
     patcher = pc.Patcher([first, second])
-    with pytest.raises(interrupt):
+    with pytest.raises(KeyboardInterrupt):
         patcher.apply()
     assert vars(shop) == before
     assert not patcher.applied
