@@ -73,7 +73,7 @@ def test_plan_and_report_say_that_the_frame_is_another(frames: None, name: str, 
         plan = patcher.plan()
         assert ("frames" in sys.modules) == imported or not imported
         assert remark(name) in str(plan)
-        assert plan.to_dict()["patches"][0]["remarks"] == plan.remarks(plan["p"])
+        assert [text.partition(":")[0] for text in plan.remarks(plan["p"])] == ["frames"]
         with patcher:
             import frames as library
 
