@@ -112,7 +112,6 @@ class Plan:
                     "distribution": e.provenance.distribution,
                     "version": e.provenance.version,
                     "changes": [{"kind": c.kind, "target": str(t)} for c, t in zip(e.patch.changes, e.targets)],
-                    "remarks": self.remarks(e),
                 }
                 for e in self.patches
             ],

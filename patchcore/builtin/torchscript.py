@@ -14,11 +14,15 @@ from __future__ import annotations
 import functools
 import linecache
 import sys
+import weakref
 from typing import Any
 
 __all__ = ["mark"]
 
 _NEEDED = "torch._jit_internal"
+
+#: What was made before torch was loaded: it is marked together with the first that is made after that.
+_early: weakref.WeakKeyDictionary[Any, tuple[Any, bool]] = weakref.WeakKeyDictionary()
 
 
 def mark(function: Any, original: Any, in_class: bool) -> None:
@@ -29,10 +33,17 @@ def mark(function: Any, original: Any, in_class: bool) -> None:
         original: what it stands for.
         in_class: whether it is a method.
     """
-    internal = sys.modules.get(_NEEDED)
-    modifiers = getattr(internal, "FunctionModifiers", None)
+    modifiers = getattr(sys.modules.get(_NEEDED), "FunctionModifiers", None)
     if modifiers is None:
+        _early[function] = (original, in_class)
         return
+    _mark(function, original, in_class, modifiers)
+    while _early:
+        earlier, about = _early.popitem()
+        _mark(earlier, *about, modifiers)
+
+
+def _mark(function: Any, original: Any, in_class: bool, modifiers: Any) -> None:
     present = getattr(original, "_torchscript_modifier", None)
     if present is not None and present is not modifiers.EXPORT and present is not modifiers.DEFAULT:
         function._torchscript_modifier = present  # ignored already, in one of several ways

@@ -36,6 +36,7 @@ def main(options: argparse.Namespace) -> int:
         origins = dict(patcher.settings.origins)
         view = plan.to_dict()
         for entry, described in zip(plan, view["patches"]):
+            described["remarks"] = plan.remarks(entry)
             described["drift"] = [comparison.to_dict() for comparison in drift.get(entry.patch.name, ())]
         print_json({"settings": origins, **view, "problems": shared.describe_problems(patcher)})
     elif len(plan):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import ctypes
 import datetime
 import functools
@@ -12,6 +13,8 @@ import weakref
 from typing import Any, Callable
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import patchcore as pc
 from patchcore.errors import PatchError
@@ -752,3 +755,32 @@ def test_objects_are_created_while_new_or_init_is_wrapped(make_package: Any, own
     for change in changes_of(f"created:{owner}.{name}").values():
         with pc.Patcher([pc.Patch("p", change)], strict=True):
             assert found() == before
+
+
+# --- in any order ----------------------------------------------------------------------------------------------------
+
+
+@given(st.data())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_layers_on_any_kind_come_and_go_in_any_order(kinds: Any, data: st.DataObject) -> None:
+    """Patchers of a base class and of a subclass, wrapping or dispatching, counted or not: nobody sees a difference."""
+    name = data.draw(st.sampled_from([n for n in CALLED if n not in ("__init_subclass__", "__subclasshook__")]))
+    raws = [vars(klass).get(name, None) for klass in (kinds.Base, kinds.Derived)]
+    before = [outcomes(klass, name, CALLED[name]) for klass in (kinds.Base, kinds.Derived)]
+    live: list[pc.Patcher] = []
+    with contextlib.ExitStack() as ended:  # an example may be broken off anywhere
+        for number in range(data.draw(st.integers(1, 6))):
+            if live and data.draw(st.booleans()):
+                live.pop(data.draw(st.integers(0, len(live) - 1))).revert()
+            else:
+                owner, how = data.draw(st.sampled_from(["Base", "Derived"])), data.draw(st.sampled_from([0, 1]))
+                change = list(changes_of(f"kinds:{owner}.{name}").values())[how]
+                patch = pc.Patch(f"p{number}", change, after=[f"p{other}" for other in range(number)])
+                live.append(pc.Patcher([patch], strict=True, count=data.draw(st.booleans())))
+                ended.callback(live[-1].revert)
+                live[-1].apply()
+            assert [outcomes(klass, name, CALLED[name]) for klass in (kinds.Base, kinds.Derived)] == before
+        for patcher in data.draw(st.permutations(live)):
+            patcher.revert()
+    found = [vars(klass).get(name, None) for klass in (kinds.Base, kinds.Derived)]
+    assert all(one is other for one, other in zip(found, raws))

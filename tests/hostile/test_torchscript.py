@@ -6,6 +6,7 @@ import functools
 import inspect
 import io
 import pickle
+import sys
 from typing import Any, Callable
 
 import pytest
@@ -301,11 +302,13 @@ def test_signatures_sources_and_pickles_are_as_without_torchscript(torch: Any, l
         assert lib.typed.__wrapped__ is original
 
 
-def test_without_torch_nothing_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.delitem(sys.modules, "torch._jit_internal", raising=False)
-
+def test_without_torch_nothing_is_marked_until_torch_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def function() -> None: ...
 
-    assert vars(wrap(function, more, in_class=False)) == {"__wrapped__": function}
+    with monkeypatch.context() as without:
+        without.delitem(sys.modules, "torch._jit_internal", raising=False)
+        early = wrap(function, more, in_class=False)
+        assert vars(early) == {"__wrapped__": function}
+    pytest.importorskip("torch")
+    late = wrap(function, more, in_class=False)
+    assert vars(early).keys() == vars(late).keys() == {"__wrapped__", "__prepare_scriptable__"}
