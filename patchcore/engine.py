@@ -21,7 +21,7 @@ from patchcore.changes import Change
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.importing import ImportWatch, loaded_here
 from patchcore.journal import Journal
-from patchcore.modules import executed_module, is_lazy, missing_ancestor, submodule_names
+from patchcore.modules import executed_module, is_lazy, is_stub, missing_ancestor, submodule_names
 from patchcore.patch import Patch
 from patchcore.provenance import Provenance
 from patchcore.rebinding import Modules, Moves, Rebinder
@@ -318,7 +318,7 @@ class Engine:
     def check_findable(self, application: Application, name: str) -> None:
         """Raise when module ``name`` can never be imported; wait for its parent where that may yet make it."""
         missing = None if name in sys.modules else missing_ancestor(name)
-        if missing is None:
+        if missing is None or is_stub(missing):
             return
         parent = missing.rpartition(".")[0]
         if parent and self._module(parent) is None:
