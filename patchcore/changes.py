@@ -7,7 +7,7 @@ does it for :mod:`patchcore.engine`. :mod:`patchcore.import_changes` has the cha
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
@@ -33,6 +33,7 @@ __all__ = [
     "Wrap",
     "as_changes",
     "as_reference",
+    "needed_libraries",
     "resolve",
 ]
 
@@ -86,6 +87,16 @@ class Change(Declaration):
     def libraries(self) -> tuple[str, ...]:
         """The top-level packages without which there is nothing to change."""
         return (self.target.root,)
+
+    @property
+    def provides(self) -> tuple[str, ...]:
+        """The top-level packages that can be imported because of it, installed or not."""
+        return ()
+
+    @property
+    def fits_stubs(self) -> bool:
+        """True when it makes sense for a library that is only there to be imported."""
+        return False
 
     @property
     def source(self) -> Any:
@@ -457,6 +468,19 @@ def as_changes(changes: Any, where: str) -> tuple[Change, ...]:
             )
         expanded.extend(change.expand())
     return tuple(expanded)
+
+
+def needed_libraries(changes: Iterable[Change], stubs: Container[str] = ()) -> tuple[str, ...]:
+    """Return the top-level packages without which some of ``changes``, of one patch, have nothing to change.
+
+    Args:
+        changes: a library that one of them makes importable is there for all.
+        stubs: libraries that other patches make importable.
+    """
+    changes = tuple(changes)
+    own = {name for change in changes for name in change.provides}
+    needed = ((root, change) for change in changes for root in change.libraries if root not in own)
+    return tuple(dict.fromkeys(root for root, change in needed if not (change.fits_stubs and root in stubs)))
 
 
 def resolve(reference: Any, *, raw: bool = False) -> Any:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
-from patchcore.changes import Skip
+from patchcore.changes import Skip, needed_libraries
 from patchcore.distributions import version_of, version_of_provider
 from patchcore.errors import CONTAINED, DeclarationError, describe_error
 from patchcore.modules import find_module, namespace
@@ -84,17 +85,25 @@ class Environment:
             self._requirements[requirement] = self._check(requirement)
         return self._requirements[requirement]
 
-    def judge(self, patch: Patch) -> Verdict:
+    def judge(self, patch: Patch, stubs: Container[str] = ()) -> Verdict:
         """Decide whether ``patch`` fits: requirements, needed modules, its ``when``, its targets' libraries.
 
-        A bug in ``when`` or a malformed requirement is ``failed``, never ``skipped``.
+        Changes of imports also fit libraries of ``stubs``, which other patches make importable. A bug in ``when`` or a
+        malformed requirement is ``failed``, never ``skipped``.
         """
         try:
             with CONTAINED:  # finders of others say what is there
-                reason = self._misfit(patch)
+                reason = self._misfit(patch, stubs)
         except Exception as error:
             return Verdict(FAILED, describe_error(error))
         return _ask(patch) if reason is None else Verdict(SKIPPED, reason)
+
+    def misfits(self, patch: Patch) -> bool:
+        """Tell whether requirements, needed modules or libraries keep ``patch`` from being applied."""
+        try:
+            return self._misfit(patch, ()) is not None
+        except Exception:  # which :meth:`judge` has said
+            return False
 
     def suits(self, patch: Patch) -> bool:
         """Tell whether ``patch`` is for what is installed here in these versions, whatever else it needs."""
@@ -103,17 +112,18 @@ class Environment:
                 return False
         except DeclarationError:  # which the plan says
             return False
-        return all(self.is_module(root) for change in patch.changes for root in change.libraries)
+        return all(map(self.is_module, needed_libraries(patch.changes)))
 
-    def _misfit(self, patch: Patch) -> Optional[str]:
+    def _misfit(self, patch: Patch, stubs: Container[str]) -> Optional[str]:
         for requirement in patch.requires:
             reason = self.unmet(requirement)
             if reason is not None:
                 return reason
         for name in patch.needs:
             if not self.is_module(name):
-                return f"needs module {name}, which is neither installed nor emulated here"
-        for root in dict.fromkeys(root for change in patch.changes for root in change.libraries):
+                but = ": patches only let it be imported, as a stub" if name.partition(".")[0] in stubs else ""
+                return f"needs module {name}, which is neither installed nor emulated here{but}"
+        for root in needed_libraries(patch.changes, stubs):
             if not self.is_module(root):
                 return f"{root} is not installed"
         return None

@@ -19,9 +19,9 @@ from typing import Optional
 from patchcore.application import Application, ChangeState, Holder
 from patchcore.changes import Change
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
-from patchcore.importing import ImportWatch
+from patchcore.importing import ImportWatch, loaded_here
 from patchcore.journal import Journal
-from patchcore.modules import executed_module, is_lazy, missing_ancestor, namespace, submodule_names
+from patchcore.modules import executed_module, is_lazy, is_stub, missing_ancestor, namespace, submodule_names
 from patchcore.patch import Patch
 from patchcore.provenance import Provenance
 from patchcore.rebinding import Modules, Moves, Rebinder
@@ -95,6 +95,7 @@ class Engine:
                     self._expect(name, application)
             if holder not in application.holders:
                 application.holders.append(holder)
+        self._join(application.expects)
         return application
 
     def advance(self, application: Application, moves: Moves, holder: Optional[Holder] = None) -> None:
@@ -224,7 +225,14 @@ class Engine:
         self._waiting.setdefault(name, {})[application] = None
         self._queues.setdefault(name, {})[application] = None
         self.watch.watch(name)
-        self.watch.join(name, self._ended)
+
+    def _join(self, names: Iterable[str]) -> None:
+        """Join imports that have begun, after somebody came to wait for them and before looking whether they are done.
+
+        Without the journal's lock: importlib may make this wait for a finder of another thread.
+        """
+        for name in list(names):
+            self.watch.join(name, self._ended)
 
     def _forget(self, application: Application) -> None:
         self._active[application.patch.name].remove(application)
@@ -245,7 +253,7 @@ class Engine:
         with self._lock:
             waiting = list(self._waiting.get(name, ()))
             self._renew(name, module, waiting)
-        moves = Moves()
+        moves = Moves(loaded=loaded_here())
         self._executed[name] = module
         try:
             for application in waiting:
@@ -254,8 +262,9 @@ class Engine:
             self._executed.pop(name, None)
         # what was made elsewhere may have been taken from there by anybody
         local = {id(move) for move in moves if getattr(move.old, "__module__", None) == name}
-        self.rebinder.rebind(Moves(move for move in moves if id(move) in local), fresh)
-        self.rebinder.rebind(Moves(move for move in moves if id(move) not in local))
+        for part, modules in ((True, fresh), (False, None)):
+            some = (move for move in moves if (id(move) in local) is part)
+            self.rebinder.rebind(Moves(some, loaded=moves.loaded), modules)
 
     def _ended(self, name: str, module: ModuleType) -> None:
         """Write what waits for module ``name``, whose import had begun before it was watched."""
@@ -263,7 +272,7 @@ class Engine:
             waiting = list(self._waiting.get(name, ()))
             if any(record.slot.owner is module and record.slot.read() is not record.top for record in self.journal):
                 self._renew(name, module, waiting)  # it was a reload
-        moves = Moves()
+        moves = Moves(loaded=loaded_here())
         for application in waiting:
             self.advance(application, moves)
         self.rebinder.rebind(moves)
@@ -272,11 +281,12 @@ class Engine:
         """Patch what finders in front of the import watch have hidden: at once, or when its import ends."""
         with self._lock:
             applications = [application for active in self._active.values() for application in active]
-            for name in self._waiting:
-                self.watch.join(name, self._ended)
-            for state in (state for application in applications for state in application.states):
-                if state.control is not None and state.status == PENDING:
-                    self.watch.join(state.target.module, state.control.catch_up)
+            names = list(self._waiting)
+        self._join(names)
+        for state in (state for application in applications for state in application.states):
+            control = state.control
+            if control is not None and state.status == PENDING:
+                self.watch.join(state.target.module, control.catch_up)
         self.sweep(applications)
 
     def _renew(self, name: str, module: ModuleType, waiting: Iterable[Application]) -> None:
@@ -316,13 +326,14 @@ class Engine:
     def check_findable(self, application: Application, name: str) -> None:
         """Raise when module ``name`` can never be imported; wait for its parent where that may yet make it."""
         missing = None if name in sys.modules else missing_ancestor(name)
-        if missing is None:
+        if missing is None or is_stub(missing):
             return
         parent = missing.rpartition(".")[0]
         if parent and self._module(parent) is None:
             with self._lock:
                 if parent not in application.expects:
                     self._expect(parent, application)
+            self._join([parent])
             return
         if not parent:
             raise TargetNotFound(f"no module named {missing!r} is installed; install it or disable the patch")
@@ -341,6 +352,7 @@ class Engine:
             if application.in_force and name not in application.expects:
                 self._expect(name, application)
             state.defers_to = name
+        self._join([name])
         return self._module(name) is None  # it has not ended meanwhile
 
     def fail(self, application: Application, state: Optional[ChangeState], error: Exception) -> bool:

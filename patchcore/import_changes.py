@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
-from patchcore.changes import Change, Skip, SlotChange, as_changes, as_reference, resolve
+from patchcore.changes import Change, Skip, SlotChange, as_changes, as_reference, needed_libraries, resolve
 from patchcore.declaration import as_mapping
 from patchcore.errors import DeclarationError
 from patchcore.modules import namespace
@@ -40,6 +40,14 @@ class ImportChange(Change):
     @property
     def libraries(self) -> tuple[str, ...]:
         return (self.target.root,) if "." in self.name else ()
+
+    @property
+    def provides(self) -> tuple[str, ...]:
+        return () if "." in self.name else (self.name,)
+
+    @property
+    def fits_stubs(self) -> bool:
+        return True
 
 
 class StubImport(ImportChange):
@@ -239,7 +247,15 @@ class WhileImporting(ImportChange):
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        return (self.target.root, *(root for change in self.changes for root in change.libraries))
+        return (self.target.root, *needed_libraries(self.changes))
+
+    @property
+    def provides(self) -> tuple[str, ...]:
+        return ()  # once the module is imported, nothing more
+
+    @property
+    def fits_stubs(self) -> bool:
+        return False
 
     @property
     def source(self) -> Any:

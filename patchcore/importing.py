@@ -37,6 +37,7 @@ __all__ = [
     "how_missed",
     "imported_elsewhere",
     "importer_of",
+    "loaded_here",
 ]
 
 #: Called with the module's name, the module, and the modules that may hold its objects by value already.
@@ -82,6 +83,7 @@ class ImportWatch:
         self._callback = callback
         self._tell_overtaken = overtaken
         self.overtaken: list[str] = []  # the finders that were in front, for messages
+        self._has_overtaken = False  # since that was told
         self._watched: dict[str, int] = {}
         self._roots: dict[str, int] = {}
         self._providers: dict[str, tuple[Provider, ...]] = {}  # by module, the one that counts last
@@ -206,16 +208,14 @@ class ImportWatch:
     def _stay_in_front(self, name: str) -> None:
         """Overtake finders that were put in front, such as typeguard's, while module ``name`` is being imported."""
         first = next(iter(sys.meta_path), None)
-        if first is self or isinstance(first, ImportWatch) or importer_of(name) != threading.get_ident():
+        if (first is self or isinstance(first, ImportWatch)) and not self._has_overtaken:
+            return
+        if importer_of(name) != threading.get_ident():
             return  # asking for a spec changes nothing
         with self._lock:
-            finders = list(sys.meta_path)
-            if self not in finders:
-                return
-            names = map(_name_of_finder, finders[: finders.index(self)])
-            self.overtaken += (name for name in names if name not in self.overtaken)
             self._take_place()
-        if self._tell_overtaken is not None:
+            told, self._has_overtaken = self._has_overtaken, False
+        if told and self._tell_overtaken is not None:
             self._tell_overtaken()
 
     def _put_off(self, module: Any) -> bool:
@@ -255,8 +255,14 @@ class ImportWatch:
         # A finder that came in front of this one may find modules by itself. The list is replaced, not changed:
         # another thread that walks it in the middle of an import would miss a finder.
         place = [self] if self._watched or self._roots or self._providers else []
-        if sys.meta_path[:1] != place:
-            sys.meta_path = [*place, *(finder for finder in sys.meta_path if finder is not self)]
+        if not place:
+            self.overtaken, self._has_overtaken = [], False
+        finders = list(sys.meta_path)
+        if finders[:1] != place:
+            in_front = finders[: finders.index(self)] if place and self in finders else []
+            self.overtaken += (name for name in map(_name_of_finder, in_front) if name not in self.overtaken)
+            self._has_overtaken = self._has_overtaken or bool(in_front)
+            sys.meta_path = [*place, *(finder for finder in finders if finder is not self)]
 
 
 def _with(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[str, tuple[_T, ...]]:
@@ -272,6 +278,11 @@ def _without(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[s
 def imported_elsewhere() -> list[str]:
     """Return the names of the modules that other threads are importing."""
     return [name for name in list(_locks) if importer_of(name) not in (None, threading.get_ident())]
+
+
+def loaded_here() -> Optional[set[str]]:
+    """Return the names of the loaded modules that no other thread is importing; ``None`` where there is no other."""
+    return set(sys.modules) - set(imported_elsewhere()) if threading.active_count() > 1 else None
 
 
 def importer_of(name: str) -> Optional[int]:
@@ -294,8 +305,8 @@ def how_missed(name: str) -> str:
         return "somebody has removed patchcore's finder from sys.meta_path"
     hiders = dict.fromkeys([*watch.overtaken, *map(_name_of_finder, finders[: finders.index(watch)])])
     if hiders and (namespace(module) or {}).get("__spec__") is not None:
-        return f"{', '.join(hiders)} was put in front of patchcore's finder on sys.meta_path and has found it"
-    return "somebody has put it into sys.modules by hand"
+        return f"{', '.join(hiders)} was put in front of patchcore's finder on sys.meta_path"
+    return "it was put into sys.modules by hand, or with another sys.meta_path"
 
 
 def _name_of_finder(finder: Any) -> str:

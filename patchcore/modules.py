@@ -26,6 +26,7 @@ __all__ = [
     "is_immutable",
     "is_initializing",
     "is_lazy",
+    "is_stub",
     "lineage",
     "loaded_modules",
     "missing_ancestor",
@@ -170,6 +171,13 @@ def found_spec(name: str) -> Optional[ModuleSpec]:
 
 def _is_real(module: Any) -> bool:
     return module is not None and not isinstance((namespace(module) or {}).get("__spec__"), StubSpec)
+
+
+def is_stub(name: str) -> bool:
+    """Tell whether importing module ``name`` gives a stub."""
+    module = sys.modules.get(name)
+    spec = _find_spec(name) if name not in sys.modules else (namespace(module) or {}).get("__spec__")
+    return isinstance(spec, StubSpec)
 
 
 def module_file(name: str) -> Optional[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from patchcore.changes import Skip
 from patchcore.drift import Comparison, Drift
 from patchcore.engine import ENGINE
 from patchcore.errors import DeclarationError, PatchError, UnknownName, describe_error, did_you_mean
-from patchcore.importing import imported_elsewhere
+from patchcore.importing import loaded_here
 from patchcore.patch import Patch
 from patchcore.plan import Candidate, Plan, PlannedPatch, continue_plan, make_plan
 from patchcore.plugins import Plugins
@@ -357,7 +356,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
         return report
 
     def _apply(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
-        moves = Moves(loaded=set(sys.modules) - set(imported_elsewhere()))
+        moves = Moves(loaded=loaded_here())
         for entry in entries:
             if entry.go and not self._is_vetoed(entry, plan):
                 with self._lock:

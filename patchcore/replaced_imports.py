@@ -73,8 +73,8 @@ class ReplacementWriter:
             self._engine.watch.provide(name, provider)
             if isinstance(other, Target):
                 self._engine.watch.surround(other.module, provider)
-            for begun in [name, *(other for other in imported_elsewhere() if other.startswith(f"{name}."))]:
-                self._engine.watch.join(begun, provider.catch_up)
+        for begun in [name, *(other for other in imported_elsewhere() if other.startswith(f"{name}."))]:
+            self._engine.watch.join(begun, provider.catch_up)
         if name in sys.modules:
             provider.take_over()
 
@@ -163,6 +163,9 @@ class _Replacement:
             self.take_over()
         except Exception as error:
             self._engine.fail(self._application, self._state, error)
+            return
+        if importer_of(name) is not None:  # the statement that imports it has got the real module already
+            self._state.reason = f"{name} was being imported then: names bound by that import may keep the real one"
 
     def withdraw(self) -> list[str]:
         """Find nothing any more."""

@@ -33,7 +33,7 @@ class WindowWriter:
                 return
             state.control = window
             self._engine.watch.surround(name, window)
-            self._engine.watch.join(name, window.catch_up)
+        self._engine.watch.join(name, window.catch_up)
         if name in sys.modules and not is_lazy(sys.modules[name]):
             window.catch_up(name, sys.modules[name])
 

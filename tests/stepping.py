@@ -12,7 +12,7 @@ __all__ = ["Order", "Stepper", "lines_of", "run_in_order"]
 
 #: Seconds that a thread is given to end or to get to its line before the other goes on. Where it takes longer, because
 #: it waits for the other thread or because the machine is busy, the two run as they like: any order must do.
-GRACE = 0.05
+GRACE = 0.02
 
 
 class Stepper:

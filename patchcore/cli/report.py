@@ -27,7 +27,8 @@ def add_parser(subparsers: Any) -> None:
         "report",
         help="merge the reports of a run's processes",
         description="Show which processes took part in a run and what became of the patches in each; exit with 1 when "
-        "they differ, when a patch or plugin failed, or when a rank has not come to its end.",
+        "they differ, when a patch or plugin failed or a patch missed the import it waited for, or when a rank has not "
+        "come to its end.",
     )
     parser.add_argument(
         "directory", metavar="DIR", type=Path, nargs="?", help="what patchcore run --report-dir was given"
