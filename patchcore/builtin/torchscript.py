@@ -21,12 +21,13 @@ __all__ = ["mark"]
 
 _NEEDED = "torch._jit_internal"
 
-#: What was made before torch was loaded: it is marked together with the first that is made after that.
-_early: weakref.WeakKeyDictionary[Any, tuple[Any, bool]] = weakref.WeakKeyDictionary()
+#: Methods that were patched before torch was loaded: they are marked together with the first one after that. A script
+#: reaches none of them before: modules and script classes are made with torch.
+_early: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def mark(function: Any, original: Any, in_class: bool) -> None:
-    """Tell TorchScript, where it is loaded, how to call ``function``.
+    """Tell TorchScript how to call ``function``.
 
     Args:
         function: a wrapper, dispatcher or counter.
@@ -34,23 +35,25 @@ def mark(function: Any, original: Any, in_class: bool) -> None:
         in_class: whether it is a method.
     """
     modifiers = getattr(sys.modules.get(_NEEDED), "FunctionModifiers", None)
-    if modifiers is None:
-        _early[function] = (original, in_class)
-        return
-    _mark(function, original, in_class, modifiers)
-    while _early:
-        earlier, about = _early.popitem()
-        _mark(earlier, *about, modifiers)
-
-
-def _mark(function: Any, original: Any, in_class: bool, modifiers: Any) -> None:
-    present = getattr(original, "_torchscript_modifier", None)
-    if present is not None and present is not modifiers.EXPORT and present is not modifiers.DEFAULT:
-        function._torchscript_modifier = present  # ignored already, in one of several ways
-    elif in_class:
-        function._torchscript_modifier = modifiers.IGNORE
-    else:
+    while modifiers is not None and _early:
+        _mark_method(*_early.popitem(), modifiers)
+    if not in_class and not _is_left_out(original, modifiers):
         function.__prepare_scriptable__ = functools.partial(_scriptable, function, original)
+    elif modifiers is None:
+        _early[function] = original
+    else:
+        _mark_method(function, original, modifiers)
+
+
+def _is_left_out(original: Any, modifiers: Any) -> bool:
+    """True if a decorator of torch has told TorchScript already to compile ``original`` nowhere."""
+    present = getattr(original, "_torchscript_modifier", None)
+    return modifiers is not None and present not in (None, modifiers.EXPORT, modifiers.DEFAULT)
+
+
+def _mark_method(function: Any, original: Any, modifiers: Any) -> None:
+    left_out = _is_left_out(original, modifiers)
+    function._torchscript_modifier = original._torchscript_modifier if left_out else modifiers.IGNORE
 
 
 def _scriptable(function: Any, original: Any) -> Any:

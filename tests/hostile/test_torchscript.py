@@ -302,13 +302,37 @@ def test_signatures_sources_and_pickles_are_as_without_torchscript(torch: Any, l
         assert lib.typed.__wrapped__ is original
 
 
-def test_without_torch_nothing_is_marked_until_torch_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    def function() -> None: ...
+def test_methods_that_were_patched_before_torch_is_loaded_are_marked_with_the_first_after_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def method(self: Any) -> None: ...
 
     with monkeypatch.context() as without:
         without.delitem(sys.modules, "torch._jit_internal", raising=False)
-        early = wrap(function, more, in_class=False)
-        assert vars(early) == {"__wrapped__": function}
+        early = wrap(method, more, in_class=True)
+        assert vars(early) == {"__wrapped__": method}
     pytest.importorskip("torch")
-    late = wrap(function, more, in_class=False)
-    assert vars(early).keys() == vars(late).keys() == {"__wrapped__", "__prepare_scriptable__"}
+    late = wrap(method, more, in_class=True)
+    assert vars(early).keys() == vars(late).keys() == {"__wrapped__", "_torchscript_modifier"}
+
+
+def test_a_function_that_is_patched_before_torch_is_loaded_is_called_by_scripts(
+    make_package: Callable[..., Any], run_python: Callable[..., str]
+) -> None:
+    pytest.importorskip("torch")
+    make_package({"plain": "def op(x, y):\n    return x + y\n"})
+    printed = run_python(
+        """
+        import sys
+        import patchcore as pc
+        import plain
+
+        patch = pc.Patch("own", [pc.Wrap("plain:op", lambda original, x, y: original(x, y) * 10)])
+        with pc.Patcher([patch], strict=True):
+            assert "torch" not in sys.modules
+            import torch
+
+            print(torch.jit.script(plain.op)(torch.ones(1), torch.ones(1)).item())
+        """
+    )
+    assert printed.split() == ["20.0"]
