@@ -48,7 +48,7 @@ GROUPS = {
 def halts(make_package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_package({"halts_plugin": HALTS, "deals": DEALS, "shop.prices": SHOP["shop/prices.py"]})
     write_distribution(folder, "halts", "1.0", plugins={"halts": "halts_plugin"})
-    monkeypatch.setattr("sys.path", [str(folder)])
+    monkeypatch.setenv("PATCHCORE_PLUGINS", "halts")  # and none of those where the tests run
     monkeypatch.chdir(folder)
     (folder / "sell.py").write_text("")
 

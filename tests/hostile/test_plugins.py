@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from typing import Callable
 
 import pytest
@@ -77,14 +76,16 @@ Install = Callable[[str, str], None]
 @pytest.fixture
 def install(make_package, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Install distributions ``NAME-patches 1.0``, each with one plugin of that name."""
-    for name in ("PATCHCORE_PLUGINS", "PATCHCORE_DISABLE", "PATCHCORE_MODULES"):
+    for name in ("PATCHCORE_DISABLE", "PATCHCORE_MODULES"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("site-packages")])
+    installed: list[str] = []
     make_package({"shop": "def price():\n    return 10\n"})
 
     def install(name: str, source: str) -> None:
         folder = make_package({f"{name}_plugin": source})
         write_distribution(folder, f"{name}-patches", "1.0", plugins={name: f"{name}_plugin"})
+        installed.append(name)
+        monkeypatch.setenv("PATCHCORE_PLUGINS", ",".join(installed))  # and none of those where the tests run
 
     return install
 

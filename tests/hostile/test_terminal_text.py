@@ -6,7 +6,6 @@ import ast
 import json
 import logging
 import re
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -25,6 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Clears the screen, sets the title of the window, rings, goes back over the line, turns the direction of writing.
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\x08\r\u202e\ud800"
+
+#: Of the plugin.
+NAME = "loud\x1b]0;x\x07"
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -106,11 +108,11 @@ COMMANDS = [
 @pytest.fixture
 def loud(make_package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plugin whose every text is hostile, its name and that of its distribution included."""
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("site-packages")])
+    monkeypatch.setenv("PATCHCORE_PLUGINS", NAME)  # and none of those where the tests run
     monkeypatch.chdir(tmp_path)
     folder = make_package({"shop": "def price():\n    return 10\ndef label(): return ''", "loud_plugin": ""})
     (folder / "loud_plugin.py").write_text(PLUGIN, encoding="utf-8")
-    write_distribution(folder, "loud-patches", "1.0\x1b[2J", plugins={"loud\x1b]0;x\x07": "loud_plugin"})
+    write_distribution(folder, "loud-patches", "1.0\x1b[2J", plugins={NAME: "loud_plugin"})
 
 
 def _refuse_control(*texts: str) -> None:
