@@ -278,7 +278,8 @@ class Rebinder:
                         originals.setdefault(id(original), state)
             held = [o for o in (reference(record.original) for record in self._journal) if id(o) in originals]
             layers = [layer for record in self._journal for layer in record.layers]
-            ours = [part for layer in layers for value in (layer.product, _source(layer)) for part in _parts(value)]
+            sources = [_source(layer) for layer in layers if layer.change is not None]  # None: by somebody else
+            ours = [part for value in (*(layer.product for layer in layers), *sources) for part in _parts(value)]
             active = {id(layer.owner): layer.owner for layer in layers if layer.owner is not None}.values()
             kept = {name for application in active for state in application.states for name in state.kept}
         found: dict[int, list[str]] = {}
