@@ -11,11 +11,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, MutableMapping
-from types import FunctionType, MemberDescriptorType, MethodDescriptorType, ModuleType
+from types import (
+    FunctionType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any, Callable, NamedTuple, Union
 
 from patchcore.errors import TargetError, TargetNotFound, did_you_mean
 from patchcore.modules import ABSENT, class_namespace, find_module, is_class, is_immutable, mro, mro_lookup, namespace
+from patchcore.special_methods import constructor_problem, inherited_of, is_special, remark, special_method
 
 __all__ = [
     "ABSENT",
@@ -182,6 +189,10 @@ class Slot:
         """Return what the owner itself would have to hold to behave as it does now that a lookup finds ``raw``."""
         return raw
 
+    def remark(self) -> str:
+        """Return what else changes, for C code, while something is put in the slot; empty where nothing does."""
+        return ""
+
     def write(self, raw: Any) -> None:
         """Put ``raw`` in the slot; ``ABSENT`` removes what the owner itself holds."""
         raise NotImplementedError
@@ -248,6 +259,8 @@ class ClassSlot(Slot):
         return self._of_metaclass() if found is ABSENT else found
 
     def as_own(self, raw: Any) -> Any:
+        if self.read() is ABSENT and raw is vars(object).get(self.key):
+            return inherited_of(self.owner, self.key, raw)
         # a function of the metaclass is called with the class, one of the class with an instance
         if (
             isinstance(raw, FunctionType)
@@ -257,23 +270,29 @@ class ClassSlot(Slot):
             return classmethod(raw)
         return raw
 
-    def write(self, raw: Any) -> None:
-        if self.key in ("__getitem__", "__setitem__", "__delitem__", "__len__"):
-            from patchcore.type_slots import keep_mapping  # ctypes, for the few who need it
+    def remark(self) -> str:
+        return remark(self.owner, self.key) if is_special(self.key) else ""
 
-            with keep_mapping(self.owner, self.key):
-                self._write(raw)
-        else:
+    def write(self, raw: Any) -> None:
+        if not is_special(self.key):
+            self._write(raw)
+            return
+        with special_method(self.owner, self.key):
             self._write(raw)
 
     def _write(self, raw: Any) -> None:
         if raw is not ABSENT:
-            type.__setattr__(self.owner, self.key, raw)
+            self._of_c("__setattr__")(self.owner, self.key, raw)
         elif self.read() is not ABSENT:
-            type.__delattr__(self.owner, self.key)
+            self._of_c("__delattr__")(self.owner, self.key)
 
     def names(self) -> Iterable[str]:
         return [name for klass in mro(self.owner) for name in class_namespace(klass)]
+
+    def _of_c(self, name: str) -> Callable[..., None]:
+        """The method of the nearest metaclass written in C: ctypes and pybind11 allow no other to write to a class."""
+        candidates = (class_namespace(klass).get(name) for klass in mro(type(self.owner)))
+        return next(found for found in candidates if type(found) is WrapperDescriptorType)
 
     def _of_metaclass(self) -> Any:
         found = mro_lookup(type(self.owner), self.key)
@@ -372,6 +391,10 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
                 f"{name}: {owner.__qualname__} is a built-in type, whose attributes Python lets nobody change; "
                 "replace the names that hold the type, or what calls it"
             )
+        if step == "__new__":
+            why = constructor_problem(owner, name)
+            if why:
+                raise TargetError(why)
         return ClassSlot(owner, step, name)
     if isinstance(descriptor, MemberDescriptorType) and "__slots__" in class_namespace(descriptor.__objclass__):
         return MemberSlot(owner, step, name, descriptor)
