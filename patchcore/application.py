@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Optional, Protocol
+from typing import Callable, Optional, Protocol
 
 from patchcore.changes import Call, Change, SlotChange
 from patchcore.errors import describe_error
@@ -31,7 +31,7 @@ class Control(Protocol):
     """What a change that does not wait for its module keeps in force until it is withdrawn."""
 
     def withdraw(self) -> list[str]:
-        """End it; called under the journal's lock. Returns notes on what is left."""
+        """End it; called under the journal's lock, again when it was interrupted. Returns notes on what is left."""
 
 
 class ChangeState:
@@ -49,6 +49,8 @@ class ChangeState:
         self.kept: list[str] = []
         self.written_in: Optional[ModuleType] = None
         self.control: Optional[Control] = None
+        #: Undoes what is not in the journal yet, ``None`` for nothing.
+        self.undo: Optional[Callable[[], None]] = None
 
     @property
     def is_open(self) -> bool:
@@ -57,8 +59,12 @@ class ChangeState:
 
     def withdraw(self) -> list[str]:
         """End what it keeps in force, if anything; return notes on what is left."""
-        control, self.control = self.control, None
-        return [] if control is None else control.withdraw()
+        if self.undo is not None:
+            self.undo()
+            self.undo = None
+        notes = [] if self.control is None else self.control.withdraw()
+        self.control = None
+        return notes
 
     def wrote(self, slot: str) -> None:
         """Remember that ``slot`` carries the change; a module that is imported again has slots of the same name."""

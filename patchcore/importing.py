@@ -16,7 +16,7 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
@@ -64,36 +64,44 @@ class ImportWatch:
 
     def __init__(self, callback: Imported) -> None:
         self._callback = callback
-        self._watched: dict[str, int] = {}
-        self._roots: dict[str, int] = {}
+        self._watched: dict[str, dict[int, object]] = {}  # for whom, by id
+        self._roots: dict[str, dict[int, object]] = {}  # likewise
         self._providers: dict[str, tuple[Provider, ...]] = {}  # by module, the one that counts last
         self._windows: dict[str, tuple[Window, ...]] = {}
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal handler may come back
         self._asking = threading.local()
 
     def after_fork(self) -> None:
         """Make the lock anew: a thread of the parent may have held it."""
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
 
-    def watch(self, name: str) -> None:
-        """Call back each time module ``name`` is executed, until :meth:`unwatch` was called as often."""
-        self._count(self._watched, name, 1)
+    def watch(self, name: str, owner: object) -> None:
+        """Call back each time module ``name`` is executed, until :meth:`unwatch` was called for each owner."""
+        with self.lock:
+            self._watched.setdefault(name, {})[id(owner)] = owner
+            self._take_place()
+        _let_others_find(name)
         _let_others_find(name)
 
-    def unwatch(self, name: str) -> None:
-        """Undo one :meth:`watch`; the finder leaves ``sys.meta_path`` with the last one."""
-        self._count(self._watched, name, -1)
+    def unwatch(self, name: str, owner: object) -> None:
+        """Undo a :meth:`watch`, also an interrupted one; the finder leaves ``sys.meta_path`` with the last one."""
+        with self.lock:
+            owners = self._watched.get(name, {})
+            owners.pop(id(owner), None)
+            if not owners:
+                self._watched.pop(name, None)
+            self._take_place()
 
     def provide(self, name: str, provider: Provider) -> None:
         """Let ``provider`` find module ``name``, and all that is inside it, until :meth:`withdraw`."""
-        with self._lock:
+        with self.lock:
             self._providers = _with(self._providers, name, provider)
             self._take_place()
         _let_others_find(name)
 
     def withdraw(self, name: str, provider: Provider) -> None:
         """Undo :meth:`provide`."""
-        with self._lock:
+        with self.lock:
             self._providers = _without(self._providers, name, provider)
             self._take_place()
 
@@ -102,28 +110,39 @@ class ImportWatch:
 
         An import that is under way already is not joined.
         """
-        with self._lock:
+        with self.lock:
             self._windows = _with(self._windows, name, window)
-        self.watch(name)
+        self.watch(name, window)
 
     def leave(self, name: str, window: Window) -> None:
         """Undo :meth:`surround`."""
-        with self._lock:
+        with self.lock:
             self._windows = _without(self._windows, name, window)
-        self.unwatch(name)
+        self.unwatch(name, window)
 
     def windows_around(self, name: str) -> tuple[Window, ...]:
         """Return the windows to open around the body of module ``name``."""
         return self._windows.get(name, ())
 
     @contextlib.contextmanager
-    def watching_root(self, root: str) -> Iterator[None]:
-        """Call back for every module of the top-level package ``root`` executed inside the block."""
-        self._count(self._roots, root, 1)
+    def watching_roots(self, roots: Iterable[str], owner: object) -> Iterator[None]:
+        """Call back for every module of the top-level packages ``roots`` executed inside the block."""
         try:
+            with self.lock:
+                for root in roots:
+                    self._roots.setdefault(root, {})[id(owner)] = owner
+                self._take_place()
             yield
         finally:
-            self._count(self._roots, root, -1)
+            self.leave_roots(owner)
+
+    def leave_roots(self, owner: object) -> None:
+        """Undo what :meth:`watching_roots` does, also one that was interrupted."""
+        with self.lock:
+            for owners in self._roots.values():
+                owners.pop(id(owner), None)
+            self._roots = {root: owners for root, owners in self._roots.items() if owners}
+            self._take_place()
 
     def watch_running(self, name: str) -> None:
         """Call back when the import of ``name`` that is under way, or was put off, comes to its end.
@@ -215,13 +234,6 @@ class ImportWatch:
                 return self._providers[name][-1]
             name = name.rpartition(".")[0]
         return None
-
-    def _count(self, counts: dict[str, int], key: str, step: int) -> None:
-        with self._lock:
-            counts[key] = counts.get(key, 0) + step
-            if not counts[key]:
-                del counts[key]
-            self._take_place()
 
     def _take_place(self) -> None:
         # A finder that came in front of this one may find modules by itself. The list is replaced, not changed:

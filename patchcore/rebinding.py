@@ -143,8 +143,9 @@ class Rebinder:
                 if not self._journal.looks_after(slot):
                     self._homes[id(held)][1][slot.identity] = slot
 
-    def retire(self, retired: Sequence[Retired]) -> None:
+    def retire(self) -> None:
         """Bind names that took a replacement from a patched slot to what the slot holds now."""
+        retired = self._journal.retired
         gone: dict[int, list[Retired]] = {}
         for r in retired:
             gone.setdefault(id(r.old), []).append(r)
@@ -156,6 +157,7 @@ class Rebinder:
         for r in retired:
             if not self._journal.count_makers(r.old):
                 self._homes.pop(id(r.old), None)
+        self._journal.retired = []
 
     def origin(self, slot: Slot, gone: Sequence[Retired]) -> Optional[Record]:
         """The record of the slot that ``slot`` has its value from; ``None`` where that is its own, or still there."""
