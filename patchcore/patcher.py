@@ -337,10 +337,12 @@ class Patcher(Requests, contextlib.ContextDecorator):
             raise
 
     def __exit__(self, *exc_info: object) -> None:
-        self._refuse_reentry("revert")
         depth = self._depth - 1
         try:
+            self._refuse_reentry("revert")
             self._leave(depth)
+        except PatchError:
+            raise
         except BaseException:
             self._leave(depth)
             raise
