@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Optional, Protocol
+from typing import Callable, Optional, Protocol
 
 from patchcore.changes import Call, Change, SlotChange
 from patchcore.errors import describe_error
@@ -36,7 +36,7 @@ class Control(Protocol):
         """Do what can be done now that its module was imported without it."""
 
     def withdraw(self) -> list[str]:
-        """End it; called under the journal's lock. Returns notes on what is left."""
+        """End it; called under the journal's lock, again when it was interrupted. Returns notes on what is left."""
 
 
 class ChangeState:
@@ -54,6 +54,8 @@ class ChangeState:
         self.kept: list[str] = []
         self.written_in: Optional[ModuleType] = None
         self.control: Optional[Control] = None
+        #: Undoes what is not in the journal yet, ``None`` for nothing.
+        self.undo: Optional[Callable[[], None]] = None
         self.defers_to = ""  # the module of the replacement, while the import of that has to end first
         self.late = ""  # how the import of its module was missed, where that was found out afterwards
 
@@ -82,8 +84,12 @@ class ChangeState:
 
     def withdraw(self) -> list[str]:
         """End what it keeps in force, if anything; return notes on what is left."""
-        control, self.control = self.control, None
-        return [] if control is None else control.withdraw()
+        if self.undo is not None:
+            self.undo()
+            self.undo = None
+        notes = [] if self.control is None else self.control.withdraw()
+        self.control = None
+        return notes
 
     def wrote(self, slot: str) -> None:
         """Remember that ``slot`` carries the change; a module that is imported again has slots of the same name."""

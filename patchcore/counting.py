@@ -31,7 +31,7 @@ class Tally:
         self.tick: Callable[[], None] = tick
         self._numbers = numbers
         self._start = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def value(self) -> int:
@@ -43,7 +43,7 @@ class Tally:
 
     def reset(self) -> None:
         """Start again at 0, in a process that was forked: another thread of the parent may have held the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         found = self.value  # which counts as well
         self._start += found
 

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
-from typing import Optional
+from typing import Any, Callable, Optional, TypeVar
 
 from patchcore.application import Application, ChangeState, Holder
 from patchcore.changes import Change
@@ -33,6 +33,8 @@ from patchcore.timeline import TIMELINE
 from patchcore.writers import Writer
 
 __all__ = ["ENGINE", "Engine"]
+
+_T = TypeVar("_T")
 
 
 class Engine:
@@ -53,6 +55,7 @@ class Engine:
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._snapshots: list[Snapshot] = []
         self._writers: dict[type[Change], Writer] = {}
+        self._missed = False  # an import, see _imported
 
     def after_fork(self) -> None:
         """Take locks back that other threads of the parent held when this process was forked."""
@@ -89,14 +92,31 @@ class Engine:
             application = self._in_force(patch, provenance) if shared else None
             if application is None:
                 application = Application(patch, targets, provenance, shared=shared, counting=counting)
-                LIBRARY.enter(application, targets)
+                application.holders.append(holder)  # first: an interrupted holder lets go of all that it holds
                 self._active.setdefault(patch.name, []).append(application)
+                LIBRARY.enter(application, targets)
                 for name in application.modules:
                     self._expect(name, application)
-            if holder not in application.holders:
+            elif holder not in application.holders:
                 application.holders.append(holder)
         self._join(application.expects)
         return application
+
+    @property
+    def is_busy(self) -> bool:
+        """See :attr:`patchcore.journal.Journal.is_busy`."""
+        return self.journal.is_busy
+
+    @property
+    def locks(self) -> tuple[Any, ...]:
+        """The locks that are held while something is changed."""
+        return self.journal.lock, self.watch.lock
+
+    def held_by(self, holder: Holder) -> list[Application]:
+        """Return the applications that ``holder`` holds, the last one first."""
+        with self._lock:
+            found = [a for active in self._active.values() for a in active if holder in a.holders]
+        return found[::-1]
 
     def advance(self, application: Application, moves: Moves, holder: Optional[Holder] = None) -> None:
         """Write the changes of ``application`` whose modules have been executed and that are not written there yet.
@@ -138,6 +158,7 @@ class Engine:
         finally:
             under_way.pop(application, None)
         self.announce(application, holder)
+        self._sweep_missed()
 
     def announce(self, application: Application, holder: Optional[Holder] = None) -> None:
         """Tell the holders of ``application``, but for ``holder``, once it has become complete."""
@@ -162,20 +183,25 @@ class Engine:
 
         Returns notes on slots where somebody else had written on top of a patch.
         """
+        held = [application for application in applications if holder in application.holders]
+        notes = _to_the_end(lambda: self._release(held, holder))
+        self._sweep_missed()
+        return notes
+
+    def _release(self, applications: Sequence[Application], holder: Holder) -> list[str]:
+        """Release; may be called again when it was interrupted: the holder lets go when everything else is done."""
         with self._lock:
-            ending = []
-            for application in applications:
-                if holder in application.holders:
-                    application.holders.remove(holder)
-                    if not application.holders and application.in_force:
-                        ending.append(application)
+            ending = [a for a in applications if a.in_force and all(other is holder for other in a.holders)]
             notes = self._undo(ending)
             for application in ending:
-                application.ended = True
-                TIMELINE.note(REVERTED, application.patch.name)
                 for state in application.states:
                     if state.status in (APPLIED, PENDING):
-                        state.status, state.reason = REVERTED, "was never imported" if state.status == PENDING else ""
+                        state.reason = "was never imported" if state.status == PENDING else ""
+                        state.status = REVERTED
+                application.ended = True
+                TIMELINE.note(REVERTED, application.patch.name)
+            for application in applications:
+                application.holders[:] = [other for other in application.holders if other is not holder]
         return notes
 
     def sweep(self, applications: Iterable[Application]) -> None:
@@ -196,6 +222,14 @@ class Engine:
     def unreachable(self, applications: Iterable[Application]) -> dict[int, list[str]]:
         """See :meth:`patchcore.rebinding.Rebinder.unreachable`."""
         return self.rebinder.unreachable(applications)
+
+    def _sweep_missed(self) -> None:
+        """Write in modules that a signal handler has imported in the middle of an operation."""
+        if self._missed and not self.is_busy:
+            self._missed = False
+            with self._lock:
+                applications = [application for active in self._active.values() for application in active]
+            self.sweep(applications)
 
     def _in_force(self, patch: Patch, provenance: Provenance) -> Optional[Application]:
         for application in self._active.get(patch.name, ()):
@@ -224,7 +258,7 @@ class Engine:
         application.expects.append(name)
         self._waiting.setdefault(name, {})[application] = None
         self._queues.setdefault(name, {})[application] = None
-        self.watch.watch(name)
+        self.watch.watch(name, application)
 
     def _join(self, names: Iterable[str]) -> None:
         """Join imports that have begun, after somebody came to wait for them and before looking whether they are done.
@@ -235,27 +269,35 @@ class Engine:
             self.watch.join(name, self._ended)
 
     def _forget(self, application: Application) -> None:
-        self._active[application.patch.name].remove(application)
-        if not self._active[application.patch.name]:
-            del self._active[application.patch.name]
+        """Expect nothing for ``application`` any more; may be called again when it was interrupted."""
+        active = [other for other in self._active.get(application.patch.name, ()) if other is not application]
+        if active:
+            self._active[application.patch.name] = active
+        else:
+            self._active.pop(application.patch.name, None)
         for name in application.expects:
-            del self._waiting[name][application]
-            self._queues[name].pop(application, None)
-            if not self._waiting[name]:
-                del self._waiting[name], self._queues[name]
-            self.watch.unwatch(name)
+            for table in (self._waiting, self._queues):
+                table.get(name, {}).pop(application, None)
+            if not self._waiting.get(name):
+                self._waiting.pop(name, None)
+                self._queues.pop(name, None)
+            self.watch.unwatch(name, application)
+        self.watch.leave_roots(application)
         application.expects.clear()
         LIBRARY.leave(application)
 
     def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
         for snapshot in list(self._snapshots):
             snapshot.add(name, module)
+        if self.is_busy:  # a signal handler imports in the middle of an operation
+            self._missed = True
+            return
         with self._lock:
             waiting = list(self._waiting.get(name, ()))
             self._renew(name, module, waiting)
         moves = Moves(loaded=loaded_here())
-        self._executed[name] = module
         try:
+            self._executed[name] = module
             for application in waiting:
                 self.advance(application, moves)
         finally:
@@ -294,8 +336,8 @@ class Engine:
         states = [s for a in waiting for s in a.states if s.target.module == name and s.written_in is not None]
         written = [state for state in states if state.written_in is module]
         if written:
-            retired, _ = self.journal.renew(module, self.rebinder.origin)
-            self.rebinder.retire(retired)
+            self.journal.renew(module, self.rebinder.origin)
+            self.rebinder.retire()
         # the list is all that refers to the old modules here: what does is counted
         spaces = list({id(s.written_in): namespace(s.written_in) for s in states if s not in written}.values())
         for state in states:
@@ -310,11 +352,11 @@ class Engine:
     @contextlib.contextmanager
     def taking_in(self, snapshot: Snapshot) -> Iterator[None]:
         """Let ``snapshot`` take in what is imported inside the block."""
-        self._snapshots.append(snapshot)
         try:
+            self._snapshots.append(snapshot)
             yield
         finally:
-            self._snapshots.remove(snapshot)
+            self._snapshots[:] = [other for other in self._snapshots if other is not snapshot]
 
     def _write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
         change = state.change
@@ -360,17 +402,7 @@ class Engine:
         with self._lock:
             if not application.in_force:
                 return False
-            application.error = error
-            self._undo([application])
-            because = f" because {state.change} failed" if state is not None else ""
-            for other in application.states:
-                if other is state:
-                    other.status, other.reason = FAILED, describe_error(error)
-                elif other.status == APPLIED:
-                    other.status, other.reason = REVERTED, f"undone{because}"
-                elif other.status == PENDING:
-                    other.status, other.reason = SKIPPED, f"not tried{because}"
-                other.rebound, other.kept = [], []
+            _to_the_end(lambda: self._end_failed(application, state, error))
             holders = list(application.holders)
         TIMELINE.note(FAILED, application.patch.name, describe_error(error))
         refusal = None
@@ -383,16 +415,39 @@ class Engine:
             raise refusal
         return True
 
+    def _end_failed(self, application: Application, state: Optional[ChangeState], error: Exception) -> None:
+        self._undo([application])
+        because = f" because {state.change} failed" if state is not None else ""
+        for other in application.states:
+            if other is state:
+                other.status, other.reason = FAILED, describe_error(error)
+            elif other.status == APPLIED:
+                other.status, other.reason = REVERTED, f"undone{because}"
+            elif other.status == PENDING:
+                other.status, other.reason = SKIPPED, f"not tried{because}"
+            other.rebound, other.kept = [], []
+        application.error = error
+
     def _undo(self, applications: Sequence[Application]) -> list[str]:
+        """Undo what was written and forget it; may be called again when it was interrupted."""
+        self.journal.recover()  # what it had adopted by then is undone by withdraw()
         notes = [note for application in applications for state in application.states for note in state.withdraw()]
-        retired, more = self.journal.remove(applications, self.rebinder.origin)
-        notes += more
-        self.rebinder.retire(retired)
+        notes += self.journal.remove(applications, self.rebinder.origin)
+        self.rebinder.retire()
         for application in applications:
             self._forget(application)
         if not self._active:
             self.rebinder.forget()
         return notes
+
+
+def _to_the_end(operation: Callable[[], _T]) -> _T:
+    """Do ``operation``; when a Ctrl-C or a signal handler interrupts it, do the rest, and raise after that."""
+    try:
+        return operation()
+    except BaseException:
+        operation()
+        raise
 
 
 #: The engine of this process.

@@ -19,7 +19,7 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
@@ -84,34 +84,41 @@ class ImportWatch:
         self._tell_overtaken = overtaken
         self.overtaken: list[str] = []  # the finders that were in front, for messages
         self._has_overtaken = False  # since that was told
-        self._watched: dict[str, int] = {}
-        self._roots: dict[str, int] = {}
+        self._watched: dict[str, dict[int, object]] = {}  # for whom, by id
+        self._roots: dict[str, dict[int, object]] = {}  # likewise
         self._providers: dict[str, tuple[Provider, ...]] = {}  # by module, the one that counts last
         self._windows: dict[str, tuple[Window, ...]] = {}
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal handler may come back
         self._asking = threading.local()
 
     def after_fork(self) -> None:
         """Make the lock anew: a thread of the parent may have held it."""
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
 
-    def watch(self, name: str) -> None:
-        """Call back each time module ``name`` is executed, until :meth:`unwatch` was called as often."""
-        self._count(self._watched, name, 1)
+    def watch(self, name: str, owner: object) -> None:
+        """Call back each time module ``name`` is executed, until :meth:`unwatch` was called for each owner."""
+        with self.lock:
+            self._watched.setdefault(name, {})[id(owner)] = owner
+            self._take_place()
 
-    def unwatch(self, name: str) -> None:
-        """Undo one :meth:`watch`; the finder leaves ``sys.meta_path`` with the last one."""
-        self._count(self._watched, name, -1)
+    def unwatch(self, name: str, owner: object) -> None:
+        """Undo a :meth:`watch`, also an interrupted one; the finder leaves ``sys.meta_path`` with the last one."""
+        with self.lock:
+            owners = self._watched.get(name, {})
+            owners.pop(id(owner), None)
+            if not owners:
+                self._watched.pop(name, None)
+            self._take_place()
 
     def provide(self, name: str, provider: Provider) -> None:
         """Let ``provider`` find module ``name``, and all that is inside it, until :meth:`withdraw`."""
-        with self._lock:
+        with self.lock:
             self._providers = _with(self._providers, name, provider)
             self._take_place()
 
     def withdraw(self, name: str, provider: Provider) -> None:
         """Undo :meth:`provide`."""
-        with self._lock:
+        with self.lock:
             self._providers = _without(self._providers, name, provider)
             self._take_place()
 
@@ -120,28 +127,39 @@ class ImportWatch:
 
         It stays closed in an import that is under way already.
         """
-        with self._lock:
+        with self.lock:
             self._windows = _with(self._windows, name, window)
-        self.watch(name)
+        self.watch(name, window)
 
     def leave(self, name: str, window: Window) -> None:
         """Undo :meth:`surround`."""
-        with self._lock:
+        with self.lock:
             self._windows = _without(self._windows, name, window)
-        self.unwatch(name)
+        self.unwatch(name, window)
 
     def windows_around(self, name: str) -> tuple[Window, ...]:
         """Return the windows to open around the body of module ``name``."""
         return self._windows.get(name, ())
 
     @contextlib.contextmanager
-    def watching_root(self, root: str) -> Iterator[None]:
-        """Call back for every module of the top-level package ``root`` executed inside the block."""
-        self._count(self._roots, root, 1)
+    def watching_roots(self, roots: Iterable[str], owner: object) -> Iterator[None]:
+        """Call back for every module of the top-level packages ``roots`` executed inside the block."""
         try:
+            with self.lock:
+                for root in roots:
+                    self._roots.setdefault(root, {})[id(owner)] = owner
+                self._take_place()
             yield
         finally:
-            self._count(self._roots, root, -1)
+            self.leave_roots(owner)
+
+    def leave_roots(self, owner: object) -> None:
+        """Undo what :meth:`watching_roots` does, also one that was interrupted."""
+        with self.lock:
+            for owners in self._roots.values():
+                owners.pop(id(owner), None)
+            self._roots = {root: owners for root, owners in self._roots.items() if owners}
+            self._take_place()
 
     def join(self, name: str, done: Joined) -> None:
         """Call ``done`` when the import of module ``name`` ends that is under way, if any.
@@ -212,7 +230,7 @@ class ImportWatch:
             return
         if importer_of(name) != threading.get_ident():
             return  # asking for a spec changes nothing
-        with self._lock:
+        with self.lock:
             self._take_place()
             told, self._has_overtaken = self._has_overtaken, False
         if told and self._tell_overtaken is not None:
@@ -243,13 +261,6 @@ class ImportWatch:
                 return self._providers[name][-1]
             name = name.rpartition(".")[0]
         return None
-
-    def _count(self, counts: dict[str, int], key: str, step: int) -> None:
-        with self._lock:
-            counts[key] = counts.get(key, 0) + step
-            if not counts[key]:
-                del counts[key]
-            self._take_place()
 
     def _take_place(self) -> None:
         # A finder that came in front of this one may find modules by itself. The list is replaced, not changed:

@@ -5,6 +5,9 @@ slot that is patched has a :class:`Record`: the raw value found first (the *base
 *followers*, the slots that held the same object by value and now go where the record goes.
 
     base -> layer of patch A -> layer of patch B        what the slot holds is the last layer's product
+
+A Ctrl-C, or an exception of a signal handler, may end an operation at any line. Each operation is therefore done whole
+or not at all: it keeps what it is about to change, and one that did not end is undone, at the latest before the next.
 """
 
 from __future__ import annotations
@@ -140,14 +143,27 @@ class Journal:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self._operation: Optional[_Operation] = None  # under way, or interrupted
+        self.retired: list[Retired] = []  # what names that took it by value are yet to be told
         self._records: dict[Identity, Record] = {}
         self._owned: dict[int, list[Record]] = {}  # id(owner) -> records it has layers in, oldest first
         self._makers: dict[int, dict[int, tuple[Record, Layer]]] = {}  # id(product) -> by id(layer), who put it where
         self._followed: dict[Identity, Record] = {}  # a follower's slot -> the record it follows
 
     def after_fork(self) -> None:
-        """Make the lock anew: a thread of the parent may have held it."""
+        """Make the lock anew: a thread of the parent may have held it, in the middle of an operation."""
         self.lock = threading.RLock()
+        self.recover()
+
+    def recover(self) -> None:
+        """Undo an operation that was interrupted; the next operation does so, too."""
+        if self._operation is not None:
+            self._operation.undo()
+
+    @property
+    def is_busy(self) -> bool:
+        """True while this thread holds :attr:`lock`: whoever calls then is a signal handler, or a finalizer."""
+        return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]
 
     def __iter__(self) -> Iterator[Record]:
         return iter(list(self._records.values()))
@@ -203,41 +219,62 @@ class Journal:
 
     def push(self, slot: Slot, layer: Layer) -> Record:
         """Lay ``layer`` over ``slot`` and write its product."""
-        return self._lay(slot, slot.read(), layer)
+        with _Operation(self):
+            return self._lay(slot, slot.read(), layer)
 
     def adopt(self, slot: Slot, layer: Layer, before: Any) -> Record:
         """Enter ``layer``, whose product somebody has already written by hand over ``before``."""
-        return self._lay(slot, before, layer)
+        with _Operation(self):
+            return self._lay(slot, before, layer)
 
     def follow(self, record: Record, slot: Slot) -> None:
         """Bind ``slot``, a by-value reference to the record's slot, to what that slot holds now, and keep it so.
 
         Where ``slot`` has layers of its own, what they are laid over follows.
         """
+        with _Operation(self):
+            self._follow(record, slot)
+
+    def _follow(self, record: Record, slot: Slot) -> None:
         former = self._followed.get(slot.identity)
         if former is not None:
             slot = former.followers[slot.identity].slot  # it knows what it held first
             self._unfollow(former, slot.identity)
+        self._change(record)
         record.followers[slot.identity] = Follower(slot, former)
         self._followed[slot.identity] = record
         patched = self._records.get(slot.identity)
         if patched is None:
-            slot.write(record.by_value)
+            self._write(slot, record.by_value)
         else:
+            self._change(patched)
             patched.base = slot.form(record.by_value)
 
-    def remove(self, owners: Iterable[Any], origin: Origin) -> tuple[list[Retired], list[str]]:
+    def remove(self, owners: Iterable[Any], origin: Origin) -> list[str]:
         """Remove every layer of ``owners``, newest slot first, and restore slots that nobody else patches.
 
-        Layers of others above are made anew on what is now below them.
+        Layers of others above are made anew on what is now below them. The products that leave their slots are entered
+        in :attr:`retired`.
 
         Args:
             owners: whose layers go.
             origin: tells what the slots that hold a product that goes have it from.
 
         Returns:
-            The products that left their slots, and notes on slots where somebody else had written on top.
+            Notes on slots where somebody else had written on top.
         """
+        with _Operation(self):
+            return self._remove(owners, origin)
+
+    def renew(self, owner: Any, origin: Origin) -> None:
+        """Lay the layers over the slots of ``owner`` again where its body has run anew (:func:`importlib.reload`).
+
+        What it has put in a slot is the new base. Arguments are those of :meth:`remove`.
+        """
+        with _Operation(self):
+            self._renew(owner, origin)
+
+    def _remove(self, owners: Iterable[Any], origin: Origin) -> list[str]:
         owned = set(map(id, owners))
         touched = {record.number: record for key in owned for record in self._owned.pop(key, ())}
         restored = [record for record in touched.values() if record.slot.identity not in self._followed]
@@ -248,26 +285,25 @@ class Journal:
         self._rebase(retired, origin, notes, restored)
         for record in touched.values():
             if not record.layers:  # a slot that follows another record may have moved on since
+                self._change(record)
                 record.base = record.slot.read()
-        return retired, notes
+        self.retired += retired
+        return notes
 
-    def renew(self, owner: Any, origin: Origin) -> tuple[list[Retired], list[str]]:
-        """Lay the layers over the slots of ``owner`` again where its body has run anew (:func:`importlib.reload`).
-
-        What it has put in a slot is the new base. Arguments and result are those of :meth:`remove`.
-        """
+    def _renew(self, owner: Any, origin: Origin) -> None:
         retired: list[Retired] = []
         notes: list[str] = []
         for record in self:
             found = record.slot.read()
             if record.slot.owner is owner and found is not record.top:
                 before, old = record.by_value, list(record.layers)
+                self._change(record)
                 record.base = found
                 # what was written by hand is not there any more; who wrote it is asked again
                 kept = [layer for layer in old if layer.build is not None]
                 self._replace_layers(record, kept, 0, old, before, retired, notes)
         self._rebase(retired, origin, notes)
-        return retired, notes
+        self.retired += retired
 
     def forget_unused(self, name: str, module: Any, spaces: Sequence[Any], tables: Iterable[Any]) -> None:
         """Let go of what was written in earlier modules of a name, if nobody uses one of them any more.
@@ -299,19 +335,21 @@ class Journal:
         ]
         if superseded.is_used(name, owners, [*old, *spaces], [*tables, *self._tables(), following, *following]):
             return
-        for record, key in following:
-            if key in record.followers:
-                self._unfollow(record, key)
-        gone = set(map(id, old))
-        for record in old:
-            del self._records[record.slot.identity]
-            for layer in record.layers:
-                self._forget(layer)
-            for key in list(record.followers):
-                self._unfollow(record, key)
-            record.layers = []
-        for records in self._owned.values():
-            records[:] = [record for record in records if id(record) not in gone]
+        with _Operation(self):
+            for record, key in following:
+                if key in record.followers:
+                    self._unfollow(record, key)
+            for record in old:
+                self._change(record)
+                del self._records[record.slot.identity]
+                for layer in record.layers:
+                    self._forget(layer)
+                for key in list(record.followers):
+                    self._unfollow(record, key)
+                record.layers = []
+            gone = set(map(id, old))
+            for records in self._owned.values():
+                records[:] = [record for record in records if id(record) not in gone]
 
     def _tables(self) -> Iterator[Any]:
         yield from (self._records, self._followed, *self._owned.values())
@@ -323,7 +361,9 @@ class Journal:
     def _lay(self, slot: Slot, found: Any, layer: Layer) -> Record:
         record = self._records.get(slot.identity)
         if record is None:
-            record = self._records[slot.identity] = Record(slot, found)
+            record = Record(slot, found)
+        self._change(record)
+        self._records[slot.identity] = record
         before = record.by_value
         if not same_value(found, record.top):
             record.layers.append(Layer(None, None, found, record.effective(record.top)))
@@ -336,14 +376,15 @@ class Journal:
 
     def _settle(self, record: Record, before: Any, notes: list[str]) -> None:
         """Write the top to the slot, and to the followers that hold ``before``, the former :attr:`Record.by_value`."""
-        record.slot.write(record.top)
+        self._write(record.slot, record.top)
         for key, (follower, _) in list(record.followers.items()):
             patched = self._records.get(key)
             if patched is not None:  # it has layers of its own: what they lie over follows
                 if reference(patched.base) is before:
+                    self._change(patched)
                     patched.base = follower.form(record.by_value)
             elif follower.read() is before:
-                follower.write(record.by_value)
+                self._write(follower, record.by_value)
             else:
                 notes.append(
                     f"{follower.name} was bound to {describe(follower.read())} by somebody else; left as it is"
@@ -381,6 +422,7 @@ class Journal:
                 built_on = []
                 for i, layer in enumerate(record.layers):
                     if layer.build is not None and id(reference(layer.product)) in gone:
+                        self._change(record)
                         layer.below = _STALE  # the replacement was itself a product, and is looked up again
                         built_on.append(i)
                     elif id(reference(layer.below)) in gone:
@@ -389,6 +431,7 @@ class Journal:
                     continue
                 before = record.by_value
                 if successor is not None:
+                    self._change(record)
                     record.base = _in_place_of(record.base, successor.by_value)
                 first = min(built_on, default=0)
                 self._replace_layers(record, record.layers, first, list(record.layers), before, further, notes)
@@ -405,6 +448,7 @@ class Journal:
         retired: list[Retired],
         notes: list[str],
     ) -> None:
+        self._change(record)
         products = [(layer, reference(layer.product)) for layer in old]
         for layer in old:
             self._forget(layer)
@@ -433,11 +477,32 @@ class Journal:
                 patched = self._records.get(key)
                 held = follower.read() if patched is None else reference(patched.base)
                 if heir is not None and heir.layers and held is heir.by_value:
-                    self.follow(heir, follower)
+                    self._follow(heir, follower)
 
     def _unfollow(self, record: Record, key: Identity) -> None:
+        self._change(record)
         del record.followers[key]
         del self._followed[key]
+
+    def _index(self) -> None:
+        """Find out from the records whose layers and followers there are."""
+        self._owned, self._makers, self._followed = {}, {}, {}
+        for record in self._records.values():
+            for layer in record.layers:
+                if layer.owner is not None:
+                    self._owned.setdefault(id(layer.owner), []).append(record)
+                self._remember(record, layer)
+            self._followed.update(dict.fromkeys(record.followers, record))
+
+    def _change(self, record: Record) -> None:
+        """Keep what ``record`` is: it is about to change."""
+        assert self._operation is not None
+        self._operation.keep(record)
+
+    def _write(self, slot: Slot, raw: Any) -> None:
+        assert self._operation is not None
+        self._operation.written.append((slot, slot.read()))
+        slot.write(raw)
 
     def _remember(self, record: Record, layer: Layer) -> None:
         value = reference(layer.product)
@@ -455,6 +520,61 @@ class Journal:
 def _is_single(value: Any) -> bool:
     """True if a slot can only hold ``value`` because it was put there or taken from another slot."""
     return has_identity(value) or mro_lookup(type(value), "__get__") is not ABSENT
+
+
+class _Kept(NamedTuple):
+    """What a record was before an operation."""
+
+    record: Record
+    base: Any
+    layers: list[tuple[Layer, Any, Any]]  # each with its product, and what was below
+    followers: dict[Identity, Follower]
+
+
+class _Operation:
+    """One operation on a journal, done whole or not at all; those of a thread do not overlap."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._kept: dict[int, _Kept] = {}
+        self._retired = list(journal.retired)
+        self.written: list[tuple[Slot, Any]] = []
+
+    def __enter__(self) -> None:
+        self._journal.recover()
+        self._journal._operation = self
+
+    def __exit__(self, kind: Optional[type[BaseException]], *exc_info: object) -> None:
+        if kind is None:
+            self._journal._operation = None
+        else:
+            self.undo()
+
+    def keep(self, record: Record) -> None:
+        """Remember what ``record`` is, unless the operation has changed it already."""
+        if record.number not in self._kept:
+            layers = [(layer, layer.product, layer.below) for layer in record.layers]
+            self._kept[record.number] = _Kept(record, record.base, layers, dict(record.followers))
+
+    def undo(self) -> None:
+        """Put everything back; may be called again when it was interrupted itself."""
+        journal = self._journal
+        for slot, raw in reversed(self.written):
+            if not same_value(slot.read(), raw):
+                slot.write(raw)
+        for record, base, layers, followers in self._kept.values():
+            record.base = base
+            for layer, product, below in layers:
+                layer.product, layer.below = product, below
+            record.layers = [layer for layer, _, _ in layers]
+            record.followers = dict(followers)
+            if layers:
+                journal._records[record.slot.identity] = record
+            else:
+                journal._records.pop(record.slot.identity, None)
+        journal.retired = list(self._retired)
+        journal._index()
+        journal._operation = None
 
 
 def _by_product(retired: Iterable[Retired]) -> dict[int, list[Retired]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from patchcore.printable import printable, shown
 from patchcore.process import describe_process, process_rank
 from patchcore.provenance import LOCAL, Provenance
 from patchcore.rebinding import Moves
+from patchcore.reentry import is_reentrant
 from patchcore.report import APPLIED, FAILED, PatchRecord, Report
 from patchcore.requests import Requests
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
@@ -214,9 +216,10 @@ class Patcher(Requests, contextlib.ContextDecorator):
 
         Raises:
             PatchError: a patch or plugin failed under the policy ``raise``, or a required patch does not fit. Nothing
-                stays applied then.
+                stays applied then. Or a signal handler calls in the middle of an operation; nothing is changed then.
             UnknownName, DeclarationError, PlanError: see :meth:`plan`.
         """
+        self._refuse_reentry("apply")
         with self._applying:
             if self.applied:
                 return self.report()
@@ -235,6 +238,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
         What was tried already stays as it is, but for patches that wait for a module whose import was not seen: they
         are applied now. Before :meth:`apply`, nothing happens. Raises what :meth:`apply` raises.
         """
+        self._refuse_reentry("refresh")
         with self._applying:
             if not self.applied:
                 return self.report()
@@ -250,15 +254,36 @@ class Patcher(Requests, contextlib.ContextDecorator):
             return self._carry_out(plan, step.entries)
 
     def revert(self) -> Report:
-        """Restore every slot that no other Patcher holds to the identical object that was there."""
+        """Restore every slot that no other Patcher holds to the identical object that was there.
+
+        A Ctrl-C in the middle is raised when everything is restored.
+
+        Raises:
+            PatchError: a signal handler calls in the middle of an operation; nothing is changed then.
+        """
+        self._refuse_reentry("revert")
+        return self._revert()
+
+    def _revert(self) -> Report:
         with self._lock:
-            if self.applied:
+            held = ENGINE.held_by(self)
+            if self.applied or held:
+                known = {id(application): application for application in reversed(self._applications.values())}
+                known.update((id(application), application) for application in held)  # apply was interrupted
+                notes = ENGINE.release(known.values(), self)
                 self.applied = False
-                notes = ENGINE.release(reversed(list(self._applications.values())), self)
                 self._notes += notes
                 for note in notes:
                     logger.warning("%s", note)
             return self._report({})
+
+    def _refuse_reentry(self, what: str) -> None:
+        """Raise where a signal handler, or a finalizer, calls while this thread is in the middle of an operation."""
+        if is_reentrant((self._lock, *ENGINE.locks), sys._getframe(2)):
+            raise PatchError(
+                f"cannot {what} now: a signal handler or a finalizer calls Patcher.{what}() while this thread applies "
+                "or reverts patches; nothing was changed. Set a flag in the handler, and call it from the program"
+            )
 
     def report(self, *, unreachable: bool = False) -> Report:
         """Return what has happened so far; asking changes nothing.
@@ -310,16 +335,33 @@ class Patcher(Requests, contextlib.ContextDecorator):
             raise failure from error
 
     def __enter__(self) -> Patcher:
-        self.apply()
-        with self._lock:
-            self._depth += 1
-        return self
+        self._refuse_reentry("apply")
+        depth = self._depth
+        try:
+            self.apply()
+            with self._lock:
+                self._depth = depth + 1
+            return self
+        except BaseException:
+            self._leave(depth)  # interrupted: there will be no __exit__
+            raise
 
     def __exit__(self, *exc_info: object) -> None:
+        depth = self._depth - 1
+        try:
+            self._refuse_reentry("revert")
+            self._leave(depth)
+        except PatchError:
+            raise
+        except BaseException:
+            self._leave(depth)
+            raise
+
+    def _leave(self, depth: int) -> None:
         with self._lock:
-            self._depth -= 1
-            if not self._depth:  # a decorated function may call itself
-                self.revert()
+            if not depth:  # a decorated function may call itself
+                self._revert()
+            self._depth = depth
 
     def __repr__(self) -> str:
         return f"<Patcher {'applied' if self.applied else 'not applied'}, {len(self._applications)} patches>"
@@ -348,7 +390,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
             self._apply(plan, entries)
             report = self.report()
         except BaseException as error:
-            undone = self.revert()
+            undone = self._revert()
             if isinstance(error, PatchError):
                 error.report = error.report or undone
             raise
@@ -408,7 +450,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
         """Undo everything; tell a thread that is applying."""
         with self._lock:
             self._failure = failure
-            failure.report = self.revert()
+            failure.report = self._revert()
 
     def _choose(self, enable: Sequence[Name], disable: Sequence[Name]) -> None:
         strength = max((choice.strength for choice in self.settings.choices), default=0) + 1

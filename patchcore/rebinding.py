@@ -159,8 +159,9 @@ class Rebinder:
                 if not self._journal.looks_after(slot):
                     self._homes[id(held)][1][slot.identity] = slot
 
-    def retire(self, retired: Sequence[Retired]) -> None:
+    def retire(self) -> None:
         """Bind names that took a replacement from a patched slot to what the slot holds now."""
+        retired = self._journal.retired
         gone: dict[int, list[Retired]] = {}
         for r in retired:
             gone.setdefault(id(r.old), []).append(r)
@@ -173,6 +174,7 @@ class Rebinder:
             if not self._journal.count_makers(r.old):
                 self._homes.pop(id(r.old), None)
         self.rebind(self._left_over(retired))
+        self._journal.retired = []
 
     def _left_over(self, retired: Sequence[Retired]) -> Moves:
         """Return the moves of patched slots that names may follow again, which followed another one until now."""

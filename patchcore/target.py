@@ -12,12 +12,13 @@ import ast
 import functools
 import re
 from collections.abc import Iterable, MutableMapping
-from types import MemberDescriptorType, MethodType, ModuleType
+from types import MemberDescriptorType, MethodType, ModuleType, WrapperDescriptorType
 from typing import Any, Callable, NamedTuple, Union
 
 from patchcore.descriptors import LIKE_FUNCTIONS, call_of, of_object
 from patchcore.errors import TargetError, TargetNotFound, did_you_mean
 from patchcore.modules import ABSENT, class_namespace, find_module, is_class, is_immutable, mro, mro_lookup, namespace
+from patchcore.special_methods import constructor_problem, is_special, remark, special_method
 
 __all__ = [
     "ABSENT",
@@ -188,6 +189,10 @@ class Slot:
         """Return what the owner itself has to hold so that :meth:`read` returns ``value``."""
         return value
 
+    def remark(self) -> str:
+        """Return what else changes, for C code, while something is put in the slot; empty where nothing does."""
+        return ""
+
     def write(self, raw: Any) -> None:
         """Put ``raw`` in the slot; ``ABSENT`` removes what the owner itself holds."""
         raise NotImplementedError
@@ -269,23 +274,30 @@ class ClassSlot(Slot):
             return classmethod(raw)
         return classmethod(call_of(raw)) if callable(raw) or issubclass(kind, _METHODS) else raw
 
-    def write(self, raw: Any) -> None:
-        if self.key in ("__getitem__", "__setitem__", "__delitem__", "__len__"):
-            from patchcore.type_slots import keep_mapping  # ctypes, for the few who need it
+    def remark(self) -> str:
+        return remark(self.owner, self.key) if is_special(self.key) else ""
 
-            with keep_mapping(self.owner, self.key):
-                self._write(raw)
-        else:
+    def write(self, raw: Any) -> None:
+        if not is_special(self.key):
+            self._write(raw)
+            return
+        with special_method(self.owner, self.key):
             self._write(raw)
 
     def _write(self, raw: Any) -> None:
         if raw is not ABSENT:
-            type.__setattr__(self.owner, self.key, raw)
+            self._of_c("__setattr__")(self.owner, self.key, raw)
         elif self.read() is not ABSENT:
-            type.__delattr__(self.owner, self.key)
+            self._of_c("__delattr__")(self.owner, self.key)
 
     def names(self) -> Iterable[str]:
         return [name for klass in mro(self.owner) for name in class_namespace(klass)]
+
+    def _of_c(self, name: str) -> Callable[..., None]:
+        """The method of the nearest metaclass written in C: ctypes and pybind11 allow no other to write to a class."""
+        candidates = (class_namespace(klass).get(name) for klass in mro(type(self.owner)))
+        found: Callable[..., None] = next(method for method in candidates if type(method) is WrapperDescriptorType)
+        return found
 
     def _of_metaclass(self) -> Any:
         found = mro_lookup(type(self.owner), self.key)
@@ -384,6 +396,10 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
                 f"{name}: {owner.__qualname__} is a built-in type, whose attributes Python lets nobody change; "
                 "replace the names that hold the type, or what calls it"
             )
+        if step == "__new__":
+            why = constructor_problem(owner, name)
+            if why:
+                raise TargetError(why)
         return ClassSlot(owner, step, name)
     if isinstance(descriptor, MemberDescriptorType) and "__slots__" in class_namespace(descriptor.__objclass__):
         return MemberSlot(owner, step, name, descriptor)

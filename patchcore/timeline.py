@@ -46,7 +46,7 @@ class Timeline:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come back
         self._events: list[Event] = []
         self._left_out = 0
 
@@ -101,7 +101,7 @@ class Timeline:
 
     def after_fork(self) -> None:
         """Begin anew in the child of a fork: what happened before is its parent's."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come back
         self._events, self._left_out = [], 0
         self.note(FORKED, detail=f"from process {os.getppid()}")
 

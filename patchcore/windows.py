@@ -71,11 +71,12 @@ class _ChangeWindow:
     def close(self, *, finished: bool) -> None:
         """Take the inner changes back, and report on them if the body ran to its end."""
         with self._engine.journal.lock:
-            inner, self._inner = self._inner, None
+            inner = self._inner
             if inner is None:
                 return
             report = self._outcome(inner)
             notes = self._engine.release([inner], self)
+            self._inner = None
             if finished and self._application.in_force:
                 self._state.status, reason = report
                 self._state.reason = "; ".join([reason, *notes])
@@ -97,8 +98,8 @@ class _ChangeWindow:
     def withdraw(self) -> list[str]:
         """End it for good, also where it is open."""
         self._engine.watch.leave(self._state.target.module, self)
-        inner, self._inner = self._inner, None
-        return [] if inner is None else self._engine.release([inner], self)
+        self._inner = None
+        return self._engine.release(self._engine.held_by(self), self)
 
     def completed(self, application: Application) -> None:
         """Nothing is left to do: the holders of the patch are told at the end."""

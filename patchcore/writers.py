@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional, Protocol
 
@@ -81,7 +82,7 @@ class SlotWriter:
             if not same_value(slot.lookup(), below):
                 return False
             state.written_in = module
-            state.status, state.reason = APPLIED, ""
+            state.status, state.reason = APPLIED, slot.remark()
             state.wrote(slot.name)
             if carrier is not None:
                 self._carry(carrier, slot, own, state)
@@ -177,29 +178,35 @@ class CallWriter:
             state.written_in = module
         roots = dict.fromkeys((state.target.root, *change.roots))
         snapshot = Snapshot(*roots)
+        state.undo = lambda: self._undo(snapshot)
         done = False
         try:
             with contextlib.ExitStack() as imports:
                 imports.enter_context(self._engine.taking_in(snapshot))
-                for root in roots:
-                    imports.enter_context(self._engine.watch.watching_root(root))
+                imports.enter_context(self._engine.watch.watching_roots(roots, application))
                 change.run(module)
             done = True
         finally:
             with self._journal.lock:
-                keep = done and application.in_force
-                for edit in snapshot.edits():
-                    if self._journal.wrote(edit.slot, edit.after):
-                        continue  # by a patch of a module that the function imported
-                    if keep:
+                if done and application.in_force:
+                    for edit in self._edits(snapshot):
                         self._adopt(application, state, change, edit, moves)
-                    else:
-                        edit.slot.write(edit.before)
+                else:
+                    self._undo(snapshot)
+                state.undo = None
         with self._journal.lock:
             if application.in_force:
                 state.status = APPLIED
                 if not state.slots:
                     state.status, state.reason = SKIPPED, "the function changed nothing"
+
+    def _edits(self, snapshot: Snapshot) -> Iterator[Edit]:
+        """What the function has changed, and not a patch of a module that it imported."""
+        return (edit for edit in snapshot.edits() if not self._journal.wrote(edit.slot, edit.after))
+
+    def _undo(self, snapshot: Snapshot) -> None:
+        for edit in self._edits(snapshot):
+            edit.slot.write(edit.before)
 
     def _adopt(self, application: Application, state: ChangeState, change: Call, edit: Edit, moves: Moves) -> None:
         layer = Layer(application, change, edit.after, edit.before)

@@ -63,9 +63,8 @@ def test_the_finder_is_on_the_meta_path_only_while_something_is_watched(make_pac
     watch("shop")
     watch("shop", "other")
     assert sys.meta_path == [watch.watch, *before]
-    watch.watch.unwatch("shop")
+    watch.let_go("shop")
     assert sys.meta_path == [watch.watch, *before]
-    watch.watched.remove("shop")
     watch.end()
     assert sys.meta_path == before
 
@@ -73,15 +72,14 @@ def test_the_finder_is_on_the_meta_path_only_while_something_is_watched(make_pac
 def test_a_name_is_watched_until_it_was_let_go_as_often(make_package, watch: Watch) -> None:
     make_package(SHOP)
     watch("other", "shop", "shop")
-    watch.watch.unwatch("shop")
-    watch.watched.remove("shop")
+    watch.let_go("shop")
     importlib.import_module("shop")
     assert watch.names == ["shop"]
 
 
 def test_all_of_a_package_is_watched_inside_the_block(make_package, watch: Watch) -> None:
     make_package(SHOP)
-    with watch.watch.watching_root("shop"):
+    with watch.watch.watching_roots(["shop"], None):
         importlib.import_module("user")
     importlib.import_module("other")
     assert watch.names == ["shop", "shop.tools"]
@@ -309,7 +307,7 @@ def test_a_watched_module_runs_as_a_script(make_package, run_python) -> None:
         import runpy, sys
         from patchcore.importing import ImportWatch
         watch = ImportWatch(lambda *args: print("told"))
-        watch.watch("shop")
+        watch.watch("shop", None)
         runpy.run_module("shop", run_name="__main__", alter_sys=True)
         import shop
         """

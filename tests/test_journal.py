@@ -84,7 +84,7 @@ def put(journal: Journal, slot: Slot, owner: Owner, product: Any) -> Record:
 
 
 def remove(journal: Journal, *owners: Owner) -> list[str]:
-    return journal.remove(owners, origin=first)[1]
+    return journal.remove(owners, origin=first)
 
 
 def test_removing_the_only_layer_restores_the_identical_object(journal, module, slot) -> None:
@@ -248,7 +248,8 @@ def test_a_value_of_somebody_else_is_never_retired(journal, module, slot) -> Non
     wrap(journal, slot, A)
     module.price = len
     wrap(journal, slot, B)
-    retired, _ = journal.remove([A, B], origin=first)
+    journal.remove([A, B], origin=first)
+    retired = journal.retired
     assert len not in [gone.old for gone in retired]
     assert len(retired) == 2
 

@@ -25,7 +25,7 @@ def subscript(original: Any, self: Any, key: Any) -> Any:
 
 
 def test_the_layout_of_types_is_as_described() -> None:
-    assert type_slots._is_known
+    assert type_slots.is_known
 
 
 class Alias(types.GenericAlias):

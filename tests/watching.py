@@ -18,12 +18,19 @@ class Watch:
         self.told: list[tuple[str, ModuleType, Mapping[str, ModuleType]]] = []
         self.callback: Optional[Callback] = None
         self.watch = ImportWatch(self._imported)
-        self.watched: list[str] = []
+        self.watched: list[tuple[str, object]] = []
 
     def __call__(self, *names: str) -> None:
         for name in names:
-            self.watch.watch(name)
-            self.watched.append(name)
+            owner = object()
+            self.watch.watch(name, owner)
+            self.watched.append((name, owner))
+
+    def let_go(self, name: str) -> None:
+        """Undo the first of the calls for ``name``."""
+        first = next(entry for entry in self.watched if entry[0] == name)
+        self.watched.remove(first)
+        self.watch.unwatch(*first)
 
     @property
     def names(self) -> list[str]:
@@ -31,7 +38,7 @@ class Watch:
 
     def end(self) -> None:
         while self.watched:
-            self.watch.unwatch(self.watched.pop())
+            self.watch.unwatch(*self.watched.pop())
 
     def ended(self, name: str, module: ModuleType) -> None:
         self.watch.executed(name, module)

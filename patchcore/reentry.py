@@ -1,0 +1,39 @@
+"""Tells a call from a signal handler, in the middle of an operation, from an ordinary one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any, Optional
+
+__all__ = ["is_reentrant"]
+
+#: The modules that hold locks while they change something.
+_HOLDERS = frozenset(
+    f"patchcore.{name}"
+    for name in ("engine", "importing", "journal", "patcher", "providers", "rebinding", "replaced_imports")
+    + ("stub_imports", "windows", "writers")
+)
+
+
+def is_reentrant(locks: Iterable[Any], caller: Optional[FrameType]) -> bool:
+    """Tell whether this thread is in the middle of what it does under one of ``locks``.
+
+    A lock that it holds without being there is released: an exception of a signal handler, Ctrl-C for one, may come
+    between the last line of a ``with`` block and the release of its lock (CPython issue 74174, Python 3.9).
+
+    Args:
+        locks: instances of ``threading.RLock``.
+        caller: the frame that calls patchcore.
+    """
+    held = [lock for lock in locks if lock._is_owned()]
+    if not held:
+        return False
+    while caller is not None:
+        if caller.f_globals.get("__name__") in _HOLDERS:
+            return True
+        caller = caller.f_back
+    for lock in held:
+        while lock._is_owned():
+            lock.release()
+    return False
