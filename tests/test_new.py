@@ -308,7 +308,7 @@ class TestMigration:
         printed = python("-c", SCRIPT.format(package="shop_npu"), path=[project, library], cwd=library)
         assert printed.splitlines() == [
             "30 -60 npu till by npu BY NPU 5 ('steel', 'lidar_ops')",
-            "['applied', 'applied', 'applied', 'applied', 'skipped', 'skipped'] True",
+            "['applied', 'applied', 'applied', 'applied', 'applied', 'skipped'] True",
             "20 40 till by hand by hand 3",
         ]
 
