@@ -274,7 +274,7 @@ def _names_missing_parent(error: KeyError, name: str) -> bool:
 
 def _find_on_path(name: str, path: Any) -> Optional[ModuleSpec]:
     """Find module ``name`` in the folders and archives of ``path``, as ``PathFinder`` does."""
-    import pkgutil
+    from patchcore.stdlib import pkgutil
 
     portions: list[str] = []
     for entry in path:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # by the names that functions import; the others are in _LATE
     import difflib as difflib
     import inspect as inspect
     import json as json
+    import logging as logging
     import pkgutil as pkgutil
     import textwrap as textwrap
     import traceback as traceback
@@ -56,6 +57,7 @@ _LATER = {
     "difflib": "difflib",
     "inspect": "inspect",
     "json": "json",
+    "logging": "logging",
     "metadata": "importlib.metadata",
     "pkgutil": "pkgutil",
     "textwrap": "textwrap",

@@ -23,7 +23,7 @@ _NEEDED = "torch._jit_internal"
 
 #: Methods that were patched before torch was loaded: they are marked together with the first one after that. A script
 #: reaches none of them before: modules and script classes are made with torch.
-_early: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_early: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def mark(function: Any, original: Any, in_class: bool) -> None:
@@ -36,11 +36,12 @@ def mark(function: Any, original: Any, in_class: bool) -> None:
     """
     modifiers = getattr(sys.modules.get(_NEEDED), "FunctionModifiers", None)
     while modifiers is not None and _early:
-        _mark_method(*_early.popitem(), modifiers)
+        method = _early.pop()
+        _mark_method(method, method.__wrapped__, modifiers)
     if not in_class and not _is_left_out(original, modifiers):
         function.__prepare_scriptable__ = functools.partial(_scriptable, function, original)
     elif modifiers is None:
-        _early[function] = original
+        _early.add(function)
     else:
         _mark_method(function, original, modifiers)
 

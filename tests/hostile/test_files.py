@@ -97,7 +97,7 @@ def write_page(folder: Path) -> Path:
     from patchcore.launch import page
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "make_page", lambda processes: "<html>")
+        patch.setattr(page, "make_page", lambda *reports: "<html>")
         page.write_page([], folder / "page.html")
     return folder / "page.html"
 
@@ -303,7 +303,7 @@ class TestAppend:
 OTHER_WAYS = {
     ("patchcore/files.py", "write_whole"): "the way itself",
     ("patchcore/files.py", "append"): "the way itself",
-    ("patchcore/cli/__init__.py", "main"): "opens os.devnull",
+    ("patchcore/cli/__init__.py", "_run"): "opens os.devnull",
     ("plugins/npu_graph/npu_graph/c/toolchain.py", "_accepts"): "in a new folder with a name that cannot be guessed",
     ("plugins/torch_npu_patches/torch_npu_patches/migrate/command.py", "_save"): "other files of a project, which may "
     "be large, are copied to the folder that the command has made",

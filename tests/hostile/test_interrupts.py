@@ -171,7 +171,7 @@ def everything() -> dict[str, Any]:
 def check(patcher: pc.Patcher, before: dict[str, Any], where: str) -> None:
     """Revert; fail where anything is left of the patches, and where the report said something else before."""
     now = everything()
-    for record in pc.Patcher.report(patcher, sweep=False).patches:
+    for record in pc.Patcher.report(patcher).patches:
         if record.status == "reverted":
             assert now == before, f"{where}: {record.name} is said to be reverted"
     report = patcher.revert()
