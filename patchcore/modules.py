@@ -302,4 +302,5 @@ def loaded_modules() -> Mapping[str, ModuleType]:
     What a program keeps there under anything but a text is left out: no module can be imported under that name, and its
     ``__eq__`` and ``__hash__`` may do anything.
     """
-    return {name: module for name, module in list(sys.modules.items()) if type(name) is str}
+    # a copy in one step: making a list of items allocates, which may collect garbage, and let another thread run
+    return {name: module for name, module in sys.modules.copy().items() if type(name) is str}

@@ -47,7 +47,7 @@ class Snapshot:
         self._roots = frozenset(roots)
         self._spaces: dict[int, _Space] = {}
         self._imported: set[str] = set()
-        for name, module in list(sys.modules.items()):
+        for name, module in sys.modules.copy().items():
             if name.partition(".")[0] in self._roots:
                 self._add_module(name, module)
 

@@ -250,7 +250,7 @@ def loaded(name: str) -> Optional[ModuleType]:
 
 
 def _own_namespaces() -> list[dict[str, Any]]:
-    return [vars(m) for n, m in list(sys.modules.items()) if n.partition(".")[0] in _SERVED and n != __name__]
+    return [vars(m) for n, m in sys.modules.copy().items() if n.partition(".")[0] in _SERVED and n != __name__]
 
 
 def _is_copied(name: str) -> bool:

@@ -84,8 +84,11 @@ def check(order: Order, kind: str = "replace") -> None:
     try:
         run_in_order(order, Stepper(use, IMPORTING, first), Stepper(apply, APPLYING, second))
         record = patcher.report()["patch"]
-        assert (record.status, record.missed) == ("applied", False), record
-        check_patched(patcher, kind)
+        if record.status == "failed" and kind == "replace import":  # it says so, and the real module is there
+            assert "is being imported just now, too late" in record.reason
+        else:
+            assert (record.status, record.missed) == ("applied", False), record
+            check_patched(patcher, kind)
     finally:
         patcher.revert()
     check_reverted(kind)
@@ -112,7 +115,7 @@ def check_reverted(kind: str) -> None:
 CASES = [Order(swapped=False, first=144, second=MOST), Order(swapped=False, first=147, second=MOST)]
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     order=st.builds(Order, st.booleans(), st.integers(0, 180), st.integers(0, 180) | st.just(MOST)),
     kind=st.sampled_from(sorted(KINDS)),
@@ -225,9 +228,9 @@ def applied_meanwhile(finder: Slow, patcher: pc.Patcher) -> pc.Patcher:
 
 
 @pytest.mark.limit(
-    "`ReplaceImport` of a module that another thread is importing at that moment: names that this statement binds "
-    "may keep the real module.",
-    told="reports (a remark on the change)",
+    "`ReplaceImport` of a module that another thread is importing at that moment: the patch may come too late, and names "
+    "that this statement binds may keep the real module.",
+    told="reports (the patch failed, or a remark on the change)",
 )
 @pytest.mark.parametrize("name", ["pkg_x", "pkg_x.lib", "user_x"])
 @pytest.mark.parametrize("kind", KINDS)

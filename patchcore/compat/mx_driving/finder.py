@@ -141,7 +141,7 @@ class _Modules(_Finder):
 
         Else a later import would bind the module ``patcher_logger`` in the place of the logger of that name.
         """
-        for own, module in list(sys.modules.items()):
+        for own, module in sys.modules.copy().items():
             if own.startswith(f"{OURS}."):
                 public = PATCHER + own[len(OURS) :]
                 self.loaded[public] = sys.modules.setdefault(public, module)
