@@ -228,8 +228,8 @@ def applied_meanwhile(finder: Slow, patcher: pc.Patcher) -> pc.Patcher:
 
 
 @pytest.mark.limit(
-    "`ReplaceImport` of a module that another thread is importing at that moment: the patch may come too late, and names "
-    "that this statement binds may keep the real module.",
+    "`ReplaceImport` of a module that another thread is importing at that moment: the patch may come too late, and "
+    "names that this statement binds may keep the real module.",
     told="reports (the patch failed, or a remark on the change)",
 )
 @pytest.mark.parametrize("name", ["pkg_x", "pkg_x.lib", "user_x"])
