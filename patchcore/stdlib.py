@@ -26,7 +26,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Protocol
 
 if TYPE_CHECKING:  # by the names that functions import; the others are in _LATER
     import difflib as difflib
@@ -37,8 +37,6 @@ if TYPE_CHECKING:  # by the names that functions import; the others are in _LATE
     import textwrap as textwrap
     import traceback as traceback
     from importlib import metadata as metadata
-
-    from patchcore.target import Target
 
 __all__ = ["EXECUTED_AGAIN", "LIBRARY", "OWN", "SHARED", "PrivateLibrary", "loaded"]
 
@@ -73,6 +71,18 @@ _SERVED = (*OWN, "packaging", "pluggy")
 _GONE: Any = object()
 
 
+class HasRoot(Protocol):
+    """A target, as far as it matters here; :class:`patchcore.target.Target` is one."""
+
+    @property
+    def root(self) -> str:
+        """The top-level package that the target is in."""
+
+    @property
+    def path(self) -> tuple[object, ...]:
+        """The steps from the module to what is changed."""
+
+
 class PrivateLibrary:
     """Private copies of modules of the standard library, in use while somebody needs them."""
 
@@ -84,7 +94,7 @@ class PrivateLibrary:
         self._swapped: list[tuple[dict[str, Any], str, Any, Any]] = []  # namespace, name, what was there, what is
 
     @staticmethod
-    def is_concerned(targets: Iterable[Target]) -> bool:
+    def is_concerned(targets: Iterable[HasRoot]) -> bool:
         """Tell whether one of ``targets`` is in the standard library."""
         return any(_is_standard(target.root) for target in targets)
 
@@ -103,7 +113,7 @@ class PrivateLibrary:
                     if not info.ispkg and info.name not in ("__main__", "probe"):
                         import_module(f"{package}.{info.name}")
 
-    def enter(self, user: object, targets: Iterable[Target]) -> None:
+    def enter(self, user: object, targets: Iterable[HasRoot]) -> None:
         """Use private copies until :meth:`leave`, if one of ``targets`` is in the standard library.
 
         Args:
