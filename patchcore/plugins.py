@@ -192,12 +192,15 @@ class Plugins:
             self._note_forgotten(provenance, named, "returns none of them")
 
     def _expect_patches(self, provenance: Provenance, plugin: Any) -> None:
-        """Note a plugin that has no hooks at all, or patches and no hook that registers them."""
+        """Note a plugin that has patches and no hook that registers them, and an installed one that has no hooks at all.
+
+        A local module without patches may be there for what importing it does.
+        """
         hooks = {caller.name for caller in self.manager.get_hookcallers(plugin) or ()}
         named = _patches_in(plugin)
         if named and "register_patches" not in hooks:
             self._note_forgotten(provenance, named, "is not there")
-        elif not hooks:
+        elif not hooks and provenance.distribution is not None:
             error = PluginError(f"{provenance.value or provenance.plugin} implements no hook of patchcore; {_HINT}")
             self.note(provenance, "load", error)
 

@@ -244,7 +244,13 @@ class TestForgotten:
         assert "deals has 1 patch (DEAR), and its register_patches" in done.stderr
         assert done.stdout == "10\n"
 
-    def test_a_module_without_any_hook_is_reported(self, install: Install, capsys) -> None:
+    def test_a_local_module_may_be_imported_for_what_that_does(self, programs: Programs) -> None:
+        programs.write({**SHOP, "deals.py": "print('ready')"})
+        done = programs.run(programs.patchcore, "-p", "deals", "sell.py")
+        assert done.stdout.endswith("ready\n10\n")  # the command imports it, too
+        assert "deals" not in done.stderr
+
+    def test_a_plugin_without_any_hook_is_reported(self, install: Install, capsys) -> None:
         install("forgetful", "import patchcore as pc\ndef price(): return 1")
         assert main(["check"]) == 1
         assert "implements no hook of patchcore" in capsys.readouterr().out

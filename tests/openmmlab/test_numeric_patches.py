@@ -51,8 +51,9 @@ LEGACY_NAMES = {
     "resnet_fp16": "mmdet.resnet_fp16",
 }
 
-#: What the emulated kernels, which compute on the CPU, keep to; the checks leave more room, for a real NPU.
-TOLERANCE = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 1e-2}
+#: What the emulated kernels, which compute on the CPU, keep to; the checks leave more room, for a real NPU. A unit of
+#: bfloat16 is 0.8 %, and CPUs differ in how often they round: a gradient was off by 1.5 units on one without AVX-512.
+TOLERANCE = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 2e-2}
 
 #: Cases of this size only: they are the quick ones, and those in which settings meet.
 SMALL = [pc.Size.SMALL]
