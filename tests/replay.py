@@ -26,7 +26,7 @@ MASKS = (
     (r"(?<![\w.])[0-9a-f]{8}\b", "ID"),
     (r"\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \d{4}", "TIME"),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
-    (r"(?<![\w.])\d+(?:\.\d+)? ?(?:s|ms|us|µs|ns|min)\b(?: \(\d+:\d\d:\d\d\))?", "DURATION"),
+    (r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\.\.) ?(?:s|ms|us|µs|ns|min)\b(?: \(\d+:\d\d:\d\d\))?", "DURATION"),
     (r"(?<![\w.])\d+\.\d [kM]B\b", "SIZE"),
 )
 

@@ -163,3 +163,8 @@ def test_without_numbers_rules_and_spaces_only_equal_texts_are_the_same(shown: s
 def test_an_ellipsis_may_stand_for_any_text(parts: list[str], text: str) -> None:
     ends = ["|" + re.sub(r"[\d.]", "", part) + "|" for part in parts]
     assert same("...".join(ends), text.join(ends))
+
+
+def test_an_ellipsis_may_stand_for_the_number_of_a_duration() -> None:
+    assert same("... ms  ... ms  36     forward add_\n", "0.511 ms  12.5 ms  36     forward add_\n")
+    assert not same("... ms  ... ms  36     forward add_\n", "0.511 ms  12.5 ms  37     forward add_\n")
