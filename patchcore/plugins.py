@@ -192,7 +192,7 @@ class Plugins:
             self._note_forgotten(provenance, named, "returns none of them")
 
     def _expect_patches(self, provenance: Provenance, plugin: Any) -> None:
-        """Note a plugin that has patches and no hook that registers them, and an installed one that has no hooks at all.
+        """Note a plugin that has patches and no hook that registers them, or an installed one that has no hooks at all.
 
         A local module without patches may be there for what importing it does.
         """
