@@ -95,12 +95,12 @@ def _watching(names: Sequence[str]) -> Iterator[None]:
     told: list[str] = []
     watch = ImportWatch(lambda name, module, loaded: told.append(name))
     for name in names:
-        watch.watch(name)
+        watch.watch(name, told)
     try:
         yield
     finally:
         for name in names:
-            watch.unwatch(name)
+            watch.unwatch(name, told)
     assert told == [name for name in names if name in sys.modules]
 
 
