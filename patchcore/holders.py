@@ -406,8 +406,8 @@ class _Locals:
     def _enter(self, frame: Any) -> None:
         self.frames.add(id(frame))
         code = frame.f_code
-        if sys.version_info >= (3, 13) and code.co_name == "__init__":
-            return  # CPython 3.13.0 shows a frame of its own around an inlined __init__; asking for variables crashes
+        if sys.version_info >= (3, 13):
+            return  # asking a running frame for its variables can crash CPython 3.13.0
         if not code.co_flags & _CO_OPTIMIZED:
             return  # the body of a module or class: its variables are in a namespace
         ours = _is_patchcore(frame.f_globals.get("__name__"))
