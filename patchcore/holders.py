@@ -406,11 +406,11 @@ class _Locals:
     def _enter(self, frame: Any) -> None:
         self.frames.add(id(frame))
         code = frame.f_code
-        if sys.version_info >= (3, 13):
-            return  # asking a running frame for its variables can crash CPython 3.13.0
         if not code.co_flags & _CO_OPTIMIZED:
             return  # the body of a module or class: its variables are in a namespace
         ours = _is_patchcore(frame.f_globals.get("__name__"))
+        if sys.version_info >= (3, 13) and not ours:
+            return  # asking a running frame for its variables can crash CPython 3.13.0
         place = f"{frame.f_globals.get('__name__')}:{getattr(code, 'co_qualname', code.co_name)}"
         place += f" ({code.co_filename}:{code.co_firstlineno})"
         snapshot, value = frame.f_locals, None
