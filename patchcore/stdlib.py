@@ -24,7 +24,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Optional, Protocol
 
@@ -275,13 +275,13 @@ def _is_standard(root: str) -> bool:
         return root in sys.stdlib_module_names
     if root in sys.builtin_module_names:
         return True
-    spec = sys.modules[root].__spec__ if root in sys.modules else find_spec(root)
-    folder = (getattr(spec, "origin", None) or "").rpartition(f"{os.sep}{root}")[0]
-    return folder in (_FOLDER, os.path.join(_FOLDER, "lib-dynload"))
+    # The files are looked at, not sys.modules: a program may have put anything there, None included.
+    folder = os.path.dirname(os.__file__)
+    sources = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))
+    compiled = FileFinder(os.path.join(folder, "lib-dynload"), (ExtensionFileLoader, EXTENSION_SUFFIXES))
+    return any(spec is not None and spec.loader for spec in (sources.find_spec(root), compiled.find_spec(root)))
 
 
-#: Where the modules of the standard library are.
-_FOLDER = os.path.dirname(os.__file__)
 
 
 def _with_globals(function: FunctionType, space: dict[str, Any]) -> FunctionType:
