@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from patchcore.changes import Call, Literal, Register, Replace, Skip, Wrap
-from patchcore.check import Case, Check, Size
+from patchcore.declare.changes import Call, Literal, Register, Replace, Skip, Wrap
+from patchcore.declare.check import Case, Check, Size
+from patchcore.declare.patch import Patch, patch, wrap
+from patchcore.declare.target import Target
 from patchcore.errors import (
     ConflictError,
     DeclarationError,
@@ -20,16 +22,14 @@ from patchcore.errors import (
     UnknownName,
 )
 from patchcore.hookspecs import hookimpl, hookspec
-from patchcore.patch import Patch, patch, wrap
-from patchcore.target import Target
 
 if TYPE_CHECKING:
-    from patchcore.import_changes import InjectImport, ReplaceImport, StubImport, WhileImporting
+    from patchcore.builtin.imports.changes import InjectImport, ReplaceImport, StubImport, WhileImporting
+    from patchcore.builtin.training.loops import TrainingLoop
     from patchcore.patcher import Context, Patcher, apply
-    from patchcore.plan import Plan
+    from patchcore.planning.plan import Plan
     from patchcore.report import Report, Section
     from patchcore.settings import Settings
-    from patchcore.training.loops import TrainingLoop
 
 __version__ = "0.1.0"
 
@@ -78,16 +78,16 @@ __all__ = [
 #: Where each public name comes from that is not loaded with the package: declaring patches takes no Patcher.
 _LAZY = {
     "Context": "patchcore.patcher",
-    "InjectImport": "patchcore.import_changes",
+    "InjectImport": "patchcore.builtin.imports.changes",
     "Patcher": "patchcore.patcher",
-    "Plan": "patchcore.plan",
-    "ReplaceImport": "patchcore.import_changes",
+    "Plan": "patchcore.planning.plan",
+    "ReplaceImport": "patchcore.builtin.imports.changes",
     "Report": "patchcore.report",
     "Section": "patchcore.report",
     "Settings": "patchcore.settings",
-    "StubImport": "patchcore.import_changes",
-    "WhileImporting": "patchcore.import_changes",
-    "TrainingLoop": "patchcore.training.loops",
+    "StubImport": "patchcore.builtin.imports.changes",
+    "WhileImporting": "patchcore.builtin.imports.changes",
+    "TrainingLoop": "patchcore.builtin.training.loops",
     "apply": "patchcore.patcher",
 }
 

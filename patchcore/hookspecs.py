@@ -10,13 +10,13 @@ import pluggy
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from patchcore.changes import Skip
-    from patchcore.patch import Patch
+    from patchcore.builtin.training.loops import TrainingLoop
+    from patchcore.declare.changes import Skip
+    from patchcore.declare.patch import Patch
     from patchcore.patcher import Context
     from patchcore.plugins import Plugins
     from patchcore.report import PatchRecord, Section
     from patchcore.settings import Settings
-    from patchcore.training.loops import TrainingLoop
 
 __all__ = ["hookimpl", "hookspec"]
 

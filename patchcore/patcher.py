@@ -11,24 +11,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
-from patchcore.application import Application, record_of
-from patchcore.changes import Skip
-from patchcore.drift import Comparison, Drift
-from patchcore.engine import ENGINE
+from patchcore.builtin.drift.drift import Comparison, Drift
+from patchcore.builtin.training.requests import Requests
+from patchcore.declare.changes import Skip
+from patchcore.declare.patch import Patch
+from patchcore.engine.application import Application, record_of
+from patchcore.engine.engine import ENGINE
+from patchcore.engine.importing import loaded_here
+from patchcore.engine.rebinding import Moves
+from patchcore.engine.reentry import is_reentrant
 from patchcore.errors import DeclarationError, PatchError, UnknownName, describe_error, did_you_mean
-from patchcore.importing import loaded_here
-from patchcore.patch import Patch
-from patchcore.plan import Candidate, Plan, PlannedPatch, continue_plan, make_plan
+from patchcore.objects.printable import printable, shown
+from patchcore.objects.stdlib import LIBRARY
+from patchcore.planning.plan import Candidate, Plan, PlannedPatch, continue_plan, make_plan
+from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
-from patchcore.printable import printable, shown
 from patchcore.process import describe_process, process_rank
-from patchcore.provenance import LOCAL, Provenance
-from patchcore.rebinding import Moves
-from patchcore.reentry import is_reentrant
 from patchcore.report import APPLIED, FAILED, PatchRecord, Report
-from patchcore.requests import Requests
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
-from patchcore.stdlib import LIBRARY
 
 __all__ = ["Context", "Patcher", "apply"]
 
@@ -71,7 +71,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
 
     Args:
         patches: patches to use as they are, besides those of ``plugins``; one that a plugin has contributed elsewhere
-            comes as its :class:`~patchcore.plan.Candidate`, and stays that plugin's.
+            comes as its :class:`~patchcore.planning.plan.Candidate`, and stays that plugin's.
         plugins: loaded plugins; none by default, see :meth:`discover`.
         settings: decisions from outside; the defaults by default.
         enable, disable: patches, names, legacy names, targets or plugin names, on top of ``settings``.

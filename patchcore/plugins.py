@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import pluggy
 
 from patchcore import hookspecs
-from patchcore.distributions import headers
+from patchcore.declare.patch import Patch
 from patchcore.errors import PluginError, UnknownName, describe_error, did_you_mean
-from patchcore.patch import Patch
-from patchcore.printable import shown
-from patchcore.provenance import Provenance
+from patchcore.objects.printable import shown
+from patchcore.planning.distributions import headers
+from patchcore.planning.provenance import Provenance
 from patchcore.report import Problem, Section
 from patchcore.settings import LocalModule
 
@@ -57,7 +57,7 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
     A distribution that is found twice on the path (installed and editable, say) counts once, as for imports: the first.
     One whose metadata is broken becomes a plugin that fails to load.
     """
-    from patchcore.stdlib import metadata  # for those who discover only
+    from patchcore.objects.stdlib import metadata  # for those who discover only
 
     found: dict[tuple[str, str], tuple[Provenance, Loader]] = {}
     seen: set[str] = set()

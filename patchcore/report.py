@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
 
-from patchcore.printable import printable
+from patchcore.objects.printable import printable
 
 __all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Report", "Section"]
 
@@ -208,7 +208,7 @@ class Report:
 
     def to_json(self) -> str:
         """Return the JSON view as text."""
-        from patchcore.stdlib import json  # for those who want it only
+        from patchcore.objects.stdlib import json  # for those who want it only
 
         return json.dumps(self.to_dict(), indent=2)
 

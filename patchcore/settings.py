@@ -87,7 +87,7 @@ class Settings:
         log: level of the ``patchcore`` logger, ``None`` to leave it alone.
         options: per patch name, values that override the patch's own options.
         use_profile: the table of ``[tool.patchcore.profiles]`` that lies over ``[tool.patchcore]``, ``None`` for none.
-        profiling: which training steps to record, as :class:`patchcore.training.options.ProfilingOptions` has it.
+        profiling: which training steps to record, as :class:`patchcore.builtin.training.options.ProfilingOptions` has it.
         brake: the training step after which the program ends; ``"auto"`` for when profiling is complete.
         step: targets of the functions each call of which is a training step; empty for those that are known.
         compat: the interfaces of other patchers that programs find, by their modules in :mod:`patchcore.compat`. Those
@@ -186,7 +186,7 @@ def check_training(settings: Settings) -> Settings:
         SettingsError: the brake would end the program before anything is recorded, or never.
     """
     if settings.brake is not None:
-        from patchcore.training.options import ProfilingOptions, brake_step
+        from patchcore.builtin.training.options import ProfilingOptions, brake_step
 
         profiling = settings.profiling
         brake_step(settings.brake, None if profiling is None else ProfilingOptions.of(profiling))
@@ -358,7 +358,7 @@ def _options(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, 
 
 def _profiling(value: Any, where: str, directory: Optional[Path]) -> Optional[Mapping[str, Any]]:
     """A table, or the path alone; an empty path for none."""
-    from patchcore.training.options import ProfilingOptions  # for those who profile
+    from patchcore.builtin.training.options import ProfilingOptions  # for those who profile
 
     table = dict(value) if isinstance(value, Mapping) else {"path": value}
     if "path" in table:
@@ -369,13 +369,13 @@ def _profiling(value: Any, where: str, directory: Optional[Path]) -> Optional[Ma
 
 
 def _brake(value: Any, where: str, directory: Optional[Path]) -> Union[int, str, None]:
-    from patchcore.training.options import check_brake
+    from patchcore.builtin.training.options import check_brake
 
     return None if value == "" else check_brake(value)
 
 
 def _steps(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
-    from patchcore.training.loops import user_loop
+    from patchcore.builtin.training.loops import user_loop
 
     names = _names(value, where, directory)
     for name in names:

@@ -119,7 +119,7 @@ class Sleeper:
         """Wake up with the program's folder on ``sys.path``, where it is going to be."""
         self._waking = get_ident()  # whatever is imported here
         try:
-            import patchcore.launch.activation  # noqa: F401  # it is not to find the program's modules for its own
+            import patchcore.builtin.run.activation  # noqa: F401  # it is not to find the program's modules for its own
         except ImportError:
             pass  # is said at the right time
         finally:
@@ -305,7 +305,7 @@ def _is_archive(path: str) -> bool:
 def _activate() -> Iterable[str]:
     """Apply the patches of the run; return the libraries that cannot be found yet."""
     try:
-        from patchcore.launch.activation import activate
+        from patchcore.builtin.run.activation import activate
     except ImportError as error:
         _give_up(error)
         return ()
@@ -313,7 +313,7 @@ def _activate() -> Iterable[str]:
 
 
 def _look_again() -> Iterable[str]:
-    from patchcore.launch.activation import look_again
+    from patchcore.builtin.run.activation import look_again
 
     return look_again()
 

@@ -41,7 +41,7 @@ def nothing_left_behind() -> Iterator[None]:
     """After every test no patch is in force, the journal is empty, and ``sys.meta_path`` is what it was."""
     before = list(sys.meta_path)
     yield
-    engine = getattr(sys.modules.get("patchcore.engine"), "ENGINE", None)
+    engine = getattr(sys.modules.get("patchcore.engine.engine"), "ENGINE", None)
     left = {}
     if engine is not None:
         left = {name: list(applications) for name, applications in engine._active.items()}
@@ -90,7 +90,7 @@ def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ma
 @pytest.fixture
 def fresh_steps(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Count training steps as in a new process; return the counter."""
-    from patchcore.training import steps  # not for tests that look at what imports patchcore
+    from patchcore.builtin.training import steps  # not for tests that look at what imports patchcore
 
     fresh = steps.Steps()
     monkeypatch.setattr(steps, "STEPS", fresh)

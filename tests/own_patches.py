@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import patchcore as pc
-from patchcore.conditions import Environment, Verdict
-from patchcore.plan import Candidate, Plan, make_plan
+from patchcore.planning.conditions import Environment, Verdict
+from patchcore.planning.plan import Candidate, Plan, make_plan
 from patchcore.plugins import Plugins
 from patchcore.report import PENDING
 from patchcore.settings import Choice, LocalModule, Settings

@@ -9,7 +9,7 @@ from typing import Any
 
 from reports import LABEL, PRICE, Reports, patcher
 
-from patchcore.launch.merge import Process
+from patchcore.builtin.page.merge import Process
 
 #: Text that would do something in a page that does not escape it.
 NASTY = (

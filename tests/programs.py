@@ -144,7 +144,9 @@ class Programs:
             libraries: that they patch.
             settings: see :class:`patchcore.settings.Settings`.
         """
-        from patchcore.launch.session import Session  # conftest is for tests that look at what imports patchcore, too
+        from patchcore.builtin.run.session import (
+            Session,  # conftest is for tests that look at what imports patchcore, too
+        )
         from patchcore.settings import LocalModule, Settings
 
         local = tuple(LocalModule(name, str(self.folder)) for name in modules)

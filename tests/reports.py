@@ -9,10 +9,10 @@ from types import ModuleType
 from typing import Any
 
 import patchcore as pc
-from patchcore.launch.process_report import ProcessReport
-from patchcore.launch.session import Session
+from patchcore.builtin.run.process_report import ProcessReport
+from patchcore.builtin.run.session import Session
+from patchcore.planning.provenance import Provenance
 from patchcore.plugins import Plugins
-from patchcore.provenance import Provenance
 
 SHOP = {"shop": "def price(): return 'price'\ndef label(): return 'label'\n"}
 

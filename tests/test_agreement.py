@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reports import LABEL, PRICE, SHOP, patcher
 
-from patchcore.launch.agreement import compare_ranks
-from patchcore.manifest import digest, make_manifest
+from patchcore.builtin.run.agreement import compare_ranks
+from patchcore.builtin.run.manifest import digest, make_manifest
 
 Manifest = Mapping[str, Any]
 
@@ -120,7 +120,7 @@ def test_all_the_ranks_that_are_missing_together_are_waited_for_once(both: Manif
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr("patchcore.launch.agreement.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr("patchcore.builtin.run.agreement.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     lines = compare_ranks(MemoryStore(), 0, 4, both)
     assert [line.partition(" presents")[0] for line in lines] == ["rank 1", "rank 2", "rank 3"]
     assert 160 <= now[0] < 161

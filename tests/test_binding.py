@@ -11,8 +11,8 @@ from typing import Any, Callable
 
 import pytest
 
-from patchcore.binding import bind_like, copy_metadata, dispatch, has_identity, reference, wrap
 from patchcore.errors import DeclarationError
+from patchcore.objects.binding import bind_like, copy_metadata, dispatch, has_identity, reference, wrap
 
 
 class Owner:

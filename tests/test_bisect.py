@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.bisection import Search, dependencies, minimise
+from patchcore.builtin.bisect.bisection import Search, dependencies, minimise
 
 SIZES = st.integers(1, 24)
 

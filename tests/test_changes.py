@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from patchcore.changes import Call, Literal, Register, Replace, Skip, Wrap, resolve
+from patchcore.declare.changes import Call, Literal, Register, Replace, Skip, Wrap, resolve
+from patchcore.declare.target import ABSENT, Target, find_slot
 from patchcore.errors import DeclarationError, PatchcoreError, TargetError, TargetNotFound
-from patchcore.target import ABSENT, Target, find_slot
 
 
 def new(*args: Any, **kwargs: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from patchcore import Case, Check, Size
+from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError
-from patchcore.target import Target
 
 
 def draw(rng: random.Random) -> Case:

@@ -15,9 +15,9 @@ from patch_folder import PatchFolder
 from reports import Reports, patcher
 
 import patchcore as pc
-from patchcore.cli import bisect
-from patchcore.launch.command import Command
-from patchcore.launch.trials import Attempt, Oracle, Trials, _running
+from patchcore.builtin.bisect import command as bisect
+from patchcore.builtin.bisect.trials import Attempt, Oracle, Trials, _running
+from patchcore.builtin.run.command import Command
 
 ROOT = Path(__file__).resolve().parents[1]
 ALL = {"price", "label", "sale", "refund"}

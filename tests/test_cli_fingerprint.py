@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from distributions import write_distribution
 
+from patchcore.builtin.drift.recorded import Fingerprint, Recorded
 from patchcore.cli import main
-from patchcore.recorded import Fingerprint, Recorded
 
 SHOP = {
     "shop": "",

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from programs import PATCHES, SHOP, Programs
 
+from patchcore.builtin.run.command import Command, find_command
 from patchcore.errors import SettingsError
-from patchcore.launch.command import Command, find_command
 
 PYTHON = [sys.executable, *subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
 

@@ -18,8 +18,8 @@ from patchcore.compat.mx_driving.patcher.mmcv_patch import DeformConv
 from patchcore.compat.mx_driving.patcher.patch import AtomicPatch
 from patchcore.compat.mx_driving.patcher.patcher import Patcher
 from patchcore.errors import StubError
-from patchcore.plan import Candidate
-from patchcore.provenance import Provenance
+from patchcore.planning.plan import Candidate
+from patchcore.planning.provenance import Provenance
 from patchcore.settings import Settings
 
 load = importlib.import_module

@@ -15,9 +15,9 @@ import pytest
 import patchcore as pc
 from patchcore.compat.mx_driving import finder, install, is_installed
 from patchcore.compat.mx_driving import patcher as ours
+from patchcore.engine.importing import ImportWatch
 from patchcore.errors import SettingsError
-from patchcore.importing import ImportWatch
-from patchcore.modules import find_module
+from patchcore.objects.modules import find_module
 
 KERNELS = {
     "mx_driving": "__version__ = '1.0'\nfrom mx_driving.ops import conv",

@@ -12,6 +12,7 @@ import pytest
 from migrations import SHOP, Told, assert_identical, new, no_plugins, shop, spaces, told  # noqa: F401
 
 import patchcore as pc
+from patchcore.builtin.training import steps
 from patchcore.compat.mx_driving import catalogue
 from patchcore.compat.mx_driving.patcher import default_patcher, mmcv_patch
 from patchcore.compat.mx_driving.patcher.mmcv_patch import (
@@ -33,10 +34,9 @@ from patchcore.compat.mx_driving.patcher.patcher import Patcher
 from patchcore.compat.mx_driving.patcher.patcher_logger import PatchError, configure_patcher_logging, patcher_logger
 from patchcore.compat.mx_driving.predefined import PluginChange
 from patchcore.errors import DeclarationError, SettingsError
-from patchcore.plan import Candidate
-from patchcore.provenance import Provenance
+from patchcore.planning.plan import Candidate
+from patchcore.planning.provenance import Provenance
 from patchcore.settings import Settings
-from patchcore.training import steps
 
 APPLIED, SKIPPED, FAILED = PatchStatus.APPLIED, PatchStatus.SKIPPED, PatchStatus.FAILED
 PRICE, LABEL = "shop.tools.price", "shop.tools.label"

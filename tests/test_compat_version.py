@@ -20,7 +20,7 @@ from patchcore.compat.mx_driving.patcher.version import (
     is_mmcv_v2x,
     mmcv_version,
 )
-from patchcore.modules import StubSpec
+from patchcore.objects.modules import StubSpec
 
 
 @pytest.fixture

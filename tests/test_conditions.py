@@ -14,7 +14,7 @@ import pytest
 from distributions import write_distribution
 
 import patchcore as pc
-from patchcore.conditions import Environment
+from patchcore.planning.conditions import Environment
 
 EXPLODES = {"mmcv": "raise SystemExit('imported')"}
 

@@ -20,7 +20,7 @@ from library import NewNet, load, new
 
 import patchcore as pc
 from patchcore.cli import main
-from patchcore.counting import Counter, Tally
+from patchcore.objects.counting import Counter, Tally
 from patchcore.report import Report
 
 SHOP = {
@@ -395,7 +395,7 @@ def test_when_nobody_counts_nothing_of_it_is_imported(run_python) -> None:
         wrap = pc.Wrap("lib:g", lambda original, x: original(x))
         with pc.Patcher([pc.Patch("p", [pc.Replace("lib:f", abs, when_call=lambda x: x), wrap])]):
             assert (lib.f(-1), lib.g(2)) == (1, 2)
-        assert "patchcore.counting" not in sys.modules
+        assert "patchcore.objects.counting" not in sys.modules
         """
     )
 

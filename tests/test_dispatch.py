@@ -10,8 +10,8 @@ from typing import Any, Callable
 
 import pytest
 
-from patchcore.binding import dispatch
 from patchcore.errors import DeclarationError
+from patchcore.objects.binding import dispatch
 
 DEFAULT = object()
 

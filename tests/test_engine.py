@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.engine import ENGINE
+from patchcore.engine.engine import ENGINE
 
 SHOP = """
     def price(): return "price"

@@ -15,7 +15,7 @@ from patchcore.errors import (
     describe_error,
     did_you_mean,
 )
-from patchcore.provenance import LOCAL, Provenance
+from patchcore.planning.provenance import LOCAL, Provenance
 
 
 def test_every_error_is_a_patchcore_error_and_shown_in_the_hierarchy() -> None:

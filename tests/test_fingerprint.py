@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.drift import BODY_CHANGED, GONE, SIGNATURE_CHANGED, UNCHANGED, UNKNOWN
+from patchcore.builtin.drift.drift import BODY_CHANGED, GONE, SIGNATURE_CHANGED, UNCHANGED, UNKNOWN
+from patchcore.builtin.drift.fingerprint import COMPILED, Originals
+from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Recorded, file_of
+from patchcore.builtin.drift.syntax import digest, signature_text
+from patchcore.declare.target import Target
 from patchcore.errors import PluginError, TargetNotFound, Unseen
-from patchcore.fingerprint import COMPILED, Originals
-from patchcore.plan import Candidate
-from patchcore.provenance import Provenance
-from patchcore.recorded import UNSEEN, Fingerprint, Recorded, file_of
-from patchcore.signatures import alike, misfit
-from patchcore.syntax import digest, signature_text
-from patchcore.target import Target
+from patchcore.objects.signatures import alike, misfit
+from patchcore.planning.plan import Candidate
+from patchcore.planning.provenance import Provenance
 
 
 def digest_of(source: str) -> str:
@@ -352,7 +352,7 @@ class TestTarget:
 
     def test_the_original_is_looked_at_below_the_patches(self) -> None:
         importlib.import_module("kit.fast")
-        from patchcore.engine import ENGINE
+        from patchcore.engine.engine import ENGINE
 
         before = fingerprint("kit.fast:turbo")
         with pc.Patcher(

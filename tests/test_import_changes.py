@@ -18,7 +18,7 @@ from programs import Programs
 import patchcore as pc
 from patchcore.cli import main
 from patchcore.errors import DeclarationError
-from patchcore.plan import Plan
+from patchcore.planning.plan import Plan
 from patchcore.report import ChangeRecord
 
 

@@ -305,7 +305,7 @@ def test_a_watched_module_runs_as_a_script(make_package, run_python) -> None:
     make_package({"shop": "def price(): return 1\nif __name__ == '__main__': print('ran', price())"})
     code = """
         import runpy, sys
-        from patchcore.importing import ImportWatch
+        from patchcore.engine.importing import ImportWatch
         watch = ImportWatch(lambda *args: print("told"))
         watch.watch("shop", None)
         runpy.run_module("shop", run_name="__main__", alter_sys=True)

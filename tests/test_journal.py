@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from patchcore.journal import Journal, Layer, Record
-from patchcore.target import ABSENT, ClassSlot, NamespaceSlot, Slot
+from patchcore.declare.target import ABSENT, ClassSlot, NamespaceSlot, Slot
+from patchcore.engine.journal import Journal, Layer, Record
 
 
 class Owner:

@@ -20,11 +20,11 @@ from reports import SHOP as LIBRARY
 
 import patchcore as pc
 from patchcore import __version__
+from patchcore.builtin.drift.lockfile import make_lock, read_lock, to_toml, write_lock
+from patchcore.builtin.run.command import Command
+from patchcore.builtin.run.manifest import compare
 from patchcore.errors import SettingsError
-from patchcore.launch.command import Command
-from patchcore.lockfile import make_lock, read_lock, to_toml, write_lock
-from patchcore.manifest import compare
-from patchcore.plan import Plan
+from patchcore.planning.plan import Plan
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 

@@ -12,7 +12,7 @@ import pytest
 from reports import LABEL, PRICE, SHOP, Reports, new, patcher
 
 import patchcore as pc
-from patchcore.launch.merge import Finding, findings, read_reports, remarks
+from patchcore.builtin.page.merge import Finding, findings, read_reports, remarks
 from patchcore.report import SCHEMA_VERSION
 
 

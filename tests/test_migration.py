@@ -16,13 +16,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli
 
+from patchcore.builtin.new.declarations import Code, Construction, Migration, PatchDeclaration, Remark
+from patchcore.builtin.new.dotted import split_target
+from patchcore.builtin.new.migration import read_migration
+from patchcore.builtin.new.names import Names
+from patchcore.builtin.new.rendering import plugin_module
+from patchcore.builtin.new.source import Unknown
 from patchcore.errors import SettingsError
-from patchcore.scaffold.declarations import Code, Construction, Migration, PatchDeclaration, Remark
-from patchcore.scaffold.dotted import split_target
-from patchcore.scaffold.migration import read_migration
-from patchcore.scaffold.names import Names
-from patchcore.scaffold.rendering import plugin_module
-from patchcore.scaffold.source import Unknown
 
 NAMES = Names.derive("shop-npu")
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from patchcore import modules
-from patchcore.modules import ABSENT, find_module, missing_ancestor, namespace
+from patchcore.objects import modules
+from patchcore.objects.modules import ABSENT, find_module, missing_ancestor, namespace
 
 BOOM = "raise AssertionError('this module must not be imported')"
 
@@ -121,7 +121,7 @@ def test_a_module_counts_as_executed_only_when_its_body_has_run_to_the_end(make_
     make_package(
         {
             "busy": """
-            from patchcore.modules import executed_module, is_initializing
+            from patchcore.objects.modules import executed_module, is_initializing
             import sys
             DURING = is_initializing(sys.modules[__name__]), executed_module(__name__)
             """

@@ -16,10 +16,10 @@ import pytest
 from distributions import write_distribution
 from replay import same
 
+from patchcore.builtin.new.names import Names
+from patchcore.builtin.new.predefined import every_predefined
 from patchcore.cli import main
 from patchcore.errors import SettingsError
-from patchcore.scaffold.names import Names
-from patchcore.scaffold.predefined import every_predefined
 
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = {"mmcv": "mmcv_npu", "mmdet3d": "mmdet3d_npu", "torch_npu": "torch_npu_patches"}

@@ -9,7 +9,7 @@ from distributions import write_distribution
 from patch_folder import PatchFolder
 
 import patchcore as pc
-from patchcore.outdated import review
+from patchcore.builtin.drift.outdated import review
 
 
 @pytest.fixture

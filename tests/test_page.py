@@ -11,9 +11,9 @@ import pytest
 from page_runs import LABELS, NASTY, SHOWN, a_report, large_run, member, nasty_run
 from reports import PRICE, SHOP, Reports, patcher
 
+from patchcore.builtin.page.html import make_page
+from patchcore.builtin.page.merge import Process
 from patchcore.cli import main
-from patchcore.launch.merge import Process
-from patchcore.launch.page import make_page
 
 VOID = ("meta", "link", "br", "img", "hr", "input")
 

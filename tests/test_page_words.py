@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchcore.launch.merge import Process
-from patchcore.launch.page.words import clock, counted, duration, numbers, span, who
+from patchcore.builtin.page.html.words import clock, counted, duration, numbers, span, who
+from patchcore.builtin.page.merge import Process
 
 
 def process(role: str, rank: int = 0) -> Process:

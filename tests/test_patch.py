@@ -13,8 +13,8 @@ import pytest
 
 import patchcore
 from patchcore import Call, Check, Patch, Register, Replace, Wrap
+from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError
-from patchcore.target import Target
 
 
 def new(*args: Any) -> Any:

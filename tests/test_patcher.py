@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.plan import Candidate
+from patchcore.planning.plan import Candidate
+from patchcore.planning.provenance import Provenance
 from patchcore.plugins import Plugins
 from patchcore.process import process_rank
-from patchcore.provenance import Provenance
 from patchcore.settings import Choice, LocalModule
 
 RANKS = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")

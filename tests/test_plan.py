@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.plan import Candidate, Plan, make_plan, select
-from patchcore.provenance import LOCAL, Provenance
+from patchcore.planning.plan import Candidate, Plan, make_plan, select
+from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.settings import Choice
 
 
@@ -22,7 +22,7 @@ class Everything:
         return name.islower()
 
     def judge(self, patch: pc.Patch) -> Any:
-        from patchcore.conditions import Environment
+        from patchcore.planning.conditions import Environment
 
         environment = Environment()
         environment.is_module = self.is_module

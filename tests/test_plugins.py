@@ -12,8 +12,8 @@ import pytest
 from distributions import write_distribution
 
 import patchcore as pc
+from patchcore.planning.provenance import Provenance
 from patchcore.plugins import Plugins, installed_plugins
-from patchcore.provenance import Provenance
 
 GOOD = """
     import patchcore as pc

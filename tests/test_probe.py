@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from programs import PATCHES, SHOP, Programs
 
-from patchcore.launch import probe
+from patchcore.builtin.doctor import probe
 
 POOLS = [f"multiprocessing, {method}" for method in multiprocessing.get_all_start_methods()]
 ISOLATED = ["python -E", "python -I"]
@@ -98,7 +98,7 @@ def test_without_being_asked_no_process_is_started(programs: Programs) -> None:
 
 
 def test_outside_a_run_there_is_nothing_to_see(programs: Programs) -> None:
-    code = "from patchcore.launch import probe; print(probe.look())"
+    code = "from patchcore.builtin.run import probe; print(probe.look())"
     assert programs.run(programs.python, "-c", code).stdout == "None\n"
 
 

@@ -18,10 +18,10 @@ from programs import PATCHES, SHOP, Programs
 from reports import PRICE, patcher
 from reports import SHOP as LIBRARY
 
+from patchcore.builtin.page.merge import read_reports
+from patchcore.builtin.run.process_report import ProcessReport
+from patchcore.builtin.run.session import Session
 from patchcore.cli import main
-from patchcore.launch.merge import read_reports
-from patchcore.launch.process_report import ProcessReport
-from patchcore.launch.session import Session
 from patchcore.settings import Settings
 
 RUN = ("-p", "deals", "--report-dir", "out")
@@ -503,7 +503,7 @@ def test_a_child_forked_while_another_thread_applies_patches(run_python: Any, ma
     run_python("""
         import os, signal, threading
         import patchcore as pc
-        from patchcore.engine import ENGINE
+        from patchcore.engine.engine import ENGINE
         pc.Patcher([pc.Patch("p", [pc.Replace("shop:price", lambda: "new")])]).apply()
         held, done = threading.Event(), threading.Event()
         def hold():

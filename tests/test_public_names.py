@@ -144,7 +144,7 @@ def test_declaring_patches_loads_neither_engine_nor_patcher(run_python) -> None:
         import patchcore as pc
         pc.Patch("shop.price", [pc.Replace("shop:price", len)])
         loaded = {name for name in sys.modules if name.startswith("patchcore.")}
-        assert not loaded & {"patchcore.engine", "patchcore.patcher", "patchcore.plan", "patchcore.settings"}, loaded
+        assert not loaded & {"patchcore.engine.engine", "patchcore.patcher", "patchcore.planning.plan", "patchcore.settings"}, loaded
         assert "rich" not in sys.modules
         assert "packaging" not in sys.modules
         pc.Patcher

@@ -15,13 +15,13 @@ from reports import LABEL, PRICE, SHOP, patcher
 from test_agreement import MemoryStore
 
 import patchcore as pc
-from patchcore.engine import ENGINE
-from patchcore.launch.process_report import ProcessReport
-from patchcore.launch.ranks import compare_when_grouped
-from patchcore.launch.session import Session
-from patchcore.manifest import make_manifest
+from patchcore.builtin.run.manifest import make_manifest
+from patchcore.builtin.run.process_report import ProcessReport
+from patchcore.builtin.run.ranks import compare_when_grouped
+from patchcore.builtin.run.session import Session
+from patchcore.engine.engine import ENGINE
+from patchcore.engine.timeline import COMPARED, TIMELINE
 from patchcore.settings import Settings
-from patchcore.timeline import COMPARED, TIMELINE
 
 TORCH = {
     "torch": "",

@@ -12,10 +12,10 @@ import pytest
 from library import LIBRARY, NewNet, load, new
 
 import patchcore
-from patchcore.holders import find_unreachable
-from patchcore.modules import loaded_modules
-from patchcore.references import StaticSlot, find_references, is_home, names_read_by
-from patchcore.target import Target
+from patchcore.declare.target import Target
+from patchcore.engine.holders import find_unreachable
+from patchcore.engine.references import StaticSlot, find_references, is_home, names_read_by
+from patchcore.objects.modules import loaded_modules
 
 
 def names(found: Any) -> set[str]:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.plan import Candidate
-from patchcore.provenance import Provenance
+from patchcore.planning.plan import Candidate
+from patchcore.planning.provenance import Provenance
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
 FILES = {

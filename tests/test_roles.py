@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 from programs import FAILING, PATCHES, SHOP, Programs
 
-from patchcore.launch.roles import LAUNCHER, MAIN, RANK, WORKER, present_role, take_role
+from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER, present_role, take_role
 from patchcore.process import RANK_VARIABLES
 
 PID_OF_RUN = 4711

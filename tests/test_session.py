@@ -12,9 +12,9 @@ from programs import PATCHES
 
 import patchcore as pc
 import patchcore_startup
+from patchcore.builtin.run.roles import take_role
+from patchcore.builtin.run.session import RUN_ID, LoadedPlugin, Session
 from patchcore.errors import SettingsError
-from patchcore.launch.roles import take_role
-from patchcore.launch.session import RUN_ID, LoadedPlugin, Session
 from patchcore.settings import Choice, LocalModule, Settings
 
 SETTINGS = Settings(

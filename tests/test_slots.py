@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import patchcore
+from patchcore.declare.target import ABSENT, ClassSlot, Item, MemberSlot, NamespaceSlot, Slot, Target, find_slot
 from patchcore.errors import TargetError, TargetNotFound
-from patchcore.target import ABSENT, ClassSlot, Item, MemberSlot, NamespaceSlot, Slot, Target, find_slot
 
 NEW = object()
 

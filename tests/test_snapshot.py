@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import patchcore
+from patchcore.declare.target import ABSENT
+from patchcore.engine.snapshot import Snapshot
 from patchcore.errors import PatchError
-from patchcore.modules import namespace
-from patchcore.snapshot import Snapshot
-from patchcore.target import ABSENT
+from patchcore.objects.modules import namespace
 
 SHOP = {
     "shop": "",

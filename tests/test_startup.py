@@ -425,7 +425,7 @@ class TestTheSleeper:
             ("sys", False),
             ("zipimport", False),
             ("org.python", False),
-            ("patchcore.cli.run", False),
+            ("patchcore.builtin.run.run_command", False),
             ("pluggy", False),
             ("_pytest", True),
             ("pytest", True),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 import patchcore as pc
-from patchcore.engine import ENGINE
+from patchcore.engine.engine import ENGINE
 
 SOURCES = {
     "geo": """

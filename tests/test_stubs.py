@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.stubs import StubModule, StubOrigin
+from patchcore.builtin.imports.stubs import StubModule, StubOrigin
 
 
 @pytest.fixture(autouse=True)

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from patchcore.changes import Replace, SlotChange, Wrap
-from patchcore.drift import watched
-from patchcore.plan import Candidate
-from patchcore.provenance import Provenance
-from patchcore.recorded import Fingerprint, Recorded, file_of
-from patchcore.signatures import misfit
-from patchcore.target import Target
+from patchcore.builtin.drift.drift import watched
+from patchcore.builtin.drift.recorded import Fingerprint, Recorded, file_of
+from patchcore.declare.changes import Replace, SlotChange, Wrap
+from patchcore.declare.target import Target
+from patchcore.objects.signatures import misfit
+from patchcore.planning.plan import Candidate
+from patchcore.planning.provenance import Provenance
 
 PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
 #: Recorded are the releases on the index; these are the first and the last ones that patches name.

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchcore.declare.target import ABSENT, Item, Target
 from patchcore.errors import TargetError
-from patchcore.target import ABSENT, Item, Target
 
 # --- the text -------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any, Callable
 import pytest
 
 import patchcore as pc
-from patchcore.engine import ENGINE
+from patchcore.engine.engine import ENGINE
 
 ROUNDS = 25
 SHOP = {
@@ -179,8 +179,8 @@ def test_two_modules_of_one_patch_imported_by_two_threads(make_package) -> None:
 
 
 def plugin_with(after_apply: Callable[..., None]) -> Any:
+    from patchcore.planning.provenance import Provenance
     from patchcore.plugins import Plugins
-    from patchcore.provenance import Provenance
 
     module = ModuleType("plugin")
 

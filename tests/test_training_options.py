@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.training.options import ProfilingOptions, brake_step, check_brake
+from patchcore.builtin.training.options import ProfilingOptions, brake_step, check_brake
 
 
 def options(**values: Any) -> ProfilingOptions:

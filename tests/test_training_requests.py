@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import patchcore as pc
+from patchcore.builtin.training import profiling, steps
+from patchcore.builtin.training.brake import Braked
+from patchcore.builtin.training.profilers import Recorder
 from patchcore.plugins import Plugins
 from patchcore.settings import Settings
-from patchcore.training import profiling, steps
-from patchcore.training.brake import Braked
-from patchcore.training.profilers import Recorder
 
 pytestmark = pytest.mark.usefixtures("fresh_steps")
 

@@ -123,7 +123,7 @@ class TestBrake:
         assert "patchcore.brake" in plan
         assert "patchcore.brake" in gym.run(command, "list", **environment).stdout
         said = gym.run(command, "explain", "patchcore.brake", **environment).stdout
-        assert "patchcore.training.steps:after_step" in said
+        assert "patchcore.builtin.training.steps:after_step" in said
         doctor = gym.run(command, "doctor", PYTHONPATH=str(gym.folder), **environment).stdout
         assert "12 (from PATCHCORE_BRAKE)" in doctor
 
@@ -133,7 +133,7 @@ def test_what_nobody_asks_for_is_not_imported(run_python: Callable[..., str]) ->
         import sys
         import patchcore
         patchcore.Patcher().apply()
-        print([name for name in sys.modules if name.startswith("patchcore.training")])
+        print([name for name in sys.modules if name.startswith("patchcore.builtin.training")])
         """
     assert run_python(code) == "[]\n"
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.training import steps
-from patchcore.training.loops import user_loop
-from patchcore.training.optimizers import PATCHES
+from patchcore.builtin.training import steps
+from patchcore.builtin.training.loops import user_loop
+from patchcore.builtin.training.optimizers import PATCHES
 
 pytestmark = pytest.mark.usefixtures("fresh_steps")
 

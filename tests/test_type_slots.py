@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 import patchcore as pc
-from patchcore import type_slots
+from patchcore.objects import type_slots
 
 T = TypeVar("T")
 

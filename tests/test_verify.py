@@ -12,10 +12,10 @@ import pytest
 from library import LIBRARY
 
 import patchcore as pc
+from patchcore.builtin.verify.verify import CheckResult, verify
 from patchcore.cli import main
-from patchcore.engine import ENGINE
+from patchcore.engine.engine import ENGINE
 from patchcore.errors import PatchcoreError
-from patchcore.verify import CheckResult, verify
 
 
 def case(rng: random.Random) -> pc.Case:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Callable, Optional
 
-from patchcore.importing import ImportWatch
+from patchcore.engine.importing import ImportWatch
 
 Callback = Callable[[str, ModuleType, Mapping[str, ModuleType]], None]
 

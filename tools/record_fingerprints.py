@@ -40,9 +40,9 @@ from packaging.version import Version
 from release_sources import SourcesError, cached_sources, newest_release, releases, unpack
 
 from patchcore import Patcher
-from patchcore.drift import watched
-from patchcore.plan import Candidate
-from patchcore.recorded import Recorded, file_of
+from patchcore.builtin.drift.drift import watched
+from patchcore.builtin.drift.recorded import Recorded, file_of
+from patchcore.planning.plan import Candidate
 from torch_npu_patches.markers.patches import APEX
 
 #: The libraries that our plugins patch: package, and the distributions that provide it. Of a version that several have,

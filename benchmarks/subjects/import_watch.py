@@ -15,7 +15,7 @@ from benchmarks.generated import function_name, module_names, write_package
 from benchmarks.measure import Timing, interleave, wall
 from benchmarks.rows import Budget, Row, compare, skipped
 from benchmarks.subjects import missing
-from patchcore.importing import ImportWatch
+from patchcore.engine.importing import ImportWatch
 
 SUBJECT = "import-watch"
 MODULES = 300

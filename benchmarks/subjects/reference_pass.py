@@ -36,8 +36,8 @@ def rows(budget: Budget) -> list[Row]:
     importlib.import_module("mmdet.models")
     import torch
 
-    from patchcore.modules import loaded_modules
-    from patchcore.references import find_references
+    from patchcore.engine.references import find_references
+    from patchcore.objects.modules import loaded_modules
 
     torch.set_num_threads(1)
     sets = {name: [_resolve(target)] for name, target in ONE.items()}

@@ -22,8 +22,8 @@ from examples.mmdet_training.dataset import make_dataset
 from examples.mmdet_training.detectors import DETECTORS
 from examples.mmdet_training.training import IMAGE_SIZE, IMAGES, train
 from patchcore import cli
+from patchcore.engine.snapshot import Snapshot
 from patchcore.errors import did_you_mean
-from patchcore.snapshot import Snapshot
 
 LIBRARIES = ("torch", "numpy", "mmengine", "mmcv", "mmdet")
 

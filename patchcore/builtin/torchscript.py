@@ -122,7 +122,7 @@ def _name(function: Any) -> str:
 
 def _described(function: Any) -> str:
     """The place of ``function`` and the patches that put it there."""
-    from patchcore.engine import ENGINE
+    from patchcore.engine.engine import ENGINE
 
     found = ENGINE.journal.makers(function)
     if not found:

@@ -24,17 +24,17 @@ OK, FINDINGS, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 _COMMANDS = {
     "list": "patchcore.cli.list_",
     "plan": "patchcore.cli.plan",
-    "explain": "patchcore.cli.explain",
+    "explain": "patchcore.builtin.explain.command",
     "check": "patchcore.cli.check",
-    "doctor": "patchcore.cli.doctor",
-    "run": "patchcore.cli.run",
-    "report": "patchcore.cli.report",
-    "verify": "patchcore.cli.verify",
-    "bisect": "patchcore.cli.bisect",
-    "lock": "patchcore.cli.lock",
-    "outdated": "patchcore.cli.outdated",
-    "new": "patchcore.cli.new",
-    "fingerprint": "patchcore.cli.fingerprint",
+    "doctor": "patchcore.builtin.doctor.command",
+    "run": "patchcore.builtin.run.run_command",
+    "report": "patchcore.builtin.page.command",
+    "verify": "patchcore.builtin.verify.command",
+    "bisect": "patchcore.builtin.bisect.command",
+    "lock": "patchcore.builtin.drift.lock_command",
+    "outdated": "patchcore.builtin.drift.outdated_command",
+    "new": "patchcore.builtin.new.command",
+    "fingerprint": "patchcore.builtin.drift.fingerprint_command",
 }
 
 
@@ -68,7 +68,7 @@ def _run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit has somewhere to go
         return OK
     except Exception:
-        from patchcore.stdlib import traceback
+        from patchcore.objects.stdlib import traceback
 
         traceback.print_exc()
         _complain("this is a bug in patchcore or in a plugin's command; please report it", INTERNAL)
@@ -92,15 +92,15 @@ def _see_current_folder() -> None:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     if arguments[:1] == ["run"]:
-        from patchcore.cli import run
+        from patchcore.builtin.run import run_command as run
 
         return run.parse(arguments[1:])
     if arguments[:1] == ["bisect"]:
-        from patchcore.cli import bisect
+        from patchcore.builtin.bisect import command as bisect
 
         return bisect.parse(arguments[1:])
     if arguments[:1] == ["verify"]:
-        from patchcore.cli import verify
+        from patchcore.builtin.verify import command as verify
 
         return verify.parse(arguments[1:])
     name = next((argument for argument in arguments if not argument.startswith("-")), None)

@@ -8,10 +8,10 @@ from typing import Any
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line, print_table
-from patchcore.conditions import Environment
 from patchcore.errors import CONTAINED, PatchError, PluginError, describe_error
 from patchcore.patcher import Patcher
-from patchcore.plan import Plan
+from patchcore.planning.conditions import Environment
+from patchcore.planning.plan import Plan
 from patchcore.report import FAILED, PENDING
 
 __all__ = ["COLUMNS", "Finding", "add_parser", "findings", "main"]

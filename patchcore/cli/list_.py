@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from patchcore.changes import Change
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line, print_table
-from patchcore.conditions import Environment
+from patchcore.declare.changes import Change
 from patchcore.patcher import Patcher
+from patchcore.planning.conditions import Environment
 from patchcore.report import PENDING
 
 __all__ = ["add_parser", "main"]

@@ -9,9 +9,9 @@ from typing import Any, Optional
 
 from patchcore.cli.output import print_error
 from patchcore.errors import PluginError, SettingsError
-from patchcore.modules import lineage
+from patchcore.objects.modules import lineage
+from patchcore.objects.printable import printable
 from patchcore.patcher import Patcher
-from patchcore.printable import printable
 from patchcore.report import Problem
 from patchcore.settings import Settings
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchcore.printable import printable
+from patchcore.objects.printable import printable
 from patchcore.report import SCHEMA_VERSION
 
 __all__ = ["STYLES", "print_error", "print_json", "print_line", "print_table"]
@@ -31,7 +31,7 @@ STYLES = {
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print ``content`` with ``schema_version`` to stdout."""
-    from patchcore.stdlib import json  # for those who want it only
+    from patchcore.objects.stdlib import json  # for those who want it only
 
     print(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=2, default=str))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from patchcore.builtin.drift.drift import Comparison, remarks
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line, print_table
-from patchcore.drift import Comparison, remarks
 from patchcore.errors import PluginError
 from patchcore.patcher import Patcher
-from patchcore.plan import Plan, PlannedPatch
+from patchcore.planning.plan import Plan, PlannedPatch
 
 __all__ = ["add_parser", "main"]
 

@@ -172,8 +172,8 @@ def wrap(obj: Union[ModuleType, type, str], name: str = "") -> Patcher:
         DeclarationError: ``obj`` cannot be found by its name: an instance, a class inside a function.
         PatchError: there is no such function.
     """
-    from patchcore.changes import Wrap
-    from patchcore.patch import Patch
+    from patchcore.declare.changes import Wrap
+    from patchcore.declare.patch import Patch
     from patchcore.patcher import Patcher
 
     target = _target(obj, name)

@@ -12,7 +12,7 @@ from devtools import PROGRAMS, Browser, find_browser
 from page_runs import LABELS, SHOWN, a_report, large_run, nasty_run
 from reports import SHOP, Reports
 
-from patchcore.launch.page import make_page
+from patchcore.builtin.page.html import make_page
 
 PROGRAM = find_browser()
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=f"no browser on PATH: none of {', '.join(PROGRAMS)}")

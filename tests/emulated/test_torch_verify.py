@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import patchcore as pc
-from patchcore.verify import verify
+from patchcore.builtin.verify.verify import verify
 from torch_npu_patches.batch_matmul import BATCH_MATMUL
 from torch_npu_patches.plugin import PATCHES
 

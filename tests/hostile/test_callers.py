@@ -83,7 +83,7 @@ def test_plan_and_report_say_that_the_frame_is_another(frames: None, name: str, 
             if name == "direct" and isinstance(change, pc.Wrap):
                 assert library.direct() == __name__  # of the wrapper, which called it
             if name == "Registry.__init__":
-                assert library.Registry("models").scope in ("patchcore.generated", __name__)
+                assert library.Registry("models").scope in ("patchcore.objects.generated", __name__)
         if not imported:
             del sys.modules["frames"]
 

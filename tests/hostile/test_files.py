@@ -79,7 +79,7 @@ def opened() -> Iterator[list[tuple[str, int]]]:
 
 
 def write_lock(folder: Path) -> Path:
-    from patchcore.lockfile import write_lock
+    from patchcore.builtin.drift.lockfile import write_lock
 
     facts = {"patchcore": "1", "python": "3.11", "libraries": {}, "targets": {}, "patches": {}}
     write_lock(folder / "patchcore.lock", {"schema_version": 1, **facts})
@@ -87,14 +87,14 @@ def write_lock(folder: Path) -> Path:
 
 
 def write_fingerprints(folder: Path) -> Path:
-    from patchcore.recorded import Recorded
+    from patchcore.builtin.drift.recorded import Recorded
 
     Recorded(folder / "fingerprints.json", {}).write()
     return folder / "fingerprints.json"
 
 
 def write_page(folder: Path) -> Path:
-    from patchcore.launch import page
+    from patchcore.builtin.page import html as page
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "make_page", lambda *reports: "<html>")
@@ -122,7 +122,7 @@ def write_request(folder: Path) -> Path:
 
 
 def write_project(folder: Path) -> Path:
-    from patchcore.scaffold.project import write_project
+    from patchcore.builtin.new.project import write_project
 
     shutil.rmtree(folder / "plugin", ignore_errors=True)
     write_project(folder / "plugin", {"README.md": "new"})

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from programs import Programs
 
 import patchcore as pc
-from patchcore.engine import ENGINE
+from patchcore.engine.engine import ENGINE
 
 LIBRARY = {
     "leaf_x": "def price(): return 'original'",

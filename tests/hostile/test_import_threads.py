@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from stepping import Order, Stepper, lines_of, run_in_order
 
 import patchcore as pc
-from patchcore.engine import ENGINE
+from patchcore.engine.engine import ENGINE
 
 LIBRARY = {
     "pkg_x": "from pkg_x.lib import price",

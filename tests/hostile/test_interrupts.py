@@ -18,7 +18,7 @@ from typing import Any, Callable
 import pytest
 
 import patchcore as pc
-from patchcore.engine import ENGINE
+from patchcore.engine.engine import ENGINE
 from patchcore.errors import PatchError
 
 HOME = str(Path(pc.__file__).parent)

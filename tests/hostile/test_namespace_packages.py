@@ -16,7 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.modules import find_module, found_spec, missing_ancestor, module_file, search_path, submodule_names
+from patchcore.objects.modules import (
+    find_module,
+    found_spec,
+    missing_ancestor,
+    module_file,
+    search_path,
+    submodule_names,
+)
 
 NESTED = {"projects_x.ops.real": "def price(): return 'original'\ndef label(): return 'label'"}
 

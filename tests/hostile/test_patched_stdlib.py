@@ -13,7 +13,7 @@ import pytest
 from programs import Programs
 
 import patchcore as pc
-from patchcore import stdlib
+from patchcore.objects import stdlib
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,7 +88,7 @@ def _uses(path: Path) -> Iterator[str]:
                 modules[alias.asname or whole] = whole
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
-                if node.module == "patchcore.stdlib" and alias.name in stdlib._LATER:
+                if node.module == "patchcore.objects.stdlib" and alias.name in stdlib._LATER:
                     modules[alias.asname or alias.name] = stdlib._LATER[alias.name]
                 elif _is_standard(node.module):
                     yield f"{node.module}:{alias.name}"
@@ -113,11 +113,11 @@ def _all_uses() -> list[str]:
 _DRIVER = """
     import importlib, json, os, sys, traceback
     import patchcore as pc
-    from patchcore.launch.process_report import ProcessReport
-    from patchcore.launch.session import Session
+    from patchcore.builtin.run.process_report import ProcessReport
+    from patchcore.builtin.run.session import Session
     from patchcore.patcher import Patcher
     from patchcore.settings import Settings
-    from patchcore.target import Target
+    from patchcore.declare.target import Target
 
     EXIT, WRITE, LISTDIR, OPEN, LOADS = os._exit, os.write, os.listdir, open, json.JSONDecoder().raw_decode
     FOLDER = "reports"
@@ -310,7 +310,7 @@ class TestCopies:
         make_package({"clock": "from time import perf_counter\n"})
         import clock  # type: ignore[import-not-found]
 
-        from patchcore.launch import activation
+        from patchcore.builtin.run import activation
 
         with pc.Patcher([pc.Patch("stopped", [pc.Replace("time:perf_counter", _zero)])]) as patcher:
             (change,) = patcher.report()["stopped"].changes

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.engine import ENGINE
+from patchcore.engine.engine import ENGINE
 
 LIBRARY = """
     import logging

@@ -17,14 +17,14 @@ from reports import PRICE, SHOP, Reports, patcher
 
 import patchcore as pc
 from patchcore import process
+from patchcore.builtin.drift.lockfile import read_lock
+from patchcore.builtin.drift.recorded import Recorded
+from patchcore.builtin.page.merge import findings, read_reports
+from patchcore.builtin.run import report_file
+from patchcore.builtin.run.agreement import compare_ranks
+from patchcore.builtin.run.session import Session
 from patchcore.cli import main
-from patchcore.launch import report_file
-from patchcore.launch.agreement import compare_ranks
-from patchcore.launch.merge import findings, read_reports
-from patchcore.launch.session import Session
-from patchcore.lockfile import read_lock
 from patchcore.process import decimal, describe_process, process_rank, rank_variable
-from patchcore.recorded import Recorded
 from patchcore.settings import Settings
 
 #: A way from the root of a report to one of its values.
@@ -494,7 +494,7 @@ class TestRanks:
 
     @given(st.sets(st.integers(0, 60)), st.integers(2, 50))
     def test_every_missing_rank_is_named_once(self, ranks: set[int], size: int) -> None:
-        from patchcore.launch.merge import _gaps
+        from patchcore.builtin.page.merge import _gaps
 
         named: list[int] = []
         for text in _gaps(ranks, size):

@@ -25,8 +25,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore import type_slots
-from patchcore.special_methods import SLOTTED
+from patchcore.objects import type_slots
+from patchcore.objects.special_methods import SLOTTED
 
 pytestmark = pytest.mark.skipif(sys.implementation.name != "cpython", reason="slots are CPython's")
 

@@ -12,7 +12,7 @@ from typing import Any, Callable
 import pytest
 
 import patchcore as pc
-from patchcore.binding import wrap
+from patchcore.objects.binding import wrap
 
 LIBRARY = """
 import torch

@@ -223,7 +223,7 @@ def test_a_closed_asynchronous_generator_closes_the_original(lib: Any) -> None:
 
 @given(st.lists(st.sampled_from(["next", "send", "throw", "close", "unknown"]), max_size=5))
 def test_an_asynchronous_generator_is_driven_as_the_original_is(steps: list[str]) -> None:
-    from patchcore.generated import of_kind
+    from patchcore.objects.generated import of_kind
 
     async def original(x: int) -> Any:
         while True:

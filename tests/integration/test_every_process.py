@@ -274,7 +274,7 @@ def register_patches():
 """
 # A rank that is not patched is waited for; not for a minute here.
 IMPATIENT = """
-from patchcore.launch import agreement
+from patchcore.builtin.run import agreement
 agreement.compare_ranks.__kwdefaults__["patience"] = 1.0
 """
 # Runs a command; $ODD is executed before it for rank $ODD_RANK.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.verify import CheckResult, verify
+from patchcore.builtin.verify.verify import CheckResult, verify
 
 torch = pytest.importorskip("torch")
 

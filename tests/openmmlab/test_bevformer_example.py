@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import patchcore as pc
-from patchcore.verify import AGREES, verify
+from patchcore.builtin.verify.verify import AGREES, verify
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bevformer_npu"
 DISTRIBUTION = "bevformer-npu-patches"

@@ -24,15 +24,15 @@ import torch
 from migrations_on_cpu import losses
 
 import patchcore as pc
-from patchcore.changes import resolve
+from patchcore.builtin.verify.execution import run
+from patchcore.builtin.verify.outcomes import compare
 from patchcore.compat import mx_driving as compat
 from patchcore.compat.mx_driving import catalogue
 from patchcore.compat.mx_driving.defaults import ALL
 from patchcore.compat.mx_driving.patcher.patcher import Patcher
 from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
-from patchcore.execution import run
-from patchcore.outcomes import compare
-from patchcore.target import Target
+from patchcore.declare.changes import resolve
+from patchcore.declare.target import Target
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "migrations"
 MODELS_OF_LINE = {1: "mmdet.models.builder", 2: "mmdet.registry"}

@@ -17,9 +17,9 @@ from torch import Tensor
 import patchcore as pc
 from mmdet3d_npu import ops_checks as cases
 from mmdet3d_npu.ops import BEV_POOL, VOXELIZATION
-from patchcore.execution import run
-from patchcore.outcomes import compare
-from patchcore.verify import AGREES, verify
+from patchcore.builtin.verify.execution import run
+from patchcore.builtin.verify.outcomes import compare
+from patchcore.builtin.verify.verify import AGREES, verify
 
 #: Share of the largest value expected; the largest difference found here is 5.2e-7.
 POOLING_TOLERANCE = 1e-5

@@ -20,8 +20,8 @@ import torch
 from detection_training import RUNNERS, STEPS, Training
 
 import patchcore as pc
+from patchcore.engine.snapshot import Snapshot
 from patchcore.report import FAILED
-from patchcore.snapshot import Snapshot
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = {1: ("mmcv", "mmdet"), 2: ("mmcv", "mmengine", "mmdet")}

@@ -13,10 +13,10 @@ import torch
 
 import patchcore as pc
 from mmcv_npu.plugin import PATCHES
-from patchcore.changes import resolve
-from patchcore.execution import run
-from patchcore.outcomes import compare
-from patchcore.verify import AGREES, DIFFERS, verify
+from patchcore.builtin.verify.execution import run
+from patchcore.builtin.verify.outcomes import compare
+from patchcore.builtin.verify.verify import AGREES, DIFFERS, verify
+from patchcore.declare.changes import resolve
 
 #: The kernels that each patch is there to call.
 KERNELS = {

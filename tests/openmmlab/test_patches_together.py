@@ -18,9 +18,9 @@ import pytest
 from own_patches import EXCLUSIVE, REQUESTS, collect
 
 import patchcore as pc
-from patchcore.changes import SlotChange
-from patchcore.plan import Candidate
-from patchcore.target import ABSENT, find_slot
+from patchcore.declare.changes import SlotChange
+from patchcore.declare.target import ABSENT, find_slot
+from patchcore.planning.plan import Candidate
 
 
 def written_objects(patch: pc.Patch) -> Iterator[tuple[str, Any]]:

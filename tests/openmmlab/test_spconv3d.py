@@ -30,9 +30,9 @@ import patchcore as pc
 from mmcv_npu import sparse_convolution
 from mmcv_npu.checks import spconv3d as cases
 from mmcv_npu.spconv3d import SPCONV3D
-from patchcore.execution import run
-from patchcore.outcomes import compare
-from patchcore.verify import AGREES, verify
+from patchcore.builtin.verify.execution import run
+from patchcore.builtin.verify.outcomes import compare
+from patchcore.builtin.verify.verify import AGREES, verify
 
 LAYERS = ["SubMConv3d", "SparseConv3d", "SparseInverseConv3d"]
 SHAPE, BATCH = [7, 6, 8], 2

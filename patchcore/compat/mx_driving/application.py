@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Callable, NamedTuple, Optional, Union
 
-from patchcore.changes import Skip
 from patchcore.compat.mx_driving.patcher.patcher_logger import LOGGER_NAME, patcher_logger
 from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
-from patchcore.declaration import Declaration
+from patchcore.declare.changes import Skip
+from patchcore.declare.declaration import Declaration
+from patchcore.declare.patch import Patch
 from patchcore.errors import PatchError, TargetNotFound, UnknownName, describe_error
 from patchcore.hookspecs import hookimpl
-from patchcore.patch import Patch
 from patchcore.patcher import Context, Patcher
-from patchcore.plan import Candidate, select
+from patchcore.planning.plan import Candidate, select
+from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
-from patchcore.provenance import LOCAL, Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, PatchRecord
 from patchcore.settings import Choice, Settings
 

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Optional
 
-from patchcore.changes import Skip
 from patchcore.compat.mx_driving.application import Unit
 from patchcore.compat.mx_driving.base import SinglePatch, agrees, core_name
 from patchcore.compat.mx_driving.changes import SetAttribute
 from patchcore.compat.mx_driving.paths import import_module, is_there, object_at
+from patchcore.declare.changes import Skip
+from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError, TargetNotFound
-from patchcore.patch import Patch as CorePatch
 
 __all__ = ["AtomicPatch"]
 

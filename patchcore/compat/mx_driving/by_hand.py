@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
-from patchcore.changes import Call, Skip
 from patchcore.compat.mx_driving.application import Unit
 from patchcore.compat.mx_driving.base import SinglePatch, core_name
 from patchcore.compat.mx_driving.mentions import mentioned_packages
 from patchcore.compat.mx_driving.paths import import_module, is_there
-from patchcore.patch import Patch as CorePatch
+from patchcore.declare.changes import Call, Skip
+from patchcore.declare.patch import Patch as CorePatch
 
 __all__ = ["LegacyPatch"]
 

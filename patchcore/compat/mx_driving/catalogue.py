@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from patchcore.patcher import Patcher
-from patchcore.plan import Candidate
+from patchcore.planning.plan import Candidate
 from patchcore.settings import Settings
 
 __all__ = ["Catalogue", "load"]

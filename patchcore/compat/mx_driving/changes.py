@@ -10,18 +10,18 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from patchcore import binding
-from patchcore.changes import Change, Register, Replace, Skip, SlotChange, resolve
+from patchcore.builtin.imports.stubs import StubModule
 from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
 from patchcore.compat.mx_driving.paths import Missing, locate, object_at, reference_to, target_of
-from patchcore.declaration import Declaration
+from patchcore.declare.changes import Change, Register, Replace, Skip, SlotChange, resolve
+from patchcore.declare.declaration import Declaration
+from patchcore.declare.target import ABSENT, ClassSlot, Slot, Target
 from patchcore.errors import DeclarationError, TargetNotFound, describe_error, did_you_mean
-from patchcore.modules import is_class, is_initializing
-from patchcore.stubs import StubModule
-from patchcore.target import ABSENT, ClassSlot, Slot, Target
+from patchcore.objects import binding
+from patchcore.objects.modules import is_class, is_initializing
 
 if TYPE_CHECKING:
-    from patchcore.counting import Counter
+    from patchcore.objects.counting import Counter
 
 __all__ = ["FillStub", "RegisterProduct", "SetAttribute"]
 
@@ -100,7 +100,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
         return made or counts
 
     def counted(self) -> Change:
-        from patchcore.counting import Counter  # for those who count
+        from patchcore.objects.counting import Counter  # for those who count
 
         return self.evolve(counter=Counter(branches=self.runtime_check is not None and self.replacement is not None))
 

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore.errors import SettingsError
-from patchcore.modules import StubSpec, ask_finders, namespace
+from patchcore.objects.modules import StubSpec, ask_finders, namespace
 
 if TYPE_CHECKING:
     from patchcore.compat.mx_driving.transfer import Transfer

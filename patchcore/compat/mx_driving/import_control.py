@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Optional, Union
 
-from patchcore.changes import Change, Literal
+from patchcore.builtin.imports.changes import InjectImport, ReplaceImport, StubImport
 from patchcore.compat.mx_driving.application import Run, Unit
 from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
 from patchcore.compat.mx_driving.paths import is_stub
+from patchcore.declare.changes import Change, Literal
+from patchcore.declare.patch import Patch
 from patchcore.errors import DeclarationError, describe_error
-from patchcore.import_changes import InjectImport, ReplaceImport, StubImport
-from patchcore.modules import find_module, lineage, missing_ancestor
-from patchcore.patch import Patch
+from patchcore.objects.modules import find_module, lineage, missing_ancestor
 
 __all__ = ["ImportControl", "Replacement"]
 

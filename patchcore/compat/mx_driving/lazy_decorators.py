@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, Callable, Optional
 
 from patchcore.errors import DeclarationError, did_you_mean
-from patchcore.modules import ABSENT, find_module, namespace
+from patchcore.objects.modules import ABSENT, find_module, namespace
 
 __all__ = ["DecoratorExpression", "DecoratorPath", "LazyDecorator", "is_dotted", "member"]
 

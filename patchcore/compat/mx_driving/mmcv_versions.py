@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from patchcore.changes import Literal, Replace
+from patchcore.builtin.imports.changes import WhileImporting
 from patchcore.compat.mx_driving.application import Run, Unit
+from patchcore.declare.changes import Literal, Replace
+from patchcore.declare.patch import Patch
 from patchcore.errors import SettingsError
-from patchcore.import_changes import WhileImporting
-from patchcore.patch import Patch
 
 __all__ = ["ensure_mmcv_version", "patch_mmcv_version"]
 

@@ -8,11 +8,11 @@ import sys
 from collections.abc import MutableMapping
 from typing import Any, Optional
 
-from patchcore.changes import resolve
+from patchcore.builtin.imports.stubs import StubModule
+from patchcore.declare.changes import resolve
+from patchcore.declare.target import ABSENT, Item, NamespaceSlot, Slot, Target, slot_of
 from patchcore.errors import TargetError, did_you_mean
-from patchcore.modules import StubSpec, executed_module, find_module
-from patchcore.stubs import StubModule
-from patchcore.target import ABSENT, Item, NamespaceSlot, Slot, Target, slot_of
+from patchcore.objects.modules import StubSpec, executed_module, find_module
 
 __all__ = [
     "Missing",

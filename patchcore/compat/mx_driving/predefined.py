@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
-from patchcore.changes import Change, Replace, Skip, resolve
 from patchcore.compat.mx_driving import catalogue
 from patchcore.compat.mx_driving.application import Run, Unit
 from patchcore.compat.mx_driving.atomic import AtomicPatch
@@ -18,13 +17,14 @@ from patchcore.compat.mx_driving.changes import FillStub, guarded
 from patchcore.compat.mx_driving.patcher.patch import Patch
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
 from patchcore.compat.mx_driving.paths import dotted, import_module, is_stub
-from patchcore.conditions import Environment
+from patchcore.declare.changes import Change, Replace, Skip, resolve
+from patchcore.declare.patch import Patch as CorePatch
+from patchcore.declare.target import ABSENT, Target
 from patchcore.errors import DeclarationError, TargetNotFound
-from patchcore.modules import lineage
-from patchcore.patch import Patch as CorePatch
-from patchcore.plan import Candidate
+from patchcore.objects.modules import lineage
+from patchcore.planning.conditions import Environment
+from patchcore.planning.plan import Candidate
 from patchcore.report import PENDING
-from patchcore.target import ABSENT, Target
 
 __all__ = ["PluginChange", "Predefined", "apply_units", "function_of", "legacy_function", "patch_of", "units_of"]
 

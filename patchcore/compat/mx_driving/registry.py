@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Optional
 
-from patchcore.changes import Skip
 from patchcore.compat.mx_driving.application import Unit
 from patchcore.compat.mx_driving.base import SinglePatch, agrees, core_name
 from patchcore.compat.mx_driving.changes import RegisterProduct
 from patchcore.compat.mx_driving.paths import import_module, is_there, object_at
+from patchcore.declare.changes import Skip
+from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import TargetNotFound
-from patchcore.patch import Patch as CorePatch
 
 __all__ = ["RegistryPatch"]
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
-from patchcore.application import Application, ChangeState
-from patchcore.changes import Change
 from patchcore.compat.mx_driving.application import Run, Unit
-from patchcore.patch import Patch
-from patchcore.rebinding import Moves
+from patchcore.declare.changes import Change
+from patchcore.declare.patch import Patch
+from patchcore.declare.target import Target
+from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.rebinding import Moves
 from patchcore.report import APPLIED
-from patchcore.target import Target
 
 if TYPE_CHECKING:
-    from patchcore.engine import Engine
-    from patchcore.writers import Writer
+    from patchcore.engine.engine import Engine
+    from patchcore.engine.writers import Writer
 
 __all__ = ["Transfer", "end"]
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Optional
 
 from npu_emulator.errors import RealLibraryError
-from patchcore.modules import StubSpec
+from patchcore.objects.modules import StubSpec
 
 __all__ = ["StandIn", "StandInFinder"]
 

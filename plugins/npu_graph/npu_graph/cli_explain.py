@@ -10,9 +10,9 @@ from typing import Any
 
 from npu_graph.explaining import Explanation, explain_program
 from npu_graph.recording import EAGER, GraphRecord
+from patchcore.builtin.run.logs import log_to_stderr
 from patchcore.cli import FINDINGS, OK
 from patchcore.cli.output import print_json, print_line, print_table
-from patchcore.launch.logs import log_to_stderr
 
 __all__ = ["add_action", "explain"]
 

@@ -8,8 +8,8 @@ from typing import Any, Optional
 from npu_graph.backend import Backend
 from npu_graph.recording import GraphRecord
 from npu_graph.registry import contributed, obstacle
+from patchcore.planning.provenance import Provenance
 from patchcore.plugins import Plugins
-from patchcore.provenance import Provenance
 from patchcore.report import Section
 
 __all__ = ["list_vendors", "summarize"]

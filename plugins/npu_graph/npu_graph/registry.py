@@ -14,8 +14,8 @@ from npu_graph.options import FALLBACK, Fallback
 from npu_graph.schemas import check_conversion
 from npu_graph.vendor import Vendor, answer
 from patchcore.errors import did_you_mean
+from patchcore.planning.provenance import Provenance
 from patchcore.plugins import Plugins
-from patchcore.provenance import Provenance
 from patchcore.settings import Settings
 
 __all__ = ["Choice", "Contributed", "Vendors", "contributed", "obstacle", "vendors"]

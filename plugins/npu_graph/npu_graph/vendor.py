@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
-from patchcore.changes import Skip
+from patchcore.declare.changes import Skip
 from patchcore.errors import DeclarationError
 
 if TYPE_CHECKING:

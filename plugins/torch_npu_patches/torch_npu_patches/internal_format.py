@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import patchcore as pc
-from patchcore.changes import SlotChange
-from patchcore.target import ABSENT, Slot
+from patchcore.declare.changes import SlotChange
+from patchcore.declare.target import ABSENT, Slot
 
 NAME = "torch.internal_format"
 ALLOW = "allow"

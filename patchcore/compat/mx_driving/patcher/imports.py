@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Callable, Optional, Union
 
-from patchcore.binding import copy_metadata
 from patchcore.compat.mx_driving.lazy_decorators import (
     DecoratorExpression,
     DecoratorPath,
@@ -21,7 +20,8 @@ from patchcore.compat.mx_driving.lazy_decorators import (
 )
 from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
 from patchcore.errors import DeclarationError, describe_error, did_you_mean
-from patchcore.modules import ABSENT, missing_ancestor, namespace, submodule_names
+from patchcore.objects.binding import copy_metadata
+from patchcore.objects.modules import ABSENT, missing_ancestor, namespace, submodule_names
 
 __all__ = ["with_imports"]
 

@@ -13,8 +13,8 @@ import sys
 from types import FunctionType
 from typing import Any, Optional
 
-from patchcore.distributions import version_of, version_of_provider
-from patchcore.modules import find_module, namespace
+from patchcore.objects.modules import find_module, namespace
+from patchcore.planning.distributions import version_of, version_of_provider
 
 __all__ = ["check_version", "get_version", "is_mmcv_v1x", "is_mmcv_v2x", "mmcv_version"]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
+from patchcore.builtin.run.command import find_command
 from patchcore.errors import SettingsError
-from patchcore.launch.command import find_command
-from patchcore.modules import find_module
+from patchcore.objects.modules import find_module
 from torch_npu_patches.coverage.judging import Trace
 from torch_npu_patches.coverage.records import merge, read_processes
 from torch_npu_patches.coverage.tracing import Request

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from patchcore import binding
 from patchcore.markers import mark_call
+from patchcore.objects import binding
 
 __all__ = ["mark_classes", "mark_functions"]
 

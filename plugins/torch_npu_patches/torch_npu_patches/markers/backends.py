@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional, Protocol
 import torch
 
 from patchcore.errors import PatchError, describe_error
-from patchcore.modules import find_module
+from patchcore.objects.modules import find_module
 from torch_npu_patches.markers.options import MarkerOptions
 from torch_npu_patches.markers.recording import Recording
 

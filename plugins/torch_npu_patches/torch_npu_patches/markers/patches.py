@@ -10,9 +10,9 @@ from typing import Any
 
 import patchcore as pc
 from patchcore import markers
-from patchcore.changes import SlotChange
-from patchcore.modules import find_module
-from patchcore.target import ABSENT, Slot, find_slot
+from patchcore.declare.changes import SlotChange
+from patchcore.declare.target import ABSENT, Slot, find_slot
+from patchcore.objects.modules import find_module
 from torch_npu_patches.markers.options import MarkerOptions
 
 __all__ = ["APEX_MARKERS", "DISTRIBUTED_MARKERS", "MARKERS", "TORCH_MARKERS", "make_patches"]

@@ -16,12 +16,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore.builtin.run.logs import say
+from patchcore.builtin.training.ending import at_end
 from patchcore.errors import describe_error
 from patchcore.files import append
-from patchcore.launch.logs import say
 from patchcore.markers.text import parse
 from patchcore.process import process_rank, rank_variable
-from patchcore.training.ending import at_end
 from torch_npu_patches.markers.options import CATEGORY
 
 __all__ = ["Recording", "label"]

@@ -6,9 +6,9 @@ import importlib
 from typing import Any, Callable, Union
 
 import patchcore as pc
-from patchcore import binding
-from patchcore.changes import SlotChange
-from patchcore.target import ABSENT, ClassSlot, Slot
+from patchcore.declare.changes import SlotChange
+from patchcore.declare.target import ABSENT, ClassSlot, Slot
+from patchcore.objects import binding
 
 __all__ = ["Adapt", "Counterpart"]
 

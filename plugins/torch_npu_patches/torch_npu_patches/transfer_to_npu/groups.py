@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
 import patchcore as pc
-from patchcore.changes import Change
+from patchcore.declare.changes import Change
 from torch_npu_patches.transfer_to_npu import comm, distributed, namespace, scripting, tables, tensors
 from torch_npu_patches.transfer_to_npu.changes import Adapt
 from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import patchcore as pc
-from patchcore.changes import Change
+from patchcore.declare.changes import Change
 from torch_npu_patches.transfer_to_npu import tables
 from torch_npu_patches.transfer_to_npu.changes import Adapt, Counterpart, counterpart
 from torch_npu_patches.transfer_to_npu.devices import NPU, npu_activities

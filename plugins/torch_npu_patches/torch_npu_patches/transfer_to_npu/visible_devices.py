@@ -7,8 +7,8 @@ import os
 from typing import Any, Optional
 
 import patchcore as pc
-from patchcore.changes import SlotChange
-from patchcore.target import ABSENT, Slot
+from patchcore.declare.changes import SlotChange
+from patchcore.declare.target import ABSENT, Slot
 
 __all__ = ["ASCEND", "CUDA", "AsAscendVariable", "changed_too_late", "npu_numbers"]
 

@@ -1,0 +1,303 @@
+"""``patchcore bisect``: which patches make a command fail? Exit 1 when some do."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Optional
+
+from patchcore.builtin.bisect.bisection import Search, dependencies
+from patchcore.builtin.bisect.trials import Oracle, Trial, Trials
+from patchcore.builtin.run import run_command as run
+from patchcore.builtin.run.command import find_command
+from patchcore.builtin.training.patches import CORE
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_error, print_json, print_line
+from patchcore.errors import SettingsError
+from patchcore.planning.conditions import BY_CONFLICT
+from patchcore.planning.plan import Candidate, Plan, select
+
+__all__ = ["add_parser", "main", "parse"]
+
+_HELP = "find the patches that make a command fail"
+_WRITE = "write: patchcore bisect [options] -- COMMAND, for a module: patchcore bisect [options] -- -m MODULE"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the list of commands; :func:`parse` has its options."""
+    subparsers.add_parser("bisect", help=_HELP, add_help=False)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments after ``bisect``: its options and those of ``patchcore run``, ``--``, and the command."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    parser = _build_parser(help_only=not {"-h", "--help"}.isdisjoint(arguments[:end]))
+    options, passed_on = parser.parse_known_args(arguments[:end])
+    options.passed_on = passed_on
+    options.program = list(arguments[end + 1 :])
+    if not options.program or options.program == ["-m"]:
+        parser.error(f"expected the command to run after --; {_WRITE}")
+    known = run.parse([*options.passed_on, *_to_run(options.program)])
+    options.patcher = known.patcher
+    if known.program not in (options.program, options.program[1:]):
+        parser.error(f"unexpected before --: {known.program[0]!r}; {_WRITE}")
+    name, *rest = known.program
+    find_command(name, rest, as_module=known.as_module)  # says now that there is none
+    options.command = main
+    return options
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run the command with ever smaller sets of patches and print what they have come to; 1 when some make it fail.
+
+    Raises:
+        UnknownName: a name to keep means nothing.
+        SettingsError: the command fails without the patches, too, so that they cannot be told by that.
+    """
+    plan = options.patcher.plan()
+    for note in plan.notes:
+        print_error(f"note: {note}")
+    scope = _scope(plan, options.keep)
+    with _narrator(len(scope.tried)) as (begins, ended):
+        trials = Trials(
+            options.passed_on,
+            options.program,
+            [*scope.tried, *scope.kept],
+            kept=scope.kept,
+            left_out=scope.left_out,
+            oracle=Oracle(options.oracle, options.timeout),
+            repeat=options.repeat,
+            begins=begins,
+            ended=ended,
+        )
+        result = _bisect(trials, scope, plan)
+    if options.format == "json":
+        print_json(_describe(options, scope, trials, result))
+    else:
+        for line in _tell(options, trials, result):
+            print_line(line)
+    shared.print_problems(options.patcher)
+    if not result.complete:
+        raise KeyboardInterrupt
+    return 1 if result.culprits else 0
+
+
+class _Scope(NamedTuple):
+    """The patches by what is done with them, as names: tried in sets, in every run, in none."""
+
+    tried: tuple[str, ...]
+    kept: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+class _Result(NamedTuple):
+    """What has been found, until the end or an interrupt."""
+
+    culprits: tuple[tuple[str, ...], ...] = ()
+    suspects: tuple[str, ...] = ()
+    complete: bool = True
+
+
+def _scope(plan: Plan, keep: Sequence[str]) -> _Scope:
+    entries = [entry for entry in plan if entry.provenance != CORE]
+    candidates = [Candidate(entry.patch, entry.provenance) for entry in entries]
+    kept = {candidate.patch.name for name in keep for candidate in select(name, candidates)}
+    # one that has lost a conflict would win where the other is not tried, and that is another question
+    out = {entry.patch.name for entry in entries if entry.unwanted or entry.cause == BY_CONFLICT}
+    names = [entry.patch.name for entry in entries]
+    return _Scope(
+        tuple(name for name in names if name not in kept | out),
+        tuple(name for name in names if name in kept),
+        tuple(name for name in names if name in out - kept),
+    )
+
+
+def _bisect(trials: Trials, scope: _Scope, plan: Plan) -> _Result:
+    search: Optional[Search] = None
+    suspects: tuple[str, ...] = ()
+    try:
+        everything, touched = trials.try_all()
+        if not everything.fails:
+            return _Result()
+        nothing = trials.try_out((), every=True)
+        if nothing.fails:
+            raise SettingsError(_without_patches(nothing, scope))
+        suspects = scope.tried
+        if touched and len(touched) < len(suspects) and trials.fails(touched):
+            suspects = tuple(name for name in suspects if name in touched)
+        search = Search(suspects, trials.fails, dependencies(plan))
+        search.run()
+        for found in search.culprits:
+            trials.fails(search.with_needs(found))  # once more: does it stay so?
+    except KeyboardInterrupt:
+        if search is not None:
+            return _Result(tuple(search.culprits), search.suspects, complete=False)
+        return _Result(suspects=suspects, complete=False)
+    return _Result(tuple(search.culprits))
+
+
+def _without_patches(trial: Trial, scope: _Scope) -> str:
+    how = trial.attempts[-1].how
+    kept = f" but those of --keep ({', '.join(scope.kept)})" if scope.kept else ""
+    tail = "".join(f"\n    {line}" for line in trial.attempts[-1].tail.splitlines()[-5:])
+    return (
+        f"without any patch{kept} the command {trial.verdict}, too ({how}): which patches it fails with cannot be told "
+        f"by that. If it fails in another way, give --oracle REGEX for what it writes when it fails as it should not; "
+        f"if it needs some patches, keep them: --keep NAME. The end of what it wrote:{tail}"
+    )
+
+
+def _varying(trials: Trials) -> list[str]:
+    """Return a line for each set of patches whose runs did not come to the same."""
+    outcomes: dict[frozenset[str], list[bool]] = {}
+    for trial in trials.done:
+        outcomes.setdefault(trial.patches, []).extend(attempt.fails for attempt in trial.attempts)
+    return [
+        f"{', '.join(sorted(patches)) or 'no patch'}: failed {sum(results)} times in {len(results)}"
+        for patches, results in outcomes.items()
+        if len(set(results)) > 1
+    ]
+
+
+def _tell(options: argparse.Namespace, trials: Trials, result: _Result) -> Iterator[str]:
+    for found in result.culprits:
+        together = " only together" if len(found) > 1 else ""
+        yield f"{'these patches make' if len(found) > 1 else 'this patch makes'} the command fail{together}:"
+        yield from (f"  {name}" for name in found)
+    if not result.complete:
+        yield f"interrupted after {_count(len(trials.done), 'run')}"
+        if result.suspects:
+            yield f"{'what makes it fail' if not result.culprits else 'more'} is among {_patches(result.suspects)}:"
+            yield from (f"  {name}" for name in result.suspects)
+    elif not result.culprits:
+        yield f"with all patches the command {trials.done[0].verdict} ({trials.done[0].attempts[-1].how}); no findings"
+    elif any(len(found) > 1 for found in result.culprits):
+        yield "of those that fail together it is enough to disable one"
+    if result.culprits:
+        yield f"without them: {_command_without(options, result)}"
+    varying = _varying(trials)
+    if varying:
+        yield "the outcome varies, so this is not certain; --repeat N runs each set N times:"
+        yield from (f"  {line}" for line in varying)
+
+
+def _describe(options: argparse.Namespace, scope: _Scope, trials: Trials, result: _Result) -> dict[str, Any]:
+    return {
+        "complete": result.complete,
+        "culprits": result.culprits,
+        "command_without": _command_without(options, result) if result.culprits else None,
+        "suspects": result.suspects,
+        "patches": scope.tried,
+        "kept": scope.kept,
+        "varying": _varying(trials),
+        "runs": [
+            {
+                "patches": sorted(trial.patches),
+                "fails": trial.fails,
+                "attempts": [{"fails": attempt.fails, "how": attempt.how} for attempt in trial.attempts],
+            }
+            for trial in trials.done
+        ],
+    }
+
+
+def _command_without(options: argparse.Namespace, result: _Result) -> str:
+    """Return the command line that runs the command without the culprits."""
+    names = ",".join(name for found in result.culprits for name in found)
+    return shlex.join(["patchcore", "run", "--disable", names, *options.passed_on, *_to_run(options.program)])
+
+
+def _to_run(program: Sequence[str]) -> Sequence[str]:
+    """Return a command as ``patchcore run`` takes it."""
+    return program if program[0] == "-m" else ["--", *program]
+
+
+@contextmanager
+def _narrator(total: int) -> Iterator[tuple[Callable[[int, frozenset[str]], None], Callable[[Trial], None]]]:
+    """Say on stderr which run it is and how it ended: a line each, and on a terminal what is going on."""
+    if not sys.stderr.isatty():
+        yield (lambda number, patches: None), (lambda trial: print_error(_line(trial, total), who=""))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    with console.status("") as status:
+
+        def begins(number: int, patches: frozenset[str]) -> None:
+            status.update(f"run {number}: {_patches(patches)} of {total}")
+
+        def ended(trial: Trial) -> None:
+            console.print(Text(_line(trial, total), style="red" if trial.fails else "green"))
+
+        yield begins, ended
+
+
+def _line(trial: Trial, total: int) -> str:
+    some = "all " if total and len(trial.patches) == total else ""
+    return f"run {trial.number}: {some}{_patches(trial.patches)}: {trial.verdict}"
+
+
+def _patches(names: Collection[str]) -> str:
+    return f"{len(names)} patch" if len(names) == 1 else f"{len(names)} patches"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
+    """Return the parser of what is not passed on; to show help, also of the options that choose patches, which are."""
+    parser = shared.Parser(
+        prog="patchcore bisect",
+        usage="patchcore bisect [options] [options of patchcore run] -- SCRIPT [arguments]\n"
+        "       patchcore bisect [options] [options of patchcore run] -- -m MODULE [arguments]\n"
+        "       patchcore bisect [options] [options of patchcore run] -- COMMAND [arguments]",
+        description="Find the patches that make a command fail: patchcore run runs it with ever smaller sets of those "
+        "that are enabled, until nothing can be left out.",
+        epilog="Options of patchcore run, those that plugins add among them, are passed on: --strict, --brake N, "
+        "... (see patchcore run --help). Exits with 1 when patches make the command fail, with 0 when it does not.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--oracle",
+        type=_pattern,
+        metavar="REGEX",
+        help="the command has failed when it writes this (default: when its exit code is not 0)",
+    )
+    parser.add_argument("--timeout", type=_seconds, metavar="S", help="end a run after so many seconds; it has failed")
+    parser.add_argument(
+        "--repeat", type=_times, default=1, metavar="N", help="run each set N times; it fails when one of them does"
+    )
+    parser.add_argument(
+        "--keep", action="append", default=[], metavar="NAME", help="a patch, or a plugin's, that every run has"
+    )
+    shared.add_format(parser)
+    if help_only:
+        shared.add_selection(parser)
+    return parser
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text, re.MULTILINE)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected seconds, more than 0, got {text}")
+    return seconds
+
+
+def _times(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1, got {text}")
+    return number

@@ -1,0 +1,135 @@
+"""Functions that look at the frame of their caller: behind a wrapper they find the frame of the wrapper.
+
+``Registry.infer_scope`` of mmengine takes the name of the module that calls ``Registry(...)`` for the scope. Told from
+code and sources, which are not run; a function that calls one of its own module or class to look is found too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Optional
+
+from patchcore.declare.target import Slot, Target, find_slot
+from patchcore.errors import TargetError, TargetNotFound, Unseen
+from patchcore.objects.binding import wrapped_callable
+from patchcore.objects.modules import ABSENT, executed_module, is_class, mro_lookup
+
+if TYPE_CHECKING:
+    from patchcore.builtin.drift.definitions import Sources
+
+__all__ = ["Callers", "look_of", "remark"]
+
+#: What gives a frame, or all of them, by the names in the code that calls it.
+_LOOKS = {
+    "_getframe": "sys._getframe",
+    "_getframemodulename": "sys._getframemodulename",
+    "currentframe": "inspect.currentframe",
+}
+
+
+def remark(slot: str, look: str) -> str:
+    """Return what there is to say about a wrapper or dispatcher of ``slot``, whose original calls ``look``."""
+    return (
+        f"{slot} looks at the frame of its caller ({look}) and finds patchcore's: "
+        "pass it what it looks for as an argument, or Replace it"
+    )
+
+
+def look_of(raw: Any) -> Optional[str]:
+    """Return by what the function in ``raw``, the value of a slot, looks at the frame of its caller; else ``None``."""
+    function = wrapped_callable(raw)
+    seen: set[int] = set()
+    while type(function) is FunctionType and id(function) not in seen:
+        seen.add(id(function))
+        found = _in_names(_names(function.__code__)) or _in_called(function)
+        if found is not None:
+            return found
+        function = function.__dict__.get("__wrapped__")
+    return None
+
+
+def _in_names(names: Iterable[str]) -> Optional[str]:
+    listed = set(names)
+    if {"inspect", "stack"} <= listed:
+        return "inspect.stack"
+    return next((look for name, look in _LOOKS.items() if name in listed), None)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _in_called(function: FunctionType) -> Optional[str]:
+    """Look in the functions of the same module, and the methods of the same class, that ``function`` names."""
+    owner: Any = None
+    for name in function.__qualname__.split(".")[:-1]:
+        found = function.__globals__.get(name) if owner is None else mro_lookup(owner, name)
+        owner = found if is_class(found) else None
+    for name in function.__code__.co_names:
+        for value in (function.__globals__.get(name), ABSENT if owner is None else mro_lookup(owner, name)):
+            called = wrapped_callable(value)
+            if type(called) is FunctionType and called.__module__ == function.__module__:
+                look = _in_names(_names(called.__code__))
+                if look is not None:
+                    return f"{called.__qualname__} calls {look}"
+    return None
+
+
+class Callers:
+    """Tells of targets, imported or not, whether they look at the frames of their callers."""
+
+    def __init__(self) -> None:
+        self._sources: Optional[Sources] = None
+
+    def remark(self, change: Any, target: Target) -> Optional[str]:
+        """Return what there is to say about ``change``, whose target with its module is ``target``, if anything."""
+        if not getattr(change, "calls_original", False):
+            return None
+        module = executed_module(target.module)
+        try:
+            if module is not None:
+                slot: Slot = find_slot(target, module)
+                look = look_of(slot.lookup())
+            else:
+                look = self._in_source(target)
+        except (
+            TargetError,
+            TargetNotFound,
+            Unseen,
+            OSError,
+            SyntaxError,
+            ValueError,
+        ):  # applying the patch says what is wrong
+            return None
+        return None if look is None else remark(str(target), look)
+
+    def _in_source(self, target: Target) -> Optional[str]:
+        from patchcore.builtin.drift.definitions import ForeignDefinition, Sources
+
+        if self._sources is None:
+            self._sources = Sources()
+        try:
+            definition = self._sources.find(target)
+        except ForeignDefinition:
+            return None
+        if not isinstance(definition.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return None
+        names = _names_in(definition.node)
+        found = _in_names(names)
+        if found is not None:
+            return found
+        for name, node in self._sources.functions(definition.module):
+            look = _in_names(_names_in(node)) if node.name in names else None
+            if look is not None:
+                return f"{name} calls {look}"
+        return None
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    found = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
+    return found | {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}

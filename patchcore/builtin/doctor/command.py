@@ -1,0 +1,203 @@
+"""``patchcore doctor``: everything about this environment that decides how patches behave."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from typing import Any
+
+from patchcore import __version__
+from patchcore.builtin.doctor.probe import UNPATCHED
+from patchcore.builtin.run.session import Session
+from patchcore.cli import check
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_error, print_json, print_line, print_table
+from patchcore.errors import PatchError
+from patchcore.objects.modules import find_module
+from patchcore.objects.printable import printable
+from patchcore.patcher import Patcher
+from patchcore.planning.conditions import Environment
+from patchcore.process import process_rank, rank_variable
+from patchcore.report import PENDING
+
+__all__ = ["add_parser", "main"]
+
+#: Topic, name and value.
+Fact = tuple[str, str, str]
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "doctor",
+        help="examine this environment",
+        description="Show what in this environment decides how patches behave, and what is wrong with it.",
+    )
+    shared.add_selection(parser)
+    shared.add_format(parser)
+    parser.add_argument(
+        "--apply", action="store_true", help="also import every target, apply the patches and look for stale references"
+    )
+    parser.add_argument(
+        "--workers",
+        action="store_true",
+        help="also start each kind of child process as under patchcore run, and show which are patched",
+    )
+    parser.set_defaults(command=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print what was found; 1 when something needs attention."""
+    patcher = shared.patcher_from(options)
+    facts = [
+        *_interpreter(),
+        *_plugins(patcher),
+        *_libraries(patcher),
+        *_settings(patcher),
+        *_imports(),
+        *_sections(patcher),
+    ]
+    found = check.findings(patcher, apply=options.apply)
+    workers = _workers(patcher) if options.workers else []
+    found += (("worker", w["kind"], w["detail"]) for w in workers if w["result"] == UNPATCHED)
+    stale = _stale_references(patcher) if options.apply else []
+    if options.format == "json":
+        print_json(
+            {
+                "facts": [dict(zip(("topic", "name", "value"), fact)) for fact in facts],
+                "findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in found],
+                "workers": workers,
+                "stale_references": [dict(zip(("patch", "target", "place"), reference)) for reference in stale],
+            }
+        )
+    else:
+        print_table("Environment", ("TOPIC", "NAME", "VALUE"), facts)
+        print_line()
+        if workers:
+            rows = [(worker["kind"], worker["result"], worker["detail"]) for worker in workers]
+            print_table("Child processes", ("KIND", "RESULT", "DETAIL"), rows)
+            print_line()
+        if stale:
+            title = "Stale references: still the original while the patch is applied"
+            print_table(title, ("PATCH", "TARGET", "PLACE"), stale)
+            print_line()
+        if found:
+            print_table("Findings", check.COLUMNS, found)
+        else:
+            print_line("no findings")
+    return 1 if found else 0
+
+
+def _interpreter() -> list[Fact]:
+    return [
+        ("interpreter", "python", f"{platform.python_version()} ({sys.executable})"),
+        ("interpreter", "platform", platform.platform()),
+        ("interpreter", "patchcore", __version__),
+        ("interpreter", "rank", f"{process_rank()} (from {rank_variable() or 'default'})"),
+    ]
+
+
+def _plugins(patcher: Patcher) -> list[Fact]:
+    environment = Environment()
+    facts = []
+    for plugin in patcher.plugins.provenances.values():
+        mine = [c.patch for c in patcher.collect() if c.provenance.plugin == plugin.plugin]
+        fitting = sum(environment.judge(patch).status == PENDING for patch in mine)
+        who = f"{plugin.distribution} {plugin.version}" if plugin.distribution else "local module"
+        facts.append(("plugin", plugin.plugin, f"{who}: {fitting} of {len(mine)} patches fit here ({plugin.file})"))
+    denied = "not in the list of plugins to load"
+    return [*facts, *(("plugin", p.plugin, f"{p.distribution} {p.version}: {denied}") for p in patcher.plugins.denied)]
+
+
+def _libraries(patcher: Patcher) -> list[Fact]:
+    """What the patches change, and what they need."""
+    environment = Environment()
+    patches = [candidate.patch for candidate in patcher.collect()]
+    facts = []
+    for root in sorted({change.target.root for patch in patches for change in patch.changes}):
+        version = environment.version(root) or ("found, version unknown" if find_module(root) else "not installed")
+        facts.append(("library", root, version))
+    facts += (("needed", name, _whereabouts(name)) for name in sorted({name for p in patches for name in p.needs}))
+    return facts
+
+
+def _whereabouts(name: str) -> str:
+    if not find_module(name):
+        return "neither installed nor emulated: patches that need it are skipped"
+    module = sys.modules.get(name)
+    if module is not None:
+        emulated = "emulated, " if getattr(module, "__emulated__", False) else ""
+        return f"{emulated}imported from {getattr(module, '__file__', '?')}"
+    # of a submodule, asking for the file would import the packages around it
+    spec = importlib.util.find_spec(name) if "." not in name else None
+    return f"found at {spec.origin}" if spec is not None else "found"
+
+
+def _settings(patcher: Patcher) -> list[Fact]:
+    settings = patcher.settings
+    values = {
+        "plugins": "all" if settings.plugins is None else ", ".join(settings.plugins) or "none",
+        "modules": ", ".join(module.name for module in settings.modules) or "none",
+        "use_profile": settings.use_profile or "none",
+        "on_failure": settings.on_failure,
+        "report_dir": settings.report_dir or "none",
+        "log": settings.log or "none",
+        "profiling": "none" if settings.profiling is None else settings.profiling["path"],
+        "brake": "none" if settings.brake is None else str(settings.brake),
+        "step": ", ".join(settings.step) or "none",
+        "count": "yes" if settings.count else "no",
+    }
+    facts = [
+        ("setting", key, f"{value} (from {settings.origins.get(key, 'default')})") for key, value in values.items()
+    ]
+    facts += (("setting", "enable" if c.enable else "disable", f"{c.name} (from {c.origin})") for c in settings.choices)
+    facts += (("setting", f"options of {name}", repr(dict(options))) for name, options in settings.options.items())
+    return facts
+
+
+def _imports() -> list[Fact]:
+    hooks = [finder for finder in sys.meta_path if not isinstance(finder, type)]
+    names = ", ".join(f"{type(finder).__module__}.{type(finder).__qualname__}" for finder in hooks)
+    return [("imports", "hooks of others", names or "none")]
+
+
+def _sections(patcher: Patcher) -> list[Fact]:
+    return [(section.title, section.mark, line) for section in patcher.plugins.sections() for line in section.lines]
+
+
+def _workers(patcher: Patcher) -> list[dict[str, str]]:
+    """Start a program as ``patchcore run`` would, which starts each kind of child process and tells of them."""
+    quiet = replace(patcher.settings, report_dir=None)  # these are no processes of a run of the user's
+    environment = replace(Session.of(patcher, patcher.plan()), settings=quiet).environment(os.environ)
+    environment["PYTHONIOENCODING"] = "utf-8:backslashreplace"  # this process may be told another one
+    command = [sys.executable, "-m", "patchcore.builtin.doctor.probe"]
+    utf_8: Any = {"encoding": "utf-8", "errors": "replace"}
+    workers = []
+    with (
+        tempfile.TemporaryFile("w+", **utf_8) as said,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, **utf_8) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            workers.append(json.loads(line))
+            print_error(f"{workers[-1]['kind']}: {workers[-1]['result']}")
+        if process.wait() or any(worker["result"] == UNPATCHED for worker in workers):
+            said.seek(0)
+            sys.stderr.write(printable(said.read()))
+    return workers
+
+
+def _stale_references(patcher: Patcher) -> list[tuple[str, str, str]]:
+    try:
+        with patcher:
+            report = patcher.report(unreachable=True)
+    except PatchError:  # is among the findings
+        return []
+    return [(p.name, c.target, place) for p in report.patches for c in p.changes for place in c.unreachable]

@@ -1,0 +1,408 @@
+"""Where a target is defined: read from the source of its library, which is not imported.
+
+Follows imports inside the library (``from .deform_conv import deform_conv2d``), submodules, names for the same thing,
+base classes. What is made at run time (by C code, in a loop over ``globals()``, by a metaclass) cannot be seen so.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
+from importlib.util import decode_source
+from typing import Any, NamedTuple, Optional, Union
+
+from patchcore.builtin.drift.syntax import FunctionNode
+from patchcore.declare.target import Item, Step, Target
+from patchcore.errors import TargetNotFound, Unseen, did_you_mean
+from patchcore.objects.modules import StubSpec, found_spec, namespace, submodule_names
+
+__all__ = ["Definition", "ForeignDefinition", "Sources"]
+
+#: What a module calls that gives names to itself or to its classes in ways that its source does not show.
+_MAKING_NAMES = frozenset({"globals", "locals", "vars", "exec", "setattr"})
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+
+
+class ForeignDefinition(Exception):
+    """A target is defined by another library than its own; ``args[0]`` is the top-level package."""
+
+
+class Definition(NamedTuple):
+    """What binds a name.
+
+    Args:
+        module: the module whose source it is in.
+        name: dotted, inside the module; ``""`` for the module itself.
+        nodes: the statements that bind it, in order: the getter and the setter of a property, a function defined
+            differently in the two branches of an ``if``.
+        node: the one that says what it is.
+    """
+
+    module: str
+    name: str
+    nodes: tuple[ast.AST, ...]
+    node: ast.AST
+
+
+class _Scope:
+    """The names that a module or class binds, each with the statements that do."""
+
+    def __init__(self, body: Iterable[ast.stmt]) -> None:
+        self.names: dict[str, list[ast.stmt]] = {}
+        self.stars: list[ast.ImportFrom] = []
+        #: ``Class.attribute = ...`` after the class.
+        self.attributes: dict[tuple[str, str], list[ast.stmt]] = {}
+        self._collect(body)
+
+    def _collect(self, body: Iterable[ast.stmt]) -> None:
+        for statement in body:
+            for name in self._bound(statement):
+                self.names.setdefault(name, []).append(statement)
+            for inner in ("body", "orelse", "finalbody"):
+                if not isinstance(statement, _DEFINITIONS):
+                    self._collect(getattr(statement, inner, ()))
+            for handler in getattr(statement, "handlers", ()):
+                self._collect(handler.body)
+
+    def _bound(self, statement: ast.stmt) -> Iterator[str]:
+        if isinstance(statement, _DEFINITIONS):
+            yield statement.name
+        elif isinstance(statement, ast.Import):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            if statement.names[0].name == "*":
+                self.stars.append(statement)
+            else:
+                yield from (alias.asname or alias.name for alias in statement.names)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            for target in targets:
+                if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+                    self.attributes.setdefault((target.value.id, target.attr), []).append(statement)
+                yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name) and _is_stored(node))
+
+
+class _Module:
+    """The source of one module, read."""
+
+    def __init__(self, name: str, source: str, is_package: bool) -> None:
+        self.name = name
+        self.package = name if is_package else name.rpartition(".")[0]
+        self.tree = ast.parse(source)
+        self.scope = _Scope(self.tree.body)
+        self._classes: dict[ast.ClassDef, _Scope] = {}
+
+    @functools.cached_property
+    def makes_names(self) -> bool:
+        """True when it may have names, or its classes attributes, that its source does not show."""
+        if "__getattr__" in self.scope.names:  # of the module; that of a class is for its instances
+            return True
+        return any(
+            (isinstance(node, ast.Name) and node.id in _MAKING_NAMES)
+            or (isinstance(node, ast.Attribute) and node.attr == "modules" and _is_named(node.value, "sys"))
+            or (isinstance(node, (ast.Import, ast.ImportFrom)) and any(map(self._is_compiled, self._imports(node))))
+            for node in ast.walk(self.tree)
+        )
+
+    def _imports(self, node: Union[ast.Import, ast.ImportFrom]) -> list[str]:
+        """The modules that an import names, those that it may name too."""
+        if isinstance(node, ast.Import):
+            return [alias.name for alias in node.names]
+        source = self.absolute(node)
+        return [source, *(f"{source}.{alias.name}" for alias in node.names)]
+
+    def _is_compiled(self, name: str) -> bool:
+        """Tell whether a module is one of the same library in C, which may put names anywhere: ``torch._C``."""
+        if _root(name) != _root(self.name):
+            return False
+        origin = getattr(_spec(name), "origin", None)
+        return isinstance(origin, str) and origin.endswith(tuple(EXTENSION_SUFFIXES))
+
+    def scope_of(self, node: ast.ClassDef) -> _Scope:
+        if node not in self._classes:
+            self._classes[node] = _Scope(node.body)
+        return self._classes[node]
+
+    def absolute(self, node: ast.ImportFrom) -> str:
+        """The module that ``node`` imports from."""
+        if not node.level:
+            return node.module or ""
+        base = self.package.rsplit(".", node.level - 1)[0] if node.level > 1 else self.package
+        return f"{base}.{node.module}" if node.module else base
+
+
+class _Class(NamedTuple):
+    module: _Module
+    node: ast.ClassDef
+    name: str  # dotted, inside the module
+
+
+class Sources:
+    """The modules of libraries as they lie on the disk, each read once."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, Optional[_Module]] = {}
+
+    def find(self, target: Target) -> Definition:
+        """Return the definition of ``target``, which has its module.
+
+        Raises:
+            TargetNotFound: the library does not define it; with the nearest name that it does.
+            ForeignDefinition: it comes from another library.
+            Unseen: its source does not tell.
+        """
+        found = self._whole(target.module)
+        for depth, step in enumerate(target.path):
+            if step == "__dict__" and not depth:
+                return found
+            where = str(Target(target.module, target.path[:depth])) if depth else target.module
+            found = self._step(found, step, where)
+        root = _root(found.module)
+        if root != target.root:
+            raise ForeignDefinition(root)
+        return found
+
+    def inside(self, definition: Definition, name: str) -> Definition:
+        """Return what a class has or inherits under ``name``; raises what :meth:`find` raises."""
+        return self._step(definition, name, definition.name)
+
+    def members(self, definition: Definition) -> dict[str, list[ast.stmt]]:
+        """Return the names that a class or module binds itself, each with the statements that do."""
+        module = self._module(definition.module)
+        if isinstance(definition.node, ast.ClassDef):
+            return module.scope_of(definition.node).names
+        return module.scope.names
+
+    def functions(self, name: str) -> Iterator[tuple[str, FunctionNode]]:
+        """Yield the functions of module ``name`` and the methods of its classes, each with its name in the module."""
+        body = self._module(name).tree.body
+        for outer, statements in (("", body), *((f"{s.name}.", s.body) for s in body if isinstance(s, ast.ClassDef))):
+            yield from ((f"{outer}{s.name}", s) for s in statements if isinstance(s, _FUNCTIONS))
+
+    def _whole(self, name: str) -> Definition:
+        """The definition of a module."""
+        tree = self._module(name).tree
+        return Definition(name, "", (tree,), tree)
+
+    def _step(self, found: Definition, step: Step, where: str) -> Definition:
+        if isinstance(step, Item):
+            return _item(found, step, where)
+        if isinstance(found.node, ast.Module):
+            return self._global(self._module(found.module), step, {})
+        if isinstance(found.node, ast.ClassDef):
+            return self._member(_Class(self._module(found.module), found.node, found.name), step, where)
+        raise Unseen(f"{where} is no class or module in its source")
+
+    def _global(self, module: _Module, name: str, seen: dict[tuple[str, str], None]) -> Definition:
+        """What ``name`` in ``module`` is; ``seen`` holds what is being looked up already."""
+        if (module.name, name) in seen:
+            raise Unseen(f"{module.name}:{name} goes around in a circle")
+        seen[module.name, name] = None
+        statements = module.scope.names.get(name, [])
+        defined = [s for s in statements if isinstance(s, _DEFINITIONS)]
+        if defined:
+            return Definition(module.name, name, tuple(statements), _main(defined))
+        if not statements:
+            return self._beyond(module, name, seen)
+        unseen: Optional[Exception] = None
+        for statement in statements:
+            try:
+                return self._bound_by(module, name, statement, seen)
+            except (Unseen, TargetNotFound) as error:
+                unseen = unseen or error
+        if any(isinstance(s, (ast.Assign, ast.AnnAssign)) for s in statements):
+            return Definition(module.name, name, tuple(statements), statements[-1])
+        raise unseen or Unseen(f"{module.name}:{name}")
+
+    def _bound_by(
+        self, module: _Module, name: str, statement: ast.stmt, seen: dict[tuple[str, str], None]
+    ) -> Definition:
+        if isinstance(statement, ast.Import):
+            alias = next(a for a in statement.names if (a.asname or a.name.partition(".")[0]) == name)
+            return self._whole(alias.name if alias.asname else name)
+        if isinstance(statement, ast.ImportFrom):
+            alias = next(a for a in statement.names if (a.asname or a.name) == name)
+            return self._imported(module.absolute(statement), alias.name, seen)
+        value = getattr(statement, "value", None)
+        if isinstance(value, (ast.Name, ast.Attribute)):
+            return self._expression(module, value, seen)
+        raise Unseen(f"{module.name}:{name} is the value of an expression")
+
+    def _imported(self, source: str, name: str, seen: dict[tuple[str, str], None]) -> Definition:
+        if (source, name) not in seen:  # a package that imports its own submodule comes around here
+            try:
+                return self._global(self._module(source), name, seen)
+            except TargetNotFound:
+                pass
+        return self._whole(f"{source}.{name}")
+
+    def _beyond(self, module: _Module, name: str, seen: dict[tuple[str, str], None]) -> Definition:
+        """What ``name`` in ``module`` is that no statement of the module binds: of a star import, or a submodule."""
+        unseen: Optional[Exception] = None
+        for star in reversed(module.scope.stars):
+            try:
+                return self._imported(module.absolute(star), name, seen)
+            except TargetNotFound:
+                continue
+            except Unseen as error:
+                unseen = error
+        if module.package == module.name:
+            try:
+                return self._whole(f"{module.name}.{name}")
+            except TargetNotFound:
+                pass
+        if unseen is not None or module.makes_names:
+            raise Unseen(f"{module.name} makes names in ways that its source does not show")
+        raise TargetNotFound(f"{module.name} has no {name}{did_you_mean(name, module.scope.names)}")
+
+    def _expression(self, module: _Module, node: ast.expr, seen: dict[tuple[str, str], None]) -> Definition:
+        """What a name or a dotted name in ``module`` is."""
+        if isinstance(node, ast.Name):
+            return self._global(module, node.id, seen)
+        if isinstance(node, ast.Attribute):
+            return self._step(self._expression(module, node.value, seen), node.attr, module.name)
+        if isinstance(node, ast.Subscript):  # Generic[T]
+            return self._expression(module, node.value, seen)
+        raise Unseen(f"an expression in {module.name}")
+
+    def _member(self, klass: _Class, name: str, where: str) -> Definition:
+        own = self._own_member(klass, name)
+        if own is not None:  # without a look at the bases, which may be in a large library
+            return own
+        classes, beyond = self._lineage(klass, {})
+        for found in classes:
+            definition = self._own_member(found, name)
+            if definition is not None:
+                return definition if _root(found.module.name) == _root(klass.module.name) else _inherited(klass, name)
+        if beyond is not None:
+            raise beyond
+        if hasattr(object, name):
+            return _inherited(klass, name)
+        if any(c.module.makes_names or c.node.keywords or c.node.decorator_list for c in classes):
+            raise Unseen(f"{where} gets attributes in ways that its source does not show")
+        known = [n for c in classes for n in c.module.scope_of(c.node).names]
+        raise TargetNotFound(f"{where} has no {name}{did_you_mean(name, known)}")
+
+    def _own_member(self, klass: _Class, name: str) -> Optional[Definition]:
+        statements = klass.module.scope_of(klass.node).names.get(name, [])
+        later = klass.module.scope.attributes.get((klass.name, name), [])
+        if not statements and not later:
+            return None
+        every: list[ast.AST] = [*statements, *later]
+        defined = [s for s in statements if isinstance(s, _DEFINITIONS)]
+        node = every[-1] if later or not defined else _main(defined)
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Name) and value.id != name:  # alias = forward
+            other = self._own_member(klass, value.id)
+            node = other.node if other is not None else node
+            every += other.nodes if other is not None else ()
+        return Definition(klass.module.name, f"{klass.name}.{name}", tuple(every), node)
+
+    def _lineage(self, klass: _Class, under_way: dict[ast.ClassDef, None]) -> tuple[list[_Class], Optional[Unseen]]:
+        """A class with its bases in the order of lookup, and what is to be said about those that were not read."""
+        if klass.node in under_way:
+            return [], None
+        found = [klass]
+        beyond: Optional[Unseen] = None
+        for base in klass.node.bases:
+            if isinstance(base, ast.Name) and base.id == "object":
+                continue
+            try:
+                definition = self._expression(klass.module, base, {})
+            except (Unseen, TargetNotFound) as error:
+                beyond = beyond or Unseen(str(error))
+                continue
+            if not isinstance(definition.node, ast.ClassDef):
+                beyond = beyond or Unseen(f"a base of {klass.module.name}:{klass.name} is made at run time")
+                continue
+            module = self._module(definition.module)
+            inner, more = self._lineage(
+                _Class(module, definition.node, definition.name), {**under_way, klass.node: None}
+            )
+            found += inner
+            beyond = beyond or more
+        # of a class that is reached on several ways the last one counts, as in Python wherever that has an answer
+        last = {c.node: i for i, c in enumerate(found)}
+        return [c for i, c in enumerate(found) if last[c.node] == i], beyond
+
+    def _module(self, name: str) -> _Module:
+        if name not in self._modules:
+            self._modules[name] = _read(name)
+        module = self._modules[name]
+        if module is None:
+            raise Unseen(f"{name} has no Python source")
+        return module
+
+
+def _read(name: str) -> Optional[_Module]:
+    """Read a module's source; return ``None`` where it has none."""
+    spec = _spec(name)
+    if spec is None:
+        parent = name.rpartition(".")[0]
+        nearest = did_you_mean(name, submodule_names(parent)) if parent else ""
+        raise TargetNotFound(f"there is no module {name}{nearest}")
+    source = _source(spec)
+    try:
+        return None if source is None else _Module(name, source, spec.submodule_search_locations is not None)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise Unseen(f"this Python cannot read the source of {name}: {error}") from error
+
+
+def _spec(name: str) -> Any:
+    module = sys.modules.get(name)
+    spec = (namespace(module) or {}).get("__spec__") if module is not None else None
+    if spec is None:  # not imported, or the module has put another object in its place
+        spec = found_spec(name)
+    return None if isinstance(spec, StubSpec) else spec
+
+
+def _source(spec: Any) -> Optional[str]:
+    if spec.origin is None or not spec.has_location or not spec.origin.endswith(tuple(SOURCE_SUFFIXES)):
+        return "" if spec.origin is None and spec.submodule_search_locations is not None else None
+    try:
+        with open(spec.origin, "rb") as file:
+            return decode_source(file.read())
+    except OSError:  # in an archive
+        get_source = getattr(spec.loader, "get_source", None)
+        found: Optional[str] = get_source(spec.name) if get_source is not None else None
+        return found
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _inherited(klass: _Class, name: str) -> Definition:
+    """What a class inherits from another library; what that does is up to the class: ``Function.apply`` of torch."""
+    return Definition(klass.module.name, f"{klass.name}.{name}", (klass.node,), ast.Pass())
+
+
+def _item(found: Definition, step: Item, where: str) -> Definition:
+    value = getattr(found.node, "value", None)
+    if isinstance(value, ast.Dict):
+        for key, item in zip(value.keys, value.values):
+            if isinstance(key, ast.Constant) and key.value == step.key and type(key.value) is type(step.key):
+                return Definition(found.module, f"{found.name}{step}", (item,), item)
+    raise Unseen(f"{where} gets its items when the library is imported")
+
+
+def _main(defined: list[Union[FunctionNode, ast.ClassDef]]) -> ast.AST:
+    """The definition that says how a name is called: the last one that is no setter or deleter of a property."""
+    return next((node for node in reversed(defined) if not _is_accessor(node)), defined[-1])
+
+
+def _is_accessor(node: Union[FunctionNode, ast.ClassDef]) -> bool:
+    return any(isinstance(d, ast.Attribute) and d.attr in ("setter", "deleter") for d in node.decorator_list)
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)

@@ -1,0 +1,233 @@
+"""Drift: have the targets of a patch changed since its author recorded their fingerprints?
+
+What is installed is compared with the fingerprints that the plugin carries, see :mod:`patchcore.builtin.drift.recorded`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+
+from patchcore.builtin.drift.recorded import (
+    ABSENT_SOURCE,
+    UNSEEN,
+    UNVERSIONED,
+    Fingerprint,
+    Library,
+    Recorded,
+    file_of,
+    version_key,
+)
+from patchcore.declare.changes import Call, SlotChange
+from patchcore.declare.patch import Patch
+from patchcore.declare.target import Slot, Target
+from patchcore.errors import PatchError, PluginError, TargetNotFound, Unseen
+from patchcore.planning.conditions import Environment
+from patchcore.planning.plan import PlannedPatch
+from patchcore.planning.provenance import Provenance
+
+if TYPE_CHECKING:
+    from patchcore.builtin.drift.fingerprint import Originals
+
+__all__ = [
+    "BODY_CHANGED",
+    "GONE",
+    "SIGNATURE_CHANGED",
+    "UNCHANGED",
+    "UNKNOWN",
+    "Comparison",
+    "Drift",
+    "remarks",
+    "watched",
+]
+
+UNCHANGED = "unchanged"
+BODY_CHANGED = "body changed"
+SIGNATURE_CHANGED = "signature changed"
+GONE = "gone"
+UNKNOWN = "unknown"
+
+
+class Comparison(NamedTuple):
+    """What has become of one target.
+
+    Args:
+        target: with its module.
+        status: ``unchanged``, ``body changed``, ``signature changed``, ``gone`` or ``unknown``.
+        library: where it was looked at.
+        recorded: the version that it is compared with, ``None`` where there is none.
+        detail: what has changed, or why that is unknown.
+    """
+
+    target: Target
+    status: str
+    library: Library
+    recorded: Optional[str] = None
+    detail: str = ""
+
+    @property
+    def drifted(self) -> bool:
+        """True where it is known to have changed."""
+        return self.status in (BODY_CHANGED, SIGNATURE_CHANGED, GONE)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a plain dictionary."""
+        return {
+            "target": str(self.target),
+            "status": self.status,
+            "library": self.library.name,
+            "version": self.library.version,
+            "recorded": self.recorded,
+            "detail": self.detail,
+        }
+
+    def __str__(self) -> str:
+        since = f" since {self.library.name} {self.recorded}" if self.drifted else ""
+        detail = f": {self.detail}" if self.detail else ""
+        return f"{self.target}: {self.status}{since}{detail}"
+
+
+class Drift:
+    """Compares what is installed with the fingerprints that plugins carry.
+
+    Args:
+        original_of: returns what a slot held before anybody patched it; by default it holds that now.
+    """
+
+    def __init__(self, original_of: Optional[Callable[[Slot], Any]] = None) -> None:
+        self._environment = Environment()
+        self._original_of = original_of
+        self._known: Optional[Originals] = None
+        self._files: dict[Provenance, Optional[Recorded]] = {}
+
+    def of(self, entry: PlannedPatch, *, trusting: bool = False) -> list[Comparison]:
+        """Return what has become of the targets of one patch, nothing where its plugin carries no fingerprints.
+
+        Args:
+            entry: planned or not to be applied; its library is installed.
+            trusting: believe that an installed version is what it was when it was recorded, and leave it out.
+
+        Raises:
+            PluginError: the file cannot be read.
+        """
+        recorded = self._recorded(entry.provenance)
+        if recorded is None:
+            return []
+        found = []
+        for change, target in watched(entry.patch, entry.targets):
+            library = Library.of(target, self._environment)
+            if trusting and recorded.has(library, target):
+                continue
+            version = recorded.nearest(library, target)
+            if version is None:
+                why = f"no version of {library.name} is recorded; run patchcore fingerprint {entry.patch.name}"
+                if library.version == UNVERSIONED:
+                    why = "no distribution provides it, so that nothing says what to compare it with"
+                found.append(Comparison(target, UNKNOWN, library, None, why))
+                continue
+            before = recorded.entries(Library(library.name, version))[str(target)]
+            if before == UNSEEN:
+                why = f"its source does not show it, and {library.name} {version} was recorded without importing it"
+                found.append(Comparison(target, UNKNOWN, library, version, why))
+                continue
+            try:
+                status, detail = _compare(before, self._originals().fingerprint(change, target))
+            except TargetNotFound as error:
+                status, detail = GONE, str(error)
+            except Unseen as error:
+                status, detail = UNKNOWN, f"seen only once it is imported ({error})"
+            found.append(Comparison(target, status, library, version, detail))
+        return found
+
+    def remarks(self, entry: PlannedPatch) -> tuple[tuple[str, ...], int]:
+        """Return what there is to say about a patch that is applied, and how loud, as a level of :mod:`logging`.
+
+        Of a library of a version that is recorded there is nothing to say: it is believed to be what it was.
+        """
+        try:
+            comparisons = self.of(entry, trusting=True)
+        except PluginError as error:
+            return (str(error),), logging.WARNING
+        drifted = any(comparison.drifted for comparison in comparisons)
+        return remarks(comparisons), logging.WARNING if drifted else logging.INFO
+
+    def refuse(self, entry: PlannedPatch) -> None:
+        """Raise :class:`PatchError` where a target has changed."""
+        try:
+            drifted = [str(comparison) for comparison in self.of(entry) if comparison.drifted]
+        except PluginError as error:
+            drifted = [str(error)]
+        if drifted:
+            raise PatchError(
+                f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {'; '.join(drifted)}. "
+                f"Adapt the patch and run patchcore fingerprint {entry.provenance.plugin}, "
+                f"or leave it out with --disable {entry.patch.name}"
+            )
+
+    def _originals(self) -> Originals:
+        if self._known is None:
+            from patchcore.builtin.drift.fingerprint import Originals  # reads sources: for those who compare
+
+            self._known = Originals(self._original_of)
+        return self._known
+
+    def _recorded(self, provenance: Provenance) -> Optional[Recorded]:
+        if provenance not in self._files:
+            path = file_of(provenance)
+            self._files[provenance] = Recorded.read(path) if path is not None and path.is_file() else None
+        return self._files[provenance]
+
+
+def watched(patch: Patch, targets: Sequence[Target]) -> Iterator[tuple[Any, Target]]:
+    """Yield the changes of ``patch`` that change something that is there, each with its target."""
+    return (
+        (change, target)
+        for change, target in zip(patch.changes, targets)
+        if isinstance(change, Call) or (isinstance(change, SlotChange) and not change.adds)
+    )
+
+
+def remarks(comparisons: Iterable[Comparison]) -> tuple[str, ...]:
+    """Return what there is to say about the targets of a patch, in a line each: drift, and versions not recorded."""
+    listed = list(comparisons)
+    lines = [str(comparison) for comparison in listed if comparison.drifted]
+    for library in dict.fromkeys(comparison.library for comparison in listed):
+        others = [c for c in listed if c.library == library and not c.drifted and c.recorded != library.version]
+        versions = sorted({c.recorded for c in others if c.recorded is not None}, key=version_key)
+        if versions:
+            same = sum(c.status == UNCHANGED for c in others)
+            unseen = f", {len(others) - same} not seen" if same != len(others) else ""
+            lines.append(
+                f"{library} is not recorded; compared with {', '.join(versions)}: {_count(same)} unchanged{unseen}"
+            )
+        elif others:
+            lines.append(f"{library}: {others[0].detail}")
+    return tuple(lines)
+
+
+def _count(number: int) -> str:
+    return "1 target" if number == 1 else f"{number} targets"
+
+
+def _compare(before: Fingerprint, now: Fingerprint) -> tuple[str, str]:
+    """Return the status and what has changed."""
+    if before.source == ABSENT_SOURCE:  # whether it is there is up to the machine: NCCL, an environment variable
+        return UNCHANGED, ""
+    if now.source == ABSENT_SOURCE:
+        return GONE, "there is no such entry"
+    if before.signature and now.signature and before.signature != now.signature:
+        return SIGNATURE_CHANGED, f"{before.signature} -> {now.signature}"
+    if before.source != now.source:
+        return BODY_CHANGED, _members(before.members, now.members)
+    return UNCHANGED, ""
+
+
+def _members(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    changed = [name for name in before if name in now and before[name] != now[name]]
+    parts = (
+        ("changed", changed),
+        ("new", [name for name in now if name not in before]),
+        ("gone", [name for name in before if name not in now]),
+    )
+    return "; ".join(f"{word} {', '.join(names)}" for word, names in parts if names) if before or now else ""

@@ -1,0 +1,189 @@
+"""Fingerprints: what a target looks like before it is patched, so that one can tell later whether it has changed.
+
+A fingerprint is read from the source of the library, which need not be imported for that. Only what its source does not
+show (functions in C, entries of registries, what is made in a loop) is looked at as an object, where the module was
+imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from types import CodeType, ModuleType
+from typing import Any, Callable, Optional
+
+from patchcore.builtin.drift.definitions import Definition, ForeignDefinition, Sources
+from patchcore.builtin.drift.recorded import ABSENT_SOURCE, Fingerprint
+from patchcore.builtin.drift.syntax import digest, signature_text
+from patchcore.declare.changes import Change, SlotChange
+from patchcore.declare.target import ABSENT, Slot, Target, find_slot
+from patchcore.errors import CONTAINED, TargetNotFound, Unseen
+from patchcore.objects.binding import wrapped_callable
+from patchcore.objects.modules import executed_module, is_class
+
+__all__ = ["COMPILED", "Originals"]
+
+#: The source of a function or class that has none.
+COMPILED = "compiled"
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Originals:
+    """Takes the fingerprints of targets.
+
+    Args:
+        original_of: returns what a slot held before anybody patched it; by default it holds that now.
+        import_missing: import the modules of targets that the source does not show.
+        from_sources: go by sources alone, so that it makes no difference what happens to be imported.
+    """
+
+    def __init__(
+        self,
+        original_of: Optional[Callable[[Slot], Any]] = None,
+        *,
+        import_missing: bool = False,
+        from_sources: bool = False,
+    ) -> None:
+        self._sources = Sources()
+        self._original_of = original_of or Slot.lookup
+        self._import_missing = import_missing
+        self._from_sources = from_sources
+
+    def fingerprint(self, change: Change, target: Target) -> Fingerprint:
+        """Return the fingerprint of the target of ``change``.
+
+        Args:
+            change: what is to be done to it; says how its slot is found.
+            target: its target, with its module.
+
+        Raises:
+            TargetNotFound: there is no such thing in the library.
+            Unseen: the source does not show it, and the module is not imported.
+            Exception: what importing the module raised, with ``import_missing``.
+        """
+        try:
+            return self._of_definition(self._sources.find(target))
+        except ForeignDefinition as error:
+            return Fingerprint(f"of {error.args[0]}")
+        except Unseen:
+            module = self._imported(target)
+            if module is None and not self._import_missing:
+                raise
+            with CONTAINED:
+                module = module or importlib.import_module(target.module)
+        except TargetNotFound:  # made in a way that nobody would expect
+            module = self._imported(target)
+            if module is None:
+                if isinstance(change, SlotChange) and change.may_be_absent and self._has_owner(target):
+                    return Fingerprint(ABSENT_SOURCE)
+                raise
+        find = change.find_slot if isinstance(change, SlotChange) else find_slot
+        return self._of_object(self._original_of(find(target, module)))
+
+    def _imported(self, target: Target) -> Optional[ModuleType]:
+        return None if self._from_sources else executed_module(target.module)
+
+    def _has_owner(self, target: Target) -> bool:
+        """Tell whether only the last step of a target that the source lacks is not there."""
+        try:
+            self._sources.find(Target(target.module, target.path[:-1]))
+        except TargetNotFound:
+            return False
+        except (Unseen, ForeignDefinition):
+            pass
+        return True
+
+    def _of_definition(self, definition: Definition) -> Fingerprint:
+        node = definition.node
+        source = digest(definition.nodes)
+        if isinstance(node, _FUNCTIONS):
+            return Fingerprint(source, signature_text(node.args))
+        if isinstance(node, (ast.ClassDef, ast.Module)):
+            bound = self._sources.members(definition)
+            members = {name: digest(nodes) for name, nodes in sorted(bound.items())}
+            return Fingerprint(source, self._signature_of_class(definition), members)
+        return Fingerprint(source)
+
+    def _signature_of_class(self, definition: Definition) -> str:
+        if not isinstance(definition.node, ast.ClassDef):
+            return ""
+        for name in ("__init__", "__new__"):
+            try:
+                made = self._sources.inside(definition, name)
+            except (Unseen, TargetNotFound):
+                return ""
+            if isinstance(made.node, _FUNCTIONS):
+                return signature_text(made.node.args, bound=True)
+        return ""
+
+    def _of_object(self, raw: Any) -> Fingerprint:
+        """Return the fingerprint of what a slot holds."""
+        if raw is ABSENT:
+            return Fingerprint(ABSENT_SOURCE)
+        value = wrapped_callable(raw)
+        target = _where(value)
+        if target is not None:
+            try:
+                definition = self._sources.find(target)
+            except (Unseen, ForeignDefinition, TargetNotFound):
+                pass
+            else:
+                if _is_of(definition, value):
+                    return self._of_definition(definition)
+        if callable(value):
+            return Fingerprint(COMPILED if _code(value) is None else "made at run time", _signature_of(value))
+        return Fingerprint(f"a {type(value).__name__}")
+
+
+def _where(value: Any) -> Optional[Target]:
+    """The target of an object by what it says of itself, ``None`` where it says nothing."""
+    if isinstance(value, ModuleType):
+        return Target(value.__name__, ())
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or "<" in name or not name:
+        return None
+    return Target(module, tuple(name.split(".")))
+
+
+def _is_of(definition: Definition, value: Any) -> bool:
+    """Tell whether ``value`` was made by ``definition``, and not by another one of the same name."""
+    code = _code(value)
+    if code is None:
+        return is_class(value) or isinstance(value, ModuleType)
+    node = definition.node
+    if not isinstance(node, _FUNCTIONS):
+        return False
+    return code.co_firstlineno == min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _code(value: Any) -> Optional[CodeType]:
+    code = getattr(value, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def _signature_of(value: Any) -> str:
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return ""
+    parameters = [p.replace(annotation=p.empty, default=_default(p.default)) for p in found.parameters.values()]
+    return str(found.replace(parameters=parameters, return_annotation=found.empty))
+
+
+class _Shown:
+    """Stands for a default value, shown as :func:`patchcore.builtin.drift.syntax.signature_text` would."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _default(value: Any) -> Any:
+    if value is inspect.Parameter.empty:
+        return value
+    plain = isinstance(value, (str, bytes, int, float, complex, type(None)))
+    return _Shown(ascii(value) if plain else "...")

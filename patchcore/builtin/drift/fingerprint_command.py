@@ -1,0 +1,215 @@
+"""``patchcore fingerprint``: record what the targets of a plugin look like, for ``check`` to tell when they change."""
+
+from __future__ import annotations
+
+import argparse
+import sysconfig
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+from patchcore.builtin.drift.drift import watched
+from patchcore.builtin.drift.fingerprint import Originals
+from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.errors import UnknownName, Unseen, describe_error
+from patchcore.planning.conditions import Environment
+from patchcore.planning.plan import Candidate, select
+
+__all__ = ["add_parser", "main"]
+
+
+class _Row(NamedTuple):
+    """One target: who has it, and what was to be recorded or has been found to be otherwise."""
+
+    library: str
+    target: str
+    result: str
+
+
+class _Plugin:
+    """The fingerprints of one plugin as they are in its file, and as they are now.
+
+    Args:
+        path: of the file.
+        whole: all patches of the plugin are looked at, so that what else the file has for a version is out of date.
+        libraries: the names of those to look at, all when empty.
+    """
+
+    def __init__(self, path: Path, *, whole: bool, libraries: Collection[str] = ()) -> None:
+        self.path = path
+        self.whole = whole
+        self.libraries = libraries
+        self.recorded = Recorded.read(path)
+        self.now: dict[Library, dict[str, Fingerprint]] = {}
+        self.failures: list[_Row] = []
+
+    def take(self, candidate: Candidate, originals: Originals, environment: Environment) -> None:
+        """Take the fingerprints of one patch."""
+        targets = [change.target.pin(environment.is_module) for change in candidate.patch.changes]
+        for change, target in watched(candidate.patch, targets):
+            library = Library.of(target, environment)
+            if self.libraries and library.name not in self.libraries:
+                continue
+            found = self.now.setdefault(library, {})
+            if str(target) in found:
+                continue
+            try:
+                found[str(target)] = originals.fingerprint(change, target)
+            except Unseen:  # and not to be imported; whoever recorded it where it was has seen more
+                found[str(target)] = self.recorded.entries(library).get(str(target), UNSEEN)
+            except Exception as error:  # of the library's import
+                self.failures.append(_Row(str(library), str(target), f"failed: {describe_error(error)}"))
+
+    def rows(self, *, check: bool) -> list[_Row]:
+        """Return what is otherwise than in the file; with ``check``, what contradicts it."""
+        rows = list(self.failures)
+        failed = {row.target for row in rows}
+        for library, now in self.now.items():
+            before = self.recorded.entries(library)
+            for target, fingerprint in now.items():
+                if target not in before:
+                    rows.append(_Row(str(library), target, "new"))
+                elif before[target] != fingerprint and not (check and before[target] == UNSEEN):
+                    rows.append(_Row(str(library), target, "changed"))
+            gone = [target for target in before if target not in now and target not in failed] if self.whole else []
+            rows += (_Row(str(library), target, "not a target any more") for target in gone)
+        return rows
+
+    def write(self) -> None:
+        """Write the file: the versions that are installed here anew, the others as they are."""
+        for library, now in self.now.items():
+            versions = self.recorded.libraries.setdefault(library.name, {})
+            kept = {} if self.whole else versions.get(library.version, {})
+            versions[library.version] = {**kept, **now}
+        self.recorded.write()
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "fingerprint",
+        help="record what targets look like, so that check can tell when they change",
+        description="Record the fingerprints of the targets of a plugin, for the versions of libraries that are "
+        "installed here, in the file fingerprints.json of the plugin's package. What it has for other versions stays. "
+        "Imports a library where its source does not show a target, unless told not to.",
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="PLUGIN|PATCH",
+        help="whose fingerprints; by default those of every plugin outside of site-packages",
+    )
+    parser.add_argument(
+        "--library",
+        action="append",
+        default=[],
+        metavar="NAME",
+        dest="libraries",
+        help="only targets in this top-level package; may be repeated",
+    )
+    parser.add_argument(
+        "--no-import", action="store_true", help="import no library; targets that its source does not show are unseen"
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
+    shared.add_selection(parser)
+    shared.add_format(parser)
+    parser.set_defaults(command=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Record or compare; 1 when a target could not be looked at, or with ``--check`` when something differs."""
+    patcher = shared.patcher_from(options)
+    candidates = patcher.collect()
+    environment = Environment()
+    chosen = _chosen(options.names, candidates)
+    plugins = _plugins(options, chosen, candidates)
+    originals = Originals(import_missing=not options.no_import)
+    for candidate in chosen:
+        path = file_of(candidate.provenance)
+        plugin = None if path is None else plugins.get(path)
+        if plugin is not None and environment.suits(candidate.patch):
+            plugin.take(candidate, originals, environment)
+    rows = {path: plugin.rows(check=options.check) for path, plugin in plugins.items()}
+    if not options.check:
+        for path, plugin in plugins.items():
+            if any(not row.result.startswith("failed") for row in rows[path]):
+                plugin.write()
+    _print(options, plugins, rows)
+    shared.print_problems(patcher)
+    found = [row for listed in rows.values() for row in listed]
+    return 1 if any(options.check or row.result.startswith("failed") for row in found) else 0
+
+
+def _chosen(names: list[str], candidates: list[Candidate]) -> list[Candidate]:
+    if not names:
+        return candidates
+    wanted = {candidate.patch.name for name in names for candidate in select(name, candidates)}
+    return [candidate for candidate in candidates if candidate.patch.name in wanted]
+
+
+def _plugins(options: argparse.Namespace, chosen: list[Candidate], candidates: list[Candidate]) -> dict[Path, _Plugin]:
+    """The plugins to look at, by file.
+
+    Raises:
+        UnknownName: a patch was named that no plugin contributes.
+        PluginError: a file cannot be read.
+    """
+    names = {candidate.patch.name for candidate in chosen}
+    found: dict[Path, _Plugin] = {}
+    for candidate in chosen:
+        path = file_of(candidate.provenance)
+        if path is None:
+            if options.names:
+                raise UnknownName(f"{candidate.patch.name} is of no plugin that has a file of its own")
+            continue
+        if path in found or (not options.names and not options.check and _is_installed(path)):
+            continue
+        siblings = [c.patch.name for c in candidates if file_of(c.provenance) == path]
+        if path.is_file() or not options.check:
+            found[path] = _Plugin(path, whole=names.issuperset(siblings), libraries=options.libraries)
+    return found
+
+
+def _is_installed(path: Path) -> bool:
+    """Tell whether a plugin lies where pip has put it, and is not its author's."""
+    folders = [Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")]
+    return any(folder in path.resolve().parents for folder in folders)
+
+
+def _print(options: argparse.Namespace, plugins: dict[Path, _Plugin], rows: dict[Path, list[_Row]]) -> None:
+    if options.format == "json":
+        files = [
+            {
+                "file": str(path),
+                "libraries": {str(library): len(now) for library, now in plugin.now.items()},
+                "unseen": {str(library): _unseen(now) for library, now in plugin.now.items()},
+                "differences": [row._asdict() for row in rows[path]],
+            }
+            for path, plugin in plugins.items()
+        ]
+        print_json({"files": files})
+        return
+    for path, plugin in plugins.items():
+        counts = ", ".join(f"{library} ({_counted(now)})" for library, now in plugin.now.items() if now)
+        print_line(f"{path}: {counts or 'nothing that is installed here'}")
+        if rows[path]:
+            print_table("Out of date" if options.check else "Recorded", ("LIBRARY", "TARGET", "RESULT"), rows[path])
+    if not plugins:
+        print_line(str(_nothing(options)))
+
+
+def _counted(now: dict[str, Fingerprint]) -> str:
+    targets = "1 target" if len(now) == 1 else f"{len(now)} targets"
+    return f"{targets}, {_unseen(now)} unseen" if _unseen(now) else targets
+
+
+def _unseen(now: dict[str, Fingerprint]) -> int:
+    return sum(fingerprint == UNSEEN for fingerprint in now.values())
+
+
+def _nothing(options: argparse.Namespace) -> Optional[str]:
+    if options.check:
+        return "no plugin carries fingerprints"
+    return "no plugin to record; those in site-packages have to be named"

@@ -1,0 +1,77 @@
+"""``patchcore lock``: write down what would be patched here; ``lock --check`` compares, exit 1 on a difference."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from patchcore.builtin.drift.lockfile import FILE, differences, find_lock, make_lock, write_lock
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.errors import PluginError
+from patchcore.planning.plan import Plan
+
+__all__ = ["COLUMNS", "add_parser", "main"]
+
+COLUMNS = ("SUBJECT", "LOCKED", "HERE")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "lock",
+        help="write patchcore.lock, or compare it with what is installed",
+        description=f"Write what would be patched here, and into what, to {FILE}: patches, targets, plugins, options, "
+        "versions and fingerprints of targets. With --check compare, and exit with 1 when something differs. "
+        "Imports no target.",
+    )
+    shared.add_selection(parser)
+    shared.add_format(parser)
+    parser.add_argument("--check", action="store_true", help="write nothing; show what differs from the file")
+    parser.add_argument(
+        "--file",
+        type=Path,
+        metavar="FILE",
+        help=f"the file (default: the nearest {FILE} at or above the current directory, else one there)",
+    )
+    parser.set_defaults(command=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Write the lock file, or print what differs from it; 1 when something does, or a plugin is broken.
+
+    Raises:
+        PluginError: a plugin is broken, and the file was to be written.
+        SettingsError: the file cannot be read or written.
+    """
+    patcher = shared.patcher_from(options)
+    path: Path = options.file or find_lock(Path.cwd()) or Path(FILE)
+    plan = patcher.plan()
+    shared.print_problems(patcher)
+    if patcher.plugins.problems and not options.check:
+        raise PluginError(f"{path} is not written: the patches of a plugin that is broken would be missing in it")
+    code = (_check if options.check else _write)(path, plan, options.format == "json")
+    return 1 if patcher.plugins.problems else code
+
+
+def _write(path: Path, plan: Plan, as_json: bool) -> int:
+    lock = make_lock(plan)
+    changed = write_lock(path, lock)
+    if as_json:
+        print_json({"file": str(path), "changed": changed, "lock": lock})
+    else:
+        print_line(f"{path}: {len(lock['patches'])} patches {'written' if changed else 'as before'}")
+    return 0
+
+
+def _check(path: Path, plan: Plan, as_json: bool) -> int:
+    found = differences(path, plan)
+    if as_json:
+        rows = [{"subject": d.subject, "locked": d.one, "here": d.other} for d in found]
+        print_json({"file": str(path), "differences": rows})
+    elif found:
+        print_table(f"Differences from {path}", COLUMNS, found)
+    else:
+        print_line("no differences")
+    return 1 if found else 0

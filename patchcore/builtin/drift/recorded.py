@@ -1,0 +1,231 @@
+"""The fingerprints that a plugin carries: the file ``fingerprints.json``, which ``patchcore fingerprint`` writes.
+
+By library, target and version. Most targets are the same in many versions: each fingerprint stands there once, with the
+versions that have it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, Optional
+
+from patchcore.declare.target import Target
+from patchcore.errors import PluginError, describe_error
+from patchcore.files import write_whole
+from patchcore.planning.conditions import Environment
+from patchcore.planning.provenance import Provenance
+
+__all__ = ["ABSENT_SOURCE", "UNSEEN", "UNVERSIONED", "Fingerprint", "Library", "Recorded", "file_of", "version_key"]
+
+SCHEMA_VERSION = 1
+
+#: The source of an entry that is not there.
+ABSENT_SOURCE = "absent"
+
+#: The version of a library that has none.
+UNVERSIONED = "unversioned"
+
+#: Between the first and the last of several versions that follow one another.
+_TO = " - "
+
+
+class Fingerprint(NamedTuple):
+    """What a target looked like.
+
+    Args:
+        source: the digest of its normalised source; ``compiled`` where there is none, ``a dict`` for an object that is
+            made at run time, ``absent``, or ``of torch`` where another library defines it. Of an attribute that a class
+            inherits from another library, the digest of the class, which says what it does there.
+        signature: of a function, or of the ``__init__`` of a class, as text; ``""`` where there is none to be seen.
+        members: of a class or module, the digests of what it defines itself, by name.
+    """
+
+    source: str
+    signature: str = ""
+    members: Mapping[str, str] = MappingProxyType({})
+
+
+#: Of a target that the source does not show, in a version that was recorded without importing it.
+UNSEEN = Fingerprint("unseen")
+
+
+class Library(NamedTuple):
+    """The installed version of a library.
+
+    Args:
+        name: top-level package.
+        version: without the local part, ``2.1.0`` of ``2.1.0+cpu``.
+    """
+
+    name: str
+    version: str
+
+    @classmethod
+    def of(cls, target: Target, environment: Environment) -> Library:
+        """Return the library that ``target`` is in.
+
+        What no distribution provides has no version, whatever it says of itself: the stand-in of an emulator has that
+        of the library whose place it takes.
+        """
+        return cls(target.root, (environment.released_version(target.root) or UNVERSIONED).partition("+")[0])
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class Recorded:
+    """The fingerprints that a plugin carries, by library, version and target.
+
+    Args:
+        path: of the file.
+        libraries: what is in it.
+    """
+
+    def __init__(self, path: Path, libraries: dict[str, dict[str, dict[str, Fingerprint]]]) -> None:
+        self.path = path
+        self.libraries = libraries
+
+    @classmethod
+    def read(cls, path: Path) -> Recorded:
+        """Read ``path``, where there need not be a file.
+
+        Raises:
+            PluginError: it is not what ``patchcore fingerprint`` writes.
+        """
+        from patchcore.objects.stdlib import json  # for those plugins that carry fingerprints
+
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return cls(path, {})
+        try:
+            content = json.loads(text)
+            if content["schema_version"] != SCHEMA_VERSION:
+                raise ValueError(f"schema_version {content['schema_version']!r}, expected {SCHEMA_VERSION}")
+            return cls(path, {name: _expanded(library) for name, library in content["libraries"].items()})
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise PluginError(
+                f"{path} cannot be read ({describe_error(error)}); delete it and record it again: patchcore fingerprint"
+            ) from error
+
+    def entries(self, library: Library) -> dict[str, Fingerprint]:
+        """Return what is recorded for one version of a library, by target."""
+        return self.libraries.get(library.name, {}).get(library.version, {})
+
+    def has(self, library: Library, target: Target) -> bool:
+        """Tell whether ``target`` is recorded for this version."""
+        return str(target) in self.entries(library)
+
+    def nearest(self, library: Library, target: Target) -> Optional[str]:
+        """Return the recorded version to compare with: this one, else the last before it, else the first after it.
+
+        There is none for a library without a version.
+        """
+        versions = self.libraries.get(library.name, {})
+        having = sorted((v for v, entries in versions.items() if str(target) in entries), key=version_key)
+        if library.version in having:
+            return library.version
+        if library.version == UNVERSIONED or not having:
+            return None
+        before = [version for version in having if version_key(version) < version_key(library.version)]
+        return before[-1] if before else having[0]
+
+    def write(self) -> None:
+        """Write the file: one line for each fingerprint, in order, so that differences can be reviewed."""
+        write_whole(self.path, self.to_text())
+
+    def to_text(self) -> str:
+        """Return what is to be in the file."""
+        from patchcore.objects.stdlib import json
+
+        libraries = []
+        for name, versions in sorted(self.libraries.items()):
+            kept = sorted((version for version in versions if versions[version]), key=version_key)
+            targets = []
+            for target in sorted({target for version in kept for target in versions[version]}):
+                listed = _by_fingerprint(target, kept, versions)
+                entries = [f"{json.dumps(where)}: {json.dumps(_entry(one))}" for where, one in listed]
+                targets.append(_block(json.dumps(target), entries, 8))
+            if targets:
+                recorded = [f'"versions": {json.dumps(kept)}', _block('"targets"', targets, 6)]
+                libraries.append(_block(json.dumps(name), recorded, 4))
+        whole = [f'"schema_version": {SCHEMA_VERSION}', _block('"libraries"', libraries, 2)]
+        return "{\n  " + ",\n  ".join(whole) + "\n}\n"
+
+
+def file_of(provenance: Provenance) -> Optional[Path]:
+    """Return where a plugin carries its fingerprints, ``None`` for patches of no plugin.
+
+    ``fingerprints.json`` in the package of the plugin's module; next to a module that is in no package,
+    ``<module>.fingerprints.json``.
+    """
+    if provenance.file is None:
+        return None
+    file = Path(provenance.file)
+    in_package = os.path.exists(file.with_name("__init__.py"))
+    return file.with_name("fingerprints.json" if in_package else f"{file.stem}.fingerprints.json")
+
+
+def _expanded(library: Any) -> dict[str, dict[str, Fingerprint]]:
+    """What a file has for one library, by version and target."""
+    versions: list[str] = library["versions"]
+    places = {version: place for place, version in enumerate(versions)}
+    found: dict[str, dict[str, Fingerprint]] = {version: {} for version in versions}
+    for target, entries in library["targets"].items():
+        for where, entry in entries.items():
+            fingerprint = Fingerprint(**entry)
+            for run in where.split(", "):
+                first, _, last = run.partition(_TO)
+                for version in versions[places[first] : places[last or first] + 1]:
+                    found[version][target] = fingerprint
+    return found
+
+
+def _by_fingerprint(
+    target: str, versions: Sequence[str], recorded: Mapping[str, Mapping[str, Fingerprint]]
+) -> Iterator[tuple[str, Fingerprint]]:
+    """Yield the fingerprints of a target, each with its versions as text, ``1.0 - 1.3, 2.0``.
+
+    Args:
+        target: as text.
+        versions: all that are recorded of its library, in order; the text leaves out those between two.
+        recorded: the fingerprints, by version and target.
+    """
+    runs: dict[str, tuple[Fingerprint, list[list[str]]]] = {}
+    before = None
+    for version in versions:
+        one = recorded[version].get(target)
+        if one is not None:
+            _, found = runs.setdefault(repr(_entry(one)), (one, []))
+            if one == before:
+                found[-1].append(version)
+            else:
+                found.append([version])
+        before = one
+    for one, found in runs.values():
+        yield ", ".join(run[0] if len(run) == 1 else f"{run[0]}{_TO}{run[-1]}" for run in found), one
+
+
+def _block(key: str, items: Iterable[str], indent: int) -> str:
+    """One key of a JSON object with an object as its value, an item a line; ``indent`` is that of the items."""
+    separator = f",\n{' ' * (indent + 2)}"
+    inside = separator.join(items)
+    return f"{key}: {{\n{' ' * (indent + 2)}{inside}\n{' ' * indent}}}" if inside else f"{key}: {{}}"
+
+
+def _entry(fingerprint: Fingerprint) -> dict[str, Any]:
+    entry = {"source": fingerprint.source, "signature": fingerprint.signature, "members": dict(fingerprint.members)}
+    return {key: value for key, value in entry.items() if value}
+
+
+def version_key(version: str) -> Any:
+    """Return what versions are sorted by; what is no version by PEP 440 comes first."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return (1, Version(version), version)
+    except InvalidVersion:
+        return (0, version, version)

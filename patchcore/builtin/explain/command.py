@@ -1,0 +1,181 @@
+"""``patchcore explain``: who changes a target, from where, how, and what that means for names bound to it.
+
+Imports the library of the target, applies the plan, looks, and takes everything back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Optional
+
+from patchcore.builtin.explain.explaining import Explainer
+from patchcore.builtin.explain.explanation import PatchExplanation, TargetExplanation
+from patchcore.cli import options as shared
+from patchcore.cli.output import STYLES, print_json, print_line
+from patchcore.declare.target import Target
+from patchcore.errors import CONTAINED, TargetError, UnknownName, describe_error
+from patchcore.objects.modules import find_module
+from patchcore.patcher import Patcher
+from patchcore.planning.conditions import BY_CHOICE
+from patchcore.planning.plan import Plan, PlannedPatch, select
+
+__all__ = ["add_parser", "main"]
+
+#: How lines of a difference are shown on a terminal.
+_DIFF = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "explain",
+        help="explain a target or a patch",
+        description="Show who changes a target, from where and how, and which names are bound to it. Imports the "
+        "library of the target, applies the plan, looks, and takes everything back.",
+    )
+    parser.add_argument("name", metavar="TARGET|PATCH", help="a target, or a patch, legacy name or plugin")
+    shared.add_selection(parser)
+    shared.add_format(parser)
+    parser.add_argument("--no-diff", action="store_true", help="leave out the source differences")
+    parser.set_defaults(command=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the explanation of every target that the name means."""
+    patcher = shared.patcher_from(options)
+    plan = patcher.plan()
+    entries, targets = _meant(options.name, patcher, plan)
+    with patcher:
+        failures = _import(target.module for target in targets)
+        explainer = Explainer(patcher, plan, failures, diff=not options.no_diff)
+        explained = [explainer.target(target) for target in targets]
+        if not entries:
+            (asked,) = explained
+            if asked.error:
+                raise UnknownName(asked.error)
+            involved = {change.patch for change in asked.changes}
+            entries = [entry for entry in plan if entry.patch.name in involved]
+        patches = [explainer.patch(entry) for entry in entries]
+    if options.format == "json":
+        print_json(
+            {
+                "patches": [patch.to_dict() for patch in patches],
+                "targets": [target.to_dict() for target in explained],
+                "settings": dict(patcher.settings.origins),
+                "notes": list(plan.notes),
+                "problems": shared.describe_problems(patcher),
+            }
+        )
+    else:
+        _print(patches, explained)
+        for note in plan.notes:
+            print_line(f"note: {note}")
+    shared.print_problems(patcher)
+    return 0
+
+
+def _meant(name: str, patcher: Patcher, plan: Plan) -> tuple[list[PlannedPatch], list[Target]]:
+    """The patches and the targets that ``name`` means; no patches for a target that none of them names."""
+    try:
+        asked: Optional[Target] = Target.parse(name).pin()
+    except TargetError:
+        asked = None
+    try:
+        names = {candidate.patch.name for candidate in select(name, patcher.collect())}
+    except UnknownName:
+        if asked is None or not find_module(asked.module):
+            raise
+        touching = [e for e in plan if any(t.covers(asked) or asked.covers(t) for t in e.targets)]
+        if not touching and ":" not in name:  # may well be the misspelt name of a patch
+            raise
+        names = {entry.patch.name for entry in touching}
+    entries = [entry for entry in plan if entry.patch.name in names]
+    targets = list(dict.fromkeys(target for entry in entries for target in entry.targets))
+    if asked is not None and (not targets or asked in targets):
+        targets = [asked]
+    return entries, targets
+
+
+def _import(modules: Iterable[str]) -> dict[str, str]:
+    failures = {}
+    for module in dict.fromkeys(modules):
+        try:
+            with CONTAINED:
+                importlib.import_module(module)
+        except Exception as error:
+            failures[module] = describe_error(error)
+    return failures
+
+
+def _print(patches: Sequence[PatchExplanation], targets: Sequence[TargetExplanation]) -> None:
+    for patch in patches:
+        _print_patch(patch)
+    for number, target in enumerate(targets):
+        if number or patches:
+            print_line()
+        _print_target(target)
+
+
+def _print_patch(patch: PatchExplanation) -> None:
+    print_line(f"{patch.name}: {patch.summary}" if patch.summary else patch.name, "bold")
+    reason = f": {patch.reason}" if patch.reason else ""
+    said = f" {patch.chosen_as}" if patch.chosen_as else ""
+    decided = f" (decided by {patch.chosen_by}{said})"
+    if patch.cause == BY_CHOICE and patch.chosen_as:  # which the reason says
+        decided = ""
+    facts = [
+        ("from", f"{patch.provenance}{f' ({patch.file})' if patch.file else ''}"),
+        ("verdict", f"{patch.verdict}{reason}{decided}"),
+    ]
+    if patch.verdict == "apply" and patch.status != "applied":
+        facts.append(("outcome", f"{patch.status}{f': {patch.status_reason}' if patch.status_reason else ''}"))
+    facts += (("wins over", name) for name in patch.beats)
+    facts += (("requires", str(requirement)) for requirement in patch.requires)
+    facts += (("needs", str(need)) for need in patch.needs)
+    for label, text in (("when", patch.when), ("upstream", patch.upstream), ("until", patch.remove_when)):
+        facts += [(label, text)] if text else []
+    facts += (("option", f"{option.name} = {option.value!r} ({option.source})") for option in patch.options)
+    for label, names in (
+        ("after", patch.after),
+        ("before", patch.before),
+        ("conflicts", patch.conflicts),
+        ("also", patch.legacy_names),
+    ):
+        facts += [(label, ", ".join(names))] if names else []
+    for label, text in facts:
+        style = STYLES.get(text.split()[0].rstrip(":"), "") if label in ("verdict", "outcome") else ""
+        print_line(f"  {label:<9} {text}", style)
+
+
+def _print_target(target: TargetExplanation) -> None:
+    print_line(target.target, "bold")
+    if target.error:
+        print_line(f"  cannot be looked at: {target.error}", "red")
+    for label, text in (
+        ("follows", target.follows),
+        ("holds", f"the original of {target.holds}, it was not bound to the patch" if target.holds else None),
+    ):
+        if text:
+            print_line(f"  {label:<9} {text}")
+    for number, layer in enumerate(target.layers):
+        print_line(f"  {'outermost' if number == 0 else 'below it '} {layer.what} {layer.place}")
+        if layer.patch:
+            print_line(f"            by {layer.patch} ({layer.provenance})")
+        if layer.when_call:
+            print_line(f"            when {layer.when_call}, else what is below")
+    if target.original:
+        print_line(f"  original  {target.original}")
+    for change in target.changes:
+        reason = f" ({change.reason})" if change.reason else ""
+        print_line(f"  {change.patch}: {change.status}{reason}", STYLES.get(change.status, ""))
+        places = (("rebound", change.rebound), ("kept", change.kept), ("unreachable", change.unreachable))
+        for kind, where in places:
+            for place in where:
+                print_line(f"    {kind:<11} {place}")
+        if change.drift is not None:
+            print_line(f"    drift       {change.drift}")
+    for layer in target.layers:
+        for line in layer.diff.splitlines():
+            print_line(f"    {line}".rstrip(), _DIFF.get(line[:1], ""))

@@ -1,0 +1,246 @@
+"""Explaining: who changes a target, from where and how, why not, and what that means for names bound to it.
+
+It is done while the patches are applied, with the libraries of the targets imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+from patchcore.builtin.drift.drift import Comparison, watched
+from patchcore.builtin.explain.explanation import (
+    NOT_RECORDED,
+    ChangeExplanation,
+    DriftExplanation,
+    LayerExplanation,
+    OptionExplanation,
+    PatchExplanation,
+    RequirementExplanation,
+    TargetExplanation,
+)
+from patchcore.declare.changes import Call, Change, Replace, resolve
+from patchcore.declare.target import Slot, Target, find_slot
+from patchcore.engine.engine import ENGINE
+from patchcore.engine.journal import Layer, Record
+from patchcore.engine.places import difference, place_in_source
+from patchcore.errors import DeclarationError, PluginError, describe_error
+from patchcore.objects.binding import has_identity, reference, wrapped_callable
+from patchcore.patcher import Patcher
+from patchcore.planning.conditions import Environment
+from patchcore.planning.plan import Plan, PlannedPatch
+from patchcore.report import APPLIED, ChangeRecord, PatchRecord
+
+__all__ = ["Explainer"]
+
+
+class _Made(NamedTuple):
+    """A change, as declared and as it turned out."""
+
+    patch: PatchRecord
+    record: ChangeRecord
+    change: Change
+    target: Target
+
+
+class Explainer:
+    """Explains patches and targets of a Patcher that is applied.
+
+    Args:
+        patcher: applied.
+        plan: the one that was applied.
+        failures: modules that cannot be imported, and why.
+        diff: whether to compare sources.
+    """
+
+    def __init__(self, patcher: Patcher, plan: Plan, failures: Mapping[str, str], *, diff: bool = True) -> None:
+        self._settings = patcher.settings
+        self._plan = plan
+        self._failures = failures
+        self._diff = diff
+        self._report = patcher.report(unreachable=True)
+        self._changes = [
+            _Made(patch, record, change, target)
+            for patch in self._report.patches
+            for record, change, target in zip(patch.changes, plan[patch.name].patch.changes, plan[patch.name].targets)
+        ]
+        self._environment = Environment()
+        self._patcher = patcher
+        self._drift: dict[str, dict[Target, DriftExplanation]] = {}
+
+    def patch(self, entry: PlannedPatch) -> PatchExplanation:
+        """Explain one patch of the plan."""
+        patch, who, record = entry.patch, entry.provenance, self._report[entry.patch.name]
+        return PatchExplanation(
+            name=patch.name,
+            summary=patch.summary,
+            provenance=str(who),
+            plugin=who.plugin,
+            distribution=who.distribution,
+            version=who.version,
+            file=who.file,
+            verdict="apply" if entry.go else entry.status,
+            reason=entry.reason,
+            status=record.status,
+            status_reason=record.reason,
+            chosen_by=entry.chosen_by or "default",
+            chosen_as=entry.chosen_as,
+            default=patch.default,
+            cause=entry.cause,
+            rival=entry.rival,
+            beats=tuple(other.patch.name for other in self._plan if other.rival == patch.name),
+            requires=tuple(map(self._requirement, patch.requires)),
+            needs=tuple(map(self._need, patch.needs)),
+            when=None if patch.when is None else str(place_in_source(patch.when)),
+            after=patch.after,
+            before=patch.before,
+            conflicts=patch.conflicts,
+            priority=patch.priority,
+            options=tuple(self._options(entry)),
+            legacy_names=patch.legacy_names,
+            upstream=patch.upstream,
+            remove_when=patch.remove_when,
+            targets=tuple(dict.fromkeys(map(str, entry.targets))),
+        )
+
+    def target(self, target: Target) -> TargetExplanation:
+        """Explain what is, or would be, at ``target``, which has its module."""
+        named = [made for made in self._changes if made.target == target]
+        changes = tuple(map(self._change, named))
+        error = self._failures.get(target.module)
+        if error or not target.path:
+            applied = [] if error else [made for made in named if made.record.status == APPLIED]
+            layers = tuple(map(self._import_layer, reversed(applied)))
+            return TargetExplanation(str(target), error, layers=layers, changes=changes)
+        try:
+            slot = find_slot(target, importlib.import_module(target.module), may_be_absent=bool(changes))
+        except Exception as refusal:
+            return TargetExplanation(str(target), describe_error(refusal), changes=changes)
+        record = _record_of(slot)
+        if record is None:
+            return self._unpatched(target, slot, changes)
+        if not changes:
+            changes = self._changes_of(record)
+        original = wrapped_callable(record.original)
+        return TargetExplanation(
+            str(target),
+            follows=record.slot.name if record.slot.identity != slot.identity else None,
+            original=str(place_in_source(original)),
+            layers=tuple(self._layer(layer, original) for layer in reversed(record.layers)),
+            changes=changes,
+        )
+
+    def _unpatched(self, target: Target, slot: Slot, changes: tuple[ChangeExplanation, ...]) -> TargetExplanation:
+        value = reference(slot.lookup())
+        still = next((r for r in ENGINE.journal if has_identity(value) and reference(r.original) is value), None)
+        return TargetExplanation(
+            str(target),
+            holds=None if still is None else still.slot.name,
+            original=str(place_in_source(wrapped_callable(slot.lookup()))),
+            changes=changes or (() if still is None else self._changes_of(still)),
+        )
+
+    def _changes_of(self, record: Record) -> tuple[ChangeExplanation, ...]:
+        """The changes that have laid something over a slot."""
+        return tuple(self._change(made) for made in self._changes if record.slot.name in made.record.slots)
+
+    def _change(self, made: _Made) -> ChangeExplanation:
+        return ChangeExplanation(
+            made.patch.name,
+            made.change.phrase(made.target),
+            made.record.status,
+            made.record.reason or made.patch.reason,
+            made.record.rebound,
+            made.record.kept,
+            made.record.unreachable,
+            self._drift_of(self._plan[made.patch.name]).get(made.target),
+        )
+
+    def _drift_of(self, entry: PlannedPatch) -> dict[Target, DriftExplanation]:
+        """What has become of each target of a patch that has a fingerprint, or could have one."""
+        name = entry.patch.name
+        if name not in self._drift:
+            targets = [t for _, t in watched(entry.patch, entry.targets) if self._environment.is_module(t.root)]
+            found: dict[Target, DriftExplanation] = {}
+            if targets:
+                none = f"{entry.provenance} carries no fingerprints"
+                try:
+                    found = {c.target: _drifted(c) for c in self._patcher.compare(entry)}
+                except PluginError as error:
+                    none = str(error)
+                found = {t: found.get(t) or DriftExplanation(NOT_RECORDED, detail=none) for t in targets}
+            self._drift[name] = found
+        return self._drift[name]
+
+    def _layer(self, layer: Layer, original: Any) -> LayerExplanation:
+        if layer.owner is None:
+            place = place_in_source(layer.product)
+            return LayerExplanation(None, "put there by somebody else", None, str(place), place.file, place.line)
+        change: Change = layer.change
+        by_hand = isinstance(change, Call)
+        source = wrapped_callable(reference(layer.product if by_hand else resolve(change.source)))
+        place = place_in_source(source)
+        replaces = by_hand or (isinstance(change, Replace) and change.factory is None)
+        diff = difference(original, source) if self._diff and replaces else ""
+        predicate = change.when_call if isinstance(change, Replace) else None
+        return LayerExplanation(
+            layer.owner.patch.name,
+            change.kind,
+            str(layer.owner.provenance),
+            str(place),
+            place.file,
+            place.line,
+            when_call=None if predicate is None else str(place_in_source(predicate)),
+            diff=diff,
+        )
+
+    def _import_layer(self, made: _Made) -> LayerExplanation:
+        """What an import gives."""
+        place = place_in_source(sys.modules[made.target.module])
+        provenance = str(self._plan[made.patch.name].provenance)
+        return LayerExplanation(made.patch.name, made.change.kind, provenance, str(place), place.file, place.line)
+
+    def _requirement(self, text: str) -> RequirementExplanation:
+        from packaging.requirements import InvalidRequirement, Requirement
+
+        try:
+            reason = self._environment.unmet(text)
+            version = self._environment.version(Requirement(text).name.replace("-", "_"))
+        except (DeclarationError, InvalidRequirement) as error:
+            return RequirementExplanation(text, False, reason=describe_error(error))
+        return RequirementExplanation(text, reason is None, version, reason or "")
+
+    def _need(self, module: str) -> RequirementExplanation:
+        found = self._environment.is_module(module)
+        return RequirementExplanation(module, found, reason="" if found else "neither installed nor emulated")
+
+    def _options(self, entry: PlannedPatch) -> Sequence[OptionExplanation]:
+        given = self._settings.options.get(entry.patch.name, {})
+        origin = self._settings.origins.get("options", "settings")
+        return [
+            OptionExplanation(name, _plain(value), origin if name in given else "default")
+            for name, value in entry.patch.options.items()
+        ]
+
+
+def _plain(value: Any) -> Any:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return repr(value)
+    return value
+
+
+def _record_of(slot: Slot) -> Optional[Record]:
+    """The record of a slot, or of the slot that it has its value from."""
+    makers = ENGINE.journal.makers(slot.lookup())
+    return ENGINE.journal.find(slot) or next((record for record, _ in makers), None)
+
+
+def _drifted(comparison: Comparison) -> DriftExplanation:
+    status = NOT_RECORDED if comparison.recorded is None else comparison.status
+    library = comparison.library
+    return DriftExplanation(status, library.name, library.version, comparison.recorded, comparison.detail)

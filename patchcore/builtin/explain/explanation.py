@@ -1,0 +1,207 @@
+"""What there is to say about a target or a patch, as records; :mod:`patchcore.builtin.explain.explaining` makes them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Optional
+
+from patchcore.builtin.drift.drift import UNKNOWN
+
+__all__ = [
+    "NOT_RECORDED",
+    "ChangeExplanation",
+    "DriftExplanation",
+    "LayerExplanation",
+    "OptionExplanation",
+    "PatchExplanation",
+    "RequirementExplanation",
+    "TargetExplanation",
+]
+
+#: Of a target without a fingerprint; see :mod:`patchcore.builtin.drift.drift` for the others.
+NOT_RECORDED = "not recorded"
+
+
+@dataclass(frozen=True)
+class LayerExplanation:
+    """What one patch has put over a target.
+
+    Args:
+        patch: its name, ``None`` for what somebody else put there.
+        what: the kind of change.
+        provenance: who contributes the patch.
+        place: where the new behaviour is written, as text.
+        file, line: the same, ``None`` where there is no Python source.
+        when_call: where the predicate is written that sends calls there, or to what is below.
+        diff: how a replacement differs from the original, as ``diff -u`` has it.
+    """
+
+    patch: Optional[str]
+    what: str
+    provenance: Optional[str]
+    place: str
+    file: Optional[str] = None
+    line: Optional[int] = None
+    when_call: Optional[str] = None
+    diff: str = ""
+
+
+@dataclass(frozen=True)
+class DriftExplanation:
+    """What has become of a target since its fingerprint was recorded.
+
+    Args:
+        status: ``unchanged``, ``body changed``, ``signature changed``, ``gone``, ``unknown`` or ``not recorded``.
+        library, version: where it was looked at; ``None`` where it was not.
+        recorded: the version that it is compared with.
+        detail: what has changed, or why that is not known.
+    """
+
+    status: str
+    library: Optional[str] = None
+    version: Optional[str] = None
+    recorded: Optional[str] = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        since = f" since {self.library} {self.recorded}" if self.recorded and self.status != UNKNOWN else ""
+        return f"{self.status}{since}{f': {self.detail}' if self.detail else ''}"
+
+
+@dataclass(frozen=True)
+class ChangeExplanation:
+    """What one change does to a target.
+
+    Args:
+        patch: its name.
+        what: what it does, in words.
+        status, reason: see :class:`patchcore.report.ChangeRecord`.
+        rebound, kept, unreachable: see there.
+        drift: of the target, for this patch; ``None`` where there is nothing to record, or no library.
+    """
+
+    patch: str
+    what: str
+    status: str
+    reason: str
+    rebound: tuple[str, ...]
+    kept: tuple[str, ...]
+    unreachable: tuple[str, ...]
+    drift: Optional[DriftExplanation]
+
+
+@dataclass(frozen=True)
+class TargetExplanation:
+    """What there is to say about a target.
+
+    Args:
+        target: with its module.
+        error: why it cannot be looked at.
+        follows: the patched slot that it has its value from: it is bound to the same object, or inherits it.
+        holds: the patched slot whose original it holds still.
+        original: what is there without patches, and where that is written.
+        layers: outermost first.
+        changes: those that name it, or have reached it.
+    """
+
+    target: str
+    error: Optional[str] = None
+    follows: Optional[str] = None
+    holds: Optional[str] = None
+    original: Optional[str] = None
+    layers: tuple[LayerExplanation, ...] = ()
+    changes: tuple[ChangeExplanation, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain dictionaries and lists."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RequirementExplanation:
+    """One thing that a patch needs.
+
+    Args:
+        text: as declared, ``"mmcv>=2,<3"`` or the name of a module.
+        met: whether it is there.
+        found: the version that is installed, where a version is asked for.
+        reason: why it is not met.
+    """
+
+    text: str
+    met: bool
+    found: Optional[str] = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.reason or f'found {self.found}' if self.found or self.reason else 'found'})"
+
+
+@dataclass(frozen=True)
+class OptionExplanation:
+    """One option of a patch.
+
+    Args:
+        name, value: of it; of a value that JSON does not know, its ``repr``.
+        source: which setting says so, ``default`` where none does.
+    """
+
+    name: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
+class PatchExplanation:
+    """What there is to say about a patch.
+
+    Args:
+        name, summary: of the patch.
+        provenance: who contributes it, in words; ``plugin``, ``distribution``, ``version`` and ``file`` one by one.
+        verdict, reason: of the plan, ``apply`` or why not.
+        status, status_reason: what became of it, see :class:`patchcore.report.PatchRecord`.
+        chosen_by: the setting that decided, ``default`` where none did; ``chosen_as`` the name it says.
+        default: whether it is applied without being asked for.
+        cause: what a verdict other than ``apply`` goes by: ``fit``, ``choice``, ``conflict``.
+        rival: the patch that is applied instead of it; ``beats`` those that are not because of it.
+        requires, needs: libraries and modules, expected and found.
+        when: where its condition is written.
+        after, before, conflicts, priority: its place in the order.
+        options: with the setting that each one comes from.
+        legacy_names, upstream, remove_when: as declared.
+        targets: of its changes.
+    """
+
+    name: str
+    summary: str
+    provenance: str
+    plugin: str
+    distribution: Optional[str]
+    version: Optional[str]
+    file: Optional[str]
+    verdict: str
+    reason: str
+    status: str
+    status_reason: str
+    chosen_by: str
+    chosen_as: Optional[str]
+    default: bool
+    cause: str
+    rival: Optional[str]
+    beats: tuple[str, ...]
+    requires: tuple[RequirementExplanation, ...]
+    needs: tuple[RequirementExplanation, ...]
+    when: Optional[str]
+    after: tuple[str, ...]
+    before: tuple[str, ...]
+    conflicts: tuple[str, ...]
+    priority: int
+    options: tuple[OptionExplanation, ...]
+    legacy_names: tuple[str, ...]
+    upstream: Optional[str]
+    remove_when: Optional[str]
+    targets: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain dictionaries and lists."""
+        return asdict(self)

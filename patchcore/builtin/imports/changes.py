@@ -1,0 +1,290 @@
+"""Changes of imports: what can be imported, what an import gives, and what holds while a module is being imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+from patchcore.declare.changes import Change, Skip, SlotChange, as_changes, as_reference, needed_libraries, resolve
+from patchcore.declare.declaration import as_mapping
+from patchcore.declare.target import ABSENT, NamespaceSlot, Slot, Target
+from patchcore.errors import DeclarationError
+from patchcore.objects.modules import namespace
+
+if TYPE_CHECKING:
+    from patchcore.engine.engine import Engine
+    from patchcore.engine.writers import Writer
+
+__all__ = ["InjectImport", "ReplaceImport", "StubImport", "WhileImporting"]
+
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+class ImportChange(Change):
+    """A change of what importing a module does; it has to be there before the module is imported."""
+
+    @property
+    def name(self) -> str:
+        """The module, by its full name."""
+        return self.target.module
+
+    @property
+    def adds(self) -> bool:
+        return True
+
+    @property
+    def waits(self) -> bool:
+        return False
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        return (self.target.root,) if "." in self.name else ()
+
+    @property
+    def provides(self) -> tuple[str, ...]:
+        return () if "." in self.name else (self.name,)
+
+    @property
+    def fits_stubs(self) -> bool:
+        return True
+
+
+class StubImport(ImportChange):
+    """Let a module be imported where it is not installed, and everything inside it; using it is an error.
+
+    What is imported can be mentioned at import time: as a base class, in ``except`` and ``isinstance``, in annotations
+    and default arguments, as a decorator, with or without arguments. Calling it in earnest, or calculating with it,
+    raises :class:`~patchcore.StubError`, which names the stub, the patch and the line of the import.
+
+    An installed module is never hidden: the change is skipped then. A stub inside a real package leaves the package as
+    it is.
+
+    Args:
+        name: dotted name of the module, ``"flash_attn"``.
+        version: the stub's ``__version__``.
+        attributes: further names of the module and what they are: an object, or a target text that is looked up when
+            the stub is imported, ``"package.module:name"``; a text itself is given as ``Literal(text)``.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    version: str
+    attributes: Mapping[str, Any]
+
+    def __init__(self, name: str, *, version: str = "0.0", attributes: Optional[Mapping[str, Any]] = None) -> None:
+        where = f"StubImport({name!r})"
+        if not isinstance(version, str):
+            raise DeclarationError(f"{where}: version is a text, got {version!r}")
+        super().__init__(
+            target=_module_target(name, where), version=version, attributes=_as_exports(attributes, "attributes", where)
+        )
+
+    @property
+    def kind(self) -> str:
+        return "stub"
+
+    @property
+    def makes_product(self) -> bool:
+        return True
+
+    @property
+    def source(self) -> Any:
+        return {"__version__": self.version, **self.attributes}
+
+    def writer(self, engine: Engine) -> Writer:
+        from patchcore.builtin.imports.stub_imports import StubWriter
+
+        return StubWriter(engine)
+
+
+class ReplaceImport(ImportChange):
+    """Let the import of a module give another one.
+
+    The other module takes the place of the first under its name, and what is inside it the place of what is inside the
+    first; what only the first has cannot be imported meanwhile. While the other module itself is being imported, it
+    gets the first, so that it can build on it. Where the first was imported already, the names bound to it, or to
+    something that it exports and the other has too, are bound anew; the packages of the two keep theirs.
+
+    Args:
+        name: dotted name of the module that is replaced; it need not exist.
+        with_: dotted name of the other module, or a mapping of what a module made for the purpose exports: names and
+            objects or target texts, as in :class:`StubImport`.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    with_: Any
+
+    def __init__(self, name: str, *, with_: Union[str, Mapping[str, Any]]) -> None:
+        where = f"ReplaceImport({name!r})"
+        target = _module_target(name, where)
+        other: Any
+        if isinstance(with_, str):
+            other = _module_target(with_, where)
+            if f"{with_}.".startswith(f"{name}."):
+                raise DeclarationError(f"{where}: {with_!r} is inside what it is to replace; give it a name outside")
+        elif isinstance(with_, Mapping):
+            other = _as_exports(with_, "with_", where)
+        else:
+            raise DeclarationError(
+                f"{where}: with_ is the name of a module, or a mapping of names to what they are, got {with_!r}"
+            )
+        super().__init__(target=target, with_=other)
+
+    @property
+    def kind(self) -> str:
+        return "replace-import"
+
+    @property
+    def source(self) -> Any:
+        return self.with_
+
+    def phrase(self, target: Target) -> str:
+        other = self.with_ if isinstance(self.with_, Target) else f"a module of {', '.join(self.with_)}"
+        return f"{self.kind} {target} with {other}"
+
+    def writer(self, engine: Engine) -> Writer:
+        from patchcore.builtin.imports.replaced_imports import ReplacementWriter
+
+        return ReplacementWriter(engine)
+
+
+class InjectImport(SlotChange):
+    """Add a name to a module that lacks it, right after the module was imported; also to its ``__all__``.
+
+    A name that exists is left alone: the change is skipped.
+
+    Args:
+        source: what is added: dotted name of the module that has it under the same name, or a target text.
+        name: the name.
+        into: dotted name of the module that gets it.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    injected: Target
+
+    def __init__(self, source: str, name: str, into: str) -> None:
+        where = f"InjectImport({source!r}, {name!r}, {into!r})"
+        module = _module_target(into, where).module
+        if not isinstance(name, str) or not name.isidentifier():
+            raise DeclarationError(f"{where}: {name!r} is not a name that can be imported")
+        text = source if isinstance(source, str) and ":" in source else f"{_module_target(source, where)}:{name}"
+        super().__init__(target=Target(module, (name,)), injected=Target.parse(text))
+
+    @property
+    def kind(self) -> str:
+        return "inject"
+
+    @property
+    def source(self) -> Any:
+        return self.injected
+
+    @property
+    def adds(self) -> bool:
+        return True
+
+    def phrase(self, target: Target) -> str:
+        return f"{self.kind} {target} from {self.injected.module}"
+
+    def find_slot(self, target: Target, module: Any) -> Slot:
+        return NamespaceSlot(module, target.path[-1], str(target))
+
+    def build(self, below: Any, slot: Slot) -> Any:
+        if below is not ABSENT or slot.is_promised:
+            return Skip(f"{slot.name} exists already")
+        return resolve(self.injected)
+
+    def companions(self, module: Any) -> Sequence[tuple[Slot, Callable[[Any, Slot], Any]]]:
+        exported = (namespace(module) or {}).get("__all__")
+        if not isinstance(exported, (list, tuple)) or self.target.path[-1] in exported:
+            return ()
+        return ((NamespaceSlot(module, "__all__", f"{self.target.module}:__all__"), self._extend),)
+
+    def _extend(self, exported: Any, slot: Slot) -> Any:
+        return type(exported)([*exported, self.target.path[-1]])
+
+
+class WhileImporting(ImportChange):
+    """Put changes in force while the body of a module runs, and take them back when it has ended, or has raised.
+
+    A module that checks at import time what it is imported with can be shown something else:
+    ``WhileImporting("mmdet", Replace("mmcv:__version__", Literal("2.1.0")))``. Everybody sees the changes meanwhile, in
+    other threads too. Those of modules that the body imports are written when that happens. The body runs once for each
+    import; where it has run already, the change is skipped.
+
+    Args:
+        module: dotted name of the module.
+        changes: one change or several.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    changes: tuple[Change, ...]
+
+    def __init__(self, module: str, changes: Union[Change, Sequence[Change]]) -> None:
+        where = f"WhileImporting({module!r})"
+        target = _module_target(module, where)
+        inner = as_changes(changes, where)
+        if not inner:
+            raise DeclarationError(f"{where} has no changes; give some, WhileImporting({module!r}, [Replace(...)])")
+        if any(isinstance(change, WhileImporting) for change in inner):
+            raise DeclarationError(f"{where}: one WhileImporting in another; write two of them side by side")
+        super().__init__(target=target, changes=inner)
+
+    @property
+    def kind(self) -> str:
+        return "while-importing"
+
+    @property
+    def makes_product(self) -> bool:
+        return True
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        return (self.target.root, *needed_libraries(self.changes))
+
+    @property
+    def provides(self) -> tuple[str, ...]:
+        return ()  # once the module is imported, nothing more
+
+    @property
+    def fits_stubs(self) -> bool:
+        return False
+
+    @property
+    def source(self) -> Any:
+        return {str(change): change.source for change in self.changes}
+
+    def claims(self, target: Target) -> tuple[Target, ...]:
+        return tuple(claim for change in self.changes for claim in change.claims(change.target))
+
+    def with_options(self, options: Mapping[str, Any]) -> Change:
+        return self.evolve(changes=tuple(change.with_options(options) for change in self.changes))
+
+    def phrase(self, target: Target) -> str:
+        return f"{self.kind} {target}: {', '.join(map(str, self.changes))}"
+
+    def writer(self, engine: Engine) -> Writer:
+        from patchcore.builtin.imports.windows import WindowWriter
+
+        return WindowWriter(engine)
+
+
+def _module_target(name: Any, where: str) -> Target:
+    if not isinstance(name, str) or not _MODULE.fullmatch(name):
+        raise DeclarationError(f"{where}: {name!r} is not a dotted module name; write 'package.module'")
+    return Target(name, ())
+
+
+def _as_exports(value: Any, what: str, where: str) -> Mapping[str, Any]:
+    exports = dict(as_mapping(value, what, where))
+    for name in exports:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise DeclarationError(f"{where}: {what} has the key {name!r}; expected a name that can be imported")
+    return as_mapping({name: as_reference(item, where) for name, item in exports.items()}, what, where)

@@ -1,0 +1,57 @@
+"""Write the files of a new plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from patchcore.builtin.new import templates
+from patchcore.builtin.new.names import Names
+from patchcore.errors import SettingsError
+from patchcore.files import write_whole
+
+__all__ = ["example_project", "new_folder", "write_project"]
+
+
+def example_project(names: Names) -> dict[str, str]:
+    """Return the files of a plugin with one example patch: texts by path, relative to the project's folder."""
+    return {
+        "pyproject.toml": templates.pyproject(names, "Patches, as a patchcore plugin"),
+        "README.md": templates.example_readme(names),
+        f"{names.package}/__init__.py": templates.package_docstring(names),
+        f"{names.package}/plugin.py": templates.example_plugin(names),
+        "tests/test_plugin.py": templates.example_test(names),
+    }
+
+
+def new_folder(directory: Path, name: str) -> Path:
+    """Return the folder ``name`` in ``directory``, which is to be made.
+
+    Raises:
+        SettingsError: it exists, or ``directory`` does not.
+    """
+    folder = directory / name
+    if not directory.is_dir():
+        raise SettingsError(f"there is no directory {directory}; make it: mkdir -p {directory}")
+    if folder.exists() or folder.is_symlink():
+        raise SettingsError(
+            f"{folder} exists, and nothing is overwritten; choose another name, or another place: "
+            f"patchcore new {name} --directory DIR"
+        )
+    return folder
+
+
+def write_project(folder: Path, files: Mapping[str, str]) -> None:
+    """Write ``files`` (texts by relative path) to ``folder``, which must not exist.
+
+    Raises:
+        SettingsError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir()
+        for path, text in files.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, text)
+    except OSError as error:
+        raise SettingsError(f"{folder} cannot be written: {error}") from error

@@ -1,0 +1,161 @@
+"""The texts of a new plugin's files, but for what is made from a ``patch.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from patchcore.builtin.new.names import Names
+
+__all__ = ["example_plugin", "example_readme", "example_test", "package_docstring", "pyproject"]
+
+_PYPROJECT = """\
+[build-system]
+requires = ["hatchling>=1.27"]
+build-backend = "hatchling.build"
+
+[project]
+name = "{distribution}"
+version = "0.1.0"
+description = "{description}"
+readme = "README.md"
+requires-python = ">=3.9"
+dependencies = [{dependencies}]
+
+[project.entry-points.npu_patches]
+{plugin} = "{package}.plugin"
+
+[tool.hatch.build.targets.wheel]
+packages = ["{package}"]
+
+[tool.pytest.ini_options]
+testpaths = ["tests"]
+
+[tool.ruff]
+line-length = 120
+{exclusion}
+[tool.ruff.lint]
+extend-select = ["E", "I"]
+"""
+
+_EXCLUDED = 'extend-exclude = ["{package}/replacements.py"]  # a copy, with the style of its authors\n'
+
+_PACKAGE = '"""The plugin {plugin} of patchcore: see plugin.py, where its patches are declared."""\n'
+
+_EXAMPLE_PLUGIN = '''\
+"""The patches of this plugin, which its entry point names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import patchcore as pc
+
+
+# An example that runs wherever Python does. In its place goes what your model needs on the NPU:
+#
+#     @pc.patch("my_model.attention:Attention.forward", requires="my_model>=1", needs="torch_npu")
+#     def attention_forward(self, query, key, value): ...
+#
+# The target is "package.module:Class.attribute" and is not imported until the program imports it. Import libraries
+# inside the function, so that `patchcore list` works where they are not installed. Several functions that belong
+# together, and what to do about imports:
+#
+#     ATTENTION = pc.Patch(
+#         "{plugin}.attention",
+#         [
+#             pc.Replace("my_model.attention:Attention.forward", "{package}.attention:forward"),
+#             pc.StubImport("flash_attn"),
+#         ],
+#     )
+@pc.patch("statistics:mean", name="{plugin}.mean")
+def mean(data: Sequence[float]) -> float:
+    """Compute the mean in floating point, which is faster than with fractions."""
+    from statistics import fmean
+
+    return fmean(data)
+
+
+@pc.hookimpl
+def register_patches() -> list[pc.Patch]:
+    """Return the patches, in the order in which they apply."""
+    return [mean]
+'''
+
+_EXAMPLE_TEST = '''\
+"""The plugin's patches do what they are for, and leave nothing behind."""
+
+from __future__ import annotations
+
+import statistics
+from fractions import Fraction
+
+import patchcore as pc
+
+from {package} import plugin
+
+
+def test_the_replacement_computes_what_the_original_does() -> None:
+    assert plugin.mean.function([1, 2, 4.5]) == statistics.mean([1, 2, 4.5])
+
+
+def test_the_patch_is_in_force_inside_the_block_only() -> None:
+    original = statistics.mean
+    with pc.Patcher(plugin.register_patches()) as patcher:
+        assert patcher.report().ok
+        assert type(statistics.mean([Fraction(1, 2), Fraction(1, 4)])) is float
+    assert statistics.mean is original
+
+
+def test_nothing_is_to_be_said_against_the_plan() -> None:
+    plan = pc.Patcher(plugin.register_patches()).plan()
+    assert [(entry.patch.name, entry.go) for entry in plan] == [("{plugin}.mean", True)]
+'''
+
+_EXAMPLE_README = """\
+# {distribution}
+
+Patches, as a plugin of [patchcore](https://pypi.org/project/patchcore/). They are declared in `{package}/plugin.py`.
+
+    python -m pip install -e .
+    python -m pip install pytest
+    python -m pytest
+    patchcore list                      # the patches, what they change, whether they fit here
+    patchcore explain statistics:mean   # what is in this place, and the difference
+    patchcore run train.py              # a program, with them
+
+The patch in there is an example. Replace it, and its test, with your own.
+"""
+
+
+def pyproject(names: Names, description: str, *, dependencies: Sequence[str] = (), has_copy: bool = False) -> str:
+    """Return ``pyproject.toml``.
+
+    Args:
+        names: of the plugin.
+        description: one line.
+        dependencies: distributions besides patchcore.
+        has_copy: whether the package has a ``replacements.py`` that is not to be formatted.
+    """
+    listed = ", ".join(f'"{dependency}"' for dependency in ("patchcore", *dependencies))
+    exclusion = _EXCLUDED.format(package=names.package) if has_copy else ""
+    return _PYPROJECT.format(**names._asdict(), description=description, dependencies=listed, exclusion=exclusion)
+
+
+def package_docstring(names: Names) -> str:
+    """Return the package's ``__init__.py``."""
+    return _PACKAGE.format(plugin=names.plugin)
+
+
+def example_plugin(names: Names) -> str:
+    """Return a ``plugin.py`` with one patch."""
+    return _EXAMPLE_PLUGIN.format(**names._asdict())
+
+
+def example_test(names: Names) -> str:
+    """Return the test of the example."""
+    return _EXAMPLE_TEST.format(**names._asdict())
+
+
+def example_readme(names: Names) -> str:
+    """Return the example's ``README.md``."""
+    return _EXAMPLE_README.format(**names._asdict())

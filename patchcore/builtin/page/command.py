@@ -1,0 +1,145 @@
+"""``patchcore report``: merge the reports of a run's processes, as text, JSON or a page; exit 1 on findings."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from patchcore.builtin.page.hits import Hits, count_hits, never_hit
+from patchcore.builtin.page.merge import Process, findings, read_reports, remarks
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_json, print_table
+from patchcore.errors import SettingsError, did_you_mean
+from patchcore.objects.printable import printable
+
+__all__ = ["add_parser", "main"]
+
+_DEFAULT_PAGE = "report.html"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "report",
+        help="merge the reports of a run's processes",
+        description="Show which processes took part in a run and what became of the patches in each; exit with 1 when "
+        "they differ, when a patch or plugin failed or a patch missed the import it waited for, or when a rank has not "
+        "come to its end.",
+    )
+    parser.add_argument(
+        "directory", metavar="DIR", type=Path, nargs="?", help="what patchcore run --report-dir was given"
+    )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        nargs="?",
+        const=_DEFAULT_PAGE,
+        help=f"write one self-contained page and print its path (default: DIR/{_DEFAULT_PAGE})",
+    )
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--run", metavar="ID", help="look at this run (default: the latest)")
+    choice.add_argument("--all", action="store_true", help="look at all runs as if they were one")
+    shared.add_format(parser)
+    parser.set_defaults(command=main, usage_error=parser.error)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the processes and the findings, or write a page; 1 when there are findings."""
+    directory, page = _paths(options)
+    every, unreadable = read_reports(directory)
+    processes = every if options.all else _of_run(every, options.run)
+    found = findings(processes, unreadable)
+    hits = count_hits(processes)
+    if page is not None:
+        from patchcore.builtin.page.html import write_page  # for those who want it only
+
+        write_page(processes, page, unreadable)
+        print(page)
+    elif options.format == "json":
+        print_json(
+            {
+                "runs": sorted({process.run for process in processes}),
+                "processes": [process.content for process in processes],
+                "findings": [finding._asdict() for finding in found],
+                "hits": [hit._asdict() for hit in hits],
+                "never_hit": never_hit(hits),
+            }
+        )
+    else:
+        print_table(
+            f"Run {', '.join(sorted({process.run for process in processes}))}",
+            ("RANK", "ROLE", "PID", "HOST", "STATE", "PATCHES", "PROGRAM"),
+            _rows(processes),
+        )
+        print()
+        for title, lines in itertools.groupby(remarks(processes), key=lambda remark: remark.title):
+            print_table(title, ("PROCESS", "WHAT"), [(remark.processes, remark.line) for remark in lines])
+            print()
+        if hits:
+            _print_hits(hits, processes)
+        if found:
+            print_table("Findings", ("KIND", "PROCESS", "SUBJECT", "MESSAGE"), found)
+        else:
+            print("no findings")
+    return 1 if found else 0
+
+
+def _print_hits(hits: Sequence[Hits], processes: Sequence[Process]) -> None:
+    rows = [
+        (h.patch, str(h.calls), "" if h.replaced is None else str(h.replaced), str(h.processes), h.target) for h in hits
+    ]
+    print_table("Calls", ("PATCH", "CALLS", "REPLACED", "PROCESSES", "TARGET"), rows)
+    missed = never_hit(hits)
+    if missed:
+        unfinished = sum(not process.content["finished"] for process in processes)
+        but = f" (as far as is known: {unfinished} processes have not come to their end)" if unfinished else ""
+        print(f"never hit: {printable(', '.join(missed))}{but}")
+    print()
+
+
+def _paths(options: argparse.Namespace) -> tuple[Path, Optional[Path]]:
+    """Return the report directory and where the page goes, ``None`` for no page."""
+    directory, page = options.directory, options.html
+    if page is not None and options.format == "json":
+        options.usage_error("argument --html: not allowed with argument --format json")
+    if directory is None and page not in (None, _DEFAULT_PAGE):  # report --html DIR
+        directory, page = Path(page), _DEFAULT_PAGE
+    if directory is None:
+        options.usage_error("the following arguments are required: DIR")
+    if page is None:
+        return directory, None
+    return directory, directory / page if page == _DEFAULT_PAGE else Path(page)
+
+
+def _of_run(processes: Sequence[Process], run: Any) -> list[Process]:
+    """Return the processes of one run, the latest by default, and say on stderr what is left out."""
+    times = {process.run: 0.0 for process in processes}
+    for process in processes:
+        times[process.run] = max(times[process.run], process.content["written"])
+    runs = sorted(times, key=lambda name: times[name])
+    if run is None:
+        run = runs[-1]
+        if runs[:-1]:
+            print(
+                f"patchcore: reports of earlier runs are left out: {printable(', '.join(runs[:-1]))} (--run ID, --all)",
+                file=sys.stderr,
+            )
+    elif run not in runs:
+        known = printable(", ".join(runs))
+        raise SettingsError(f"no report of run {run!r} (there are: {known}){did_you_mean(run, runs)}")
+    return [process for process in processes if process.run == run]
+
+
+def _rows(processes: Sequence[Process]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for process in processes:
+        content, facts = process.content, process.content["environment"]
+        name = "" if facts["name"] == "MainProcess" else f"[{facts['name']}] "
+        state = "finished" if content["finished"] else "unfinished"
+        texts = (str(process.rank), content["role"], str(facts["pid"]), facts["host"], state, content["summary"])
+        rows.append((*texts, name + " ".join(facts["program"].split())))
+    return rows

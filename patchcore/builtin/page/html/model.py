@@ -1,0 +1,301 @@
+"""The view model: what the reports of a run's processes say, put together patch by patch and target by target."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, NamedTuple, Optional, TypeVar
+
+from patchcore.builtin.page.html.words import who
+from patchcore.builtin.page.merge import Finding, Process, findings
+from patchcore.builtin.run.roles import RANK
+from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
+
+__all__ = ["STATUSES", "ChangeView", "PatchView", "Run", "Standing", "TargetView", "Variant", "view_of"]
+
+#: Statuses in the order in which people want to hear of them.
+STATUSES = (FAILED, REVERTED, APPLIED, PENDING, SKIPPED)
+
+_T = TypeVar("_T")
+
+#: What some processes, which are alike in this, have about one thing: a patch, a change, a target.
+_Record = tuple[list[Process], Mapping[str, Any]]
+
+
+class Standing(NamedTuple):
+    """A status that some processes have.
+
+    Args:
+        status: of a patch or change.
+        reason: for it.
+        processes: whose, in words.
+    """
+
+    status: str
+    reason: str
+    processes: str
+
+
+@dataclass(frozen=True)
+class ChangeView:
+    """One change of a patch, in all processes that have it.
+
+    Args:
+        kind, target: see :class:`patchcore.report.ChangeRecord`; so are ``slots`` to ``unreachable``.
+        standings: the most telling first.
+        calls: how often the target was called, ``None`` where nobody counted.
+        replaced: how often the replacement was called then, ``None`` for all or where nobody counted.
+    """
+
+    kind: str
+    target: str
+    standings: tuple[Standing, ...]
+    slots: tuple[str, ...]
+    rebound: tuple[str, ...]
+    kept: tuple[str, ...]
+    unreachable: tuple[str, ...]
+    calls: Optional[int]
+    replaced: Optional[int]
+
+
+@dataclass(frozen=True)
+class PatchView:
+    """One patch, in all processes that have it.
+
+    Args:
+        name, origin, plugin: of the patch, see :class:`patchcore.report.PatchRecord`.
+        standings: the most telling first.
+        only_on: the processes that have it, in words; empty when all do.
+        differs: whether ranks do not have the same status, or not all of them have it.
+        changes: in order.
+        remarks: about its targets: drift.
+        options: that are not empty, as text.
+        applied_at: seconds since the start of each process that has applied it.
+    """
+
+    name: str
+    origin: str
+    plugin: str
+    standings: tuple[Standing, ...]
+    only_on: str
+    differs: bool
+    changes: tuple[ChangeView, ...]
+    remarks: tuple[str, ...]
+    options: Mapping[str, str]
+    applied_at: tuple[float, ...]
+
+    @property
+    def status(self) -> str:
+        """The most telling status that it has anywhere."""
+        return self.standings[0].status
+
+    @property
+    def calls(self) -> Optional[int]:
+        """How often its targets were called, ``None`` where nobody counted."""
+        return _sum(change.calls for change in self.changes)
+
+    @property
+    def hits(self) -> Optional[int]:
+        """How often it did something: calls that its replacements answered; ``None`` where nobody counted."""
+        return _sum(change.calls if change.replaced is None else change.replaced for change in self.changes)
+
+    @property
+    def never_hit(self) -> bool:
+        """True when calls were counted, and there were none for it to answer."""
+        return self.status == APPLIED and self.hits == 0
+
+
+class Variant(NamedTuple):
+    """What lies on a target in some processes.
+
+    Args:
+        layers: from the outermost on, as :meth:`patchcore.engine.layers.TargetRecord.to_dict` has them.
+        original: a place, likewise.
+        processes: whose, in words.
+    """
+
+    layers: Sequence[Mapping[str, Any]]
+    original: Mapping[str, Any]
+    processes: str
+
+
+class TargetView(NamedTuple):
+    """A patched target.
+
+    Args:
+        target: its name.
+        variants: one, unless processes differ.
+    """
+
+    target: str
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a page tells.
+
+    Args:
+        processes: in order; the first is what the others are held to.
+        findings: what is wrong.
+        patches: in the order of the plan.
+        targets: by name.
+        counted: whether somebody has counted calls.
+    """
+
+    processes: Sequence[Process]
+    findings: Sequence[Finding]
+    patches: tuple[PatchView, ...]
+    targets: tuple[TargetView, ...]
+    counted: bool
+
+    def who(self, group: Sequence[Process]) -> str:
+        """Return which processes ``group`` is, in words."""
+        return who(group, self.processes)
+
+    @property
+    def marks(self) -> list[str]:
+        """What nobody who sees the outcome may overlook."""
+        sections = (section for process in self.processes for section in process.content["sections"])
+        return list(dict.fromkeys(section["mark"] for section in sections if section["mark"]))
+
+    def grouped(self, key: Callable[[Process], Hashable]) -> list[list[Process]]:
+        """Return the processes in groups that have the same key, in order."""
+        return _grouped((key(process), process) for process in self.processes)
+
+
+def view_of(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -> Run:
+    """Return the view of the run that ``processes``, at least one, took part in.
+
+    Args:
+        processes, unreadable: see :class:`patchcore.builtin.page.merge.Reports`.
+    """
+    by_name: dict[str, list[_Record]] = {}
+    for group in _alike(processes, lambda process: process.content["patches"]):
+        for patch in group[0].content["patches"]:
+            by_name.setdefault(patch["name"], []).append((group, patch))
+    times = _times_applied(processes)
+    patches = tuple(_patch(name, records, processes, times.get(name, ())) for name, records in by_name.items())
+    found = any(change.calls is not None for patch in patches for change in patch.changes)
+    return Run(processes, findings(processes, unreadable), patches, _targets(processes), found)
+
+
+def _patch(
+    name: str,
+    records: Sequence[_Record],
+    everybody: Sequence[Process],
+    applied_at: Sequence[float],
+) -> PatchView:
+    first = records[0][1]
+    changes: dict[tuple[str, str, int], list[_Record]] = {}
+    for group, patch in records:
+        for number, change in enumerate(patch["changes"]):
+            changes.setdefault((change["kind"], change["target"], number), []).append((group, change))
+    options: dict[str, str] = {}
+    for process in (process for group, _ in records for process in group):
+        options = options or process.content["manifest"]["patches"].get(name, {}).get("options", {})
+    having = [process for group, _ in records for process in group]
+    statuses = {patch["status"] for group, patch in records if any(map(_is_rank, group))}
+    everywhere = sum(map(_is_rank, having)) in (0, sum(map(_is_rank, everybody)))
+    return PatchView(
+        name,
+        f"{first['distribution']} {first['version'] or ''}".strip() if first["distribution"] else first["plugin"],
+        first["plugin"],
+        _standings(records, everybody),
+        "" if len(having) == len(everybody) else who(having, everybody),
+        len(statuses) > 1 or not everywhere,
+        tuple(_change(kind, target, found, everybody) for (kind, target, _), found in changes.items()),
+        _union(patch["remarks"] for _, patch in records),
+        options,
+        tuple(applied_at),
+    )
+
+
+def _change(kind: str, target: str, records: Sequence[_Record], everybody: Sequence[Process]) -> ChangeView:
+    return ChangeView(
+        kind,
+        target,
+        _standings(records, everybody),
+        _union(change["slots"] for _, change in records),
+        _union(change["rebound"] for _, change in records),
+        _union(change["kept"] for _, change in records),
+        _union(change["unreachable"] for _, change in records),
+        _sum(_times(change.get("calls"), group) for group, change in records),
+        _sum(_times(change.get("replaced"), group) for group, change in records),
+    )
+
+
+def _standings(records: Iterable[_Record], everybody: Sequence[Process]) -> tuple[Standing, ...]:
+    groups: dict[tuple[str, str], list[Process]] = {}
+    for group, record in records:
+        groups.setdefault((record["status"], record["reason"]), []).extend(group)
+    found = (Standing(status, reason, who(group, everybody)) for (status, reason), group in groups.items())
+    return tuple(sorted(found, key=lambda standing: STATUSES.index(standing.status)))
+
+
+def _targets(processes: Sequence[Process]) -> tuple[TargetView, ...]:
+    holders = [process for process in processes if process.content.get("layers")]
+    found: dict[str, list[_Record]] = {}
+    for group in _alike(holders, lambda process: process.content["layers"]):
+        for target in group[0].content["layers"]:
+            found.setdefault(target["target"], []).append((group, target))
+    return tuple(TargetView(name, _variants(records, holders)) for name, records in sorted(found.items()))
+
+
+def _variants(records: Sequence[_Record], holders: Sequence[Process]) -> tuple[Variant, ...]:
+    groups = _grouped((repr(target), (group, target)) for group, target in records)
+    return tuple(
+        Variant(
+            same[0][1]["layers"],
+            same[0][1]["original"],
+            who([process for group, _ in same for process in group], holders),
+        )
+        for same in groups
+    )
+
+
+def _times_applied(processes: Sequence[Process]) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {}
+    for process in processes:
+        for event in process.content.get("timeline", {}).get("events", ()):
+            if event["kind"] == APPLIED:
+                times.setdefault(event["subject"], []).append(event["at"])
+    return times
+
+
+def _grouped(keyed: Iterable[tuple[Hashable, _T]]) -> list[list[_T]]:
+    groups: dict[Hashable, list[_T]] = {}
+    for key, value in keyed:
+        groups.setdefault(key, []).append(value)
+    return list(groups.values())
+
+
+def _is_rank(process: Process) -> bool:
+    return bool(process.content["role"] == RANK)
+
+
+def _alike(processes: Iterable[Process], part: Callable[[Process], Any]) -> list[list[Process]]:
+    """Return the processes in groups whose reports are equal in one part; of many processes most are."""
+    groups: list[tuple[Any, list[Process]]] = []
+    for process in processes:
+        own = part(process)
+        for other, group in groups:
+            if own == other:
+                group.append(process)
+                break
+        else:
+            groups.append((own, [process]))
+    return [group for _, group in groups]
+
+
+def _times(count: Optional[int], group: Sequence[Process]) -> Optional[int]:
+    return None if count is None else count * len(group)
+
+
+def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for texts in lists for text in texts))
+
+
+def _sum(counts: Iterable[Optional[int]]) -> Optional[int]:
+    found = [count for count in counts if count is not None]
+    return sum(found) if found else None

@@ -1,0 +1,125 @@
+"""What comes first: whether something is wrong, and what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+from patchcore.builtin.page.html.elements import Content, Element, h
+from patchcore.builtin.page.html.model import STATUSES, PatchView, Run
+from patchcore.builtin.page.html.parts import Links, badge, code, fold, folded, section, table
+from patchcore.builtin.page.html.words import clock, counted, duration
+from patchcore.builtin.page.merge import Finding
+from patchcore.builtin.run.roles import RANK
+
+__all__ = ["headline", "verdict_section"]
+
+_MOST_FINDINGS = 40  # more are folded away
+
+
+def headline(run: Run) -> Element:
+    """Return the head of the page: the verdict in one line, the run, how many patches have which status."""
+    wrong = len(run.findings)
+    runs = sorted({process.run for process in run.processes})
+    return h(
+        "header",
+        h("p", f"patchcore report, run {', '.join(runs)}", class_="over"),
+        h("h1", counted(wrong, "finding") if wrong else "No findings", class_="bad" if wrong else "good"),
+        h("p", _sizes(run), class_="sizes"),
+        h("p", [[badge(mark, "mark"), " "] for mark in run.marks]) if run.marks else None,
+        h(
+            "ul",
+            [_tally(status, run) for status in STATUSES if _having(status, run)],
+            _never_hit(run),
+            class_="tallies",
+        ),
+    )
+
+
+def verdict_section(run: Run, links: Links) -> Element:
+    """Return the section with the findings, the failures with their reasons, and patches that were never hit."""
+    content: list[Content] = []
+    if run.findings:
+        content += [_findings(run.findings[:_MOST_FINDINGS])]
+        more = run.findings[_MOST_FINDINGS:]
+        if more:
+            content.append(fold(counted(len(more), "more finding"), _findings(more)))
+    else:
+        content.append(
+            h(
+                "p",
+                "No patch and no plugin failed, the processes patch the same, and those that lead came to their end.",
+            )
+        )
+    content += [_problems(run), _notes(run), _hits(run, links)]
+    return section("verdict", "Verdict", content)
+
+
+def _sizes(run: Run) -> str:
+    ranks = {process.rank for process in run.processes if process.content["role"] == RANK}
+    hosts = list(dict.fromkeys(process.content["environment"]["host"] for process in run.processes))
+    parts = [counted(len(run.processes), "process", "processes")]
+    if ranks:
+        parts.append(counted(len(ranks), "rank"))
+    parts.append(f"on {hosts[0]}" if len(hosts) == 1 else f"on {len(hosts)} hosts")
+    starts = [p.content["timeline"]["started"] for p in run.processes if p.content.get("timeline")]
+    end = max(process.content["written"] for process in run.processes)
+    when = f"{clock(min(starts))}, {duration(end - min(starts))}" if starts else f"last heard of at {clock(end)}"
+    return f"{', '.join(parts)}; {when}"
+
+
+def _having(status: str, run: Run) -> list[PatchView]:
+    return [patch for patch in run.patches if patch.status == status]
+
+
+def _tally(status: str, run: Run) -> Element:
+    found = _having(status, run)
+    return h("li", h("a", h("strong", str(len(found))), f" {status}", href=f"#patches-{status}"), class_=status)
+
+
+def _never_hit(run: Run) -> Optional[Element]:
+    found = [patch for patch in run.patches if patch.never_hit]
+    if not found:
+        return None
+    return h("li", h("a", h("strong", str(len(found))), " never hit", href="#never-hit"), class_="pending")
+
+
+def _findings(findings: Sequence[Finding]) -> Element:
+    rows = [
+        (badge(f.kind, "failed"), code(f.subject) if f.subject else "", folded(f.message), folded(f.processes))
+        for f in findings
+    ]
+    return table("Findings", ("Kind", "Subject", "Message", "Processes"), rows)
+
+
+def _problems(run: Run) -> Content:
+    found: dict[tuple[str, str, str], str] = {}
+    for process in run.processes:
+        for problem in process.content["problems"]:
+            found.setdefault((problem["plugin"], problem["where"], problem["message"]), problem["traceback"])
+    return [
+        fold(["Traceback of plugin ", code(plugin), f", {where}: ", message], h("pre", traceback, tabindex="0"))
+        for (plugin, where, message), traceback in found.items()
+        if traceback
+    ]
+
+
+def _notes(run: Run) -> Optional[Element]:
+    notes = dict.fromkeys(note for process in run.processes for note in process.content["notes"])
+    return (
+        fold(counted(len(notes), "note"), h("ul", [h("li", folded(note)) for note in notes]), open=True)
+        if notes
+        else None
+    )
+
+
+def _hits(run: Run, links: Links) -> list[Element]:
+    title = h("h3", "Patches that were never hit", id="never-hit")
+    if not run.counted:
+        how: list[Content] = ["Calls were not counted in this run. ", code("patchcore run --count"), " counts them."]
+        return [title, h("p", how)]
+    found = [patch for patch in run.patches if patch.never_hit]
+    if not found:
+        return [title, h("p", "None: each patch that is applied, and whose calls can be counted, was called.")]
+    rows = [(links.code(patch.name), patch.origin, f"{patch.calls or 0:,}") for patch in found]
+    return [title, table("Applied, and no call was for them", ("Patch", "From", "Calls of targets"), rows, numeric=1)]

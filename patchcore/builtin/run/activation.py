@@ -1,0 +1,195 @@
+"""A process of a run: what wakes up in it, applies its patches and reports on them."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import sys
+import time
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Optional
+
+from patchcore import compat
+from patchcore.builtin.run import ranks
+from patchcore.builtin.run.logs import log_to_stderr, say
+from patchcore.builtin.run.process_report import ProcessReport
+from patchcore.builtin.run.roles import MAIN, RANK, present_role, take_role
+from patchcore.builtin.run.session import Session
+from patchcore.engine.timeline import AWAKE, TIMELINE
+from patchcore.errors import CONTAINED, PatchcoreError, PatchError, UnknownName, describe_error
+from patchcore.objects.modules import find_module
+from patchcore.patcher import Patcher
+from patchcore.plugins import installed_plugins
+from patchcore.process import process_rank
+
+__all__ = ["Activation", "activate", "active", "look_again"]
+
+logger = logging.getLogger("patchcore")
+
+
+@dataclass(frozen=True)
+class Activation:
+    """What this process does for its run.
+
+    Args:
+        session: the run.
+        patcher: applied.
+        role: what this process is in the run, see :mod:`patchcore.builtin.run.roles`.
+    """
+
+    session: Session
+    patcher: Patcher
+    role: str
+
+
+_active: Optional[Activation] = None
+
+
+def active() -> Optional[Activation]:
+    """Return what this process does for its run, ``None`` when it is part of none or sleeps still."""
+    return _active
+
+
+def activate(text: str) -> set[str]:
+    """Apply the patches of the run that ``text`` describes; they stay applied. Nothing else in the process changes.
+
+    What goes wrong is logged, and the process goes on as far as it got, unless the run's policy is to raise.
+
+    Args:
+        text: see :meth:`Session.parse`.
+
+    Returns:
+        Libraries that patches are for and that cannot be found; when they can be, :func:`look_again`.
+
+    Raises:
+        PatchError: a patch, a plugin or a setting failed, under the policy ``raise``.
+    """
+    log_to_stderr()
+    try:
+        session = Session.parse(text)
+        log_to_stderr(session.settings.log)
+        strict = session.settings.on_failure == "raise"
+    except PatchcoreError as error:
+        logger.error("this process (%s) is not patched: %s", sys.executable, error)
+        return set()
+    try:
+        with CONTAINED:
+            return _activate(session)
+    except PatchError:  # also without strict: a patch is required
+        _show_patch_errors_as_messages()
+        raise
+    except Exception as error:
+        message = f"this process ({sys.executable}) is not patched: {describe_error(error)}"
+        if strict:
+            _show_patch_errors_as_messages()
+            raise PatchError(message) from error
+        logger.warning("%s", message, exc_info=not isinstance(error, PatchcoreError))
+        return set()
+
+
+def _activate(session: Session) -> set[str]:
+    global _active
+    begun = time.perf_counter()
+    patcher = _discover(session)
+    _expect_plugins(session, patcher)
+    _configure(session, patcher)
+    if session.settings.compat:
+        compat.take_part(session.settings.compat, patcher)
+    patcher.apply()
+    TIMELINE.note(AWAKE, since=begun)
+    _active = Activation(session, patcher, take_role(session.launcher))
+    report = ProcessReport(session, patcher, _active.role)
+    report.begin()
+    if session.settings.on_failure == "raise" or any(entry.patch.required for entry in patcher.applied_plan):
+        _show_patch_errors_as_messages()
+    ranks.compare_when_grouped(patcher, report)
+    if session.settings.profiling is not None or session.settings.brake is not None:
+        atexit.register(_say_if_no_step_was_seen, _active.role)
+    return _missing(patcher)
+
+
+def _say_if_no_step_was_seen(role: str) -> None:
+    from patchcore.builtin.training.steps import STEPS
+
+    if not STEPS.finished and present_role(role) in (MAIN, RANK) and not process_rank():
+        say(
+            "this process has made no training step, by a loop that plugins know or by torch's Optimizer.step; "
+            "if its children have made none either, name the function that makes a step, --step my.module:function"
+        )
+
+
+def _discover(session: Session) -> Patcher:
+    """Load the plugins; those that were chosen and are missing here only are complained about like any other."""
+    settings = session.settings
+    try:
+        return Patcher.discover(settings=settings)
+    except UnknownName:
+        loaded = {plugin.name for plugin in session.plugins}
+        here = {provenance.plugin for provenance, _ in installed_plugins()}
+        found = tuple(name for name in settings.plugins or () if name in here or name not in loaded)
+        return Patcher.discover(settings=replace(settings, plugins=found))
+
+
+def look_again() -> set[str]:
+    """Apply what could not be found before; return what cannot be found yet.
+
+    Raises:
+        PatchError: see :func:`activate`.
+    """
+    if _active is None:
+        return set()
+    _active.patcher.refresh()
+    return _missing(_active.patcher)
+
+
+def _missing(patcher: Patcher) -> set[str]:
+    """The libraries, targeted or needed, whose absence keeps patches from being applied."""
+    misfits = [entry for entry in patcher.applied_plan if not entry.go and not entry.unwanted]
+    names = {target.root for entry in misfits for target in entry.targets}
+    names |= {name.partition(".")[0] for entry in misfits for name in entry.patch.needs}
+    return {name for name in names if not find_module(name)}
+
+
+def _expect_plugins(session: Session, patcher: Patcher) -> None:
+    """Complain about plugins that the launcher has and this process has not, or in another version."""
+    here = {p.plugin: p for p in patcher.plugins.provenances.values()}
+    problems = {problem.plugin for problem in patcher.plugins.problems}  # these have been logged
+    for expected in session.plugins:
+        found = here.get(expected.name)
+        if expected.name in problems:
+            continue
+        if found is None:
+            patcher.plugins.absent.append(expected.name)
+            message = f"plugin {expected} is not installed for {sys.executable}, but patchcore run has loaded it"
+        elif (found.distribution or "", found.version or "") != expected[1:]:
+            message = f"plugin {expected} of patchcore run is {found} for {sys.executable}"
+        else:
+            continue
+        message += "; install the same plugins for every Python of the run"
+        if patcher.settings.on_failure == "raise":
+            raise PatchError(message)
+        logger.warning("%s", message)
+
+
+def _configure(session: Session, patcher: Patcher) -> None:
+    """Let plugins act on the options they have added to ``patchcore run``."""
+    if patcher.plugins.implements("configure_run"):
+        from patchcore.builtin.run.run_command import parse_options  # the command knows its options
+
+        options = parse_options(session.arguments, patcher.plugins)
+        patcher.plugins.notify("configure_run", options=options, settings=patcher.settings)
+
+
+def _show_patch_errors_as_messages() -> None:
+    """Show a patch that ends the run as its message, which says all, not as the trace of an import gone wrong."""
+    previous = sys.excepthook
+
+    def show(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> Any:
+        ours = isinstance(error, PatchError) and (_active is None or error is _active.patcher.failure)
+        if ours or isinstance(error, ranks.Disagreement):
+            say(describe_error(error))
+        else:
+            previous(kind, error, trace)
+
+    sys.excepthook = show

@@ -1,0 +1,92 @@
+"""Do the ranks of a job patch the same? Rank 0 presents its manifest, the others compare theirs with it and answer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Protocol
+
+from patchcore.builtin.run.manifest import compare
+from patchcore.builtin.run.report_file import MANIFEST
+from patchcore.builtin.run.schema import Malformed, list_of, text
+
+__all__ = ["NO_MANIFEST", "PATIENCE", "Store", "compare_ranks"]
+
+#: How long a rank waits for the others, seconds; one that is not patched presents nothing.
+PATIENCE = 60.0
+
+#: What is said about a rank that presents nothing in time.
+NO_MANIFEST = "rank {} presents no patches to compare; start every rank under patchcore run"
+
+_KEY = "patchcore/manifest"
+_STEP = 0.02  # seconds
+
+
+class Store(Protocol):
+    """What is needed of ``torch.distributed.Store``."""
+
+    def set(self, key: str, value: str) -> None:
+        """Set ``key``."""
+
+    def get(self, key: str) -> bytes:
+        """Return the value of ``key``, once there is one."""
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Tell whether there are values for ``keys``."""
+
+
+def compare_ranks(
+    store: Store, rank: int, size: int, manifest: Mapping[str, Any], *, patience: float = PATIENCE
+) -> list[str]:
+    """Compare the manifests of all ranks; every rank has to call it. Return what is wrong, a line each.
+
+    Rank 0 hears of every rank, the others of their own differences.
+
+    Args:
+        store: shared by the ranks.
+        rank: of this process.
+        size: the number of ranks.
+        manifest: of this process.
+        patience: seconds to wait for the others, all together.
+    """
+    deadline = time.monotonic() + patience
+    if rank:
+        return _answer(store, rank, manifest, deadline)
+    store.set(f"{_KEY}/0", json.dumps(manifest))
+    return [line for other in range(1, size) for line in _hear(store, other, deadline)]
+
+
+def _answer(store: Store, rank: int, manifest: Mapping[str, Any], deadline: float) -> list[str]:
+    presented = _receive(store, 0, deadline)
+    if presented is None:
+        return [NO_MANIFEST.format(0)]
+    try:
+        MANIFEST(presented)
+    except Malformed as error:  # another version of patchcore; rank 0 has to hear of it, it waits for an answer
+        lines = [f"rank {rank} cannot read what rank 0 patches, {error}; install the same patchcore for every rank"]
+    else:
+        differences = compare(manifest, presented)
+        lines = [f"rank {rank} differs from rank 0: {d.subject}: {d.one}; on rank 0: {d.other}" for d in differences]
+    store.set(f"{_KEY}/{rank}", json.dumps(lines))
+    return lines
+
+
+def _hear(store: Store, rank: int, deadline: float) -> list[str]:
+    lines: Optional[list[str]] = _receive(store, rank, deadline)
+    if lines is None:
+        return [NO_MANIFEST.format(rank)]
+    try:
+        list_of(text)(lines)
+    except Malformed as error:
+        return [f"rank {rank} gives no answer that rank 0 can read: {error}; install the same patchcore for every rank"]
+    return lines
+
+
+def _receive(store: Store, rank: int, deadline: float) -> Any:
+    key = f"{_KEY}/{rank}"
+    while not store.check([key]):  # to wait in the store would be loud, and deaf to signals
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(_STEP)
+    return json.loads(store.get(key))

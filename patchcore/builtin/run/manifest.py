@@ -1,0 +1,161 @@
+"""Manifests: what a process would patch, and into what, so that the processes of a job can be compared.
+
+A manifest holds what must be the same everywhere: patches with their verdicts, targets and options, who contributes
+them, the versions of the libraries, and fingerprints of the files that patches and targets are in. What differs rightly
+is left out: process, host, paths, and how far imports have come.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Optional
+
+from patchcore import __version__
+from patchcore.declare.target import Target
+from patchcore.objects.modules import module_file
+from patchcore.planning.distributions import version_of, version_of_provider
+from patchcore.planning.plan import Plan, PlannedPatch
+
+__all__ = ["Difference", "compare", "digest", "make_manifest"]
+
+
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+
+
+class Difference(NamedTuple):
+    """One thing that two processes do not have in common.
+
+    Args:
+        subject: a patch, a library or a file, as text.
+        one: what the one process has.
+        other: what the other has.
+    """
+
+    subject: str
+    one: str
+    other: str
+
+
+def make_manifest(plan: Plan) -> dict[str, Any]:
+    """Return the manifest of ``plan`` as plain dictionaries and lists; imports nothing."""
+    targets = {target for entry in plan for target in entry.targets}
+    roots = sorted({target.root for target in targets})
+    modules = sorted({target.module for target in targets if target.module is not None})
+    return {
+        "patchcore": __version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "patches": {entry.patch.name: _describe(entry) for entry in plan},
+        "libraries": {root: version_of(root) or version_of_provider(root) for root in roots},
+        "files": {name: _fingerprint(module_file(name)) for name in modules},
+    }
+
+
+def digest(manifest: Mapping[str, Any]) -> str:
+    """Return the hash of a manifest: 16 hexadecimal digits."""
+    return _hash(json.dumps(manifest, sort_keys=True).encode())
+
+
+def compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference]:
+    """Return what differs between two manifests, or two locks, patches first."""
+    found = list(_compare_tables("patch ", one["patches"], other["patches"], missing="not contributed by any plugin"))
+    for prefix, table in (("", "libraries"), ("file of ", "files"), ("target ", "targets")):
+        for difference in _compare_tables("", one.get(table, {}), other.get(table, {}), missing="not patched"):
+            name = difference.subject
+            found.append(difference._replace(subject=f"{prefix}{name}, of {_patches_on(name, one, other)}"))
+    found += (Difference(key, one[key], other[key]) for key in ("python", "patchcore") if one[key] != other[key])
+    return found
+
+
+def _patches_on(place: str, *manifests: Mapping[str, Any]) -> str:
+    """Name the patches that change something in ``place``: a target, a module or, for a library, below it."""
+    names = {
+        name: None
+        for manifest in manifests
+        for name, patch in manifest["patches"].items()
+        if any(_is_in(change.split(" ")[1], place) for change in patch["changes"])
+    }
+    return f"patch {', '.join(names)}"
+
+
+def _is_in(target: str, place: str) -> bool:
+    return target == place or f"{target.partition(':')[0]}.".startswith(f"{place}.")
+
+
+def _describe(entry: PlannedPatch) -> dict[str, Any]:
+    who = entry.provenance
+    return {
+        "verdict": "to be applied" if entry.go else entry.status,
+        # the origin of a choice is a path at times
+        "reason": "by choice" if entry.unwanted else _ADDRESS.sub("", entry.reason),
+        "changes": [f"{c.kind} {t} <- {_plain(c.source)}" for c, t in zip(entry.patch.changes, entry.targets)],
+        "options": {key: _plain(value) for key, value in sorted(entry.patch.options.items())},
+        "contributed by": str(who),
+        "file": _fingerprint(who.file),
+    }
+
+
+def _compare_tables(
+    prefix: str, one: Mapping[str, Any], other: Mapping[str, Any], *, missing: str
+) -> Iterator[Difference]:
+    for name in dict.fromkeys((*one, *other)):
+        mine, theirs = one.get(name, missing), other.get(name, missing)
+        if mine == theirs:
+            continue
+        if not isinstance(mine, Mapping) or not isinstance(theirs, Mapping):
+            yield Difference(prefix + name, _text(mine), _text(theirs))
+        elif (mine["verdict"], mine["reason"]) != (theirs["verdict"], theirs["reason"]):
+            yield Difference(prefix + name, _verdict(mine), _verdict(theirs))
+        else:
+            for key in (key for key in mine if mine[key] != theirs.get(key)):
+                yield Difference(prefix + name, f"{key} {_text(mine[key])}", f"{key} {_text(theirs.get(key))}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping) and "verdict" in value:
+        return _verdict(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={item}" for key, item in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "none" if value is None else str(value)
+
+
+def _verdict(patch: Mapping[str, Any]) -> str:
+    return f"{patch['verdict']}: {patch['reason']}" if patch["reason"] else str(patch["verdict"])
+
+
+def _plain(value: Any) -> str:
+    """Return a value as the same text in every process."""
+    if isinstance(value, Target):
+        return str(value)
+    if hasattr(value, "__qualname__"):
+        return f"{getattr(value, '__module__', None) or 'builtins'}.{value.__qualname__}"
+    if isinstance(value, (set, frozenset)):
+        return f"{{{', '.join(sorted(map(_plain, value)))}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_plain(key)}: {_plain(item)}' for key, item in value.items())}}}"
+    return _ADDRESS.sub("", repr(value))
+
+
+def _fingerprint(path: Optional[str]) -> Optional[str]:
+    """Return a hash of a Python file, the size of any other, ``None`` when there is nothing to read."""
+    if path is None:
+        return None
+    try:
+        if not path.endswith(".py"):
+            return f"{os.path.getsize(path)} bytes"
+        with open(path, "rb") as file:
+            return _hash(file.read())
+    except OSError:
+        return None
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

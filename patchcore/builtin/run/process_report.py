@@ -1,0 +1,165 @@
+"""The report of one process of a run: a file that is there from the start, complete or not at all."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any, Optional
+
+import patchcore as pc
+from patchcore.builtin.run.logs import say
+from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
+from patchcore.builtin.run.session import Session
+from patchcore.engine.engine import ENGINE
+from patchcore.engine.timeline import TIMELINE
+from patchcore.files import write_whole
+from patchcore.objects.stdlib import loaded
+from patchcore.patcher import Patcher
+from patchcore.planning.plan import Plan
+from patchcore.process import process_rank
+from patchcore.settings import Settings
+
+__all__ = ["FILES", "ProcessReport"]
+
+#: What the files are called.
+FILES = "report-*.json"
+
+#: Seconds that writing may take while imports complete patches; after that it is done at intervals.
+_AT_ONCE = 1.0
+_INTERVAL = 0.5  # seconds
+
+
+class ProcessReport:
+    """Writes what has become of the patches of this process to the run's report directory, and says it at the end.
+
+    The file is written when the process wakes up, when imports complete patches, after a fork for the child, when the
+    ranks meet, and at the end; a process that is killed leaves the last one, marked as unfinished.
+
+    Args:
+        session: the run.
+        patcher: applied.
+        role: what this process is in the run.
+    """
+
+    def __init__(self, session: Session, patcher: Patcher, role: str) -> None:
+        self._session = session
+        self._patcher = patcher
+        self._role = role
+        self._directory = patcher.settings.report_dir
+        self._written = 0.0  # when news were, and how long writing them took, seconds
+        self._spent = 0.0
+        self._complained = False
+        self._lock = threading.RLock()
+        self._manifest: Optional[tuple[Plan, dict[str, Any]]] = None
+        self._rename()
+
+    def begin(self) -> None:
+        """Write the first report, and from now on whenever there is news."""
+        atexit.register(self._end)
+        if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+            os.register_at_fork(after_in_child=self._forked)
+        if self._directory is None:
+            return
+        self.write()
+        self._patcher.plugins.manager.register(_News(self), "patchcore.builtin.run")
+        try:
+            threading._register_atexit(self._end_of_child)  # type: ignore[attr-defined]  # CPython 3.9 to 3.14
+        except RuntimeError:  # the interpreter is on its way out
+            pass
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest of this process."""
+        from patchcore.builtin.run.manifest import make_manifest  # for those who want reports
+
+        plan = self._patcher.applied_plan
+        if self._manifest is None or self._manifest[0] is not plan:
+            self._manifest = plan, make_manifest(plan)
+        return self._manifest[1]
+
+    def write(self, *, finished: bool = False) -> None:
+        """Write the file anew; a directory that cannot be written to is said on stderr, once, by those who lead."""
+        if self._directory is None:
+            return
+        with self._lock:
+            path = Path(self._directory, self._name)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(path, self._to_json(finished))
+            except OSError as error:
+                if not self._complained and self._role != WORKER:
+                    say(f"the report could not be written to {path}: {error.strerror or error}")
+                self._complained = True
+
+    def news(self) -> None:
+        """Write the file anew, unless that has taken its share of time: a killed process is to leave what it can."""
+        start = time.monotonic()
+        if self._spent < _AT_ONCE or start - self._written > _INTERVAL:
+            self.write()
+            self._written = time.monotonic()
+            self._spent += self._written - start
+
+    def _to_json(self, finished: bool) -> str:
+        from patchcore.builtin.run.manifest import digest
+        from patchcore.engine.layers import describe_layers
+        from patchcore.objects.stdlib import json
+
+        report = self._patcher.report()
+        view = {
+            "run": self._session.run,
+            "role": present_role(self._role),
+            "finished": finished,
+            "written": time.time(),
+            "digest": digest(self.manifest),
+            "manifest": self.manifest,
+            "arguments": list(self._session.arguments),
+            "settings": _describe(self._patcher.settings),
+            # of workers there are many, and what started them has the same
+            "layers": [t.to_dict() for t in describe_layers(() if self._role == WORKER else ENGINE.journal)],
+            "timeline": TIMELINE.view({record.name for record in report.patches}),
+        }
+        return json.dumps({**report.to_dict(), **view}, indent=1)
+
+    def _rename(self) -> None:
+        # process ids come again: after exec, in containers, on other hosts
+        self._name = f"report-{process_rank()}-{os.getpid()}-{os.urandom(3).hex()}.json"
+
+    def _forked(self) -> None:
+        self._lock = threading.RLock()
+        self._role = WORKER
+        self._rename()
+        self.write()
+
+    def _end_of_child(self) -> None:
+        """Write the last report of a child of multiprocessing, which ends in ``os._exit``, without atexit functions."""
+        multiprocessing = loaded("multiprocessing.process")
+        if multiprocessing is not None and multiprocessing.parent_process() is not None:
+            self.write(finished=True)
+
+    def _end(self) -> None:
+        self.write(finished=True)
+        if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
+            say(self._patcher.report().summary(never_hit=True))
+
+
+def _describe(settings: Settings) -> list[dict[str, str]]:
+    """Return what somebody has decided, and where that was said."""
+    values = ((key, str(getattr(settings, key)), origin) for key, origin in sorted(settings.origins.items()))
+    choices = (("enable" if choice.enable else "disable", choice.name, choice.origin) for choice in settings.choices)
+    decided = [entry for entry in values if entry[0] not in ("modules", "options")]
+    decided += (("module", module.name, module.directory or "sys.path") for module in settings.modules)
+    return [{"name": name, "value": value, "origin": origin} for name, value, origin in (*decided, *choices)]
+
+
+class _News:
+    """Hears, as a plugin, of patches that imports complete."""
+
+    def __init__(self, report: ProcessReport) -> None:
+        self._report = report
+
+    @pc.hookimpl
+    def after_apply(self) -> None:
+        self._report.news()

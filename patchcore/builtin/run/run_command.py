@@ -1,0 +1,186 @@
+"""``patchcore run``: start a program whose every Python process is patched, in the place of this one."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from patchcore import compat
+from patchcore.cli import options as shared
+from patchcore.errors import PatchcoreError, PatchError, SettingsError
+from patchcore.patcher import Patcher
+from patchcore.plugins import Plugins
+from patchcore.report import FAILED
+
+__all__ = ["add_parser", "main", "parse", "parse_options"]
+
+logger = logging.getLogger("patchcore")
+
+_HELP = "run a script, a module or a command with patches applied in every Python process of it"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the list of commands; :func:`parse` has its options."""
+    subparsers.add_parser("run", help=_HELP, add_help=False)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments after ``run``, with the options that plugins add; the order of the options is free."""
+    from patchcore.builtin.run.logs import log_to_stderr
+
+    patcher, parser, project = _settle(arguments)
+    log_to_stderr(patcher.settings.log)
+    for problem in patcher.plugins.problems:  # now that it is certain which plugins are loaded
+        logger.warning("%s\n%s", problem, problem.traceback)
+    parser.add_argument("-h", "--help", action="help", help="show this help message and exit")
+    options = shared.parse(parser, arguments, patcher)
+    if options.program[:1] == ["--"]:
+        del options.program[0]
+    if not options.program:
+        parser.error(
+            "expected what to run: patchcore run train.py, patchcore run -m package.train, "
+            "or patchcore run -- torchrun ..."
+        )
+    options.patcher, options.project = patcher, project
+    # the program's own are nobody else's business, and there may be many
+    options.arguments = arguments[: len(arguments) - len(options.program)]
+    options.command = main
+    return options
+
+
+def _settle(arguments: Sequence[str]) -> tuple[Patcher, argparse.ArgumentParser, Optional[Path]]:
+    """Return the Patcher that the arguments describe, the parser with its plugins' options, and the script's folder.
+
+    Plugins add options, and options choose plugins: only with a plugin's option ``--markers trace`` is it certain that
+    ``trace`` is not the program, and that ``-p MODULE`` behind it is an option of patchcore. So the arguments are
+    parsed again until they choose the plugins that they were parsed with.
+    """
+    base = _build_parser(add_help=False)
+    options, _ = base.parse_known_args(arguments)
+    decisive = vars(options).keys() - {"program"}
+    patcher, project = _load(options, arguments)
+    tried: list[dict[str, Any]] = []
+    while True:
+        parser = _build_parser(patcher.plugins, add_help=False)
+        tried.append({name: getattr(options, name) for name in decisive})
+        options, unknown = _parse_as_far_as_known(parser, arguments)
+        if {name: getattr(options, name) for name in decisive} in tried:
+            return patcher, parser, project
+        try:
+            patcher, project = _load(options, arguments)
+        except PatchcoreError:
+            if unknown:  # what was taken for an option may be none: better to complain about the unknown one
+                return patcher, parser, project
+            raise
+
+
+def _load(options: argparse.Namespace, arguments: Sequence[str]) -> tuple[Patcher, Optional[Path]]:
+    project = None if options.as_module else _project(arguments)
+    return shared.patcher_from(options, start=project), project
+
+
+def _parse_as_far_as_known(
+    parser: argparse.ArgumentParser, arguments: Sequence[str]
+) -> tuple[argparse.Namespace, list[str]]:
+    """Parse arguments past options that are not known, taking what follows one for its value; return those, too."""
+    rest, passed = list(arguments), list[str]()
+    while True:
+        options, unknown = parser.parse_known_args(rest)
+        if not unknown or not set(rest).issuperset(unknown):
+            return options, [*passed, *unknown]
+        for option in unknown:
+            start = rest.index(option)
+            may_have_value = "=" not in option and option not in ("-h", "--help")
+            follows = may_have_value and start + 1 < len(rest) and not rest[start + 1].startswith("-")
+            del rest[start : start + 1 + follows]
+        passed += unknown
+
+
+def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namespace:
+    """Return the options of ``patchcore run`` as a process of the run needs them.
+
+    Args:
+        arguments: those that were given to ``run``, without the program.
+        plugins: may have added options; of plugins that are missing here they are passed over.
+
+    Raises:
+        SettingsError: the arguments mean something else to the plugins of this process.
+    """
+    try:
+        return _build_parser(plugins, program=False).parse_known_args(arguments)[0]
+    except SystemExit as error:  # argparse has said why
+        raise SettingsError(f"the options of patchcore run cannot be parsed here: {' '.join(arguments)}") from error
+
+
+def main(options: argparse.Namespace) -> None:
+    """Start the program in the place of this process.
+
+    Raises:
+        SettingsError: there is no such program, or it cannot be started.
+        PatchError: a patch cannot be applied, under the policy ``raise``; the lock file says something else.
+    """
+    from patchcore.builtin.run.command import find_command
+    from patchcore.builtin.run.session import Session
+
+    patcher: Patcher = options.patcher
+    name, *arguments = options.program
+    command = find_command(name, arguments, as_module=options.as_module)
+    plan = patcher.plan()  # what is wrong with it is said now, not by each process
+    if patcher.settings.on_failure == "raise":
+        problems = [f"patch {e.patch.name} ({e.provenance}): {e.reason}" for e in plan if e.status == FAILED]
+        problems += map(str, patcher.plugins.problems)
+        if problems:
+            raise PatchError(f"nothing was started: {'; '.join(problems)}")
+    if options.locked:
+        from patchcore.builtin.drift.lockfile import find_lock, refuse_differences
+
+        refuse_differences(find_lock(options.project, Path.cwd()), plan)
+    command.replace_process(Session.of(patcher, plan, options.arguments).environment(os.environ))
+
+
+def _project(arguments: Sequence[str]) -> Optional[Path]:
+    """Return the folder of the script among the arguments, the first of them that is a Python file."""
+    scripts = (Path(argument) for argument in arguments if argument.endswith(".py"))
+    return next((script.resolve().parent for script in scripts if script.is_file()), None)
+
+
+def _build_parser(
+    plugins: Optional[Plugins] = None, *, program: bool = True, add_help: bool = True
+) -> argparse.ArgumentParser:
+    parser = shared.Parser(
+        prog="patchcore run",
+        usage="patchcore run [options] SCRIPT [arguments]\n"
+        "       patchcore run [options] -m MODULE [arguments]\n"
+        "       patchcore run [options] -- COMMAND [arguments]",
+        description="Run a program with patches applied in every Python process that takes part: the program, its "
+        "workers, the ranks that it or torchrun starts. Nothing in the program needs to know.",
+        epilog="Options of the program come after its name and are not touched. The exit code is the program's.",
+        add_help=add_help,
+        allow_abbrev=False,  # an option that a plugin adds is not to be taken for one of ours
+    )
+    shared.add_selection(parser)
+    shared.add_training(parser)
+    parser.add_argument("--strict", action="store_true", help="a patch that fails raises, and undoes the others")
+    parser.add_argument(
+        "--compat",
+        action="append",
+        metavar="NAME",
+        help=f"the program is written against another patcher, one of: {', '.join(compat.NAMES)}; it finds patchcore "
+        f"in that one's place, and chooses the patches itself",
+    )
+    parser.add_argument("--report-dir", metavar="DIR", help="each process writes a report there, for patchcore report")
+    parser.add_argument(
+        "--count", action="store_true", help="count the calls of what is patched; the summary names what nobody called"
+    )
+    parser.add_argument("--locked", action="store_true", help="start nothing where patchcore.lock says something else")
+    parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
+    if program:
+        rest = argparse.REMAINDER
+        parser.add_argument("program", nargs=rest, metavar="SCRIPT", help="what to run, and its arguments")
+    if plugins is not None:
+        plugins.notify("register_run_options", parser=parser)
+    return parser

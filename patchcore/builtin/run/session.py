@@ -1,0 +1,122 @@
+"""A session: what ``patchcore run`` was told, carried to every process of the run in its environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import patchcore_startup
+from patchcore import compat
+from patchcore.errors import SettingsError
+from patchcore.patcher import Patcher
+from patchcore.planning.plan import Plan
+from patchcore.settings import Settings
+
+__all__ = ["RUN_ID", "LoadedPlugin", "Session"]
+
+#: Version of the description in the environment; a process whose patchcore has another one cannot take part.
+_PROTOCOL = 1
+
+#: Environment variable that names the run, for one that is launched in several places: the nodes of a job.
+RUN_ID = "PATCHCORE_RUN_ID"
+
+
+class LoadedPlugin(NamedTuple):
+    """A plugin that the launcher has loaded: every process of the run is expected to have it.
+
+    Args:
+        name: of the entry point, or of the local module.
+        distribution, version: what it comes from, as text; empty for local modules.
+    """
+
+    name: str
+    distribution: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run, as the processes that take part in it know it.
+
+    Args:
+        run: tells runs apart in reports.
+        launcher: process id of ``patchcore run``, which becomes the program's.
+        settings: what applies in every process, wherever it runs.
+        arguments: those of ``patchcore run``, for the options that plugins have added.
+        plugins: what the launcher has loaded.
+        libraries: the top-level modules that patches are for, and that they need.
+    """
+
+    run: str
+    launcher: int
+    settings: Settings
+    arguments: tuple[str, ...] = ()
+    plugins: tuple[LoadedPlugin, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, patcher: Patcher, plan: Plan, arguments: Iterable[str] = ()) -> Session:
+        """Return a new session, for what ``patcher`` would apply.
+
+        Args:
+            patcher: made by discovery; patches that were handed to it as objects stay in this process.
+            plan: of that Patcher.
+            arguments: those of ``patchcore run``.
+        """
+        loaded = (
+            LoadedPlugin(p.plugin, p.distribution or "", p.version or "") for p in patcher.plugins.provenances.values()
+        )
+        run = os.environ.get(RUN_ID) or os.urandom(4).hex()
+        wanted = [entry for entry in plan if not entry.unwanted]
+        libraries = {target.root for entry in wanted for target in entry.targets}
+        libraries |= {name.partition(".")[0] for entry in wanted for name in entry.patch.needs}
+        libraries |= compat.libraries(patcher.settings.compat)
+        libraries.discard("patchcore")  # what profiling and brake are around is loaded with them
+        return cls(run, os.getpid(), patcher.settings, tuple(arguments), tuple(loaded), tuple(sorted(libraries)))
+
+    @classmethod
+    def parse(cls, text: str) -> Session:
+        """Return the session that :meth:`environment` described.
+
+        Raises:
+            SettingsError: the text is something else, or comes from another version of patchcore.
+        """
+        try:
+            view = json.loads(text)
+            protocol = view.pop("protocol")
+            if protocol == _PROTOCOL:
+                return cls(
+                    run=view["run"],
+                    launcher=view["launcher"],
+                    settings=Settings.from_dict(view["settings"]),
+                    arguments=tuple(view["arguments"]),
+                    plugins=tuple(LoadedPlugin(*plugin) for plugin in view["plugins"]),
+                    libraries=tuple(view["libraries"]),
+                )
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise SettingsError(
+                f"{patchcore_startup.SESSION} is not what patchcore run wrote ({type(error).__name__}: {error}); "
+                f"unset it, patchcore run sets it"
+            ) from error
+        raise SettingsError(
+            f"patchcore run of another version started this process (protocol {protocol}, here {_PROTOCOL}); install "
+            f"the same patchcore for every Python of the run"
+        )
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return ``environ`` with what makes every Python started with it take part in the run."""
+        described = {"protocol": _PROTOCOL, **asdict(self)}
+        path = environ.get("PYTHONPATH")
+        entries = [] if not path else [entry for entry in path.split(os.pathsep) if entry != patchcore_startup.SITE]
+        return {
+            **environ,
+            patchcore_startup.SESSION: json.dumps(described, default=str),
+            patchcore_startup.WAKES: ",".join([str(self.launcher), *self.libraries]),
+            "PYTHONPATH": os.pathsep.join([patchcore_startup.SITE, *entries]),
+        }

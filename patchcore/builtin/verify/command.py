@@ -1,0 +1,191 @@
+"""``patchcore verify``: run originals and replacements on the same inputs; exit 1 where they differ."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Optional
+
+from patchcore.builtin.verify.output import describe, print_results
+from patchcore.builtin.verify.speed import is_emulated
+from patchcore.builtin.verify.verify import CheckResult, default_device, verify
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_error, print_json, print_line
+from patchcore.declare.check import DTYPES, Check, Size
+from patchcore.declare.patch import Patch
+from patchcore.errors import SettingsError
+from patchcore.patcher import Patcher
+from patchcore.planning.plan import Plan
+from patchcore.plugins import Plugins
+
+__all__ = ["add_parser", "main", "parse"]
+
+_HELP = "run originals and replacements on the same inputs, exit 1 where they differ"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the list of commands; :func:`parse` has its options."""
+    subparsers.add_parser("verify", help=_HELP, add_help=False)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments after ``verify``, with the options that plugins add to commands that run code."""
+    known, _ = _build_parser(add_help=False).parse_known_args(arguments)
+    patcher = shared.patcher_from(known)
+    options = shared.parse(_build_parser(patcher.plugins), arguments, patcher)
+    options.patcher = patcher
+    options.command = main
+    return options
+
+
+def main(options: argparse.Namespace) -> int:
+    """Verify and print; 1 when a replacement differs, is not reached or fails, or has no checks to verify it by.
+
+    Raises:
+        UnknownName: a patch that is to be verified does not exist.
+        SettingsError: the device does not exist.
+    """
+    patcher: Patcher = options.patcher
+    patcher.plugins.notify("configure_run", options=options, settings=patcher.settings)
+    device = options.device or default_device()
+    _refuse_missing(device)
+    plan = patcher.plan()
+    patches = list(_chosen(plan, options.patches))
+    checks = [check for patch in patches for check in patch.checks]
+    dtypes = options.dtypes
+    count = sum(dtype is None or not dtypes or dtype in dtypes for check in checks for dtype in check.tolerances)
+    with _progress(count) as (begin, done):
+        results = verify(
+            patches,
+            device=device,
+            rounds=options.rounds,
+            seed=options.seed,
+            sizes=[Size(size) for size in options.sizes or (size.value for size in Size)],
+            dtypes=dtypes,
+            timing=options.timing,
+            around=_supporting(plan),
+            begin=begin,
+            done=done,
+        )
+    unchecked = [patch.name for patch in patches if not patch.checks]
+    missed = [name for name in options.patches if plan[name].patch.name in unchecked]
+    if options.format == "json":
+        content = [describe(result) for result in results]
+        facts = {"device": device, "emulated": is_emulated(device), "rounds": options.rounds, "seed": options.seed}
+        print_json({**facts, "results": content, "without_checks": unchecked})
+    else:
+        if results:
+            print_results(f"Verified on {device}, {options.rounds} rounds each", results, verbose=options.verbose)
+        else:
+            print_line(f"nothing was verified: {_why_nothing(patches, checks, dtypes)}")
+        if unchecked:
+            print_line(f"without checks: {', '.join(unchecked)}")
+    shared.print_problems(patcher)
+    return 0 if results and not missed and all(result.ok for result in results) else 1
+
+
+def _why_nothing(patches: Sequence[Patch], checks: Sequence[Check], dtypes: Optional[Sequence[str]]) -> str:
+    if not patches:
+        return "there is no patch that fits here"
+    if not checks:
+        return "no patch that was to be has checks; declare them: checks=[patchcore.Check(...)]"
+    return f"no check is declared for --dtype {', '.join(dtypes or ())}"
+
+
+def _chosen(plan: Plan, names: Sequence[str]) -> Iterator[Patch]:
+    """The patches to verify: those named, else all but what a setting disables."""
+    if names:
+        yield from (plan[name].patch for name in names)
+        return
+    for entry in plan:
+        if entry.chosen_by is None or not entry.unwanted:
+            yield entry.patch
+
+
+def _supporting(plan: Plan) -> list[Patch]:
+    """The patches that would be applied and without which a library may not be importable."""
+    return [entry.patch for entry in plan if entry.go and entry.patch.only_adds]
+
+
+def _refuse_missing(device: str) -> None:
+    try:
+        import torch
+    except ImportError:
+        return  # checks may do without
+    try:
+        torch.empty(0, device=device)
+    except Exception as error:
+        raise SettingsError(f"--device {device}: torch has no such device here ({error})") from error
+
+
+@contextmanager
+def _progress(count: int) -> Iterator[tuple[Callable[[str], None], Callable[[CheckResult], None]]]:
+    """Show how far it is, on stderr: a bar on a terminal, else a line for each check that does not agree."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("verifying", total=count)
+            yield (
+                lambda what: progress.update(task, description=what),
+                lambda result: progress.advance(task),
+            )
+    else:
+
+        def say(result: CheckResult) -> None:
+            if not result.ok:
+                words = (result.patch, result.check, result.dtype)
+                print_error(f"{' '.join(filter(None, words))}: {result.status}")
+
+        yield (lambda what: None), say
+
+
+def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> argparse.ArgumentParser:
+    parser = shared.Parser(
+        prog="patchcore verify",
+        description="Draw inputs for the checks of patches, run what each patch replaces on the CPU and the patch on "
+        "the device, and compare results, gradients and speed. Imports the libraries; nothing stays applied.",
+        epilog="Exits with 1 when a replacement differs, raises, or is never reached, and when a patch that is named "
+        "has no checks.",
+        add_help=add_help,
+        allow_abbrev=False,
+    )
+    shared.add_selection(parser)
+    shared.add_format(parser)
+    parser.add_argument("--device", help="where replacements run (default: npu if torch has one, else cpu)")
+    parser.add_argument(
+        "--rounds", type=_positive, default=5, metavar="N", help="cases per check, dtype and size (default: 5)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="draw other cases")
+    parser.add_argument(
+        "--size",
+        action="append",
+        choices=[size.value for size in Size],
+        dest="sizes",
+        help="only cases of this size, where a check has several; may be repeated",
+    )
+    parser.add_argument(
+        "--dtype",
+        action="append",
+        choices=DTYPES,
+        dest="dtypes",
+        help="only this dtype, where a check is declared for some; may be repeated",
+    )
+    parser.add_argument(
+        "--no-timing", action="store_false", dest="timing", help="do not compare how long calls take on the device"
+    )
+    parser.add_argument("--verbose", action="store_true", help="a line for each size")
+    if plugins is not None:
+        plugins.notify("register_run_options", parser=parser)
+    parser.add_argument("patches", nargs="*", metavar="PATCH", help="what to verify (default: every patch that fits)")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1, got {text}")
+    return number

@@ -1,0 +1,115 @@
+"""How long an original takes on a device, and a replacement: both in one process, in turns."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from contextlib import AbstractContextManager, nullcontext
+from statistics import median
+from typing import Any, Callable, NamedTuple, Optional
+
+from patchcore.builtin.verify.execution import Execution
+from patchcore.declare.patch import Patch
+from patchcore.errors import CONTAINED, describe_error
+from patchcore.patcher import Patcher
+
+__all__ = ["Speed", "compare_speed", "is_emulated"]
+
+#: How often original and replacement take turns, and the most calls of a turn.
+TURNS, MOST_CALLS = 3, 10
+
+#: Seconds after which a turn makes no further call.
+TURN_LIMIT = 0.1
+
+
+class Speed(NamedTuple):
+    """How long a call takes, with its backward pass where it has one.
+
+    Args:
+        size: of the case, ``None`` where the check draws cases of one size only.
+        original, replacement: medians in seconds, ``None`` where it was not timed.
+        reason: why there is no ratio, else empty.
+    """
+
+    size: Optional[str] = None
+    original: Optional[float] = None
+    replacement: Optional[float] = None
+    reason: str = ""
+
+    @property
+    def ratio(self) -> Optional[float]:
+        """How many times as long as the replacement the original takes, ``None`` where not both were timed."""
+        return self.original / self.replacement if self.original and self.replacement else None
+
+
+def is_emulated(device: str) -> bool:
+    """Tell whether the library that gives torch this device, ``torch_npu`` for ``npu``, says that it is emulated.
+
+    Args:
+        device: ``"npu"``, ``"npu:0"``, ``"cpu"``.
+    """
+    try:
+        library = importlib.import_module(f"torch_{device.partition(':')[0]}")
+    except ImportError:
+        return False
+    return getattr(library, "__emulated__", False) is True
+
+
+def compare_speed(patch: Patch, prepare: Callable[[], Execution], device: str) -> Speed:
+    """Time a call with and without a patch.
+
+    Each turn begins with a call that is not timed, and is as long as :data:`TURN_LIMIT` and :data:`MOST_CALLS` say.
+    Drawing and copying are not timed; the device is waited for before and after what is.
+
+    Args:
+        patch: not in force.
+        prepare: makes the call ready, anew each time.
+        device: where it runs.
+    """
+    original: list[float] = []
+    replacement: list[float] = []
+    turns: tuple[tuple[str, list[float], Callable[[], AbstractContextManager[Any]]], ...] = (
+        ("original", original, nullcontext),
+        ("replacement", replacement, lambda: Patcher([patch], enable=patch, strict=True)),
+    )
+    for _ in range(TURNS):
+        for who, seconds, context in turns:
+            try:
+                with CONTAINED, context():
+                    seconds += _take_turn(prepare, device)
+            except Exception as error:
+                return Speed(reason=f"the {who} does not run on {device}: {describe_error(error)}")
+    return Speed(original=median(original), replacement=median(replacement))
+
+
+def _take_turn(prepare: Callable[[], Execution], device: str) -> list[float]:
+    end = time.perf_counter() + TURN_LIMIT
+    _timed(prepare(), device)
+    seconds = [_timed(prepare(), device)]
+    while time.perf_counter() < end and len(seconds) < MOST_CALLS:
+        seconds.append(_timed(prepare(), device))
+    return seconds
+
+
+def _timed(execution: Execution, device: str) -> float:
+    """Make the call; return the seconds that forward and backward pass took, without the weights between them."""
+    forward = _stopped(execution.forward, device)
+    execution.weigh()
+    return forward + _stopped(execution.backward, device)
+
+
+def _stopped(step: Callable[[], None], device: str) -> float:
+    _wait_for(device)
+    start = time.perf_counter()
+    step()
+    _wait_for(device)
+    return time.perf_counter() - start
+
+
+def _wait_for(device: str) -> None:
+    """Wait until the device has done what it was given, where its work is asynchronous."""
+    torch = sys.modules.get("torch")
+    synchronize = getattr(getattr(torch, device.partition(":")[0], None), "synchronize", None)
+    if synchronize is not None:
+        synchronize(*([device] if ":" in device else []))

@@ -1,0 +1,345 @@
+"""Verify patches: run what they replace and what they put there on the same inputs, and compare.
+
+For each check, dtype and size the cases are drawn twice from the same random state. First the original runs, on the
+CPU; then the patch is applied, alone, and the call runs again on the device to be verified, while it is watched whether
+the replacement is reached at all.
+
+In float32 and float64 the original computes in the dtype itself. In 16 bits its own rounding would hide that of the
+replacement: it gets the rounded inputs, computes in float32, and its results are rounded to the dtypes that it gives
+when it computes in 16 bits (where it cannot on the CPU, to the dtype itself).
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Callable, NamedTuple, Optional
+
+from patchcore.builtin.verify.execution import Execution, draw, run, takes
+from patchcore.builtin.verify.outcomes import Outcome, compare, rounded
+from patchcore.builtin.verify.speed import Speed, compare_speed, is_emulated
+from patchcore.builtin.verify.watch import Watch
+from patchcore.declare.changes import resolve
+from patchcore.declare.check import Case, Check, Size
+from patchcore.declare.patch import Patch
+from patchcore.engine.engine import ENGINE
+from patchcore.errors import CONTAINED, PatchcoreError, describe_error
+from patchcore.patcher import Patcher
+from patchcore.report import FAILED, SKIPPED
+
+__all__ = [
+    "AGREES",
+    "DIFFERS",
+    "NOT_REACHED",
+    "CheckResult",
+    "Measurement",
+    "default_device",
+    "verify",
+]
+
+AGREES, DIFFERS, NOT_REACHED = "agrees", "differs", "not reached"
+
+#: The dtypes in which an original is computed with more digits than they have.
+_OF_16_BITS = ("float16", "bfloat16")
+
+
+class Measurement(NamedTuple):
+    """How far original and replacement are apart in one case.
+
+    Args:
+        size: of the case, ``None`` where the check draws cases of one size only.
+        round: number of the case among those of its size.
+        seed: text from which ``random.Random`` draws the case again.
+        forward_error: the largest difference of results, as a share of the largest value expected.
+        gradient_error: that of gradients, ``None`` where there are none.
+        reached: whether the replacement was called.
+        message: what differs by more than is allowed, empty for nothing.
+    """
+
+    size: Optional[str]
+    round: int
+    seed: str
+    forward_error: float
+    gradient_error: Optional[float]
+    reached: bool
+    message: str
+
+
+class CheckResult(NamedTuple):
+    """What came of one check in one dtype.
+
+    Args:
+        patch: name of the patch.
+        check: name of the check.
+        dtype: ``"float16"``; ``None`` for cases as they were drawn.
+        status: ``agrees``, ``differs``, ``not reached`` (the replacement was never called), ``failed`` (something
+            raised) or ``skipped`` (the patch does not fit here).
+        forward_error: the largest difference of results found, as a share of the largest value expected; 0 where
+            nothing was compared.
+        gradient_error: that of gradients, ``None`` where there are none.
+        rtol: the difference allowed.
+        message: what is wrong, or why it is skipped.
+        measurements: one for each case.
+        speeds: one for each size.
+    """
+
+    patch: str
+    check: str
+    dtype: Optional[str]
+    status: str
+    forward_error: float = 0.0
+    gradient_error: Optional[float] = None
+    rtol: float = 0.0
+    message: str = ""
+    measurements: tuple[Measurement, ...] = ()
+    speeds: tuple[Speed, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """False for what should make a run fail."""
+        return self.status in (AGREES, SKIPPED)
+
+    @property
+    def error(self) -> float:
+        """The largest difference found, of results and gradients."""
+        return max(self.forward_error, self.gradient_error or 0.0)
+
+
+def default_device() -> str:
+    """Return ``"npu"`` where torch has one, real or emulated, else ``"cpu"``; imports torch if it is installed."""
+    try:
+        torch: Any = importlib.import_module("torch")
+        return "npu" if torch.npu.is_available() else "cpu"
+    except (ImportError, AttributeError):
+        return "cpu"
+
+
+def verify(
+    patches: Iterable[Patch],
+    *,
+    device: Optional[str] = None,
+    rounds: int = 5,
+    seed: int = 0,
+    sizes: Sequence[Size] = tuple(Size),
+    dtypes: Optional[Sequence[str]] = None,
+    timing: bool = False,
+    around: Iterable[Patch] = (),
+    begin: Callable[[str], None] = lambda what: None,
+    done: Callable[[CheckResult], None] = lambda result: None,
+) -> list[CheckResult]:
+    """Verify patches one by one, each applied alone; the process is as before afterwards.
+
+    Args:
+        patches: those without ``checks=`` are passed over.
+        device: where the replacements run; see :func:`default_device`.
+        rounds: how many cases are drawn for each check, dtype and size.
+        seed: other cases for another one.
+        sizes: of the cases, where a check draws several.
+        dtypes: only these, of the checks that are declared for dtypes; all by default.
+        timing: time originals and replacements on the device, too, unless it is emulated.
+        around: patches that are in force for originals and replacements alike; what lets a library be imported, say.
+        begin: called with what is about to be run, for progress.
+        done: called with each result as it is there, for progress.
+
+    Returns:
+        For each check one result for each of its dtypes.
+
+    Raises:
+        PatchcoreError: patches are in force, so that there is no original to compare with.
+    """
+    device = default_device() if device is None else device
+    if ENGINE.active:
+        names = ", ".join(sorted(ENGINE.active))
+        raise PatchcoreError(f"cannot verify while patches are in force: {names}; revert them first")
+    why_not_timed = ""
+    if timing and is_emulated(device):
+        why_not_timed = f"{device} is emulated: its speed says nothing of a real one"
+    how = _How(device, rounds, seed, tuple(sizes), timing, why_not_timed, begin)
+    results = []
+    supporting = list(around)
+    with Patcher(supporting, enable=supporting):
+        for patch in patches:
+            for result in _verify_patch(patch, how, dtypes):
+                results.append(result)
+                done(result)
+    return results
+
+
+class _How(NamedTuple):
+    """How to verify; arguments of :func:`verify`, and why nothing is timed."""
+
+    device: str
+    rounds: int
+    seed: int
+    sizes: tuple[Size, ...]
+    timing: bool
+    why_not_timed: str
+    begin: Callable[[str], None]
+
+
+def _verify_patch(patch: Patch, how: _How, dtypes: Optional[Sequence[str]]) -> Iterator[CheckResult]:
+    if not patch.checks:
+        return
+    entry = Patcher([patch], enable=patch).plan()[patch.name]
+    for check in patch.checks:
+        for dtype, rtol in check.tolerances.items():
+            if dtype is not None and dtypes is not None and dtype not in dtypes:
+                continue
+            blank = CheckResult(patch.name, check.name, dtype, entry.status, rtol=rtol, message=entry.reason)
+            yield _Comparison(patch, check, how, blank).result() if entry.go else blank
+
+
+class _Raised(Exception):
+    """Something of others raised; the text says what was going on."""
+
+    def __init__(self, doing: str, error: BaseException) -> None:
+        super().__init__(f"{doing}: {describe_error(error)}")
+
+
+class _Drawn(NamedTuple):
+    """What a case is drawn from."""
+
+    size: Optional[Size]
+    round: int
+    seed: str
+
+
+class _Comparison:
+    """One check in one dtype.
+
+    Args:
+        patch: of the check; it fits here.
+        check: see :class:`patchcore.Check`.
+        how: see there.
+        blank: the result, with nothing in it but what it is the result of.
+    """
+
+    def __init__(self, patch: Patch, check: Check, how: _How, blank: CheckResult) -> None:
+        self._patch = patch
+        self._check = check
+        self._how = how
+        self._blank = blank
+        self._make: Any = None
+        self._measured: list[Measurement] = []
+
+    def result(self) -> CheckResult:
+        """Run it, whatever is raised."""
+        try:
+            return self._run()
+        except _Raised as raised:
+            return self._finish(FAILED, str(raised))._replace(forward_error=math.inf)
+
+    def _run(self) -> CheckResult:
+        self._begin(None)
+        try:
+            self._make = resolve(self._check.draw)
+        except Exception as error:
+            raise _Raised("the check cannot be imported", error) from error
+        sizes: Sequence[Optional[Size]] = self._how.sizes if takes(self._make, "size") else [None]
+        cases = [self._drawn(size, number) for size in sizes for number in range(self._how.rounds)]
+        expected = [self._guarded(self._expect, case, "the original raised") for case in cases]
+        patcher = Patcher([self._patch], enable=self._patch, strict=True)
+        try:
+            patcher.apply()
+        except PatchcoreError as error:
+            raise _Raised("the patch cannot be applied", error) from error
+        with patcher:
+            record = patcher.report()[self._patch.name]
+            if record.status == SKIPPED:
+                return self._blank._replace(status=SKIPPED, message=record.reason)
+            with Watch(self._patch) as watch:
+                for case, wanted in zip(cases, expected):
+                    watch.reached = False
+                    actual = self._guarded(self._try_out, case, "the replacement raised")
+                    difference = compare(actual, wanted, self._blank.rtol)
+                    self._measured.append(
+                        Measurement(
+                            size=_text(case.size),
+                            round=case.round,
+                            seed=case.seed,
+                            forward_error=difference.forward,
+                            gradient_error=difference.gradient,
+                            reached=watch.reached,
+                            message=difference.message,
+                        )
+                    )
+        result = self._judge()
+        if not self._how.timing or result.status == NOT_REACHED:
+            return result
+        return result._replace(speeds=tuple(map(self._time, sizes)))
+
+    def _drawn(self, size: Optional[Size], number: int) -> _Drawn:
+        words = (self._patch.name, self._check.name, self._how.seed, _text(size), number)
+        return _Drawn(size, number, " ".join(str(word) for word in words if word is not None))
+
+    def _guarded(self, function: Callable[[_Drawn], Outcome], case: _Drawn, doing: str) -> Outcome:
+        self._begin(_text(case.size))
+        try:
+            with CONTAINED:
+                return function(case)
+        except Exception as error:
+            raise _Raised(f"{doing}, on the case of seed {case.seed!r}", error) from error
+
+    def _draw(self, case: _Drawn) -> Case:
+        return draw(self._check, self._make, case.seed, size=case.size, dtype=self._blank.dtype)
+
+    @property
+    def _cast(self) -> tuple[str, ...]:
+        """The dtypes through which tensors go; none where they are made in the right one."""
+        dtype = self._blank.dtype
+        return () if dtype is None or takes(self._make, "dtype") else (dtype,)
+
+    def _expect(self, case: _Drawn) -> Outcome:
+        original = partial(run, reference=True)
+        if not set(self._cast) & set(_OF_16_BITS):
+            return original(self._draw(case), cast=self._cast)
+        precise = original(self._draw(case), cast=(*self._cast, "float32"))
+        try:
+            plain = original(self._draw(case), cast=self._cast)
+        except Exception:  # operators that the CPU has for more digits only
+            plain = {}
+        return rounded(precise, plain, *self._cast)
+
+    def _try_out(self, case: _Drawn) -> Outcome:
+        return run(self._draw(case), self._how.device, cast=self._cast)
+
+    def _time(self, size: Optional[Size]) -> Speed:
+        text = _text(size)
+        if self._how.why_not_timed:
+            return Speed(text, reason=self._how.why_not_timed)
+        self._begin(text, "speed")
+        case = self._drawn(size, 0)
+
+        def prepare() -> Execution:
+            return Execution(self._draw(case), self._how.device, cast=self._cast)
+
+        return compare_speed(self._patch, prepare, self._how.device)._replace(size=text)
+
+    def _judge(self) -> CheckResult:
+        for measured in self._measured:
+            if measured.message:
+                size = "" if measured.size is None else f"{measured.size}, "
+                return self._finish(DIFFERS, f"{size}round {measured.round}: {measured.message}")
+        if not any(measured.reached for measured in self._measured):
+            return self._finish(NOT_REACHED, f"no case on {self._how.device} called the replacement")
+        return self._finish(AGREES, "")
+
+    def _finish(self, status: str, message: str) -> CheckResult:
+        gradients = [one.gradient_error for one in self._measured if one.gradient_error is not None]
+        return self._blank._replace(
+            status=status,
+            forward_error=max((one.forward_error for one in self._measured), default=0.0),
+            gradient_error=max(gradients, default=None),
+            message=message,
+            measurements=tuple(self._measured),
+        )
+
+    def _begin(self, *doing: Optional[str]) -> None:
+        words = (self._patch.name, self._check.name, self._blank.dtype, *doing)
+        self._how.begin(" ".join(word for word in words if word))
+
+
+def _text(size: Optional[Size]) -> Optional[str]:
+    return None if size is None else size.value

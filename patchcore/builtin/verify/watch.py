@@ -1,0 +1,71 @@
+"""Whether a patch's replacements are reached: watching which code a thread runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+from patchcore.declare.changes import Call, Change, Register, Replace, Wrap, resolve
+from patchcore.declare.patch import Patch
+from patchcore.errors import TargetError
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """Watches, inside its block, whether this thread runs code of a patch's replacements.
+
+    Replacements that have no Python code (builtins) count as called when they are.
+
+    Args:
+        patch: applied.
+
+    Attributes:
+        reached: whether a replacement has run; may be set to false to ask again.
+    """
+
+    def __init__(self, patch: Patch) -> None:
+        self.reached = False
+        self._codes: set[CodeType] = set()
+        self._builtins: list[Any] = []
+        for change in patch.changes:
+            for value in _replacements(change):
+                self._add(value)
+
+    def __enter__(self) -> Watch:
+        self._before = sys.getprofile()
+        sys.setprofile(self._see)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        sys.setprofile(self._before)
+
+    def _add(self, value: Any) -> None:
+        value = getattr(value, "__func__", value)
+        if isinstance(value, type):
+            for attribute in vars(value).values():
+                if isinstance(attribute, (FunctionType, staticmethod, classmethod, property)):
+                    self._add(attribute.fget if isinstance(attribute, property) else attribute)
+        elif isinstance(value, FunctionType):
+            self._codes.add(value.__code__)
+        elif callable(value):
+            self._builtins.append(value)
+
+    def _see(self, frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            self.reached = self.reached or frame.f_code in self._codes
+        elif event == "c_call" and self._builtins:
+            self.reached = self.reached or argument in self._builtins
+
+
+def _replacements(change: Change) -> Iterator[Any]:
+    """The objects that run where a change is in force."""
+    if isinstance(change, Replace) and change.factory is not None:
+        try:
+            yield resolve(change.target)
+        except TargetError:
+            return
+    elif isinstance(change, (Replace, Register, Wrap, Call)):
+        yield resolve(change.source)

@@ -1,0 +1,556 @@
+"""Changes: the edits a patch is made of, as immutable declarations.
+
+Nothing here touches another library. A change says *what* is to be edited, and which :class:`~patchcore.engine.writers.Writer`
+does it for :mod:`patchcore.engine.engine`. :mod:`patchcore.builtin.imports.changes` has the changes of imports.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Container, Iterable, Mapping, Sequence
+from types import FunctionType, MappingProxyType
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+from patchcore.declare.declaration import Declaration, as_mapping, as_tuple, check_callables
+from patchcore.declare.target import ABSENT, ClassSlot, Item, NamespaceSlot, Slot, Target, find_slot
+from patchcore.errors import CONTAINED, DeclarationError, TargetError, TargetNotFound, describe_error, did_you_mean
+from patchcore.objects import binding
+from patchcore.objects.modules import is_class
+
+if TYPE_CHECKING:
+    from patchcore.engine.engine import Engine
+    from patchcore.engine.writers import Writer
+    from patchcore.objects.counting import Counter
+
+__all__ = [
+    "Call",
+    "Change",
+    "Literal",
+    "Register",
+    "Replace",
+    "Skip",
+    "SlotChange",
+    "Wrap",
+    "as_changes",
+    "as_reference",
+    "needed_libraries",
+    "resolve",
+]
+
+#: Where the registries of mmcv 1.x and mmengine keep their table (mmengine 0.10 ``registry/registry.py``).
+REGISTRY_TABLE = "_module_dict"
+
+
+class Skip(Declaration):
+    """Returned by a ``when`` condition or a ``before_apply`` hook: do not apply, and why.
+
+    Args:
+        reason: shown in the plan and in the report.
+    """
+
+    reason: str
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason=reason)
+
+
+class Literal(Declaration):
+    """Marks a text that is itself the value, and not a target: ``Replace("m:VERSION", Literal("2.0"))``."""
+
+    value: str
+
+    def __init__(self, value: str) -> None:
+        super().__init__(value=value)
+
+
+class Change(Declaration):
+    """One declarative edit. ``target`` is what it edits, or the module it waits for."""
+
+    target: Target
+
+    @property
+    def kind(self) -> str:
+        """The word for this change in reports, see :class:`patchcore.report.ChangeRecord`."""
+        return type(self).__name__.lower()
+
+    @property
+    def waits(self) -> bool:
+        """True when it is written once the module of its target was imported, false when it must be there before."""
+        return True
+
+    @property
+    def makes_product(self) -> bool:
+        """True when what it puts in places is made for it, false when that exists without the patch."""
+        return False
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The top-level packages without which there is nothing to change."""
+        return (self.target.root,)
+
+    @property
+    def provides(self) -> tuple[str, ...]:
+        """The top-level packages that can be imported because of it, installed or not."""
+        return ()
+
+    @property
+    def fits_stubs(self) -> bool:
+        """True when it makes sense for a library that is only there to be imported."""
+        return False
+
+    @property
+    def source(self) -> Any:
+        """The object that says where the new behaviour is written, for ``explain``; a target while unresolved."""
+        raise NotImplementedError
+
+    def writer(self, engine: Engine) -> Writer:
+        """Return what puts a change of this kind in force for ``engine``."""
+        raise NotImplementedError
+
+    def claims(self, target: Target) -> tuple[Target, ...]:
+        """Return what no second patch may change unless the two are ordered; ``target`` is its own, with its module."""
+        return (target,)
+
+    def expand(self) -> tuple[Change, ...]:
+        """Return the changes that this one is short for."""
+        return (self,)
+
+    def with_options(self, options: Mapping[str, Any]) -> Change:
+        """Return this change with options laid over its own, where it has any."""
+        return self
+
+    @property
+    def adds(self) -> bool:
+        """True when it takes nothing's place: it gives a value to a slot that has none, or is about imports."""
+        return False
+
+    def counted(self) -> Change:
+        """Return this change so that it counts the calls that come through it; itself, where there are none to see."""
+        return self
+
+    def phrase(self, target: Target) -> str:
+        """Return what it does to ``target``, its own with its module, for people."""
+        return f"{self.kind} {target}"
+
+    def __str__(self) -> str:
+        return self.phrase(self.target)
+
+
+class SlotChange(Change):
+    """A change of one slot."""
+
+    #: Counts the calls of the target that come through it; ``None`` where nobody asks for that.
+    counter: Optional[Counter] = None
+
+    @property
+    def calls_original(self) -> bool:
+        """True when the original is called from a function of ours, or of the author's, instead of by its callers."""
+        return False
+
+    @property
+    def may_be_absent(self) -> bool:
+        """True when it has something to write, or nothing to do, where its target's owner has no such name."""
+        return False
+
+    def find_slot(self, target: Target, module: Any) -> Slot:
+        """Return the slot of ``target`` (this change's target, with its module) in ``module``.
+
+        Raises:
+            TargetNotFound, TargetError: see :func:`patchcore.declare.target.find_slot`.
+        """
+        return find_slot(target, module, may_be_absent=self.may_be_absent)
+
+    def build(self, below: Any, slot: Slot) -> Any:
+        """Return the raw value to put in ``slot`` where a lookup finds ``below`` now, or a :class:`Skip`.
+
+        May import the replacement, and may be called again when the layers below change.
+        """
+        raise NotImplementedError
+
+    def count(self, raw: Any, slot: Slot) -> Any:
+        """Return ``raw``, as it is to stand in ``slot``, with its calls counted where somebody asks for that."""
+        if self.counter is None:
+            return raw
+        return binding.count(raw, self.counter, name=slot.name, in_class=isinstance(slot, ClassSlot))
+
+    def callee(self, product: Any) -> Optional[tuple[Any, int]]:
+        """Return what gets every call of the target, and how many arguments it gets before those of the call.
+
+        ``None`` where that is not known, or is up to each call.
+        """
+        return None
+
+    def companions(self, module: Any) -> Sequence[tuple[Slot, Callable[[Any, Slot], Any]]]:
+        """Return further slots of ``module`` to write along, each with what makes the new value of the present one."""
+        return ()
+
+    def writer(self, engine: Engine) -> Writer:
+        from patchcore.engine.writers import SlotWriter  # declaring patches takes no engine
+
+        return SlotWriter(engine)
+
+
+class Replace(SlotChange):
+    """Put an object in the place of the target's.
+
+    Args:
+        target: what is replaced, ``package.module:Class.attribute``.
+        replacement: the object, or a target text that is imported when the patch is applied. A text that is itself the
+            value is given as ``Literal(text)``. A function takes the form of what it replaces (static, class method,
+            property getter).
+        factory: instead of ``replacement``: called with what is there now, returns the object (a subclass of it, say).
+        when_call: predicate over the arguments of each call that chooses between replacement (true) and original. Only
+            the predicate decides; an exception of the replacement reaches the caller.
+        create: add the attribute where it is missing, and leave it alone where it exists.
+        aliases: further targets that get the same replacement. Rarely needed: by-value references are found.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    replacement: Any
+    factory: Optional[Callable[[Any], Any]]
+    when_call: Optional[Callable[..., Any]]
+    create: bool
+    aliases: tuple[Target, ...]
+
+    def __init__(
+        self,
+        target: Union[str, Target],
+        replacement: Any = ABSENT,
+        *,
+        factory: Optional[Callable[[Any], Any]] = None,
+        when_call: Optional[Callable[..., Any]] = None,
+        create: bool = False,
+        aliases: Sequence[Union[str, Target]] = (),
+    ) -> None:
+        if (replacement is ABSENT) == (factory is None):
+            raise DeclarationError(f"Replace({str(target)!r}): give either a replacement or factory=")
+        where = f"Replace({str(target)!r})"
+        check_callables(where, factory=factory, when_call=when_call)
+        for name, value in (("factory", factory), ("when_call", when_call)):
+            if create and value is not None:
+                raise DeclarationError(f"{where}: {name}= needs an original, and create=True says that there is none")
+        super().__init__(
+            target=_as_target(target),
+            replacement=as_reference(replacement, where),
+            factory=factory,
+            when_call=when_call,
+            create=bool(create),
+            aliases=tuple(_as_target(alias) for alias in as_tuple(aliases, "aliases", where)),
+        )
+
+    @property
+    def source(self) -> Any:
+        return self.replacement if self.factory is None else self.factory
+
+    @property
+    def calls_original(self) -> bool:
+        return self.when_call is not None
+
+    @property
+    def makes_product(self) -> bool:
+        counts = self.counter is not None and self.counter.in_use
+        return self.when_call is not None or self.factory is not None or counts
+
+    def counted(self) -> Change:
+        from patchcore.objects.counting import Counter  # for those who count
+
+        return self.evolve(counter=Counter(branches=self.when_call is not None))
+
+    @property
+    def adds(self) -> bool:
+        return self.create
+
+    def expand(self) -> tuple[Change, ...]:
+        if not self.aliases:
+            return (self,)
+        return tuple(self.evolve(target=target, aliases=()) for target in (self.target, *self.aliases))
+
+    def callee(self, product: Any) -> Optional[tuple[Any, int]]:
+        if self.when_call is not None:
+            return None
+        if self.counter is not None and self.counter.in_use:  # what counts takes what the replacement takes
+            return binding.wrapped_callable(product).__wrapped__, 0
+        return product, 0
+
+    @property
+    def may_be_absent(self) -> bool:
+        return self.create
+
+    def build(self, below: Any, slot: Slot) -> Any:
+        in_class = isinstance(slot, ClassSlot)
+        if self.create and (below is not ABSENT or slot.is_promised):
+            return Skip(f"{slot.name} exists already")
+        if self.when_call is not None or self.factory is not None:
+            _refuse_without_original(below, slot)
+        below = slot.as_own(below)
+        if self.factory is not None:
+            with CONTAINED:
+                value = self.factory(binding.reference(below))
+        else:
+            value = resolve(self.replacement, raw=in_class)
+        if below is ABSENT and in_class and slot.key == "__class_getitem__" and type(value) is FunctionType:
+            value = classmethod(value)  # as Python makes one of it in the body of a class
+        if self.when_call is not None:
+            return binding.dispatch(below, value, self.when_call, in_class=in_class, counter=self.counter)
+        return self.count(binding.bind_like(below, value, in_class=in_class), slot)
+
+
+class Wrap(SlotChange):
+    """Call ``wrapper(original, *args, **kwargs)`` in the place of the target.
+
+    Args:
+        target: a function, method, static or class method, or property (its getter is wrapped).
+        wrapper: the callable, or a target text that is imported when the patch is applied. The original comes first,
+            then the arguments of the call with ``self`` / ``cls``.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    wrapper: Any
+
+    def __init__(self, target: Union[str, Target], wrapper: Union[str, Callable[..., Any]]) -> None:
+        where = f"Wrap({str(target)!r})"
+        super().__init__(target=_as_target(target), wrapper=_as_callable(wrapper, "wrapper", where))
+
+    @property
+    def source(self) -> Any:
+        return self.wrapper
+
+    @property
+    def makes_product(self) -> bool:
+        return True
+
+    @property
+    def calls_original(self) -> bool:
+        return True
+
+    def counted(self) -> Change:
+        from patchcore.objects.counting import Counter  # for those who count
+
+        return self.evolve(counter=Counter())
+
+    def callee(self, product: Any) -> Optional[tuple[Any, int]]:
+        return resolve(self.wrapper), 1
+
+    def build(self, below: Any, slot: Slot) -> Any:
+        _refuse_without_original(below, slot)
+        wrapper, in_class = resolve(self.wrapper), isinstance(slot, ClassSlot)
+        return binding.wrap(slot.as_own(below), wrapper, in_class=in_class, counter=self.counter)
+
+
+class Register(SlotChange):
+    """Enter a class or function in a registry of mmcv 1.x or mmengine; undone like any slot.
+
+    Args:
+        registry: target of the registry object, ``mmengine.registry:MODELS``.
+        cls: the class or function, or a target text that is imported when the patch is applied.
+        name: the name it is registered under; default its own name.
+        force: replace an entry of that name; ``False`` makes an existing entry an error.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    registry: Target
+    cls: Any
+    force: bool
+
+    def __init__(
+        self, registry: Union[str, Target], cls: Any, *, name: Optional[str] = None, force: bool = True
+    ) -> None:
+        where = f"Register({str(registry)!r})"
+        cls = as_reference(cls, where)
+        own_name: Any = cls.path[-1] if isinstance(cls, Target) else getattr(cls, "__name__", None)
+        name = own_name if name is None else name
+        if not isinstance(name, str):
+            raise DeclarationError(f"{where}: {cls!r} has no __name__ of its own; give name='...'")
+        table = _as_target(registry)
+        target = Target(table.module, (*table.path, REGISTRY_TABLE, Item(name)))
+        super().__init__(target=target, registry=table, cls=cls, force=force)
+
+    @property
+    def source(self) -> Any:
+        return self.cls
+
+    @property
+    def may_be_absent(self) -> bool:
+        return True
+
+    def build(self, below: Any, slot: Slot) -> Any:
+        if below is not ABSENT and not self.force:
+            raise DeclarationError(
+                f"{self.registry} has {slot.key!r} already ({below!r}); register it with force=True to replace it"
+            )
+        return resolve(self.cls)
+
+
+class Call(Change):
+    """Run a function that patches by hand, ``func(module, options)``, once ``module`` is imported.
+
+    The engine compares the modules, their classes and their tables under the module's top-level package, and under
+    those of ``roots``, before and after, so that every edit is reported and reverted one by one.
+
+    Args:
+        func: the function, or a target text that is imported when the patch is applied.
+        module: dotted name of the module that is handed to the function.
+        options: second argument of the function, a mapping.
+        roots: further top-level packages that the function changes.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    func: Any
+    options: Mapping[str, Any]
+    roots: tuple[str, ...]
+
+    def __init__(
+        self,
+        func: Union[str, Callable[..., Any]],
+        *,
+        module: str,
+        options: Optional[Mapping[str, Any]] = None,
+        roots: Sequence[str] = (),
+    ) -> None:
+        where = f"Call({func!r}, module={module!r})"
+        # an attribute every module has makes the module itself the thing waited for
+        target = Target.parse(f"{module}:__dict__")
+        super().__init__(
+            target=target,
+            func=_as_callable(func, "func", where),
+            options=as_mapping(options, "options", where),
+            roots=as_tuple(roots, "roots", where),
+        )
+
+    @property
+    def source(self) -> Any:
+        return self.func
+
+    def run(self, module: Any) -> None:
+        """Call the function with ``module`` and the options."""
+        function = resolve(self.func)
+        with CONTAINED:
+            function(module, dict(self.options))
+
+    def writer(self, engine: Engine) -> Writer:
+        from patchcore.engine.writers import CallWriter
+
+        return CallWriter(engine)
+
+    def claims(self, target: Target) -> tuple[Target, ...]:
+        return ()  # what it will change is not known
+
+    def with_options(self, options: Mapping[str, Any]) -> Change:
+        return self.evolve(options=MappingProxyType({**self.options, **options}))
+
+    def __str__(self) -> str:
+        name: Any = self.func
+        if not isinstance(name, Target):
+            name = getattr(name, "__qualname__", repr(name))
+        return f"call {name}({self.target.module})"
+
+
+def as_changes(changes: Any, where: str) -> tuple[Change, ...]:
+    """Return declared changes, one or a list, as a tuple of those that they stand for.
+
+    Raises:
+        DeclarationError: something else is among them.
+    """
+    found: Iterable[Any] = (changes,) if isinstance(changes, Change) else as_tuple(changes, "changes", where)
+    expanded: list[Change] = []
+    for change in found:
+        if not isinstance(change, Change):
+            raise DeclarationError(
+                f"{where}: {change!r} is not a change; expected Replace, Wrap, Register, Call or a change of imports"
+            )
+        expanded.extend(change.expand())
+    return tuple(expanded)
+
+
+def needed_libraries(changes: Iterable[Change], stubs: Container[str] = ()) -> tuple[str, ...]:
+    """Return the top-level packages without which some of ``changes``, of one patch, have nothing to change.
+
+    Args:
+        changes: a library that one of them makes importable is there for all.
+        stubs: libraries that other patches make importable.
+    """
+    changes = tuple(changes)
+    own = {name for change in changes for name in change.provides}
+    needed = ((root, change) for change in changes for root in change.libraries if root not in own)
+    return tuple(dict.fromkeys(root for root, change in needed if not (change.fits_stubs and root in stubs)))
+
+
+def resolve(reference: Any, *, raw: bool = False) -> Any:
+    """Return the object a change refers to: import a :class:`Target`, open a :class:`Literal`, pass anything else.
+
+    Args:
+        reference: what was declared.
+        raw: return a static or class method of a class as it stands there, to keep its form in the slot it goes to.
+
+    Raises:
+        TargetNotFound: the attribute does not exist; the message has the nearest name that does.
+        Exception: what importing the module raised.
+    """
+    if isinstance(reference, Literal):
+        return reference.value
+    if not isinstance(reference, Target):
+        return reference
+    target = reference.pin()
+    with CONTAINED:
+        value: Any = importlib.import_module(target.module)
+    for depth, step in enumerate(target.path):
+        if raw and depth + 1 == len(target.path) and is_class(value) and isinstance(step, str):
+            found = ClassSlot(value, step, str(target)).lookup()
+            if found is not ABSENT:
+                return found
+        try:
+            with CONTAINED:
+                value = value[step.key] if isinstance(step, Item) else getattr(value, step)
+        except (AttributeError, LookupError) as error:
+            where = Target(target.module, target.path[: depth + 1])
+            known = map(str, value) if isinstance(value, Mapping) else dir(value)
+            nearest = did_you_mean(str(getattr(step, "key", step)), known)
+            raise TargetNotFound(f"{where} does not exist: {describe_error(error)}{nearest}") from error
+    return value
+
+
+def _refuse_without_original(below: Any, slot: Slot) -> None:
+    if below is ABSENT:
+        raise TargetError(f"{slot.name} is loaded lazily, there is no original yet; target the module that defines it")
+    kind, klass = type(below), type(slot.owner)
+    if not isinstance(slot, NamespaceSlot) or callable(below) or not hasattr(kind, "__get__"):
+        return
+    if below is slot.inherited() and below is not slot.read() and below is slot.as_own(below):
+        raise TargetError(
+            f"{slot.name} is computed by {kind.__name__} {klass.__qualname__}.{slot.key}; "
+            f"target '{klass.__module__}:{klass.__qualname__}.{slot.key}' instead"
+        )
+
+
+def _as_target(target: Union[str, Target]) -> Target:
+    return target if isinstance(target, Target) else Target.parse(target)
+
+
+def as_reference(value: Any, where: str) -> Any:
+    """Return a declared value with a text read as the target of the value.
+
+    Raises:
+        DeclarationError: the text is not a target.
+    """
+    if not isinstance(value, str):
+        return value
+    if ":" not in value:
+        raise DeclarationError(
+            f"{where}: the text {value!r} is read as the target of the replacement and lacks its ':'; "
+            f"write 'package.module:attribute', or Literal({value!r}) for the text itself"
+        )
+    return Target.parse(value)
+
+
+def _as_callable(value: Any, what: str, where: str) -> Any:
+    if not isinstance(value, (str, Target)) and not callable(value):
+        raise DeclarationError(f"{where}: {what} is a callable or the target of one, got {value!r}")
+    return as_reference(value, where)

@@ -1,0 +1,92 @@
+"""What patches and changes have in common: immutable values, and checks of what they are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from patchcore.declare.target import ABSENT, Target
+from patchcore.errors import DeclarationError
+
+__all__ = ["Declaration", "as_mapping", "as_tuple", "check_callables"]
+
+_D = TypeVar("_D", bound="Declaration")
+
+
+class Declaration:
+    """An immutable value: its fields are set once, in ``__init__``, and are what is compared.
+
+    Numbers, texts and collections of them are compared by value, all else by identity, whatever it makes of ``==``. A
+    dataclass would do but for that, at about a millisecond of import time for each.
+    """
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; make another one instead of setting {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; make another one instead of deleting {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Declaration) and type(self) is type(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items() if not _is_empty(value))
+        return f"{type(self).__name__}({fields})"
+
+    def evolve(self: _D, **fields: Any) -> _D:
+        """Return a copy with some fields changed; the values are not checked again."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, **fields)
+        return made
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(map(_comparable, self.__dict__.values()))
+
+
+def as_tuple(value: Any, what: str, where: str) -> tuple[Any, ...]:
+    """Return a declared list as a tuple; one text or target alone counts as a list of one."""
+    if isinstance(value, (str, Target)):
+        return (value,)
+    try:
+        return tuple(value)
+    except TypeError:
+        raise DeclarationError(f"{where}: {what} is a list, got {value!r}") from None
+
+
+def as_mapping(value: Any, what: str, where: str) -> Mapping[str, Any]:
+    """Return a declared mapping as one that nobody can change."""
+    if value is not None and not isinstance(value, Mapping):
+        raise DeclarationError(f"{where}: {what} is a mapping, got {value!r}")
+    return MappingProxyType(dict(value or {}))
+
+
+def check_callables(where: str, **values: Any) -> None:
+    """Raise :class:`DeclarationError` where one of ``values`` is given and cannot be called."""
+    for name, value in values.items():
+        if value is not None and not callable(value):
+            raise DeclarationError(f"{where}: {name} must be callable, got {value!r}")
+
+
+_BY_VALUE = (str, bytes, int, float, complex, bool, type(None))
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, Declaration):
+        return value
+    if isinstance(value, Mapping):
+        return "mapping", frozenset((key, _comparable(item)) for key, item in value.items())
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(map(_comparable, value))
+    return type(value), value if type(value) in _BY_VALUE else id(value)
+
+
+def _is_empty(value: Any) -> bool:
+    """Tell whether there is nothing to show of a field, without asking a stranger for its truth."""
+    return value is None or value is ABSENT or (isinstance(value, (str, int, tuple, Mapping)) and not value)

@@ -1,0 +1,241 @@
+"""A patch: a named group of changes that is applied or reverted as a whole."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Callable, Optional, Union
+
+from patchcore.declare.changes import Change, Replace, Wrap, as_changes
+from patchcore.declare.check import Check
+from patchcore.declare.declaration import Declaration, as_mapping, as_tuple, check_callables
+from patchcore.declare.target import Target
+from patchcore.errors import DeclarationError, did_you_mean
+
+__all__ = ["Patch", "patch", "wrap"]
+
+_NAME = re.compile(r"[\w.+-]+")
+
+
+class Patch(Declaration):
+    """A named group of changes that is applied or reverted as a whole.
+
+    Args:
+        name: unique, dotted by convention: ``mmcv.deform_conv``.
+        changes: applied in this order.
+        summary: one line for ``patchcore list``.
+        requires: import packages with PEP 440 specifiers, ``["mmcv>=2,<3"]``; read from metadata without importing.
+        needs: modules that must be findable, without importing them.
+        when: condition called when a plan is made; returns a bool or :class:`Skip`.
+        after, before: names of patches this one is applied after / before; same-slot patches ordered so are stacked.
+        priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
+        conflicts: names of patches that cannot be applied together with this one.
+        legacy_names: other names the patch answers to in enable / disable.
+        default: ``False`` registers the patch without applying it unless it is enabled by name.
+        required: a failure or an unmet requirement raises even where the policy is to warn.
+        options: values the patch's functions read; ``[tool.patchcore.options]`` overrides them.
+        upstream: link to the issue or pull request that makes the patch unnecessary.
+        remove_when: requirement under which the patch is no longer needed, ``"mmcv>=2.3"``.
+        checks: how ``patchcore verify`` compares the patch with what it replaces.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    name: str
+    changes: tuple[Change, ...]
+    summary: str
+    requires: tuple[str, ...]
+    needs: tuple[str, ...]
+    when: Optional[Callable[[], Any]]
+    after: tuple[str, ...]
+    before: tuple[str, ...]
+    priority: int
+    conflicts: tuple[str, ...]
+    legacy_names: tuple[str, ...]
+    default: bool
+    required: bool
+    options: Mapping[str, Any]
+    upstream: Optional[str]
+    remove_when: Optional[str]
+    checks: tuple[Check, ...]
+    function: Optional[Callable[..., Any]]
+
+    def __init__(
+        self,
+        name: str,
+        changes: Union[Change, Iterable[Change]] = (),
+        *,
+        summary: str = "",
+        requires: Union[str, Sequence[str]] = (),
+        needs: Union[str, Sequence[str]] = (),
+        when: Optional[Callable[[], Any]] = None,
+        after: Union[str, Sequence[str]] = (),
+        before: Union[str, Sequence[str]] = (),
+        priority: int = 0,
+        conflicts: Union[str, Sequence[str]] = (),
+        legacy_names: Union[str, Sequence[str]] = (),
+        default: bool = True,
+        required: bool = False,
+        options: Optional[Mapping[str, Any]] = None,
+        upstream: Optional[str] = None,
+        remove_when: Optional[str] = None,
+        checks: Union[Check, Sequence[Check]] = (),
+        _function: Optional[Callable[..., Any]] = None,
+    ) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise DeclarationError(
+                f"a patch name is made of letters, digits and '_.+-', got {name!r}; write Patch('library.what')"
+            )
+        where = f"Patch({name!r})"
+        check_callables(where, when=when)
+        for what, text in (("summary", summary), ("upstream", upstream), ("remove_when", remove_when)):
+            if not isinstance(text, (str, type(None))):
+                raise DeclarationError(f"{where}: {what} is a text, got {text!r}")
+        if not isinstance(priority, (int, float)):
+            raise DeclarationError(f"{where}: priority is a number, lower goes first, got {priority!r}")
+        super().__init__(
+            name=name,
+            changes=as_changes(changes, where),
+            summary=summary or "",
+            requires=_as_names(requires, "requires", where),
+            needs=_as_names(needs, "needs", where),
+            when=when,
+            after=_as_names(after, "after", where),
+            before=_as_names(before, "before", where),
+            priority=priority,
+            conflicts=_as_names(conflicts, "conflicts", where),
+            legacy_names=_as_names(legacy_names, "legacy_names", where),
+            default=bool(default),
+            required=bool(required),
+            options=as_mapping(options, "options", where),
+            upstream=upstream,
+            remove_when=remove_when,
+            checks=_as_checks(checks, where),
+            function=_function,
+        )
+
+    def with_options(self, options: Mapping[str, Any]) -> Patch:
+        """Return this patch with ``options`` laid over its own, handed to its :class:`Call` changes too.
+
+        Raises:
+            DeclarationError: an option the patch does not have, where it declares any.
+        """
+        for option in options:
+            if self.options and option not in self.options:
+                raise DeclarationError(
+                    f"patch {self.name} has no option {option!r}{did_you_mean(option, self.options)}"
+                )
+        merged = MappingProxyType({**self.options, **options})
+        return self.evolve(options=merged, changes=tuple(change.with_options(options) for change in self.changes))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The name and the legacy names."""
+        return frozenset((self.name, *self.legacy_names))
+
+    @property
+    def only_adds(self) -> bool:
+        """True when it takes nothing's place, and a library may not be importable without it."""
+        return all(change.adds for change in self.changes)
+
+    def stacks_with(self, other: Patch) -> bool:
+        """Tell whether one of the two is declared ``after`` or ``before`` the other."""
+        return not (
+            other.names.isdisjoint((*self.after, *self.before)) and self.names.isdisjoint((*other.after, *other.before))
+        )
+
+    __eq__ = Declaration.__eq__
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def patch(
+    target: Union[str, Target], *, when_call: Optional[Callable[..., Any]] = None, **declaration: Any
+) -> Callable[[Callable[..., Any]], Patch]:
+    """Decorate the replacement of one function; the name is bound to the :class:`Patch`.
+
+    Args:
+        target: what the decorated function replaces.
+        when_call: see :class:`Replace`.
+        declaration: keyword arguments of :class:`Patch`; ``name`` defaults to ``<top-level package>.<function name>``.
+
+    Raises:
+        DeclarationError: an argument is malformed or unknown, or what is decorated is no function.
+    """
+    where = _check_decorator("patch", target, declaration)
+    return lambda function: _decorate(
+        function, lambda: Replace(target, function, when_call=when_call), where, declaration
+    )
+
+
+def wrap(target: Union[str, Target], **declaration: Any) -> Callable[[Callable[..., Any]], Patch]:
+    """Decorate a wrapper ``(original, *args, **kwargs)`` of one function; the name is bound to the :class:`Patch`.
+
+    Args:
+        target: what the decorated function wraps.
+        declaration: keyword arguments of :class:`Patch`; ``name`` defaults to ``<top-level package>.<function name>``.
+
+    Raises:
+        DeclarationError: an argument is malformed or unknown, or what is decorated is no function.
+    """
+    where = _check_decorator("wrap", target, declaration)
+    return lambda function: _decorate(function, lambda: Wrap(target, function), where, declaration)
+
+
+def _check_decorator(decorator: str, target: Any, declaration: Mapping[str, Any]) -> str:
+    if not isinstance(target, (str, Target)):
+        raise DeclarationError(f"@{decorator} has no target; write @{decorator}('package.module:attribute')")
+    where = f"@{decorator}({str(target)!r})"
+    for argument in declaration:
+        if argument not in _DECLARABLE:
+            raise DeclarationError(f"{where}: no argument {argument!r}{did_you_mean(argument, _DECLARABLE)}")
+    return where
+
+
+def _decorate(function: Any, change: Callable[[], Change], where: str, declaration: Mapping[str, Any]) -> Patch:
+    if isinstance(function, Patch) or not callable(function):
+        raise DeclarationError(
+            f"{where} decorates a function, got {function!r}; "
+            "for several targets write Patch('library.what', [Replace(...), Replace(...)])"
+        )
+    name = getattr(function, "__name__", None)
+    given = dict(declaration)
+    if name is None and "name" not in given:
+        raise DeclarationError(
+            f"{where}: {function!r} has no __name__ to name the patch after; give name='library.what'"
+        )
+    root = (getattr(function, "__module__", None) or "").partition(".")[0]
+    given.setdefault("name", f"{root}.{name}")
+    given.setdefault("summary", (inspect.getdoc(function) or "").partition("\n")[0])
+    patch = Patch(changes=change(), _function=function, **given)
+    if getattr(function, "__qualname__", None) == name:
+        # The module's name now means the patch: say where the function is, so that it can be pickled.
+        function.__qualname__ = f"{name}.function"
+    return patch
+
+
+_DECLARABLE = [name for name in inspect.signature(Patch).parameters if name not in ("changes", "_function")]
+
+
+def _as_names(value: Any, what: str, where: str) -> tuple[str, ...]:
+    listed = (value,) if isinstance(value, Patch) else as_tuple(value, what, where)
+    names = tuple(item.name if isinstance(item, Patch) else item for item in listed)
+    for name in names:
+        if not isinstance(name, str) or not name.strip():
+            raise DeclarationError(f"{where}: {what} holds {name!r}; expected text")
+    return names
+
+
+def _as_checks(checks: Any, where: str) -> tuple[Check, ...]:
+    listed = (checks,) if isinstance(checks, Check) else as_tuple(checks, "checks", where)
+    for check in listed:
+        if not isinstance(check, Check):
+            raise DeclarationError(f"{where}: checks holds {check!r}; expected Check(...)")
+    return listed

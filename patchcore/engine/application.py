@@ -1,0 +1,224 @@
+"""An application: one patch in force, how far each of its changes has come, who holds it, and what is reported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Callable, Optional, Protocol
+
+from patchcore.declare.changes import Call, Change, SlotChange
+from patchcore.declare.patch import Patch
+from patchcore.declare.target import Target
+from patchcore.engine.importing import how_missed, importer_of
+from patchcore.errors import describe_error
+from patchcore.planning.plan import PlannedPatch
+from patchcore.planning.provenance import Provenance
+from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord, PatchRecord
+
+__all__ = ["Application", "ChangeState", "Control", "Holder", "record_of"]
+
+
+class Holder(Protocol):
+    """Whoever puts patches in force, a Patcher: it is told what happens to them in later imports."""
+
+    def completed(self, application: Application) -> None:
+        """The last change that waited for an import is written."""
+
+    def failed(self, application: Application) -> None:
+        """A change failed and the application was undone; may raise, which fails the apply or the import."""
+
+
+class Control(Protocol):
+    """What a change that does not wait for its module keeps in force until it is withdrawn."""
+
+    def catch_up(self, name: str, module: ModuleType) -> None:
+        """Do what can be done now that its module was imported without it."""
+
+    def withdraw(self) -> list[str]:
+        """End it; called under the journal's lock, again when it was interrupted. Returns notes on what is left."""
+
+
+class ChangeState:
+    """How far one change of an application has come."""
+
+    def __init__(self, change: Change, target: Target) -> None:
+        self.change = change
+        self.target = target
+        #: The module whose import it waits for, ``None`` when it must be there before.
+        self.awaits: Optional[str] = target.module if change.waits else None
+        self.status = PENDING
+        self.reason = ""
+        self.slots: list[str] = []
+        self.rebound: list[str] = []
+        self.kept: list[str] = []
+        self.written_in: Optional[ModuleType] = None
+        self.control: Optional[Control] = None
+        #: Undoes what is not in the journal yet, ``None`` for nothing.
+        self.undo: Optional[Callable[[], None]] = None
+        self.defers_to = ""  # the module of the replacement, while the import of that has to end first
+        self.late = ""  # how the import of its module was missed, where that was found out afterwards
+
+    @property
+    def missed(self) -> str:
+        """Why it still waits although its module is loaded; empty where that is not so."""
+        name = self.waits_for
+        if self.status != PENDING:
+            return ""
+        how = how_missed(name)
+        if how:
+            return f"{name} was imported without patchcore seeing it: {how}"
+        if self.defers_to and name not in sys.modules and importer_of(name) is None:
+            return f"{self.target.module} was imported, but {name}, where the replacement is, could not be imported"
+        return ""
+
+    @property
+    def waits_for(self) -> str:
+        """The module whose import it waits for while it is pending."""
+        return self.defers_to or self.target.module
+
+    @property
+    def is_open(self) -> bool:
+        """True for a change that must be there before its module, and is not there yet."""
+        return self.awaits is None and self.control is None and self.status == PENDING
+
+    def withdraw(self) -> list[str]:
+        """End what it keeps in force, if anything; return notes on what is left."""
+        if self.undo is not None:
+            self.undo()
+            self.undo = None
+        notes = [] if self.control is None else self.control.withdraw()
+        self.control = None
+        return notes
+
+    def wrote(self, slot: str) -> None:
+        """Remember that ``slot`` carries the change; a module that is imported again has slots of the same name."""
+        if slot not in self.slots:
+            self.slots.append(slot)
+
+    def record(self, unreachable: tuple[str, ...] = (), *, counted: bool = False) -> ChangeRecord:
+        """Return an immutable copy for reports.
+
+        Args:
+            unreachable: the places found to be so.
+            counted: whether to say how often the target was called.
+        """
+        reason, missed = self.reason, self.missed
+        if missed:
+            reason = f"{missed}; Patcher.refresh() tries to patch it now"
+        elif self.status == PENDING and not reason:
+            reason = f"waits for the import of {self.waits_for}{' to end' if self.defers_to else ''}"
+        elif self.status == APPLIED and self.late:
+            missed = f"patched late: {self.late}"
+            reason = "; ".join(filter(None, (reason, missed)))
+        target = self.target.module if isinstance(self.change, Call) else str(self.target)
+        places = (tuple(self.slots), tuple(self.rebound), tuple(self.kept), unreachable)
+        counter = self.change.counter if counted and isinstance(self.change, SlotChange) else None
+        if counter is None or not counter.in_use:
+            return ChangeRecord(self.change.kind, target, self.status, reason, *places, missed=missed)
+        counts = (counter.calls, counter.replaced)
+        return ChangeRecord(self.change.kind, target, self.status, reason, *places, *counts, missed=missed)
+
+
+class Application:
+    """One patch in force: its changes, and the Patchers that hold it."""
+
+    def __init__(
+        self,
+        patch: Patch,
+        targets: Sequence[Target],
+        provenance: Provenance,
+        *,
+        shared: bool = True,
+        counting: bool = False,
+    ) -> None:
+        self.patch = patch
+        self.shared = shared  # between all who hold the patch
+        self.provenance = provenance
+        self.counting = counting  # the calls of its targets
+        changes = [change.counted() for change in patch.changes] if counting else patch.changes
+        self.states = [ChangeState(change, target) for change, target in zip(changes, targets)]
+        self.holders: list[Holder] = []
+        self.expects: list[str] = []  # the modules whose import it is told about
+        self.error: Optional[Exception] = None
+        self.ended = False
+        self.announced = False  # that it is complete
+
+    @property
+    def in_force(self) -> bool:
+        """False once it was undone, because it failed or because nobody holds it any more."""
+        return self.error is None and not self.ended
+
+    @property
+    def status(self) -> str:
+        """The status of the patch: that of its changes taken together."""
+        if self.error is not None:
+            return FAILED
+        if self.ended:
+            return REVERTED
+        statuses = {state.status for state in self.states}
+        if PENDING in statuses:
+            return PENDING
+        return SKIPPED if statuses == {SKIPPED} else APPLIED
+
+    @property
+    def modules(self) -> list[str]:
+        """The modules its changes wait for, in order."""
+        return list(dict.fromkeys(state.awaits for state in self.states if state.awaits is not None))
+
+    @property
+    def awaited(self) -> Iterator[str]:
+        """The modules it has not seen executed: those of its pending changes, and the packages around them."""
+        return (name for state in self.states if state.status == PENDING for name in (*self.expects, state.waits_for))
+
+    def __str__(self) -> str:
+        return self.patch.name
+
+    def __repr__(self) -> str:
+        return f"<Application {self.patch.name} {self.status}>"
+
+
+def record_of(
+    entry: PlannedPatch,
+    application: Optional[Application],
+    *,
+    veto: Optional[str],
+    applied: bool,
+    counted: bool,
+    places: Mapping[int, Sequence[str]],
+    remarks: tuple[str, ...] = (),
+) -> PatchRecord:
+    """Return what became of one patch of a plan.
+
+    Args:
+        entry: what was planned.
+        application: what was done about it, ``None`` for nothing.
+        veto: why a plugin did not want it, ``None`` where none objected.
+        applied: whether the Patcher is applied.
+        counted: whether to say how often targets were called.
+        places: by ``id`` of a change's state, where its original is left.
+        remarks: see :class:`patchcore.report.PatchRecord`.
+    """
+    who = entry.provenance
+    if application is None:
+        status, reason = entry.status, entry.reason
+        if veto is not None:
+            status, reason = SKIPPED, veto
+        elif entry.go and not applied:
+            status, reason = SKIPPED, "not tried"
+        changes: tuple[ChangeRecord, ...] = tuple(
+            ChangeRecord(c.kind, str(t), status) for c, t in zip(entry.patch.changes, entry.targets)
+        )
+    else:
+        status, reason = application.status, ""
+        changes = tuple(state.record(tuple(places.get(id(state), ())), counted=counted) for state in application.states)
+        if application.error is not None:
+            reason = describe_error(application.error)
+        elif not applied:
+            reason = "" if application.ended else "another Patcher keeps it in force"
+            status = REVERTED
+        elif status in (PENDING, SKIPPED):
+            reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
+        elif status == APPLIED:
+            reason = "; ".join(dict.fromkeys(c.missed for c in changes if c.missed))
+    return PatchRecord(entry.patch.name, status, reason, who.plugin, who.distribution, who.version, changes, remarks)

@@ -1,0 +1,456 @@
+"""The engine: puts patches in force, now or when their modules are imported, whole or not at all.
+
+One engine serves the process. An :class:`~patchcore.engine.application.Application` lives until the last Patcher
+that holds it lets go. How a change is written is up to its :class:`~patchcore.engine.writers.Writer`. Code of others (imports
+of replacements, factories, legacy functions) never runs while the journal's lock is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, Callable, Optional, TypeVar
+
+from patchcore.declare.changes import Change
+from patchcore.declare.patch import Patch
+from patchcore.declare.target import Target
+from patchcore.engine.application import Application, ChangeState, Holder
+from patchcore.engine.importing import ImportWatch, loaded_here
+from patchcore.engine.journal import Journal
+from patchcore.engine.rebinding import Modules, Moves, Rebinder
+from patchcore.engine.snapshot import Snapshot
+from patchcore.engine.timeline import TIMELINE
+from patchcore.engine.writers import Writer
+from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
+from patchcore.objects.modules import executed_module, is_lazy, is_stub, missing_ancestor, namespace, submodule_names
+from patchcore.objects.stdlib import LIBRARY
+from patchcore.planning.provenance import Provenance
+from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
+
+__all__ = ["ENGINE", "Engine"]
+
+_T = TypeVar("_T")
+
+
+class Engine:
+    """Applies and releases patches in this process.
+
+    :attr:`journal`, :attr:`rebinder` and :attr:`watch` are for writers.
+    """
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        self._lock = self.journal.lock
+        self.rebinder = Rebinder(self.journal)
+        self.watch = ImportWatch(self._imported, self._overtaken)
+        self._active: dict[str, list[Application]] = {}  # by patch name
+        self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
+        self._queues: dict[str, dict[Application, None]] = {}  # likewise, of those that have yet to write there
+        self._advancing = threading.local()  # the applications this thread is advancing, and which to go over again
+        self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
+        self._snapshots: list[Snapshot] = []
+        self._writers: dict[type[Change], Writer] = {}
+        self._missed = False  # an import, see _imported
+
+    def after_fork(self) -> None:
+        """Take locks back that other threads of the parent held when this process was forked."""
+        self.journal.after_fork()
+        self._lock = self.journal.lock
+        self.watch.after_fork()
+
+    @property
+    def active(self) -> list[str]:
+        """The names of the patches that are in force or wait for an import."""
+        return list(self._active)
+
+    def acquire(
+        self,
+        patch: Patch,
+        targets: Sequence[Target],
+        provenance: Provenance,
+        holder: Holder,
+        *,
+        shared: bool = True,
+        counting: bool = False,
+    ) -> Application:
+        """Put ``patch`` in force for ``holder``; :meth:`advance` writes what can be written.
+
+        Args:
+            patch: what to apply; the same patch already in force is shared, not stacked.
+            targets: the target of each change, with its module.
+            provenance: who contributes the patch.
+            holder: is told about later imports, and lets go with :meth:`release`.
+            shared: false for one that this holder has to itself.
+            counting: count the calls of its targets; one that is in force already stays as it is.
+        """
+        with self._lock:
+            application = self._in_force(patch, provenance) if shared else None
+            if application is None:
+                application = Application(patch, targets, provenance, shared=shared, counting=counting)
+                application.holders.append(holder)  # first: an interrupted holder lets go of all that it holds
+                self._active.setdefault(patch.name, []).append(application)
+                LIBRARY.enter(application, targets)
+                for name in application.modules:
+                    self._expect(name, application)
+            elif holder not in application.holders:
+                application.holders.append(holder)
+        self._join(application.expects)
+        return application
+
+    @property
+    def is_busy(self) -> bool:
+        """See :attr:`patchcore.engine.journal.Journal.is_busy`."""
+        return self.journal.is_busy
+
+    @property
+    def locks(self) -> tuple[Any, ...]:
+        """The locks that are held while something is changed."""
+        return self.journal.lock, self.watch.lock
+
+    def held_by(self, holder: Holder) -> list[Application]:
+        """Return the applications that ``holder`` holds, the last one first."""
+        with self._lock:
+            found = [a for active in self._active.values() for a in active if holder in a.holders]
+        return found[::-1]
+
+    def advance(self, application: Application, moves: Moves, holder: Optional[Holder] = None) -> None:
+        """Write the changes of ``application`` whose modules have been executed and that are not written there yet.
+
+        Args:
+            application: in force; if a change fails, it is undone and its holders are told.
+            moves: gets what was written, for :meth:`rebind`.
+            holder: who asks; the others are told when the application has become complete.
+        """
+        under_way: dict[Application, bool] = self._advancing.__dict__.setdefault("applications", {})
+        if application in under_way:
+            under_way[application] = True  # its own code, a factory say, imports what another change waits for
+            return
+        state = None
+        try:
+            under_way[application] = True
+            while under_way[application]:
+                under_way[application] = False
+                for state in application.states:
+                    if state.awaits is None and state.is_open and application.in_force:
+                        self._write(application, state, None, moves)
+                for name in application.modules:
+                    module = self._module(name)
+                    if module is not None:
+                        self._let_precede(application, name, moves)
+                    for state in application.states:
+                        if state.awaits != name or not application.in_force:
+                            continue
+                        if module is None:
+                            self.check_findable(application, name)
+                        elif state.written_in is not module and not self.defers(application, state):
+                            self._write(application, state, module, moves)
+                    if module is not None:
+                        self._leave_queue(application, name, module)
+        except Exception as error:
+            if not self.fail(application, state, error) and isinstance(error, PatchError):
+                raise  # a patch failed, under the policy to raise, in an import that this one made
+            return
+        finally:
+            under_way.pop(application, None)
+        self.announce(application, holder)
+        self._sweep_missed()
+
+    def announce(self, application: Application, holder: Optional[Holder] = None) -> None:
+        """Tell the holders of ``application``, but for ``holder``, once it has become complete."""
+        with self._lock:
+            complete = application.status == APPLIED and not application.announced
+            application.announced |= complete
+            others = [other for other in application.holders if complete and other is not holder]
+        if complete:
+            TIMELINE.note(APPLIED, application.patch.name)
+        for other in others:
+            other.completed(application)
+
+    def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
+        """Bind by-value references to what ``moves`` replaced; see :meth:`patchcore.engine.rebinding.Rebinder.rebind`."""
+        if any(move.followed for move in moves):  # first, as such an import may end in the middle of what follows
+            later = Moves(move._replace(first=False) for move in moves)  # it may take the replacement from its slot
+            self.watch.join_elsewhere(lambda name, module, fresh: self.rebinder.rebind(later, fresh))
+        self.rebinder.rebind(moves, waiting=waiting)
+
+    def release(self, applications: Iterable[Application], holder: Holder) -> list[str]:
+        """Let ``holder`` go of ``applications``; what nobody else holds is undone, last applied first.
+
+        Returns notes on slots where somebody else had written on top of a patch.
+        """
+        held = [application for application in applications if holder in application.holders]
+        notes = _to_the_end(lambda: self._release(held, holder))
+        self._sweep_missed()
+        return notes
+
+    def _release(self, applications: Sequence[Application], holder: Holder) -> list[str]:
+        """Release; may be called again when it was interrupted: the holder lets go when everything else is done."""
+        with self._lock:
+            ending = [a for a in applications if a.in_force and all(other is holder for other in a.holders)]
+            notes = self._undo(ending)
+            for application in ending:
+                for state in application.states:
+                    if state.status in (APPLIED, PENDING):
+                        state.reason = "was never imported" if state.status == PENDING else ""
+                        state.status = REVERTED
+                application.ended = True
+                TIMELINE.note(REVERTED, application.patch.name)
+            for application in applications:
+                application.holders[:] = [other for other in application.holders if other is not holder]
+        return notes
+
+    def sweep(self, applications: Iterable[Application]) -> None:
+        """Write changes whose modules were imported without the watch seeing it, and note that it was late."""
+        moves = Moves()
+        for application in applications:
+            if application.status != PENDING or not any(map(self._module, application.awaited)):
+                continue
+            for state in application.states:
+                missed = state.missed
+                if missed:
+                    state.late = missed
+                    if state.control is not None:
+                        state.control.catch_up(state.target.module, sys.modules[state.target.module])
+            self.advance(application, moves)
+        self.rebind(moves)
+
+    def unreachable(self, applications: Iterable[Application]) -> dict[int, list[str]]:
+        """See :meth:`patchcore.engine.rebinding.Rebinder.unreachable`."""
+        return self.rebinder.unreachable(applications)
+
+    def _sweep_missed(self) -> None:
+        """Write in modules that a signal handler has imported in the middle of an operation."""
+        if self._missed and not self.is_busy:
+            self._missed = False
+            with self._lock:
+                applications = [application for active in self._active.values() for application in active]
+            self.sweep(applications)
+
+    def _in_force(self, patch: Patch, provenance: Provenance) -> Optional[Application]:
+        for application in self._active.get(patch.name, ()):
+            same_plugin = provenance.distribution is not None and provenance == application.provenance
+            if application.shared and (application.patch is patch or same_plugin or application.patch == patch):
+                return application
+        return None
+
+    def _let_precede(self, application: Application, name: str, moves: Moves) -> None:
+        """Advance the applications that came to wait for module ``name`` earlier: another thread may not have yet."""
+        with self._lock:
+            queue = self._queues.get(name, {})
+            if application not in queue:
+                return
+            earlier = list(itertools.takewhile(lambda other: other is not application, queue))
+        for other in earlier:
+            self.advance(other, moves)
+
+    def _leave_queue(self, application: Application, name: str, module: ModuleType) -> None:
+        """Note that ``application`` has written what it had to in module ``name``, unless it puts some of it off."""
+        with self._lock:
+            if all(state.written_in is module for state in application.states if state.awaits == name):
+                self._queues.get(name, {}).pop(application, None)
+
+    def _expect(self, name: str, application: Application) -> None:
+        application.expects.append(name)
+        self._waiting.setdefault(name, {})[application] = None
+        self._queues.setdefault(name, {})[application] = None
+        self.watch.watch(name, application)
+
+    def _join(self, names: Iterable[str]) -> None:
+        """Join imports that have begun, after somebody came to wait for them and before looking whether they are done.
+
+        Without the journal's lock: importlib may make this wait for a finder of another thread.
+        """
+        for name in list(names):
+            self.watch.join(name, self._ended)
+
+    def _forget(self, application: Application) -> None:
+        """Expect nothing for ``application`` any more; may be called again when it was interrupted."""
+        active = [other for other in self._active.get(application.patch.name, ()) if other is not application]
+        if active:
+            self._active[application.patch.name] = active
+        else:
+            self._active.pop(application.patch.name, None)
+        for name in application.expects:
+            for table in (self._waiting, self._queues):
+                table.get(name, {}).pop(application, None)
+            if not self._waiting.get(name):
+                self._waiting.pop(name, None)
+                self._queues.pop(name, None)
+            self.watch.unwatch(name, application)
+        self.watch.leave_roots(application)
+        application.expects.clear()
+        LIBRARY.leave(application)
+
+    def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
+        for snapshot in list(self._snapshots):
+            snapshot.add(name, module)
+        if self.is_busy:  # a signal handler imports in the middle of an operation
+            self._missed = True
+            return
+        with self._lock:
+            waiting = list(self._waiting.get(name, ()))
+            self._renew(name, module, waiting)
+        moves = Moves(loaded=loaded_here())
+        try:
+            self._executed[name] = module
+            for application in waiting:
+                self.advance(application, moves)
+        finally:
+            self._executed.pop(name, None)
+        # what was made elsewhere may have been taken from there by anybody
+        local = {id(move) for move in moves if getattr(move.old, "__module__", None) == name}
+        for part, modules in ((True, fresh), (False, None)):
+            some = (move for move in moves if (id(move) in local) is part)
+            self.rebinder.rebind(Moves(some, loaded=moves.loaded), modules)
+
+    def _ended(self, name: str, module: ModuleType) -> None:
+        """Write what waits for module ``name``, whose import had begun before it was watched."""
+        with self._lock:
+            waiting = list(self._waiting.get(name, ()))
+            if any(record.slot.owner is module and record.slot.read() is not record.top for record in self.journal):
+                self._renew(name, module, waiting)  # it was a reload
+        moves = Moves(loaded=loaded_here())
+        for application in waiting:
+            self.advance(application, moves)
+        self.rebinder.rebind(moves)
+
+    def _overtaken(self) -> None:
+        """Patch what finders in front of the import watch have hidden: at once, or when its import ends."""
+        with self._lock:
+            applications = [application for active in self._active.values() for application in active]
+            names = list(self._waiting)
+        self._join(names)
+        for state in (state for application in applications for state in application.states):
+            control = state.control
+            if control is not None and state.status == PENDING:
+                self.watch.join(state.target.module, control.catch_up)
+        self.sweep(applications)
+
+    def _renew(self, name: str, module: ModuleType, waiting: Iterable[Application]) -> None:
+        """Prepare for writing again: in a module whose body ran anew in its namespace (a reload), or in a new one."""
+        states = [s for a in waiting for s in a.states if s.target.module == name and s.written_in is not None]
+        written = [state for state in states if state.written_in is module]
+        if written:
+            self.journal.renew(module, self.rebinder.origin)
+            self.rebinder.retire()
+        # the list is all that refers to the old modules here: what does is counted
+        spaces = list({id(s.written_in): namespace(s.written_in) for s in states if s not in written}.values())
+        for state in states:
+            state.written_in = None
+        if spaces:
+            self.rebinder.forget_unused(name, module, spaces)
+
+    def _module(self, name: str) -> Optional[ModuleType]:
+        """Return module ``name`` when its body has run, else ``None``."""
+        return self._executed.get(name) or executed_module(name)
+
+    @contextlib.contextmanager
+    def taking_in(self, snapshot: Snapshot) -> Iterator[None]:
+        """Let ``snapshot`` take in what is imported inside the block."""
+        try:
+            self._snapshots.append(snapshot)
+            yield
+        finally:
+            self._snapshots[:] = [other for other in self._snapshots if other is not snapshot]
+
+    def _write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+        change = state.change
+        writer = self._writers.get(type(change))
+        if writer is None:
+            writer = self._writers[type(change)] = change.writer(self)
+        writer.write(application, state, module, moves)
+
+    def check_findable(self, application: Application, name: str) -> None:
+        """Raise when module ``name`` can never be imported; wait for its parent where that may yet make it."""
+        missing = None if name in sys.modules else missing_ancestor(name)
+        if missing is None or is_stub(missing):
+            return
+        parent = missing.rpartition(".")[0]
+        if parent and self._module(parent) is None:
+            with self._lock:
+                if parent not in application.expects:
+                    self._expect(parent, application)
+            self._join([parent])
+            return
+        if not parent:
+            raise TargetNotFound(f"no module named {missing!r} is installed; install it or disable the patch")
+        raise TargetNotFound(f"{parent} has no module {missing!r}{did_you_mean(missing, submodule_names(parent))}")
+
+    def defers(self, application: Application, state: ChangeState) -> bool:
+        """Tell whether the replacement's module is being imported, by a caller of ours or a thread, and wait for that.
+
+        It may import the target's library itself, and has not got to defining the replacement then.
+        """
+        source = state.change.source
+        name = source.module if isinstance(source, Target) else None
+        if name not in sys.modules or is_lazy(sys.modules[name]) or self._module(name) is not None:
+            return False
+        with self._lock:
+            if application.in_force and name not in application.expects:
+                self._expect(name, application)
+            state.defers_to = name
+        self._join([name])
+        return self._module(name) is None  # it has not ended meanwhile
+
+    def fail(self, application: Application, state: Optional[ChangeState], error: Exception) -> bool:
+        """Undo the application and tell its holders; return False when it is not in force any more."""
+        with self._lock:
+            if not application.in_force:
+                return False
+            _to_the_end(lambda: self._end_failed(application, state, error))
+            holders = list(application.holders)
+        TIMELINE.note(FAILED, application.patch.name, describe_error(error))
+        refusal = None
+        for holder in holders:
+            try:
+                holder.failed(application)
+            except Exception as raised:  # the others are to hear of it too
+                refusal = refusal or raised
+        if refusal is not None:
+            raise refusal
+        return True
+
+    def _end_failed(self, application: Application, state: Optional[ChangeState], error: Exception) -> None:
+        self._undo([application])
+        because = f" because {state.change} failed" if state is not None else ""
+        for other in application.states:
+            if other is state:
+                other.status, other.reason = FAILED, describe_error(error)
+            elif other.status == APPLIED:
+                other.status, other.reason = REVERTED, f"undone{because}"
+            elif other.status == PENDING:
+                other.status, other.reason = SKIPPED, f"not tried{because}"
+            other.rebound, other.kept = [], []
+        application.error = error
+
+    def _undo(self, applications: Sequence[Application]) -> list[str]:
+        """Undo what was written and forget it; may be called again when it was interrupted."""
+        self.journal.recover()  # what it had adopted by then is undone by withdraw()
+        notes = [note for application in applications for state in application.states for note in state.withdraw()]
+        notes += self.journal.remove(applications, self.rebinder.origin)
+        self.rebinder.retire()
+        for application in applications:
+            self._forget(application)
+        if not self._active:
+            self.rebinder.forget()
+        return notes
+
+
+def _to_the_end(operation: Callable[[], _T]) -> _T:
+    """Do ``operation``; when a Ctrl-C or a signal handler interrupts it, do the rest, and raise after that."""
+    try:
+        return operation()
+    except BaseException:
+        operation()
+        raise
+
+
+#: The engine of this process.
+ENGINE = Engine()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=ENGINE.after_fork)

@@ -1,0 +1,467 @@
+"""Know when a module has been imported, right after its body ran and before its importer goes on; and provide modules.
+
+One finder, first on ``sys.meta_path`` while somebody watches, lets the other finders find a watched module and takes
+the place of its loader for the time of ``exec_module`` only; the module never sees it. Nothing is imported that the
+program would not import, and modules that nobody watches cost one set lookup.
+
+The same finder asks providers for the modules that they have taken over (:meth:`ImportWatch.provide`), and opens
+windows around the body of a module (:meth:`ImportWatch.surround`).
+
+An import that the finder has not seen begin is joined through the lock that importlib holds on its module
+(:meth:`ImportWatch.join`). So the order is always: watch a module, join its import, then look whether it is loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Callable, Optional, Protocol, TypeVar
+
+from patchcore.engine.timeline import IMPORTED, TIMELINE
+from patchcore.objects.modules import ask_finders, executed_module, is_initializing, is_lazy, namespace
+
+__all__ = [
+    "AskOthers",
+    "ImportWatch",
+    "Imported",
+    "Joined",
+    "Provider",
+    "Window",
+    "how_missed",
+    "imported_elsewhere",
+    "importer_of",
+    "loaded_here",
+]
+
+#: Called with the module's name, the module, and the modules that may hold its objects by value already.
+Imported = Callable[[str, ModuleType, Mapping[str, ModuleType]], None]
+
+#: Called with the name of a module whose import was joined, and the module, when the import ends.
+Joined = Callable[[str, ModuleType], None]
+
+#: Returns the spec with which the other finders would have a module imported, ``None`` for none.
+AskOthers = Callable[[], Optional[ModuleSpec]]
+
+
+class Provider(Protocol):
+    """Finds a module, and the ones inside it, instead of the other finders."""
+
+    def find_spec(self, name: str, ask_others: AskOthers) -> Optional[ModuleSpec]:
+        """Return the spec of module ``name``, as a meta path finder does; imports nothing."""
+
+
+class Window(Protocol):
+    """Is open while the body of a module runs."""
+
+    def open(self) -> None:
+        """The body is about to run; what this raises fails the import."""
+
+    def close(self, *, finished: bool) -> None:
+        """The body has run to its end, or it raised."""
+
+
+_T = TypeVar("_T")
+
+
+class ImportWatch:
+    """A meta path finder that calls back when watched modules have been executed.
+
+    Args:
+        callback: called in the importing thread, inside the import; what it raises fails that import.
+        overtaken: called inside an import when other finders were in front of this one: they may have hidden imports
+            of watched modules.
+    """
+
+    def __init__(self, callback: Imported, overtaken: Optional[Callable[[], None]] = None) -> None:
+        self._callback = callback
+        self._tell_overtaken = overtaken
+        self.overtaken: list[str] = []  # the finders that were in front, for messages
+        self._has_overtaken = False  # since that was told
+        self._watched: dict[str, dict[int, object]] = {}  # for whom, by id
+        self._roots: dict[str, dict[int, object]] = {}  # likewise
+        self._providers: dict[str, tuple[Provider, ...]] = {}  # by module, the one that counts last
+        self._windows: dict[str, tuple[Window, ...]] = {}
+        self.lock = threading.RLock()  # a signal handler may come back
+        self._asking = threading.local()
+
+    def after_fork(self) -> None:
+        """Make the lock anew: a thread of the parent may have held it."""
+        self.lock = threading.RLock()
+
+    def watch(self, name: str, owner: object) -> None:
+        """Call back each time module ``name`` is executed, until :meth:`unwatch` was called for each owner."""
+        with self.lock:
+            self._watched.setdefault(name, {})[id(owner)] = owner
+            self._take_place()
+
+    def unwatch(self, name: str, owner: object) -> None:
+        """Undo a :meth:`watch`, also an interrupted one; the finder leaves ``sys.meta_path`` with the last one."""
+        with self.lock:
+            owners = self._watched.get(name, {})
+            owners.pop(id(owner), None)
+            if not owners:
+                self._watched.pop(name, None)
+            self._take_place()
+
+    def provide(self, name: str, provider: Provider) -> None:
+        """Let ``provider`` find module ``name``, and all that is inside it, until :meth:`withdraw`."""
+        with self.lock:
+            self._providers = _with(self._providers, name, provider)
+            self._take_place()
+
+    def withdraw(self, name: str, provider: Provider) -> None:
+        """Undo :meth:`provide`."""
+        with self.lock:
+            self._providers = _without(self._providers, name, provider)
+            self._take_place()
+
+    def surround(self, name: str, window: Window) -> None:
+        """Open ``window`` each time the body of module ``name`` is about to run, and close it then.
+
+        It stays closed in an import that is under way already.
+        """
+        with self.lock:
+            self._windows = _with(self._windows, name, window)
+        self.watch(name, window)
+
+    def leave(self, name: str, window: Window) -> None:
+        """Undo :meth:`surround`."""
+        with self.lock:
+            self._windows = _without(self._windows, name, window)
+        self.unwatch(name, window)
+
+    def windows_around(self, name: str) -> tuple[Window, ...]:
+        """Return the windows to open around the body of module ``name``."""
+        return self._windows.get(name, ())
+
+    @contextlib.contextmanager
+    def watching_roots(self, roots: Iterable[str], owner: object) -> Iterator[None]:
+        """Call back for every module of the top-level packages ``roots`` executed inside the block."""
+        try:
+            with self.lock:
+                for root in roots:
+                    self._roots.setdefault(root, {})[id(owner)] = owner
+                self._take_place()
+            yield
+        finally:
+            self.leave_roots(owner)
+
+    def leave_roots(self, owner: object) -> None:
+        """Undo what :meth:`watching_roots` does, also one that was interrupted."""
+        with self.lock:
+            for owners in self._roots.values():
+                owners.pop(id(owner), None)
+            self._roots = {root: owners for root, owners in self._roots.items() if owners}
+            self._take_place()
+
+    def join(self, name: str, done: Joined) -> None:
+        """Call ``done`` when the import of module ``name`` ends that is under way, if any.
+
+        For a module that somebody began to look for before it was watched: another thread imports it, its own body or a
+        finder applies patches. A module that ``importlib.util.LazyLoader`` has put off is told of, like any watched
+        one, when it is executed.
+        """
+        module = sys.modules.get(name)
+        if is_lazy(module):
+            self._put_off(module)
+        else:
+            _JoinedLock.join(name, done, unless=self._put_off)
+
+    def join_elsewhere(self, done: Imported) -> None:
+        """Call ``done`` for each module that another thread is importing, when that is done.
+
+        That thread may have read a name from an executed module already, and not stored it in its own yet.
+        """
+        for name in imported_elsewhere():
+            _JoinedLock.join(name, lambda name, module: done(name, module, {name: module}))
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
+        """Find a provided or watched module; slip the watching loader in front of the own one of a watched module."""
+        self._stay_in_front(name)
+        watched = name in self._watched or (bool(self._roots) and name.partition(".")[0] in self._roots)
+        provider = self._provider_of(name) if self._providers else None
+        if not watched and provider is None:
+            return None
+        asking = self._asking.__dict__.setdefault("names", set())
+        if name in asking:  # another finder asks importlib for the same module
+            return None
+        asking.add(name)
+        try:
+            if provider is None:
+                spec = self._ask_others(name, path, target)
+            else:
+                spec = provider.find_spec(name, lambda: self._ask_others(name, path, target))
+        finally:
+            asking.discard(name)
+        if not watched:
+            return spec
+        if spec is not None and spec.loader is None:  # a namespace package has no body, and no loader yet
+            _JoinedLock.join(name, self.executed)
+        elif spec is not None:
+            self._stand_in(spec)
+        return spec
+
+    def executed(self, name: str, module: ModuleType, before: Optional[set[str]] = None) -> None:
+        """Tell the callback that ``module`` was executed; ``before`` is what ``sys.modules`` held when that began."""
+        loaded = dict(sys.modules)
+        if before is None:  # the body was not run by a loader of ours
+            self.note(name)
+        else:
+            # an object made by this module can only have gone to modules that ran meanwhile
+            loaded = {key: m for key, m in loaded.items() if key == name or key not in before or is_initializing(m)}
+        self._callback(name, sys.modules.get(name, module), loaded)
+
+    def note(self, name: str, *, since: Optional[float] = None, detail: str = "") -> None:
+        """Enter the import of module ``name`` in the timeline if somebody waits for it; see :meth:`Timeline.note`."""
+        if name in self._watched:
+            TIMELINE.note(IMPORTED, name, detail, since=since)
+
+    def _stay_in_front(self, name: str) -> None:
+        """Overtake finders that were put in front, such as typeguard's, while module ``name`` is being imported."""
+        first = next(iter(sys.meta_path), None)
+        if (first is self or isinstance(first, ImportWatch)) and not self._has_overtaken:
+            return
+        if importer_of(name) != threading.get_ident():
+            return  # asking for a spec changes nothing
+        with self.lock:
+            self._take_place()
+            told, self._has_overtaken = self._has_overtaken, False
+        if told and self._tell_overtaken is not None:
+            self._tell_overtaken()
+
+    def _put_off(self, module: Any) -> bool:
+        """Stand in for the loader of ``module`` if the import has put its execution off; tell whether it has."""
+        spec = (namespace(module) or {}).get("__spec__") if is_lazy(module) else None
+        if spec is not None:
+            self._stand_in(spec)
+        return spec is not None
+
+    def _stand_in(self, spec: Any) -> None:
+        if isinstance(spec.loader, _LoaderStandIn) and spec.loader.watch is self:
+            return
+        if hasattr(spec.loader, "exec_module"):
+            spec.loader = _WatchingLoader(spec.loader, self)
+        elif hasattr(spec.loader, "load_module"):
+            spec.loader = _WatchingLegacyLoader(spec.loader, self, spec)
+
+    def _ask_others(self, name: str, path: Any, target: Any) -> Optional[ModuleSpec]:
+        return ask_finders(name, path, target, but=self)
+
+    def _provider_of(self, name: str) -> Optional[Provider]:
+        """Return who provides ``name``: whoever has taken over the innermost of the packages around it."""
+        while name:
+            if name in self._providers:
+                return self._providers[name][-1]
+            name = name.rpartition(".")[0]
+        return None
+
+    def _take_place(self) -> None:
+        # A finder that came in front of this one may find modules by itself. The list is replaced, not changed:
+        # another thread that walks it in the middle of an import would miss a finder.
+        place = [self] if self._watched or self._roots or self._providers else []
+        if not place:
+            self.overtaken, self._has_overtaken = [], False
+        finders = list(sys.meta_path)
+        if finders[:1] != place:
+            in_front = finders[: finders.index(self)] if place and self in finders else []
+            self.overtaken += (name for name in map(_name_of_finder, in_front) if name not in self.overtaken)
+            self._has_overtaken = self._has_overtaken or bool(in_front)
+            sys.meta_path = [*place, *(finder for finder in finders if finder is not self)]
+
+
+def _with(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[str, tuple[_T, ...]]:
+    """Return ``table`` with one more value under ``key``; tables are replaced, as others read them meanwhile."""
+    return {**table, key: (*table.get(key, ()), value)}
+
+
+def _without(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[str, tuple[_T, ...]]:
+    left = {**table, key: tuple(other for other in table.get(key, ()) if other is not value)}
+    return {name: values for name, values in left.items() if values}
+
+
+def imported_elsewhere() -> list[str]:
+    """Return the names of the modules that other threads are importing."""
+    return [name for name in list(_locks) if importer_of(name) not in (None, threading.get_ident())]
+
+
+def loaded_here() -> Optional[set[str]]:
+    """Return the names of the loaded modules that no other thread is importing; ``None`` where there is no other."""
+    return set(sys.modules) - set(imported_elsewhere()) if threading.active_count() > 1 else None
+
+
+def importer_of(name: str) -> Optional[int]:
+    """Return the thread that is importing module ``name``, ``None`` for none.
+
+    It holds the lock of the module from before it asks the first finder until the module is executed.
+    """
+    lock = _lock_of(name)
+    return lock.owner if lock is not None else None
+
+
+def how_missed(name: str) -> str:
+    """Return how the import of module ``name`` escaped the watch; an empty text if it is not loaded, or just now."""
+    module = executed_module(name)
+    if module is None or importer_of(name) is not None:
+        return ""
+    finders = list(sys.meta_path)
+    watch = next((finder for finder in finders if isinstance(finder, ImportWatch)), None)
+    if watch is None:
+        return "somebody has removed patchcore's finder from sys.meta_path"
+    hiders = dict.fromkeys([*watch.overtaken, *map(_name_of_finder, finders[: finders.index(watch)])])
+    if hiders and (namespace(module) or {}).get("__spec__") is not None:
+        return f"{', '.join(hiders)} was put in front of patchcore's finder on sys.meta_path"
+    return "it was put into sys.modules by hand, or with another sys.meta_path"
+
+
+def _name_of_finder(finder: Any) -> str:
+    kind = finder if isinstance(finder, type) else type(finder)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+#: name -> weak reference to the lock that whoever imports it holds (importlib._bootstrap, CPython 3.4 to 3.14).
+_locks: dict[str, Any] = importlib._bootstrap._module_locks  # type: ignore[attr-defined]
+_ModuleLock: Any = importlib._bootstrap._ModuleLock  # type: ignore[attr-defined]
+
+
+def _lock_of(name: str) -> Any:
+    """Return the lock of module ``name``, ``None`` where nobody imports it."""
+    reference = _locks.get(name)
+    lock = reference() if reference is not None else None
+    return lock if isinstance(lock, _ModuleLock) else None
+
+
+class _Body:
+    """The run of a module's body, with the windows around it.
+
+    Args:
+        watch: has the windows.
+        name: of the module.
+    """
+
+    def __init__(self, watch: ImportWatch, name: str) -> None:
+        self.before = set(sys.modules)
+        self._watch = watch
+        self._name = name
+        self._begun = 0.0  # seconds of time.perf_counter
+        self._windows = watch.windows_around(name)
+        self._opened: list[Window] = []
+
+    def __enter__(self) -> None:
+        try:
+            for window in self._windows:
+                window.open()
+                self._opened.append(window)
+        except BaseException:
+            self._close(finished=False)
+            raise
+        self._begun = time.perf_counter()
+
+    def __exit__(self, kind: Optional[type[BaseException]], *exc_info: object) -> None:
+        self._watch.note(self._name, since=self._begun, detail="" if kind is None else f"raised {kind.__name__}")
+        self._close(finished=kind is None)
+
+    def _close(self, *, finished: bool) -> None:
+        for window in reversed(self._opened):
+            window.close(finished=finished)
+
+
+class _LoaderStandIn:
+    """Stands in for a module's loader until the module is executed; all but that goes to the real one."""
+
+    def __init__(self, loader: Any, watch: ImportWatch) -> None:
+        self._loader = loader
+        self.watch = watch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+class _WatchingLoader(_LoaderStandIn):
+    def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
+        create = getattr(self._loader, "create_module", None)
+        return create(spec) if create is not None else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        space = namespace(module) or {}
+        spec = space.get("__spec__")
+        if spec is not None and spec.loader is self:
+            spec.loader = self._loader
+        if space.get("__loader__") is self:
+            space["__loader__"] = self._loader
+        name = spec.name if spec is not None else module.__name__
+        if isinstance(self._loader, importlib.util.LazyLoader) and spec is not None:
+            # LazyLoader puts the execution off and leaves the real loader in the spec: stand in for that one too
+            self._loader.exec_module(module)
+            spec.loader = _WatchingLoader(spec.loader, self.watch)
+            return
+        body = _Body(self.watch, name)
+        with body:
+            self._loader.exec_module(module)
+        self.watch.executed(name, module, body.before)
+
+
+class _WatchingLegacyLoader(_LoaderStandIn):
+    """For a loader that creates and executes in one go, as zipimport's before Python 3.10."""
+
+    def __init__(self, loader: Any, watch: ImportWatch, spec: Any) -> None:
+        super().__init__(loader, watch)
+        self._spec = spec
+
+    def load_module(self, name: str) -> ModuleType:
+        self._spec.loader = self._loader
+        body = _Body(self.watch, name)
+        with body:
+            module: ModuleType = self._loader.load_module(name)
+        self.watch.executed(name, module, body.before)
+        return module
+
+
+# importlib leaves its own frames out of tracebacks, by this file name (remove_importlib_frames in CPython's import.c),
+# with whatever is between them: the traceback of an import that fails is the same whether the module is watched or not.
+for _method in (_WatchingLoader.exec_module, _WatchingLegacyLoader.load_module):
+    _method.__code__ = _method.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
+
+
+class _JoinedLock(_ModuleLock):  # type: ignore[misc]
+    """The lock of an import that was under way when somebody came to wait for its end.
+
+    A thread holds the lock of a module from before it asks the first finder until the module is executed
+    (``importlib._bootstrap._find_and_load``, CPython 3.4 to 3.14). Its release is the one moment at which every import
+    can be joined, however far it has come: in a finder, in the body, or after it.
+    """
+
+    @classmethod
+    def join(cls, name: str, done: Joined, unless: Callable[[ModuleType], bool] = lambda module: False) -> None:
+        """Call ``done`` with the module's name and the module when the import of ``name`` ends that is under way.
+
+        Where it ends in this moment nobody is called: look whether the module is loaded after joining.
+
+        Args:
+            name: of the module.
+            done: called once, however often it joins.
+            unless: asked before ``done`` is called.
+        """
+        lock = _lock_of(name)
+        if lock is None or lock.owner is None:
+            return
+        lock.__dict__.setdefault("_patchcore_calls", {})[done] = unless
+        lock.__class__ = cls
+
+    def release(self) -> None:
+        module = sys.modules.get(self.name)
+        try:
+            if module is not None and (is_lazy(module) or not is_initializing(module)):
+                self.__class__ = _ModuleLock
+                calls = self.__dict__.pop("_patchcore_calls", {})
+                for done, unless in list(calls.items()):
+                    if not unless(module):
+                        done(self.name, module)
+        finally:
+            _ModuleLock.release(self)

@@ -1,0 +1,603 @@
+"""The journal: every slot that was written, and how it comes back.
+
+One journal serves the process, so that two Patchers never stack one patch twice and neither loses the other's work. A
+slot that is patched has a :class:`Record`: the raw value found first (the *base*), the *layers* laid over it, and its
+*followers*, the slots that held the same object by value and now go where the record goes.
+
+    base -> layer of patch A -> layer of patch B        what the slot holds is the last layer's product
+
+A Ctrl-C, or an exception of a signal handler, may end an operation at any line. Each operation is therefore done whole
+or not at all: it keeps what it is about to change, and one that did not end is undone, at the latest before the next.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Callable, NamedTuple, Optional
+
+from patchcore.declare.target import ABSENT, Slot, same_value
+from patchcore.engine import superseded
+from patchcore.errors import describe_error
+from patchcore.objects.binding import has_identity, reference
+from patchcore.objects.modules import mro_lookup, namespace
+
+__all__ = ["Journal", "Layer", "Record", "Retired", "describe"]
+
+
+Identity = tuple[int, str, Any]  # of a slot
+
+
+class Layer:
+    """What one change of one applied patch put over what was there.
+
+    Args:
+        owner: whose layer this is (an application); ``None`` for a value that somebody else wrote between two layers.
+        change: the change it comes from, ``None`` like ``owner``.
+        product: the raw value it put in the slot.
+        below: the raw value a lookup found when the product was made.
+        build: makes the product anew for another ``below``; ``None`` when the product does not depend on it.
+    """
+
+    __slots__ = ("below", "build", "change", "owner", "product")
+
+    def __init__(
+        self, owner: Any, change: Any, product: Any, below: Any, build: Optional[Callable[[Any, Slot], Any]] = None
+    ) -> None:
+        self.owner = owner
+        self.change = change
+        self.product = product
+        self.below = below
+        self.build = build
+
+
+class Follower(NamedTuple):
+    """A slot that follows a record, and the record it followed before, if any: the slot of an alias was patched."""
+
+    slot: Slot
+    former: Optional[Record]
+
+
+class Record:
+    """One patched slot: its base, its layers, its followers."""
+
+    __slots__ = ("base", "followers", "layers", "number", "slot", "spaces")
+    _numbers = itertools.count()
+
+    def __init__(self, slot: Slot, base: Any) -> None:
+        self.number = next(self._numbers)  # later records may be built on earlier ones
+        self.slot = slot
+        self.base = base
+        self.layers: list[Layer] = []
+        self.followers: dict[Identity, Follower] = {}
+        self.spaces: Sequence[Any] = ()  # of the modules it may be in, once they were imported again
+
+    @property
+    def top(self) -> Any:
+        """The raw value the journal last put in the slot."""
+        return self.layers[-1].product if self.layers else self.base
+
+    @property
+    def original(self) -> Any:
+        """The raw value a lookup found before any layer."""
+        return self.effective(self.base)
+
+    @property
+    def by_value(self) -> Any:
+        """What a name bound by value to this slot should hold now."""
+        return reference(self.effective(self.top))
+
+    def effective(self, own: Any) -> Any:
+        """Return the raw value a lookup finds when the slot's owner itself holds ``own``."""
+        return self.slot.inherited() if own is ABSENT else own
+
+    def rebuild(self, first: int, carries: Carries, laid: Callable[[Layer], None], notes: list[str]) -> None:
+        """Make the products of ``layers[first:]`` anew, each on the one below; drop a layer that cannot be made so.
+
+        ``laid`` is told of each one as it is made: whether the next one carries something depends on it.
+        """
+        below = self.effective(self.layers[first - 1].product if first else self.base)
+        kept = self.layers[:first]
+        for layer in self.layers[first:]:
+            if layer.below is not below:
+                try:
+                    self._lay(layer, below, carries, notes)
+                except Exception as error:
+                    why = f"it cannot be put on {describe(below)}: {describe_error(error)}"
+                    notes.append(f"{self.slot.name}: {layer.owner} is gone too, {why}")
+                    continue
+            kept.append(layer)
+            laid(layer)
+            below = layer.product
+        self.layers = kept
+
+    def _lay(self, layer: Layer, below: Any, carries: Carries, notes: list[str]) -> None:
+        if layer.build is None:
+            notes.append(f"{self.slot.name}: {describe(layer.product)} was made by hand over what is gone, and is kept")
+        elif carries(below, layer):
+            layer.product = below  # an alias of a slot that has the same layer now
+        else:
+            layer.product = layer.build(below, self.slot)
+        layer.below = below
+
+
+class Retired(NamedTuple):
+    """A product that left its slot: a name that got ``old`` from there by value should hold ``record.by_value`` now."""
+
+    record: Record
+    old: Any
+    change: Any
+
+
+#: Tells of a slot that holds a product which is gone from others: the record of the one it has it from, if any.
+Origin = Callable[[Slot, Sequence[Retired]], Optional[Record]]
+#: Tells whether a raw value carries what a layer does already.
+Carries = Callable[[Any, Layer], bool]
+
+_STALE: Any = object()
+
+
+class Journal:
+    """The records of a process. Callers hold :attr:`lock` around reads that must agree with a write that follows."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._operation: Optional[_Operation] = None  # under way, or interrupted
+        self.retired: list[Retired] = []  # what names that took it by value are yet to be told
+        self._records: dict[Identity, Record] = {}
+        self._owned: dict[int, list[Record]] = {}  # id(owner) -> records it has layers in, oldest first
+        self._makers: dict[int, dict[int, tuple[Record, Layer]]] = {}  # id(product) -> by id(layer), who put it where
+        self._followed: dict[Identity, Record] = {}  # a follower's slot -> the record it follows
+
+    def after_fork(self) -> None:
+        """Make the lock anew: a thread of the parent may have held it, in the middle of an operation."""
+        self.lock = threading.RLock()
+        self.recover()
+
+    def recover(self) -> None:
+        """Undo an operation that was interrupted; the next operation does so, too."""
+        if self._operation is not None:
+            self._operation.undo()
+
+    @property
+    def is_busy(self) -> bool:
+        """True while this thread holds :attr:`lock`: whoever calls then is a signal handler, or a finalizer."""
+        return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(list(self._records.values()))
+
+    def find(self, slot: Slot) -> Optional[Record]:
+        """Return the record of a patched slot, or ``None``."""
+        return self._records.get(slot.identity)
+
+    def original(self, slot: Slot) -> Any:
+        """Return the raw value that a lookup in ``slot`` would find if nothing had been written, or ``ABSENT``."""
+        found = slot.lookup()
+        record = self.find(slot) or next((record for record, _ in self.makers(found)), None)
+        return found if record is None else record.original
+
+    def records_of(self, owner: Any) -> list[Record]:
+        """Return the records that ``owner`` has layers in, oldest first."""
+        return list(self._owned.get(id(owner), ()))
+
+    def makers(self, raw: Any) -> list[tuple[Record, Layer]]:
+        """Return the layers of the journal whose product ``raw`` is, with their records."""
+        return list(self._makers.get(id(reference(raw)), {}).values())
+
+    def count_makers(self, raw: Any) -> int:
+        """Return how many layers of the journal have ``raw`` as their product."""
+        return len(self._makers.get(id(reference(raw)), ()))
+
+    def carrier(self, raw: Any, owner: Any, change: Any) -> Optional[Record]:
+        """Return the record in which ``owner``, by ``change``, has made ``raw`` or something that ``raw`` calls."""
+        todo = [raw]
+        while todo:
+            for record, layer in self.makers(todo.pop()):
+                if layer.owner is owner and _same_action(layer.change, change):
+                    return record
+                if getattr(layer.change, "makes_product", False) and layer.product is not layer.below:
+                    todo.append(layer.below)
+        return None
+
+    def wrote(self, slot: Slot, raw: Any) -> bool:
+        """Tell whether the journal put ``raw`` in ``slot``: a product, or what a slot that it follows holds."""
+        record = self._records.get(slot.identity)
+        if record is not None:
+            return reference(raw) is reference(record.top)
+        followed = self._followed.get(slot.identity)
+        return followed is not None and reference(raw) is followed.by_value
+
+    def followed(self, slot: Slot) -> Optional[Record]:
+        """Return the record that ``slot`` follows, or ``None``."""
+        return self._followed.get(slot.identity)
+
+    def looks_after(self, slot: Slot) -> bool:
+        """Tell whether ``slot`` is patched, or follows one that is."""
+        return slot.identity in self._records or self.wrote(slot, slot.read())
+
+    def push(self, slot: Slot, layer: Layer) -> Record:
+        """Lay ``layer`` over ``slot`` and write its product."""
+        with _Operation(self):
+            return self._lay(slot, slot.read(), layer)
+
+    def adopt(self, slot: Slot, layer: Layer, before: Any) -> Record:
+        """Enter ``layer``, whose product somebody has already written by hand over ``before``."""
+        with _Operation(self):
+            return self._lay(slot, before, layer)
+
+    def follow(self, record: Record, slot: Slot) -> None:
+        """Bind ``slot``, a by-value reference to the record's slot, to what that slot holds now, and keep it so.
+
+        Where ``slot`` has layers of its own, what they are laid over follows.
+        """
+        with _Operation(self):
+            self._follow(record, slot)
+
+    def _follow(self, record: Record, slot: Slot) -> None:
+        former = self._followed.get(slot.identity)
+        if former is not None:
+            slot = former.followers[slot.identity].slot  # it knows what it held first
+            self._unfollow(former, slot.identity)
+        self._change(record)
+        record.followers[slot.identity] = Follower(slot, former)
+        self._followed[slot.identity] = record
+        patched = self._records.get(slot.identity)
+        if patched is None:
+            self._write(slot, record.by_value)
+        else:
+            self._change(patched)
+            patched.base = slot.form(record.by_value)
+
+    def remove(self, owners: Iterable[Any], origin: Origin) -> list[str]:
+        """Remove every layer of ``owners``, newest slot first, and restore slots that nobody else patches.
+
+        Layers of others above are made anew on what is now below them. The products that leave their slots are entered
+        in :attr:`retired`.
+
+        Args:
+            owners: whose layers go.
+            origin: tells what the slots that hold a product that goes have it from.
+
+        Returns:
+            Notes on slots where somebody else had written on top.
+        """
+        with _Operation(self):
+            return self._remove(owners, origin)
+
+    def renew(self, owner: Any, origin: Origin) -> None:
+        """Lay the layers over the slots of ``owner`` again where its body has run anew (:func:`importlib.reload`).
+
+        What it has put in a slot is the new base. Arguments are those of :meth:`remove`.
+        """
+        with _Operation(self):
+            self._renew(owner, origin)
+
+    def _remove(self, owners: Iterable[Any], origin: Origin) -> list[str]:
+        owned = set(map(id, owners))
+        touched = {record.number: record for key in owned for record in self._owned.pop(key, ())}
+        restored = [record for record in touched.values() if record.slot.identity not in self._followed]
+        retired: list[Retired] = []
+        notes: list[str] = []
+        for _, record in sorted(touched.items(), reverse=True):
+            self._take_out(record, owned, retired, notes)
+        self._rebase(retired, origin, notes, restored)
+        for record in touched.values():
+            if not record.layers:  # a slot that follows another record may have moved on since
+                self._change(record)
+                record.base = record.slot.read()
+        self.retired += retired
+        return notes
+
+    def _renew(self, owner: Any, origin: Origin) -> None:
+        retired: list[Retired] = []
+        notes: list[str] = []
+        for record in self:
+            found = record.slot.read()
+            if record.slot.owner is owner and found is not record.top:
+                before, old = record.by_value, list(record.layers)
+                self._change(record)
+                record.base = found
+                # what was written by hand is not there any more; who wrote it is asked again
+                kept = [layer for layer in old if layer.build is not None]
+                self._replace_layers(record, kept, 0, old, before, retired, notes)
+        self._rebase(retired, origin, notes)
+        self.retired += retired
+
+    def forget_unused(self, name: str, module: Any, spaces: Sequence[Any], tables: Iterable[Any]) -> None:
+        """Let go of what was written in earlier modules of a name, if nobody uses one of them any more.
+
+        Args:
+            name: of a module.
+            module: the new module of that name; nothing was written to it yet.
+            spaces: the namespaces of earlier ones.
+            tables: of others, that refer to records.
+        """
+        prefix = f"{name}:"
+        generations: dict[int, list[Record]] = {}
+        for record in self:
+            if record.slot.name.startswith(prefix) and record.slot.owner is not module:
+                record.spaces = record.spaces or spaces
+                generations.setdefault(id(record.spaces), []).append(record)
+        del record
+        for old in generations.values():
+            self._forget_generation(name, old, [old[0].spaces, spaces], tables)
+
+    def _forget_generation(self, name: str, old: list[Record], spaces: list[Any], tables: Iterable[Any]) -> None:
+        owners = [record.slot.owner for record in old]
+        known = set(map(id, (*owners, *spaces[0])))
+        following = [
+            (record, key)
+            for record in self
+            for key, (slot, _) in record.followers.items()
+            if id(slot.owner) in known or id(namespace(slot.owner)) in known
+        ]
+        if superseded.is_used(name, owners, [*old, *spaces], [*tables, *self._tables(), following, *following]):
+            return
+        with _Operation(self):
+            for record, key in following:
+                if key in record.followers:
+                    self._unfollow(record, key)
+            for record in old:
+                self._change(record)
+                del self._records[record.slot.identity]
+                for layer in record.layers:
+                    self._forget(layer)
+                for key in list(record.followers):
+                    self._unfollow(record, key)
+                record.layers = []
+            gone = set(map(id, old))
+            for records in self._owned.values():
+                records[:] = [record for record in records if id(record) not in gone]
+
+    def _tables(self) -> Iterator[Any]:
+        yield from (self._records, self._followed, *self._owned.values())
+        for makers in self._makers.values():
+            yield from (makers, *makers.values())
+        for record in self:
+            yield from (record.followers, *record.followers.values())
+
+    def _lay(self, slot: Slot, found: Any, layer: Layer) -> Record:
+        record = self._records.get(slot.identity)
+        if record is None:
+            record = Record(slot, found)
+        self._change(record)
+        self._records[slot.identity] = record
+        before = record.by_value
+        if not same_value(found, record.top):
+            record.layers.append(Layer(None, None, found, record.effective(record.top)))
+        layer.below = record.effective(found)
+        record.layers.append(layer)
+        self._owned.setdefault(id(layer.owner), []).append(record)
+        self._remember(record, layer)
+        self._settle(record, before, [])
+        return record
+
+    def _settle(self, record: Record, before: Any, notes: list[str]) -> None:
+        """Write the top to the slot, and to the followers that hold ``before``, the former :attr:`Record.by_value`."""
+        self._write(record.slot, record.top)
+        for key, (follower, _) in list(record.followers.items()):
+            patched = self._records.get(key)
+            if patched is not None:  # it has layers of its own: what they lie over follows
+                if reference(patched.base) is before:
+                    self._change(patched)
+                    patched.base = follower.form(record.by_value)
+            elif follower.read() is before:
+                self._write(follower, record.by_value)
+            else:
+                notes.append(
+                    f"{follower.name} was bound to {describe(follower.read())} by somebody else; left as it is"
+                )
+                self._unfollow(record, key)
+
+    def _take_out(self, record: Record, owned: set[int], retired: list[Retired], notes: list[str]) -> None:
+        old = list(record.layers)
+        first = next((i for i, layer in enumerate(old) if id(layer.owner) in owned), None)
+        if first is None:  # dropped already, as it could not be made anew
+            return
+        before, found = record.by_value, record.slot.read()
+        if not same_value(found, record.top) and not same_value(found, record.base):
+            what = f"{describe(found)} was put on top by somebody else"
+            notes.append(f"{record.slot.name}: {what} and is gone with the patch below it")
+        kept = [layer for layer in old if id(layer.owner) not in owned]
+        if all(layer.owner is None for layer in kept):
+            notes += (
+                f"{record.slot.name}: {describe(layer.product)}, put there by somebody else, is gone" for layer in kept
+            )
+            kept = []
+        self._replace_layers(record, kept, min(first, len(kept)), old, before, retired, notes)
+
+    def _rebase(
+        self, retired: list[Retired], origin: Origin, notes: list[str], restored: Iterable[Record] = ()
+    ) -> None:
+        """Make anew what was built on a product that is gone: patched re-exports and overrides of patched methods."""
+        gone = _by_product(retired)
+        while gone:
+            further: list[Retired] = []
+            for record in {record.number: record for record in (*self, *restored)}.values():
+                # what follows another record has its base from that
+                base = None if record.slot.identity in self._followed else gone.get(id(reference(record.base)))
+                successor = origin(record.slot, base) if base is not None else None
+                built_on = []
+                for i, layer in enumerate(record.layers):
+                    if layer.build is not None and id(reference(layer.product)) in gone:
+                        self._change(record)
+                        layer.below = _STALE  # the replacement was itself a product, and is looked up again
+                        built_on.append(i)
+                    elif id(reference(layer.below)) in gone:
+                        built_on.append(i)
+                if successor is None and not built_on:
+                    continue
+                before = record.by_value
+                if successor is not None:
+                    self._change(record)
+                    record.base = _in_place_of(record.base, successor.by_value)
+                first = min(built_on, default=0)
+                self._replace_layers(record, record.layers, first, list(record.layers), before, further, notes)
+            retired += further
+            gone = _by_product(further)
+
+    def _replace_layers(
+        self,
+        record: Record,
+        kept: list[Layer],
+        first: int,
+        old: list[Layer],
+        before: Any,
+        retired: list[Retired],
+        notes: list[str],
+    ) -> None:
+        self._change(record)
+        products = [(layer, reference(layer.product)) for layer in old]
+        for layer in old:
+            self._forget(layer)
+        record.layers = kept
+        for layer in kept[:first]:
+            self._remember(record, layer)
+        record.rebuild(
+            first,
+            lambda below, layer: self.carrier(below, layer.owner, layer.change) is not None,
+            lambda layer: self._remember(record, layer),
+            notes,
+        )
+        self._settle(record, before, notes)
+        current = {id(reference(layer.product)) for layer in record.layers}
+        retired += (
+            Retired(record, product, layer.change)
+            for layer, product in products
+            if layer.owner is not None and _is_single(product) and id(product) not in current
+        )
+        if not record.layers:
+            self._records.pop(record.slot.identity, None)
+            alias_of = self._followed.get(record.slot.identity)
+            for key, (follower, former) in list(record.followers.items()):
+                self._unfollow(record, key)
+                heir = former or alias_of
+                patched = self._records.get(key)
+                held = follower.read() if patched is None else reference(patched.base)
+                if heir is not None and heir.layers and held is heir.by_value:
+                    self._follow(heir, follower)
+
+    def _unfollow(self, record: Record, key: Identity) -> None:
+        self._change(record)
+        del record.followers[key]
+        del self._followed[key]
+
+    def _index(self) -> None:
+        """Find out from the records whose layers and followers there are."""
+        self._owned, self._makers, self._followed = {}, {}, {}
+        for record in self._records.values():
+            for layer in record.layers:
+                if layer.owner is not None:
+                    self._owned.setdefault(id(layer.owner), []).append(record)
+                self._remember(record, layer)
+            self._followed.update(dict.fromkeys(record.followers, record))
+
+    def _change(self, record: Record) -> None:
+        """Keep what ``record`` is: it is about to change."""
+        assert self._operation is not None
+        self._operation.keep(record)
+
+    def _write(self, slot: Slot, raw: Any) -> None:
+        assert self._operation is not None
+        self._operation.written.append((slot, slot.read()))
+        slot.write(raw)
+
+    def _remember(self, record: Record, layer: Layer) -> None:
+        value = reference(layer.product)
+        if _is_single(value) and layer.owner is not None:
+            self._makers.setdefault(id(value), {})[id(layer)] = record, layer
+
+    def _forget(self, layer: Layer) -> None:
+        key = id(reference(layer.product))
+        makers = self._makers.get(key, {})
+        makers.pop(id(layer), None)
+        if not makers:
+            self._makers.pop(key, None)
+
+
+def _is_single(value: Any) -> bool:
+    """True if a slot can only hold ``value`` because it was put there or taken from another slot."""
+    return has_identity(value) or mro_lookup(type(value), "__get__") is not ABSENT
+
+
+class _Kept(NamedTuple):
+    """What a record was before an operation."""
+
+    record: Record
+    base: Any
+    layers: list[tuple[Layer, Any, Any]]  # each with its product, and what was below
+    followers: dict[Identity, Follower]
+
+
+class _Operation:
+    """One operation on a journal, done whole or not at all; those of a thread do not overlap."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._kept: dict[int, _Kept] = {}
+        self._retired = list(journal.retired)
+        self.written: list[tuple[Slot, Any]] = []
+
+    def __enter__(self) -> None:
+        self._journal.recover()
+        self._journal._operation = self
+
+    def __exit__(self, kind: Optional[type[BaseException]], *exc_info: object) -> None:
+        if kind is None:
+            self._journal._operation = None
+        else:
+            self.undo()
+
+    def keep(self, record: Record) -> None:
+        """Remember what ``record`` is, unless the operation has changed it already."""
+        if record.number not in self._kept:
+            layers = [(layer, layer.product, layer.below) for layer in record.layers]
+            self._kept[record.number] = _Kept(record, record.base, layers, dict(record.followers))
+
+    def undo(self) -> None:
+        """Put everything back; may be called again when it was interrupted itself."""
+        journal = self._journal
+        for slot, raw in reversed(self.written):
+            if not same_value(slot.read(), raw):
+                slot.write(raw)
+        for record, base, layers, followers in self._kept.values():
+            record.base = base
+            for layer, product, below in layers:
+                layer.product, layer.below = product, below
+            record.layers = [layer for layer, _, _ in layers]
+            record.followers = dict(followers)
+            if layers:
+                journal._records[record.slot.identity] = record
+            else:
+                journal._records.pop(record.slot.identity, None)
+        journal.retired = list(self._retired)
+        journal._index()
+        journal._operation = None
+
+
+def _by_product(retired: Iterable[Retired]) -> dict[int, list[Retired]]:
+    found: dict[int, list[Retired]] = {}
+    for r in retired:
+        found.setdefault(id(r.old), []).append(r)
+    return found
+
+
+def _same_action(first: Any, second: Any) -> bool:
+    return type(first) is type(second) and (first.source is second.source or first.source == second.source)
+
+
+def _in_place_of(raw: Any, value: Any) -> Any:
+    """Return ``value`` in the form in which ``raw`` holds such a reference."""
+    return staticmethod(value) if isinstance(raw, staticmethod) else value
+
+
+def describe(value: Any) -> str:
+    """Return a short name of ``value`` for messages: ``module:qualname``, or its type."""
+    if value is ABSENT:
+        return "a deletion"
+    name = getattr(value, "__qualname__", None)
+    return (
+        f"{getattr(value, '__module__', '?')}:{name}" if isinstance(name, str) else f"a {type(value).__name__} object"
+    )

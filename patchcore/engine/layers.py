@@ -1,0 +1,97 @@
+"""Layers: what lies on a patched target, from the outermost to the original, as records.
+
+Reads the journal only. Nothing is imported, no source is read and no code of others runs, so that a process can
+describe all of its targets each time it writes its report.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any, NamedTuple, Optional
+
+from patchcore.declare.target import Item, Target
+from patchcore.engine.journal import Layer, Record
+from patchcore.engine.places import Place, place_of
+from patchcore.objects.modules import class_namespace, is_class, namespace
+
+__all__ = ["LayerRecord", "TargetRecord", "describe_layers"]
+
+
+class LayerRecord(NamedTuple):
+    """What one change put over what was there.
+
+    Args:
+        patch: name of the patch; ``None`` for a value that somebody else put there.
+        kind: of the change, see :class:`patchcore.report.ChangeRecord`; empty like ``patch``.
+        plugin, distribution, version: who contributes the patch; ``distribution`` is ``None`` for local code.
+        place: where the new behaviour is written.
+    """
+
+    patch: Optional[str]
+    kind: str
+    plugin: str
+    distribution: Optional[str]
+    version: Optional[str]
+    place: Place
+
+
+class TargetRecord(NamedTuple):
+    """A patched target.
+
+    Args:
+        target: name of its slot.
+        layers: from the outermost to the one next to the original.
+        original: what was there first.
+    """
+
+    target: str
+    layers: tuple[LayerRecord, ...]
+    original: Place
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON view."""
+        layers = [{**layer._asdict(), "place": layer.place._asdict()} for layer in self.layers]
+        return {"target": self.target, "layers": layers, "original": self.original._asdict()}
+
+
+def describe_layers(records: Iterable[Record]) -> list[TargetRecord]:
+    """Return what lies on patched slots.
+
+    Args:
+        records: of the journal; those without layers are passed over.
+    """
+    found = []
+    for record in records:
+        layers = tuple(map(_describe, reversed(list(record.layers))))
+        if layers:
+            found.append(TargetRecord(record.slot.name, layers, place_of(record.original)))
+    return found
+
+
+def _describe(layer: Layer) -> LayerRecord:
+    if layer.owner is None:
+        return LayerRecord(None, "", "", None, None, place_of(layer.product))
+    who = layer.owner.provenance
+    source = layer.change.source
+    if not layer.change.makes_product:
+        place = place_of(layer.product)
+    elif isinstance(source, Target):
+        place = _place_of_target(source, layer.product)
+    else:
+        place = place_of(source)
+    return LayerRecord(layer.owner.patch.name, layer.change.kind, who.plugin, who.distribution, who.version, place)
+
+
+def _place_of_target(target: Target, product: Any) -> Place:
+    """Where what a target means is written, as far as that can be told without asking anybody; else the product."""
+    found: Any = sys.modules.get(target.pin().module)
+    for step in target.pin().path:
+        space = class_namespace(found) if is_class(found) else namespace(found) or {}
+        if isinstance(step, Item) or step not in space:
+            return Place(str(target))
+        found = space[step]
+    if issubclass(type(found), ModuleType):  # a plugin's change names no more than that
+        return place_of(product)
+    return place_of(found)

@@ -1,0 +1,378 @@
+"""Rebinding: names that hold a patched object by value go where its slot goes, and come back with it.
+
+:mod:`patchcore.engine.references` finds the names, :class:`Rebinder` decides which of them to touch. A name is left alone when
+it is looked after already, when the replacement itself reads the original there, or when it holds a replacement as its
+own: where that is defined, or where somebody imported it from there and not from the patched slot.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple, Optional
+
+from patchcore.declare.changes import REGISTRY_TABLE, Call, Change, Register
+from patchcore.declare.target import ABSENT, ClassSlot, ItemSlot, NamespaceSlot, Slot, Target, find_slot
+from patchcore.engine import holders, references
+from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.journal import Identity, Journal, Layer, Record, Retired
+from patchcore.engine.references import StaticSlot
+from patchcore.errors import DeclarationError
+from patchcore.objects.binding import has_identity, reference
+from patchcore.objects.modules import executed_module, loaded_modules, namespace
+
+__all__ = ["Move", "Moves", "Rebinder"]
+
+Modules = Mapping[str, ModuleType]
+
+
+class Move(NamedTuple):
+    """A slot was written: by-value references to what it held are to follow.
+
+    Args:
+        state: the change that wrote it.
+        record: the slot's record.
+        old: what a by-value reference to the slot held.
+        home: whether the slot is a name of ``old`` itself, and not a name that some module gave it.
+        first: whether no slot held the replacement because of a patch before.
+        source: where ``old`` is itself a replacement that the slot has from another slot: the record of that.
+        changes: the changes that have put ``old`` in slots.
+    """
+
+    state: ChangeState
+    record: Record
+    old: Any
+    home: bool
+    first: bool
+    source: Optional[Record]
+    changes: tuple[Change, ...]
+
+    @property
+    def followed(self) -> bool:
+        """True when references are to follow now."""
+        return self.home and bool(self.record.layers) and self.record.by_value is not ABSENT
+
+    def goes_on(self, record: Optional[Record]) -> bool:
+        """Tell whether what follows ``record`` is to follow this move: its slot is an alias that was patched."""
+        return record is not None and record is self.source and record is not self.record
+
+
+class Moves:
+    """What one apply, or one import, has written.
+
+    Args:
+        moves: what was written so far.
+        loaded: the modules that were imported before the first write; only they can hold a replacement as their own.
+            ``None`` where no other thread could import meanwhile.
+    """
+
+    def __init__(self, moves: Iterable[Move] = (), *, loaded: Optional[Container[str]] = None) -> None:
+        self.loaded = loaded
+        self._by_old: dict[int, list[Move]] = {}
+        for move in moves:
+            self.add(move)
+
+    def __iter__(self) -> Iterator[Move]:
+        return (move for moves in self._by_old.values() for move in moves)
+
+    def add(self, move: Move) -> None:
+        """Remember a move."""
+        self._by_old.setdefault(id(move.old), []).append(move)
+
+    def of(self, old: Any) -> Iterator[Move]:
+        """Return the moves that references to ``old`` may follow, the latest first."""
+        return (move for move in reversed(self._by_old.get(id(old), ())) if move.followed)
+
+
+class Rebinder:
+    """Moves the by-value references to slots of ``journal``."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        # id(replacement) -> the replacement, and the slots that held it before any patched slot did
+        self._homes: dict[int, tuple[Any, dict[Identity, Slot]]] = {}
+        self._aliases: dict[int, Record] = {}  # by number, those of names that are not the object's own
+
+    def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
+        """Return the move for a change that has just been laid over ``below``."""
+        old, slot = reference(below), record.slot
+        made = [(maker, layer.change) for maker, layer in self._journal.makers(old)]
+        source = self._journal.followed(slot) or self._likeliest(slot, old, made)
+        if isinstance(state.change, Register):
+            home = False  # nobody has the class from the table, whatever names of its module the table is next to
+        elif any(maker is record for maker, _ in made):
+            source, home = record, True
+        elif source is not None:  # at home in the packages around where it was put
+            home = source.slot.name.startswith(f"{state.target.module}.")
+        else:
+            home = self._is_home(state.target, old, record)
+        if slot.name != ":".join(references.name_of(old)):
+            self._aliases[record.number] = record
+        first = self._journal.count_makers(record.top) == 1
+        return Move(state, record, old, home, first, source, tuple(change for _, change in made))
+
+    def rebind(self, moves: Moves, modules: Optional[Modules] = None, waiting: Iterable[Application] = ()) -> None:
+        """Bind the by-value references to what ``moves`` replaced to the replacements, in one pass for all of them.
+
+        Args:
+            moves: what was written.
+            modules: where to look; all loaded modules by default.
+            waiting: applications whose replacements are to be seen at home now, before anybody takes them from a slot.
+        """
+        old = {id(move.old): move.old for move in moves if move.followed}
+        homes = {id(value): value for move in moves if move.first for value in _foreign(move.state, move.record)}
+        for application in waiting:
+            for value in (v for state in application.states for v in _foreign(state)):
+                if not self._journal.count_makers(value):
+                    homes[id(value)] = value
+        if not old and not homes:
+            return
+        found = self._find({**old, **homes}.values(), modules, [move.record.by_value for move in moves])
+        reads: dict[int, set[tuple[int, str]]] = {}
+        with self._journal.lock:
+            for key, value in homes.items():  # what was seen before stays: an import shows a part of the modules only
+                self._homes.setdefault(key, (value, {}))
+            for slot, held in found:
+                is_early = moves.loaded is None or slot.name.partition(":")[0] in moves.loaded
+                if is_early and id(held) in homes and not self._journal.looks_after(slot):
+                    self._homes[id(held)][1][slot.identity] = slot
+                self._bind(slot, held, moves, reads)
+            for record in self._patched_aliases():  # what the patch was laid over
+                if id(reference(record.base)) in old and _may_follow(record.slot):
+                    self._bind(_as_reference(record.slot, record.base), reference(record.base), moves, reads)
+
+    def catch_up(self, slot: Slot, moves: Moves) -> None:
+        """Bind ``slot`` now, where :meth:`rebind` would bind it later: a change is about to be laid over it."""
+        if _may_follow(slot):
+            with self._journal.lock:
+                slot = _as_reference(slot, slot.read())
+                self._bind(slot, slot.read(), moves, {})
+
+    def see_homes(self, values: Sequence[Any]) -> None:
+        """Remember which names hold ``values``, replacements that are about to be put elsewhere, as their own."""
+        found = self._find(values)
+        with self._journal.lock:
+            for value in values:
+                self._homes.setdefault(id(value), (value, {}))
+            for slot, held in found:
+                if not self._journal.looks_after(slot):
+                    self._homes[id(held)][1][slot.identity] = slot
+
+    def retire(self) -> None:
+        """Bind names that took a replacement from a patched slot to what the slot holds now."""
+        retired = self._journal.retired
+        gone: dict[int, list[Retired]] = {}
+        for r in retired:
+            gone.setdefault(id(r.old), []).append(r)
+        for slot, held in self._find([r.old for r in retired]):
+            successor = self.origin(slot, gone[id(held)])
+            # where the patch had added a name, there is nothing to go back to
+            if successor is not None and successor.by_value is not ABSENT and not self._journal.looks_after(slot):
+                slot.write(successor.by_value)
+        for r in retired:
+            if not self._journal.count_makers(r.old):
+                self._homes.pop(id(r.old), None)
+        self.rebind(self._left_over(retired))
+        self._journal.retired = []
+
+    def _left_over(self, retired: Sequence[Retired]) -> Moves:
+        """Return the moves of patched slots that names may follow again, which followed another one until now."""
+        bases = (reference(r.record.base) for r in retired if not r.record.layers)
+        freed = {id(base) for base in bases if has_identity(base)}
+        moves = Moves()
+        for record in self._journal:
+            if id(reference(record.base)) in freed:
+                for layer in record.layers[:1]:
+                    states = layer.owner.states if layer.owner is not None else ()
+                    for state in [state for state in states if state.change is layer.change]:
+                        moves.add(self.moved(state, record, record.base)._replace(first=False))
+        return moves
+
+    def _find(
+        self, objects: Iterable[Any], modules: Optional[Modules] = None, signs: Sequence[Any] = ()
+    ) -> list[tuple[Slot, Any]]:
+        """Return the references to ``objects``, also those in a class next to a name that holds something else now."""
+        signs = [*signs, *(record.by_value for record in self._patched_aliases())]
+        return references.find_references(objects, modules or loaded_modules(), signs)
+
+    def _patched_aliases(self) -> list[Record]:
+        """Return the records of patched names that are not the object's own."""
+        with self._journal.lock:
+            gone = [number for number, record in self._aliases.items() if not record.layers]
+            for number in gone:
+                del self._aliases[number]
+            return list(self._aliases.values())
+
+    def origin(self, slot: Slot, gone: Sequence[Retired]) -> Optional[Record]:
+        """The record of the slot that ``slot`` has its value from; ``None`` where that is its own, or still there."""
+        old = gone[0].old
+        there = [(record, layer.change) for record, layer in self._journal.makers(old)]
+        # an alias may not have moved on yet
+        left = [(r.record, r.change) for r in gone if r.record.by_value is not old]
+        record = self._likeliest(slot, old, [*there, *left])
+        return None if any(record is maker for maker, _ in there) else record
+
+    def _likeliest(self, slot: Slot, value: Any, made: Iterable[tuple[Record, Change]]) -> Optional[Record]:
+        """Of records whose slots hold or held ``value``, the one from which ``slot`` has it; ``None`` if it is its own.
+
+        One of the same name is the likeliest, then one that is no item, then one where it was put rather than made.
+        """
+        others = [(record, change) for record, change in made if record.slot.identity != slot.identity]
+        candidates = [(record, change) for record, change in others if not self.is_own(slot, value, change)]
+        candidates.sort(key=lambda c: (c[0].slot.key != slot.key, c[0].slot.space == "item", not _is_foreign(c[1])))
+        return candidates[0][0] if candidates else None
+
+    def _is_home(self, target: Target, value: Any, record: Record) -> bool:
+        if not has_identity(value) or record.base is ABSENT:
+            return False  # what a class inherits, and an instance has from its class, others have from there as well
+        module, name = references.name_of(value)
+        if record.slot.name == f"{module}:{name}":
+            return True
+        if not references.is_home(target, value):
+            return False
+        if not name or module.startswith(f"{target.module}."):
+            return True
+        # where its own name leads elsewhere because that was patched, it is at home there still
+        try:
+            slot = find_slot(Target.parse(f"{module}:{name}"), sys.modules[module], may_be_absent=True)
+            patched = self._journal.find(slot)
+        except (LookupError, DeclarationError):
+            return True
+        return patched is None or patched is record or reference(patched.original) is not value
+
+    def forget_unused(self, name: str, module: ModuleType, spaces: Sequence[Any]) -> None:
+        """See :meth:`patchcore.engine.journal.Journal.forget_unused`."""
+        self._journal.forget_unused(name, module, spaces, [self._aliases])
+        self._patched_aliases()
+
+    def forget(self) -> None:
+        """Drop what is remembered about replacements: no patch is in force any more."""
+        self._homes.clear()
+        self._aliases.clear()
+
+    def is_own(self, slot: Slot, value: Any, change: Change) -> bool:
+        """Tell whether ``slot`` holds ``value``, which ``change`` has put elsewhere, as its own."""
+        if isinstance(change, Register):  # nobody takes a class from a registry's table by value
+            return True
+        if not _is_foreign(change):
+            return False
+        if slot.identity in self._homes.get(id(value), (None, {}))[1]:
+            return True
+        module, name = references.name_of(value)
+        if slot.name == f"{module}:{name}":
+            return True
+        tail = module.rpartition(".")[2]
+        if not change.target.path and not name and slot.key == tail != change.target.module.rpartition(".")[2]:
+            return True  # a module that stands for another one, under its own name
+        root = module.partition(".")[0]
+        return slot.name.partition(":")[0].partition(".")[0] == root and root != change.target.root
+
+    def unreachable(self, applications: Iterable[Application]) -> dict[int, list[str]]:
+        """Return, by ``id`` of the change's state, the places that hold what was replaced and cannot be rebound."""
+        with self._journal.lock:
+            originals: dict[int, ChangeState] = {}
+            for application in applications:
+                for record in self._journal.records_of(application):
+                    state = next((s for s in application.states if record.slot.name in s.slots), None)
+                    original = reference(record.original)
+                    if state is not None and has_identity(original) and references.is_home(state.target, original):
+                        originals.setdefault(id(original), state)
+            held = [o for o in (reference(record.original) for record in self._journal) if id(o) in originals]
+            layers = [layer for record in self._journal for layer in record.layers]
+            sources = [_source(layer) for layer in layers if layer.change is not None]  # None: by somebody else
+            ours = [part for value in (*(layer.product for layer in layers), *sources) for part in _parts(value)]
+            active = {id(layer.owner): layer.owner for layer in layers if layer.owner is not None}.values()
+            kept = {name for application in active for state in application.states for name in state.kept}
+        found: dict[int, list[str]] = {}
+        for original, place in holders.find_unreachable(held, ours):
+            if place.where not in kept:
+                found.setdefault(id(originals[id(original)]), []).append(f"{place.kind} {place.where}")
+        return found
+
+    def _bind(self, slot: Slot, held: Any, moves: Moves, reads: dict[int, set[tuple[int, str]]]) -> None:
+        """Let ``slot`` follow if what it holds was replaced; keep it where a replacement reads the original there."""
+        patched = self._journal.find(slot)
+        if slot.read() is not held if patched is None else reference(patched.base) is not held:
+            return
+        move = next((move for move in moves.of(held) if self._reaches(move, slot)), None)
+        if move is None:
+            return
+        further: Optional[Move] = move
+        while further is not None:  # where the replacement was replaced again, in an alias, follow the last
+            move, record = further, further.record
+            further = next((m for m in moves.of(record.by_value) if m.goes_on(record)), None)
+        key = id(move.record)
+        if key not in reads:
+            sources = [_source(layer) for layer in move.record.layers if layer.change is not None]
+            reads[key] = {name for s in sources if s is not None for name in references.names_read_by(s)}
+        if (id(namespace(slot.owner)), slot.key) in reads[key]:
+            move.state.kept.append(slot.name)
+        else:
+            self._journal.follow(move.record, slot)
+            move.state.rebound.append(slot.name)
+
+    def _reaches(self, move: Move, slot: Slot) -> bool:
+        patched = self._journal.find(slot)
+        if patched is move.record:
+            return False
+        followed = self._journal.followed(slot)
+        taken = self._journal.looks_after(slot) if patched is None else followed is not None
+        if taken and not move.goes_on(followed):
+            return False
+        # what holds a replacement as its own does not follow the slot it was put in, nor the other way round
+        own = any(self.is_own(slot, move.old, change) for change in move.changes)
+        return not move.changes or own == (move.source is None)
+
+
+def _may_follow(slot: Slot) -> bool:
+    """Tell whether :func:`references.find_references` may find ``slot``."""
+    if isinstance(slot, ItemSlot):
+        return f".{REGISTRY_TABLE}[" in slot.name
+    return isinstance(slot, (NamespaceSlot, ClassSlot)) and issubclass(type(slot.owner), (ModuleType, type))
+
+
+def _as_reference(slot: Slot, raw: Any) -> Slot:
+    """Return ``slot``, which holds ``raw``, so that it is read and written as a by-value reference."""
+    return StaticSlot.of(slot.owner, slot.key, slot.name, raw) if type(slot) is ClassSlot else slot
+
+
+def _is_foreign(change: Change) -> bool:
+    """Tell whether what a change puts in its slot may exist without the patch."""
+    return not change.makes_product
+
+
+def _foreign(state: ChangeState, record: Optional[Record] = None) -> list[Any]:
+    """The replacement of a change when it exists without the patch and is loaded, in a list; empty otherwise."""
+    if not _is_foreign(state.change):
+        return []
+    if isinstance(state.change, Call):
+        value = reference(record.top) if record is not None else None
+    else:
+        value = _loaded(state.change.source)
+    return [value] if has_identity(value) else []
+
+
+def _source(layer: Layer) -> Any:
+    """What says where the code of a layer is: the function behind it, for one written by hand the product."""
+    return layer.product if isinstance(layer.change, Call) else _loaded(layer.change.source)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A replacement and what it consists of: the function in a ``staticmethod``, the methods of a class."""
+    yield value
+    yield reference(value)
+    yield from references.functions_of(value)
+
+
+def _loaded(source: Any) -> Any:
+    """The object a change refers to, ``None`` while its module is not loaded."""
+    if not isinstance(source, Target):
+        return source
+    module = executed_module(source.module)
+    if not source.path:
+        return module
+    try:
+        return reference(find_slot(source, module).lookup()) if module is not None else None
+    except Exception:  # resolving it properly, later, will say why
+        return None

@@ -1,0 +1,296 @@
+"""By-value references: names that took a patched object before the patch, or its replacement while patched.
+
+``from mmcv.ops import deform_conv2d as f`` binds ``f`` to the object; replacing ``mmcv.ops:deform_conv2d`` later does
+not reach it. :func:`find_references` finds such names by identity, whatever they are called: globals of loaded modules,
+attributes of their classes, entries of OpenMMLab registries. It looks at every module's dictionary with one C-level
+membership test per value for all objects together, so its cost does not grow with the number of patches, and opens
+classes and registries only in modules that can reach one of the objects by name. Who else holds them, where nothing is
+rebound, :mod:`patchcore.engine.holders` finds.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, Callable, Optional
+
+from patchcore.declare.changes import REGISTRY_TABLE, resolve
+from patchcore.declare.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
+from patchcore.objects.binding import bind_like, reference
+from patchcore.objects.modules import class_namespace, is_class, is_immutable, namespace, qualified_name
+from patchcore.objects.stdlib import OWN
+
+__all__ = ["StaticSlot", "find_references", "functions_of", "is_home", "name_of", "names_read_by"]
+
+
+def is_home(target: Target, original: Any) -> bool:
+    """Tell whether ``target`` names the object itself, rather than a name that some module gave it.
+
+    It does where the object was defined and in the packages around that (``mmcv.ops:roi_align`` for
+    ``mmcv.ops.roi_align:roi_align``); an object whose own name leads nowhere is at home everywhere. Patching
+    ``mymodel.layers:relu``, imported from torch, must not change torch's, nor ``mymodel.layers:np`` all of numpy.
+    """
+    module, qualname = name_of(original)
+    if issubclass(type(original), ModuleType):
+        return module.startswith(f"{target.module}.") or (module == target.module and not target.path)
+    if not module:
+        return True
+    if module == target.module:
+        return ".".join(map(str, target.path)) == qualname or _follow(module, qualname) is not original
+    if module.startswith(f"{target.module}."):
+        return True
+    return _follow(module, qualname) is not original
+
+
+def find_references(
+    objects: Iterable[Any], modules: Mapping[str, ModuleType], signs: Iterable[Any] = ()
+) -> list[tuple[Slot, Any]]:
+    """Return the slots in ``modules`` that hold one of ``objects`` itself, each with that object.
+
+    Args:
+        objects: what to look for, by identity.
+        modules: loaded modules by name, a copy that no other thread changes.
+        signs: objects for which a module is looked into as for those looked for: what was put over a name of theirs.
+    """
+    wanted = {id(obj): obj for obj in objects}
+    if not wanted:
+        return []
+    homes, gateways = _surroundings(wanted.values(), modules)
+    keys = gateways.union(wanted, map(id, signs))
+    search = _Search(wanted)
+    for name, module in modules.items():
+        space = namespace(module)
+        # all in C: no other thread gets to run, and to change the dictionary, before it is done
+        holds = space is not None and (name in homes or not keys.isdisjoint(map(id, space.values())))
+        if space is not None and holds and name.partition(".")[0] not in OWN:  # patchcore goes on with the original
+            search.in_module(name, module, space)
+    return list(search.found.values())
+
+
+class _Search:
+    """The part of :func:`find_references` that opens modules.
+
+    Args:
+        wanted: the objects looked for, by ``id``.
+    """
+
+    def __init__(self, wanted: Mapping[int, Any]) -> None:
+        self.found: dict[tuple[int, str, Any], tuple[Slot, Any]] = {}
+        self._wanted = wanted
+        self._seen: set[int] = set()
+        # types of values that need no closer look in a module, in a class: neither registries nor classes nor forms;
+        # by id, as a metaclass may define __eq__ and __hash__
+        kinds = (FunctionType, BuiltinFunctionType, ModuleType, ModuleSpec, SourceFileLoader, str, type(None))
+        self._plain = set(map(id, kinds))
+        self._plain_in_class = set(map(id, (FunctionType, property, classmethod, str, type(None))))
+
+    def in_module(self, name: str, module: Any, space: Mapping[str, Any]) -> None:
+        """Look at the globals of a module, at its own classes and at the registries it knows."""
+        wanted, plain = self._wanted, self._plain
+        values = list(space.values())
+        if not wanted.keys().isdisjoint(map(id, values)):
+            for key, value in list(space.items()):
+                if id(value) in wanted and type(key) is str:
+                    self._add(NamespaceSlot(module, key, f"{name}:{key}"), value)
+        for value in [value for value in values if id(type(value)) not in plain]:
+            kind = type(value)
+            if issubclass(kind, type):
+                home = class_namespace(value).get("__module__")
+                if type(home) is str and home == name:
+                    self._in_class(value, name)
+            elif not _dict_offset(kind):
+                plain.add(id(kind))
+            elif id(value) not in self._seen:
+                self._seen.add(id(value))
+                self._in_registry(value, name, space)
+
+    def _in_class(self, klass: type, module: str) -> None:
+        wanted, plain = self._wanted, self._plain_in_class
+        values = class_namespace(klass).values()
+        if plain.issuperset(map(id, map(type, values))) and wanted.keys().isdisjoint(map(id, values)):
+            return
+        qualname = qualified_name(klass)[1]
+        entries = [(key, raw) for key, raw in list(class_namespace(klass).items()) if type(key) is str]
+        for key, raw in [(k, v) for k, v in entries if id(type(v)) not in plain or id(v) in wanted]:
+            held = reference(raw)
+            if id(held) in wanted:
+                if not is_immutable(klass):
+                    self._add(StaticSlot.of(klass, key, f"{module}:{qualname}.{key}", raw), held)
+            elif is_class(raw):
+                if qualified_name(raw)[1] == f"{qualname}.{key}":
+                    self._in_class(raw, module)
+            elif not issubclass(type(raw), staticmethod):
+                plain.add(id(type(raw)))
+
+    def _in_registry(self, value: Any, module: str, space: Mapping[str, Any]) -> None:
+        table: Any = (namespace(value) or {}).get(REGISTRY_TABLE)
+        if issubclass(type(table), dict) and not self._wanted.keys().isdisjoint(map(id, dict.values(table))):
+            name = next((key for key, other in list(space.items()) if other is value and type(key) is str), "?")
+            for key, held in list(dict.items(table)):
+                if id(held) in self._wanted and type(key) in (str, int):
+                    self._add(ItemSlot(table, key, f"{module}:{name}.{REGISTRY_TABLE}{Item(key)}"), held)
+
+    def _add(self, slot: Slot, held: Any) -> None:
+        self.found.setdefault(slot.identity, (slot, held))
+
+
+def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> tuple[set[str], set[int]]:
+    """Return the modules around the objects by name, and by ``id`` those and the classes around them.
+
+    Through one of these a class body can reach an object without naming it: ``op = torch.nn.functional.relu``.
+    """
+    names: set[str] = set()
+    gateways: set[int] = set()
+    for module, qualname in {name_of(obj) for obj in objects}:
+        outer = _follow(module, qualname.rpartition(".")[0])
+        if is_class(outer):
+            gateways.add(id(outer))
+        while module and module not in names:
+            names.add(module)
+            module = module.rpartition(".")[0]
+    return names, gateways.union(id(modules[name]) for name in names if name in modules)
+
+
+def name_of(obj: Any) -> tuple[str, str]:
+    """Return the module that ``obj`` is, or says it is from, and its qualified name there; ``""`` for none."""
+    if issubclass(type(obj), ModuleType):
+        return (namespace(obj) or {}).get("__name__", ""), ""
+    return qualified_name(obj)
+
+
+class StaticSlot(ClassSlot):
+    """A class attribute that holds a by-value reference in a form of its own, a ``staticmethod`` mostly.
+
+    It is read and written as the reference; what it held first comes back as the identical object.
+    """
+
+    __slots__ = ("_forms",)
+
+    def __init__(self, owner: type, key: str, name: str) -> None:
+        super().__init__(owner, key, name)
+        self._forms: list[tuple[Any, Any]] = []  # (raw, reference), what was found first and what was written last
+
+    @staticmethod
+    def of(klass: type, key: str, name: str, raw: Any) -> Slot:
+        """Return the slot fit for ``raw``, which it holds: a plain one where the reference stands alone."""
+        if type(raw) is FunctionType or not callable(reference(raw)):
+            return ClassSlot(klass, key, name)
+        slot = StaticSlot(klass, key, name)
+        slot._forms.append((raw, reference(raw)))
+        return slot
+
+    def read(self) -> Any:
+        return self.value_of(super().read())
+
+    def value_of(self, raw: Any) -> Any:
+        """Return the reference that ``raw`` holds, something that the class has held."""
+        return next((value for form, value in self._forms if form is raw), reference(raw))
+
+    def form(self, value: Any) -> Any:
+        first, original = self._forms[0]
+        form = first if value is original else bind_like(first, value, in_class=True)
+        self._forms[1:] = [(form, value)]
+        return form
+
+    def write(self, raw: Any) -> None:
+        super().write(self.form(raw))
+
+
+def names_read_by(source: Any) -> set[tuple[int, str]]:
+    """Return the globals, as ``(id(namespace), name)``, that a replacement reads, itself or through its own package.
+
+    A replacement may call the original under a name it imported; that name has to stay the original.
+
+    Args:
+        source: a function, class or other callable, or the target of one.
+    """
+    source = resolve(source)
+    root = _root(source)
+    found: set[tuple[int, str]] = set()
+    seen: set[int] = set()
+    todo = list(functions_of(source)) or list(functions_of(type(source)))
+    while todo:
+        function = todo.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        todo += (inner for content in _closed_over(function) for inner in functions_of(content))
+        names = set(_code_names(function.__code__))
+        spaces: list[Mapping[str, Any]] = [function.__globals__]
+        for space in spaces:
+            for name in [name for name in names if name in space]:
+                value = space[name]
+                found.add((id(space), name))
+                if _root(value) != root:
+                    continue
+                if issubclass(type(value), ModuleType):
+                    inner_space = namespace(value) or {}
+                    if not any(inner_space is other for other in spaces):
+                        spaces.append(inner_space)
+                else:
+                    todo += functions_of(value)
+    return found
+
+
+#: What is called inside of an object of C's own, past any attribute of a subclass.
+_INNER: dict[type, Callable[[Any], Any]] = {
+    staticmethod: staticmethod.__dict__["__func__"].__get__,
+    classmethod: classmethod.__dict__["__func__"].__get__,
+    MethodType: MethodType.__dict__["__func__"].__get__,
+    functools.partial: functools.partial.__dict__["func"].__get__,
+    property: property.__dict__["fget"].__get__,
+}
+
+_dict_offset: Callable[[type], int] = type.__dict__["__dictoffset__"].__get__
+
+
+def _root(value: Any) -> Optional[str]:
+    """The top-level package of a module, or of what a class or function is defined in; ``None`` for anything else."""
+    if issubclass(type(value), ModuleType):
+        module = (namespace(value) or {}).get("__name__")
+    elif is_class(value):
+        module = class_namespace(value).get("__module__")
+    else:
+        module = next((function.__module__ for function in functions_of(value)), None)
+    return module.partition(".")[0] if type(module) is str else None
+
+
+def functions_of(value: Any) -> Iterator[FunctionType]:
+    """The Python functions that run when ``value`` is called: itself, the one it wraps, the methods of a class."""
+    kind = type(value)
+    if kind is FunctionType:
+        yield value
+    elif issubclass(kind, functools.cached_property):
+        yield from functions_of((namespace(value) or {}).get("func"))
+    elif issubclass(kind, tuple(_INNER)):
+        yield from functions_of(next(inner(value) for base, inner in _INNER.items() if issubclass(kind, base)))
+    elif issubclass(kind, type):
+        for raw in list(class_namespace(value).values()):
+            if not is_class(raw):
+                yield from functions_of(raw)
+
+
+def _closed_over(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+
+
+def _code_names(code: Any) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            yield from _code_names(constant)
+
+
+def _follow(module: str, qualname: str) -> Any:
+    value: Any = sys.modules.get(module)
+    for name in qualname.split("."):
+        space = class_namespace(value) if is_class(value) else namespace(value) or {}
+        value = reference(space.get(name))
+    return value

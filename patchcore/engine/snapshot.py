@@ -1,0 +1,113 @@
+"""Before and after: what a function that patches by hand has changed under a package."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from patchcore.declare.changes import REGISTRY_TABLE
+from patchcore.declare.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
+from patchcore.objects.modules import ABSENT, class_namespace, is_class, namespace
+
+__all__ = ["Edit", "Snapshot"]
+
+# what Python itself keeps in namespaces; edits of these are not patches
+_BOOKKEEPING = frozenset(
+    ("__builtins__", "__cached__", "__warningregistry__", "__annotations__", "__annotations_cache__")
+    + ("__dict__", "__weakref__", "__slotnames__", "_abc_impl", "__abstractmethods__")
+)
+
+
+class Edit(NamedTuple):
+    """One difference: the slot, the raw values before and after (``ABSENT`` where there was none), its target."""
+
+    slot: Slot
+    before: Any
+    after: Any
+    target: Target
+
+
+class _Space(NamedTuple):
+    owner: Any
+    kind: type
+    target: Target  # of the owner; the path is empty for a module
+    content: dict[Any, Any]
+
+
+class Snapshot:
+    """A copy of the loaded modules under top-level packages, of their classes, their tables and their registries.
+
+    Args:
+        roots: names of the packages.
+    """
+
+    def __init__(self, *roots: str) -> None:
+        self._roots = frozenset(roots)
+        self._spaces: dict[int, _Space] = {}
+        self._imported: set[str] = set()
+        for name, module in sys.modules.copy().items():
+            if name.partition(".")[0] in self._roots:
+                self._add_module(name, module)
+
+    def add(self, name: str, module: ModuleType) -> None:
+        """Take in a module that has been imported since; one that is known already keeps its first copy."""
+        self._imported.add(name)
+        self._add_module(name, module)
+
+    def edits(self) -> Iterator[Edit]:
+        """Yield every difference between the copy and now."""
+        for owner, kind, target, before in self._spaces.values():
+            now = _content(owner, kind)
+            for key in [*before, *(key for key in list(now) if key not in before)]:
+                old, new = before.get(key, ABSENT), now.get(key, ABSENT)
+                if old is not new and key not in _BOOKKEEPING and not self._is_import_effect(target, key, old, new):
+                    step = Item(key) if kind is ItemSlot else key
+                    where = Target(target.module, (*target.path, step))
+                    yield Edit(kind(owner, key, str(where)), old, new, where)
+
+    def _is_import_effect(self, target: Target, key: Any, old: Any, new: Any) -> bool:
+        """Tell whether an import made the difference: ``a.b`` is bound in ``a``, its classes register themselves."""
+        if old is not ABSENT:
+            return False
+        if issubclass(type(new), ModuleType):
+            return (namespace(new) or {}).get("__name__") == f"{target.module}.{key}"
+        return bool(target.path) and is_class(new) and new.__module__ in self._imported
+
+    def _add_module(self, name: str, module: ModuleType) -> None:
+        space = namespace(module)
+        if space is None or id(space) in self._spaces:
+            return
+        self._keep(module, NamespaceSlot, Target(name, ()))
+        for key, value in list(space.items()):
+            if is_class(value):
+                self._add_class(value)
+            elif not isinstance(key, str) or key in _BOOKKEEPING or value is sys.modules:
+                continue
+            elif issubclass(type(value), dict):
+                self._keep(value, ItemSlot, Target(name, (key,)))
+            else:
+                table = (namespace(value) or {}).get(REGISTRY_TABLE)
+                if isinstance(table, dict):
+                    self._keep(table, ItemSlot, Target(name, (key, REGISTRY_TABLE)))
+
+    def _add_class(self, klass: type) -> None:
+        module = class_namespace(klass).get("__module__")
+        if not isinstance(module, str) or module.partition(".")[0] not in self._roots or id(klass) in self._spaces:
+            return
+        self._keep(klass, ClassSlot, Target(module, tuple(klass.__qualname__.split("."))))
+        for value in list(class_namespace(klass).values()):
+            if is_class(value):
+                self._add_class(value)
+
+    def _keep(self, owner: Any, kind: type, target: Target) -> None:
+        content = _content(owner, kind)
+        key = id(content) if kind is NamespaceSlot else id(owner)
+        self._spaces.setdefault(key, _Space(owner, kind, target, dict(content)))
+
+
+def _content(owner: Any, kind: type) -> Mapping[Any, Any]:
+    if kind is ClassSlot:
+        return class_namespace(owner)
+    return owner if kind is ItemSlot else namespace(owner) or {}

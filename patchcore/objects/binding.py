@@ -1,0 +1,360 @@
+"""What goes into a slot: keep its calling convention, keep the way out to the original.
+
+The raw value of a slot decides how it is called: a ``staticmethod`` gets no ``self``, a property is read, a builtin in
+a class body is not bound. Functions here put a new callable into the same form, and never put a proxy on the call path:
+a replacement is the object itself, a wrapper is one plain Python function.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+from patchcore.errors import DeclarationError
+from patchcore.objects.descriptors import FORMS, call_of, goes_its_own_way, rebuilt, stand_in
+
+if TYPE_CHECKING:
+    from patchcore.objects.counting import Counter
+
+__all__ = ["bind_like", "copy_metadata", "count", "dispatch", "has_identity", "reference", "wrap", "wrapped_callable"]
+
+# these have a __get__ that binds nothing: a partial only warns, in Python 3.13, that it will bind
+_UNBOUND = (MethodType, functools.partial) if sys.version_info < (3, 14) else (MethodType,)
+# what a function can stand for, and nobody misses anything: no classes, partials, caches, objects with a __call__
+_COUNTED = (FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType, WrapperDescriptorType)
+# what a callable object has from its class and can be read off without running code written in Python
+_HELPERS = (
+    FunctionType,
+    MethodDescriptorType,
+    ClassMethodDescriptorType,
+    staticmethod,
+    classmethod,
+    MemberDescriptorType,
+    GetSetDescriptorType,
+)
+# by what else than their code inspect and asyncio know coroutine functions
+_MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
+_PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+#: Modules whose ``mark(function, original, in_class)`` tells a compiler, which reads source, of a function of ours.
+_COMPILERS = ("patchcore.builtin.torchscript",)
+
+
+def reference(raw: Any) -> Any:
+    """Return what a by-value reference to the slot holds: the function inside a ``staticmethod``, else ``raw``."""
+    return staticmethod.__func__.__get__(raw) if issubclass(type(raw), staticmethod) else raw
+
+
+def has_identity(value: Any) -> bool:
+    """Tell whether two names that hold ``value`` hold it because one took it from the other.
+
+    True of functions, classes, modules and other callables; false of numbers, texts and the like, which Python shares.
+    """
+    return callable(value) or issubclass(type(value), ModuleType)
+
+
+def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
+    """Return ``value`` in the form in which ``raw`` stands in its slot, so that it is called in the same way.
+
+    A value that already is a descriptor object is taken as it is. ``in_class`` says whether the slot belongs to a
+    class, where a plain function would be bound and a builtin would not.
+    """
+    if not in_class or isinstance(value, FORMS) or not callable(value) or isinstance(value, type):
+        return value
+    kind = type(raw)  # isinstance would wake a lazy module
+    if issubclass(kind, FORMS):
+        return rebuilt(raw, value)
+    if kind is ClassMethodDescriptorType:
+        return classmethod(value)
+    if kind is GetSetDescriptorType or kind is MemberDescriptorType:
+        return property(value, raw.__set__, raw.__delete__)
+    if callable(raw) and _is_bound(raw) != _is_bound(value):
+        return staticmethod(value) if _is_bound(value) else _as_function(value)
+    return value
+
+
+def _is_bound(value: Any) -> bool:
+    """Tell whether a class that holds ``value`` hands it the instance, as it does with a function, not a builtin."""
+    return hasattr(type(value), "__get__") and not isinstance(value, _UNBOUND)
+
+
+def _as_function(value: Callable[..., Any]) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return value(*args, **kwargs)
+
+    return copy_metadata(function, value)  # type: ignore[no-any-return]
+
+
+def wrapped_callable(raw: Any) -> Any:
+    """Return the callable inside ``raw`` that gets the arguments of the call, ``self`` or ``cls`` included."""
+    if isinstance(raw, (staticmethod, classmethod)):
+        return raw.__func__
+    if isinstance(raw, property):
+        return raw.fget
+    if isinstance(raw, functools.cached_property):
+        return raw.func
+    return raw
+
+
+def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Optional[Counter] = None) -> Any:
+    """Return ``raw`` with ``wrapper(original, *args, **kwargs)`` around its callable, in the same form.
+
+    Args:
+        raw: of the slot.
+        wrapper: gets the callable inside ``raw`` before the arguments of the call.
+        in_class: whether the slot belongs to a class.
+        counter: counts the calls.
+
+    Raises:
+        DeclarationError: ``raw`` is a class, or cannot be called.
+    """
+    if not callable(wrapper):
+        raise DeclarationError(
+            f"a wrapper is called as wrapper(original, *args, **kwargs), {wrapper!r} cannot be called"
+        )
+    if counter is not None:
+        counter.in_use = True
+
+    def around(original: Any) -> Any:
+        if counter is None:
+
+            def wrapped(*args: Any, **kwargs: Any) -> Any:
+                return wrapper(original, *args, **kwargs)
+
+        else:
+            tick = counter.replacement.tick
+
+            def wrapped(*args: Any, **kwargs: Any) -> Any:
+                tick()
+                return wrapper(original, *args, **kwargs)
+
+        return wrapped
+
+    if _is_left_to_get(raw, in_class):
+        return stand_in(raw, around, functools.partial(_finished, in_class=True), "cannot wrap")
+    original = wrapped_callable(raw)
+    if isinstance(original, type):
+        raise DeclarationError(
+            f"cannot wrap the class {original.__qualname__}: a function in its place would break isinstance and "
+            f"subclassing; wrap '{original.__module__}:{original.__qualname__}.__init__', or Replace it with a subclass"
+        )
+    if not callable(original):
+        raise DeclarationError(
+            f"cannot wrap {original!r}: expected something callable, found {type(original).__name__}"
+        )
+    return _in_form_of(raw, _finished(around(original), original, in_class), in_class)
+
+
+def dispatch(
+    raw: Any,
+    replacement: Any,
+    predicate: Callable[..., Any],
+    *,
+    in_class: bool,
+    counter: Optional[Counter] = None,
+) -> Any:
+    """Return ``raw`` so that it calls ``replacement`` where ``predicate(*args, **kwargs)`` is true, else the original.
+
+    Only the predicate decides: what the replacement raises reaches the caller, and so does what the predicate raises.
+    For a Python function the dispatcher is generated with the function's own parameters, which is about as fast as a
+    dispatcher in Python can be: predicate and replacement then get every argument, left out ones with the original's
+    defaults. Where one of the two does not take them all, or the original is no Python function, the dispatcher passes
+    on just what it is called with.
+
+    Args:
+        raw: of the slot.
+        replacement: called where the predicate is true.
+        predicate: gets the arguments of the call.
+        in_class: whether the slot belongs to a class.
+        counter: counts which of the two is called, in the dispatcher itself.
+
+    Raises:
+        DeclarationError: one of the two cannot be called, or the original is a class.
+    """
+    from patchcore import generated  # for those who dispatch
+
+    chosen = _called(raw, replacement, in_class)
+    if counter is not None:
+        counter.in_use = True
+
+    def around(original: Any) -> Any:
+        if counter is None:
+
+            def dispatcher(*args: Any, **kwargs: Any) -> Any:
+                if predicate(*args, **kwargs):
+                    return chosen(*args, **kwargs)
+                return original(*args, **kwargs)
+
+        else:
+            to_replacement, to_original = counter.ticks
+
+            def dispatcher(*args: Any, **kwargs: Any) -> Any:
+                if predicate(*args, **kwargs):
+                    to_replacement()
+                    return chosen(*args, **kwargs)
+                to_original()
+                return original(*args, **kwargs)
+
+        return dispatcher
+
+    if _is_left_to_get(raw, in_class) and callable(chosen):
+        return stand_in(raw, around, functools.partial(_finished, in_class=True), "when_call cannot stand in for")
+    original = wrapped_callable(raw)
+    if not callable(original) or not callable(chosen):
+        raise DeclarationError(f"when_call needs two callables, found {original!r} and {chosen!r}")
+    if isinstance(original, type):
+        raise DeclarationError(
+            f"when_call cannot stand in for the class {original.__qualname__}: dispatch on its methods instead"
+        )
+    made: Any = None
+    if type(original) is FunctionType:
+        made = generated.dispatcher(original, chosen, predicate, counter)
+    return _in_form_of(raw, _finished(made or around(original), original, in_class), in_class)
+
+
+def _is_left_to_get(raw: Any, in_class: bool) -> bool:
+    """Tell whether what is to stand in the place of ``raw`` has to go through its ``__get__``.
+
+    Nobody calls that outside of a class, where what cannot be called itself is still meant for one.
+    """
+    return goes_its_own_way(raw) and (in_class or not callable(raw))
+
+
+def _in_form_of(raw: Any, made: Any, in_class: bool) -> Any:
+    """Return ``made``, a function of ours, in the form of ``raw``: outside of a class, too, which may be made of it."""
+    return rebuilt(raw, made) if issubclass(type(raw), FORMS) else bind_like(raw, made, in_class=in_class)
+
+
+def _called(raw: Any, replacement: Any, in_class: bool) -> Any:
+    """Return what takes the arguments that the callable in ``raw`` gets, and calls ``replacement`` as its form says."""
+    function = wrapped_callable(replacement)
+    if not in_class or not _passes_first(raw):
+        return function
+    if issubclass(type(replacement), staticmethod):
+
+        def static(first: Any, *args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return static
+    if goes_its_own_way(replacement) and callable(replacement):
+        return call_of(replacement)
+    return function
+
+
+def _passes_first(raw: Any) -> bool:
+    """Tell whether what ``raw`` calls gets the instance or class before the arguments of the call."""
+    return not issubclass(type(raw), staticmethod) and _is_bound(raw)
+
+
+def _finished(function: Any, original: Any, in_class: bool) -> Any:
+    """Return ``function``, made to stand for ``original``, as a function of its kind with its names and attributes."""
+    if type(original) is not FunctionType or original.__code__.co_flags & _PUT_OFF:
+        from patchcore import generated  # for those who need it
+
+        function = generated.of_kind(function, original)
+    return _marked(copy_metadata(function, original), original, in_class)
+
+
+def _marked(function: Any, original: Any, in_class: bool) -> Any:
+    """Return ``function`` after compilers that read source were told of it."""
+    for mark in _marks():
+        mark(function, original, in_class)
+    return function
+
+
+@functools.cache
+def _marks() -> tuple[Callable[[Any, Any, bool], None], ...]:
+    return tuple(importlib.import_module(name).mark for name in _COMPILERS)
+
+
+def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:
+    """Return ``raw`` with a function around its callable that counts the calls; as it is where none can stand for it.
+
+    The function has the name, documentation, signature and attributes of the callable. What pickle goes by, module and
+    qualified name, is that of the slot, where the function is found.
+
+    Args:
+        raw: what would stand in the slot.
+        counter: counts.
+        name: of the slot, ``package.module:Class.attribute``.
+        in_class: whether the slot belongs to a class.
+    """
+    from patchcore import generated  # for those who count
+
+    function = wrapped_callable(raw)
+    if type(function) not in _COUNTED or (raw is not function and not in_class):
+        return raw
+    made: Any = generated.counting_function(function, counter) if type(function) is FunctionType else None
+    if made is None:
+        tick = counter.replacement.tick
+
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            tick()
+            return function(*args, **kwargs)
+
+        made = generated.of_kind(counting, function)
+    made = _marked(copy_metadata(made, function), function, in_class)
+    module, _, path = name.partition(":")
+    if "[" not in path:  # pickle knows no items
+        made.__module__, made.__qualname__ = module, path
+    counter.in_use = True
+    return bind_like(raw, made, in_class=in_class)
+
+
+def copy_metadata(function: Any, original: Any) -> Any:
+    """Give ``function`` the name, documentation and public attributes of ``original``; return it.
+
+    Unlike :func:`functools.update_wrapper` it leaves private attributes behind: frameworks keep per-function state
+    there (``_torchdynamo_disable`` of torch 2) that is wrong for any other function. And it takes what a callable
+    object has from its class, such as ``cache_clear`` of :func:`functools.lru_cache`.
+    """
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        value = getattr(original, name, None)
+        if isinstance(value, str):
+            setattr(function, name, value)
+    # asking a class for its annotations would add some to it
+    annotations = None if isinstance(original, type) else getattr(original, "__annotations__", None)
+    function.__annotations__ = dict(annotations) if isinstance(annotations, Mapping) else {}
+    if type(original) not in _COUNTED:
+        for name, value in _helpers(original):
+            setattr(function, name, value)
+    for name, value in (getattr(original, "__dict__", None) or {}).items():
+        if not name.startswith("_") or name in _MARKS:
+            setattr(function, name, value)
+    if getattr(original, "__isabstractmethod__", False) is True:
+        function.__isabstractmethod__ = True
+    if getattr(original, "__type_params__", ()):  # def f[T](x: T), since Python 3.12
+        function.__type_params__ = original.__type_params__
+    function.__wrapped__ = original
+    return function
+
+
+def _helpers(original: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the public methods, and attributes written in C, that a callable object has from its class, each once."""
+    seen: set[str] = set()
+    for klass in type(original).__mro__[:-1] if not isinstance(original, type) else ():
+        for name, raw in list(vars(klass).items()):
+            if name.startswith("_") or name in seen:
+                continue
+            seen.add(name)
+            if type(raw) in _HELPERS:
+                try:
+                    value = raw.__get__(original, type(original))  # past a __getattribute__ of the class
+                except Exception:  # an attribute without a value
+                    continue
+                yield name, value

@@ -1,0 +1,250 @@
+"""Functions generated with the parameters of others, as :mod:`dataclasses` does: the fastest way to pass a call on."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import types
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+if TYPE_CHECKING:
+    from patchcore.objects.counting import Counter
+
+__all__ = ["counting_function", "dispatcher", "of_kind"]
+
+#: Of functions whose body runs when what they return is awaited or iterated over.
+_PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+#: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).
+_DELEGATE = """\
+        _pc_inner = ({call}).__aiter__()
+        try:
+            _pc_item = await _pc_inner.__anext__()
+        except StopAsyncIteration:
+            return
+        while True:
+            try:
+                _pc_sent = yield _pc_item
+            except GeneratorExit:
+                if hasattr(_pc_inner, "aclose"):
+                    await _pc_inner.aclose()
+                raise
+            except BaseException as _pc_error:
+                if not hasattr(_pc_inner, "athrow"):
+                    raise
+                _pc_next = _pc_inner.athrow(_pc_error)
+            else:
+                _pc_next = _pc_inner.__anext__() if _pc_sent is None else _pc_inner.asend(_pc_sent)
+            try:
+                _pc_item = await _pc_next
+            except StopAsyncIteration:
+                return
+"""
+
+
+def of_kind(function: Any, original: Any) -> Any:
+    """Return ``function``, within a coroutine, generator or asynchronous generator function if ``original`` is one.
+
+    Like the body of such an original, ``function`` runs when what the call returns is awaited or iterated over.
+
+    Args:
+        function: takes the arguments of ``original``; returns what is awaited, or iterated over.
+        original: a callable.
+    """
+    flags = _flags(original)
+    if not flags & _PUT_OFF:
+        return function
+    anything: Any = _takes_anything
+    # the parameters of some functions cannot be written down
+    for attempt in (original, anything) if type(original) is FunctionType else (anything,):
+        parameters = _Parameters(attempt)
+        keyword, body = _body(flags, "", f"_pc_called({parameters.call})")
+        made = _generate("function", attempt, parameters, keyword, body, {"_pc_called": function}, of=original)
+        if made is not None:
+            break
+    assert made is not None
+    if flags & inspect.CO_ITERABLE_COROUTINE:
+        types.coroutine(made)  # flags the code of the function itself
+    return made
+
+
+def _takes_anything(*args: Any, **kwargs: Any) -> None: ...
+
+
+def _flags(function: Any) -> int:
+    """The flags of the code of ``function`` that say when it runs; those of the function inside a ``partial``, say."""
+    if type(function) is FunctionType:
+        return function.__code__.co_flags
+    if type(function) in _WITHOUT_CODE:
+        return 0
+    tests: tuple[tuple[Callable[[Any], bool], int], ...] = (
+        (inspect.iscoroutinefunction, inspect.CO_COROUTINE),
+        (inspect.isgeneratorfunction, inspect.CO_GENERATOR),
+        (inspect.isasyncgenfunction, inspect.CO_ASYNC_GENERATOR),
+    )
+    marked = getattr(function, "_is_coroutine_marker", None) is not None  # inspect.markcoroutinefunction
+    return sum(flag for test, flag in tests if test(function) and not (marked and flag == inspect.CO_COROUTINE))
+
+
+_WITHOUT_CODE = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+
+
+def _body(flags: int, before: str, call: str) -> tuple[str, str]:
+    """Return ``def`` or ``async def``, and the lines of a function of a kind that passes a call on.
+
+    Args:
+        flags: of the code that says the kind.
+        before: lines that come first.
+        call: the expression.
+    """
+    if flags & inspect.CO_ASYNC_GENERATOR:
+        return "async def", before + _DELEGATE.format(call=call)
+    if flags & inspect.CO_COROUTINE:
+        return "async def", f"{before}        return await {call}\n"
+    if flags & inspect.CO_GENERATOR:
+        return "def", f"{before}        return (yield from {call})\n"
+    return "def", f"{before}        return {call}\n"
+
+
+def dispatcher(
+    original: FunctionType, chosen: Any, predicate: Any, counter: Optional[Counter] = None
+) -> Optional[FunctionType]:
+    """Return a dispatcher with the parameters of ``original``; ``None`` where that would not do.
+
+    Args:
+        original: called where the predicate is false.
+        chosen: called where it is true.
+        predicate: decides.
+        counter: counts which of the two is called.
+    """
+    parameters = _Parameters(original)
+    if not (parameters.are_taken_by(chosen) and parameters.are_taken_by(predicate)):
+        return None
+    scope = {"_pc_predicate": predicate, "_pc_replacement": chosen, "_pc_original": original}
+    count_chosen = count_left = ""
+    if counter is not None:
+        scope["_pc_count_chosen"], scope["_pc_count_left"] = counter.ticks
+        count_chosen, count_left = "            _pc_count_chosen()\n", "        _pc_count_left()\n"
+    body = (
+        f"        if _pc_predicate({parameters.call}):\n"
+        f"{count_chosen}"
+        f"            return _pc_replacement({parameters.call})\n"
+        f"{count_left}"
+        f"        return _pc_original({parameters.call})\n"
+    )
+    return _generate("dispatcher", original, parameters, "def", body, scope)
+
+
+def counting_function(function: FunctionType, counter: Counter) -> Optional[FunctionType]:
+    """Return a function with the parameters of ``function`` that counts and calls it; ``None`` where that cannot be.
+
+    One of a coroutine or generator function is one, too, and counts when what it returns begins to run.
+    """
+    parameters = _Parameters(function)
+    flags = function.__code__.co_flags
+    keyword, body = _body(flags, "        _pc_count()\n", f"_pc_function({parameters.call})")
+    scope = {"_pc_function": function, "_pc_count": counter.replacement.tick}
+    made = _generate("counter", function, parameters, keyword, body, scope)
+    if made is not None and flags & inspect.CO_ITERABLE_COROUTINE:
+        types.coroutine(made)  # flags the code of the function itself
+    return made
+
+
+class _Parameters:
+    """The parameters of a function, as the text of its header and of a call that passes them all on."""
+
+    def __init__(self, function: FunctionType) -> None:
+        code: CodeType = function.__code__
+        count = code.co_argcount
+        names = code.co_varnames
+        self.positional = names[:count]
+        self.keyword_only = names[count : count + code.co_kwonlyargcount]
+        rest = list(names[count + code.co_kwonlyargcount :])
+        self.args = rest.pop(0) if code.co_flags & inspect.CO_VARARGS else None
+        self.kwargs = rest.pop(0) if code.co_flags & inspect.CO_VARKEYWORDS else None
+        self.header = ", ".join(self._header(function, code.co_posonlyargcount))
+        self.call = ", ".join(
+            [
+                *self.positional,
+                *([f"*{self.args}"] if self.args else ()),
+                *(f"{name}={name}" for name in self.keyword_only),
+                *([f"**{self.kwargs}"] if self.kwargs else ()),
+            ]
+        )
+
+    def _header(self, function: FunctionType, positional_only: int) -> list[str]:
+        # the values of the defaults are set on the finished function
+        first_default = len(self.positional) - len(function.__defaults__ or ())
+        header = [name if i < first_default else f"{name}=None" for i, name in enumerate(self.positional)]
+        if positional_only:
+            header.insert(positional_only, "/")
+        if self.args or self.keyword_only:
+            header.append(f"*{self.args or ''}")
+        defaults = function.__kwdefaults__ or {}
+        header += (f"{name}=None" if name in defaults else name for name in self.keyword_only)
+        return header + ([f"**{self.kwargs}"] if self.kwargs else [])
+
+    def are_taken_by(self, function: Any) -> bool:
+        """Tell whether ``function`` can be called with all of them, as far as its signature is known."""
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):
+            return False
+        kinds = {parameter.kind for parameter in signature.parameters.values()}
+        if (self.args and inspect.Parameter.VAR_POSITIONAL not in kinds) or (
+            self.kwargs and inspect.Parameter.VAR_KEYWORD not in kinds
+        ):
+            return False
+        try:
+            signature.bind(*self.positional, **dict.fromkeys(self.keyword_only))
+        except TypeError:
+            return False
+        return True
+
+
+def _generate(
+    what: str,
+    like: FunctionType,
+    parameters: _Parameters,
+    keyword: str,
+    body: str,
+    scope: dict[str, Any],
+    *,
+    of: Any = None,
+) -> Optional[FunctionType]:
+    """Write and compile a function with the parameters of ``like``; ``None`` where its names do not allow that.
+
+    Args:
+        what: what it is, a word for tracebacks.
+        like: whose parameters and defaults it gets.
+        parameters: of ``like``.
+        keyword: ``def`` or ``async def``.
+        body: its lines.
+        scope: the objects behind the names in ``body``, each of which begins with ``_pc_``.
+        of: what tracebacks name, where that is not ``like``.
+    """
+    if "_pc_" in parameters.header:
+        return None
+    name = f"_pc_{what}"
+    function = f"    {keyword} {name}({parameters.header}):\n{body}    return {name}\n"
+    source = f"def _pc_make({', '.join(scope)}):\n{function}"
+    named = like if of is None else of
+    where = f"{getattr(named, '__module__', None)}:{getattr(named, '__qualname__', type(named).__name__)}"
+    filename = f"<patchcore {what} for {where}>"
+    namespace: dict[str, Any] = {"__name__": __name__}  # who looks at the frame of its caller asks for that
+    try:
+        exec(compile(source, filename, "exec"), namespace)  # text made from parameter names only
+    except SyntaxError:  # names that no source has, of a function made by a program
+        return None
+    # (size, no mtime, lines, name): tracebacks and inspect.getsource show the function; linecache never checks it
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    made: FunctionType = namespace["_pc_make"](**scope)
+    made.__defaults__ = like.__defaults__
+    made.__kwdefaults__ = dict(like.__kwdefaults__) if like.__kwdefaults__ else None
+    return made

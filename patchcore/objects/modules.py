@@ -1,0 +1,306 @@
+"""Look at modules, classes and what they hold without importing anything and without waking what is lazy.
+
+``getattr(module, name)`` may run a module's ``__getattr__`` (PEP 562) or execute a module that
+``importlib.util.LazyLoader`` put off, and so does ``isinstance(module, type)``, which asks for ``__class__``;
+``importlib.util.find_spec("a.b")`` imports ``a``. Nothing here does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib.machinery import ModuleSpec
+from types import GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, Callable, Optional
+
+__all__ = [
+    "ABSENT",
+    "StubSpec",
+    "ask_finders",
+    "class_namespace",
+    "executed_module",
+    "find_module",
+    "found_spec",
+    "is_class",
+    "is_immutable",
+    "is_initializing",
+    "is_lazy",
+    "is_stub",
+    "lineage",
+    "loaded_modules",
+    "missing_ancestor",
+    "module_file",
+    "mro",
+    "mro_lookup",
+    "namespace",
+    "qualified_name",
+    "search_path",
+    "submodule_names",
+]
+
+_LazyModule: type = importlib.util._LazyModule  # type: ignore[attr-defined]
+
+
+class _Absent:
+    """The raw value of a slot that holds nothing of its own."""
+
+    def __repr__(self) -> str:
+        return "<absent>"
+
+    def __reduce__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Any = _Absent()
+
+#: Returns the method resolution order of a class, past its metaclass.
+mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
+
+_class_dict: Callable[[type], Optional[Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
+
+
+_class_module: Callable[[Any], Any] = type.__dict__["__module__"].__get__
+_class_qualname: Callable[[Any], Any] = type.__dict__["__qualname__"].__get__
+
+#: Descriptors that run no code written in Python.
+_COMPUTED_IN_C = (GetSetDescriptorType, MemberDescriptorType)
+
+
+class StubSpec(ModuleSpec):
+    """The spec of a module that can be imported and is not there: see :mod:`patchcore.builtin.imports.stubs`."""
+
+
+def class_namespace(klass: type) -> Mapping[str, Any]:
+    """Return the read-only ``__dict__`` of a class, past whatever its metaclass makes of attribute access."""
+    return _class_dict(klass) or {}  # None of a type that its C module has not made ready (unicodedata of Python 3.9)
+
+
+def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
+    """Return the ``__dict__`` of a module or an instance, ``None`` when it has none that can be written."""
+    kind = type(obj)
+    if kind is ModuleType:
+        return obj.__dict__
+    raw = mro_lookup(kind, "__dict__")
+    if type(raw) not in _COMPUTED_IN_C:  # a proxy may compute it, with code of its own (werkzeug's LocalProxy)
+        return None
+    found = raw.__get__(obj, kind)
+    return found if issubclass(type(found), dict) else None
+
+
+def qualified_name(obj: object) -> tuple[str, str]:
+    """Return the module and the qualified name that ``obj`` says it has, ``""`` for none; runs no code of its class."""
+    if type(obj) is MethodType:
+        obj = obj.__func__
+    if is_class(obj):
+        found = [_class_module(obj), _class_qualname(obj)]
+    else:
+        found = [_plain_attribute(obj, "__module__"), _plain_attribute(obj, "__qualname__")]
+    module, qualname = (value if type(value) is str else "" for value in found)
+    return (module, qualname) if module and qualname else ("", "")
+
+
+def _plain_attribute(obj: object, name: str) -> Any:
+    kind = type(obj)
+    raw = mro_lookup(kind, name)
+    if type(raw) in _COMPUTED_IN_C:
+        try:
+            return raw.__get__(obj, kind)
+        except Exception:  # it has none
+            return None
+    return (namespace(obj) or {}).get(name, raw)
+
+
+def is_class(obj: object) -> bool:
+    """Tell whether ``obj`` is a class by its type alone: a proxy or lazy module is not asked for ``__class__``."""
+    return issubclass(type(obj), type)
+
+
+def is_immutable(klass: type) -> bool:
+    """Tell whether ``klass`` is a type whose attributes cannot be set, like most of those that are written in C."""
+    flags: int = type.__dict__["__flags__"].__get__(klass)
+    # Py_TPFLAGS_IMMUTABLETYPE; before Python 3.10, whatever lacks Py_TPFLAGS_HEAPTYPE
+    return bool(flags & (1 << 8)) if sys.version_info >= (3, 10) else not flags & (1 << 9)
+
+
+def mro_lookup(klass: type, key: str, *, skip_first: bool = False) -> Any:
+    """Return the raw value a lookup in ``klass`` finds, or ``ABSENT``; ``skip_first`` passes over ``klass`` itself."""
+    for base in mro(klass)[1 if skip_first else 0 :]:
+        found = class_namespace(base).get(key, ABSENT)
+        if found is not ABSENT:
+            return found
+    return ABSENT
+
+
+def is_lazy(module: object) -> bool:
+    """Tell whether ``importlib.util.LazyLoader`` has put off the execution of ``module``."""
+    return type(module) is _LazyModule
+
+
+def is_initializing(module: object) -> bool:
+    """Tell whether the body of ``module`` has not run to its end: it is being imported, or loaded lazily later."""
+    if is_lazy(module):
+        return True
+    spec = (namespace(module) or {}).get("__spec__")
+    return bool(getattr(spec, "_initializing", False))
+
+
+def executed_module(name: str) -> Optional[ModuleType]:
+    """Return module ``name`` when it was imported and its body has run to the end, else ``None``."""
+    module = sys.modules.get(name)
+    if module is None or is_initializing(module):
+        return None
+    return module
+
+
+def find_module(name: str) -> bool:
+    """Tell whether ``import name`` would find a module, without importing anything, its parents included.
+
+    Walks ``sys.meta_path`` from the top-level package down the packages' search locations; a parent that is already
+    imported answers with its own ``__path__``. ``sys.modules[name] = None`` (a blocked import) means no, also for what
+    is inside. A stub is there to be imported, not to be found: nothing fits because of it.
+    """
+    return found_spec(name) is not None if name not in sys.modules else _is_real(sys.modules[name])
+
+
+def found_spec(name: str) -> Optional[ModuleSpec]:
+    """Return the spec with which module ``name``, not imported yet, would be; ``None`` for none, and for a stub."""
+    spec: Optional[ModuleSpec] = _find_spec(name)
+    return None if isinstance(spec, StubSpec) else spec
+
+
+def _is_real(module: Any) -> bool:
+    return module is not None and not isinstance((namespace(module) or {}).get("__spec__"), StubSpec)
+
+
+def is_stub(name: str) -> bool:
+    """Tell whether importing module ``name`` gives a stub."""
+    module = sys.modules.get(name)
+    spec = _find_spec(name) if name not in sys.modules else (namespace(module) or {}).get("__spec__")
+    return isinstance(spec, StubSpec)
+
+
+def module_file(name: str) -> Optional[str]:
+    """Return the file that module ``name`` is or would be imported from, ``None`` for none; imports nothing."""
+    module = sys.modules.get(name)
+    spec = _find_spec(name) if module is None else (namespace(module) or {}).get("__spec__")
+    return spec.origin if spec is not None and spec.has_location else None
+
+
+def missing_ancestor(name: str) -> Optional[str]:
+    """Return the first of ``a``, ``a.b``, ``a.b.c`` that cannot be found for ``name = "a.b.c"``, or ``None``."""
+    for ancestor in lineage(name):
+        if not find_module(ancestor):
+            return ancestor
+    return None
+
+
+def submodule_names(package: str) -> list[str]:
+    """Return the full names of the modules directly inside ``package``, sorted; for messages."""
+    from patchcore.objects.stdlib import pkgutil
+
+    path = search_path(package)
+    return sorted(f"{package}.{info.name}" for info in pkgutil.iter_modules(list(path))) if path else []
+
+
+def lineage(name: str) -> Iterator[str]:
+    """Return the full names of the packages around a module, the outermost first, and its own."""
+    parts = name.split(".")
+    return (".".join(parts[: i + 1]) for i in range(len(parts)))
+
+
+def search_path(package: str) -> Any:
+    """Return where the modules inside ``package`` are looked for, ``None`` when it is no package, or not there."""
+    if package in sys.modules:
+        path = (namespace(sys.modules[package]) or {}).get("__path__")
+        if path is None or _can_be_walked(path):
+            return path
+    spec = _find_spec(package)
+    return spec.submodule_search_locations if spec is not None else None
+
+
+def _can_be_walked(path: Any) -> bool:
+    # The path of a namespace package asks for its parent in sys.modules. The parent may have been removed from there.
+    try:
+        iter(path)
+    except KeyError:
+        return False
+    return True
+
+
+def _find_spec(name: str) -> Optional[ModuleSpec]:
+    parent = name.rpartition(".")[0]
+    path = None
+    if parent:
+        path = search_path(parent)
+        if path is None:
+            return None
+    return ask_finders(name, path)
+
+
+def ask_finders(name: str, path: Any, target: Any = None, *, but: object = None) -> Optional[ModuleSpec]:
+    """Return the first spec that a finder of ``sys.meta_path`` has for module ``name``, ``None`` for none.
+
+    The packages around the module need not be imported.
+
+    Args:
+        name: full name of the module.
+        path: where modules of its package are looked for, ``None`` for a top-level module.
+        target: the module that is reloaded, if any.
+        but: a finder that is not asked.
+    """
+    for finder in list(sys.meta_path):
+        find_spec = getattr(finder, "find_spec", None) if finder is not but else None
+        if find_spec is None:
+            continue
+        spec: Optional[ModuleSpec]
+        try:
+            spec = find_spec(name, path, target)
+        except KeyError as error:
+            # PathFinder, also when another finder calls it, reads sys.modules[parent].__path__ for a folder without
+            # __init__.py inside a package: importlib has imported the parent by then, we have not.
+            if not path or not _names_missing_parent(error, name):
+                raise
+            spec = _find_on_path(name, path)
+        if spec is not None:
+            return spec
+    return None
+
+
+def _names_missing_parent(error: KeyError, name: str) -> bool:
+    around = [parent for parent in lineage(name) if parent != name and parent not in sys.modules]
+    return error.args[:1] in [(parent,) for parent in around]
+
+
+def _find_on_path(name: str, path: Any) -> Optional[ModuleSpec]:
+    """Find module ``name`` in the folders and archives of ``path``, as ``PathFinder`` does."""
+    from patchcore.objects.stdlib import pkgutil
+
+    portions: list[str] = []
+    for entry in path:
+        finder: Any = pkgutil.get_importer(entry)
+        if hasattr(finder, "find_spec"):
+            spec = finder.find_spec(name)
+        else:  # no finder for this entry, or zipimport before Python 3.10
+            loader, inside = finder.find_loader(name) if finder is not None else (None, [])
+            spec = importlib.util.spec_from_loader(name, loader) if loader is not None else None
+            portions += inside
+        if spec is not None and spec.loader is not None:
+            found: ModuleSpec = spec
+            return found
+        portions += (spec.submodule_search_locations or ()) if spec is not None else ()
+    if not portions:
+        return None
+    package = ModuleSpec(name, None, is_package=True)
+    package.submodule_search_locations = portions
+    return package
+
+
+def loaded_modules() -> Mapping[str, ModuleType]:
+    """Return a copy of ``sys.modules`` that is safe to iterate while other threads import.
+
+    What a program keeps there under anything but a text is left out: no module can be imported under that name, and its
+    ``__eq__`` and ``__hash__`` may do anything.
+    """
+    # a copy in one step: making a list of items allocates, which may collect garbage, and let another thread run
+    return {name: module for name, module in sys.modules.copy().items() if type(name) is str}

@@ -1,0 +1,200 @@
+"""Does a patch fit this environment? Answered from metadata, without importing what it asks about."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+from patchcore.declare.changes import Skip, needed_libraries
+from patchcore.declare.patch import Patch
+from patchcore.errors import CONTAINED, DeclarationError, describe_error
+from patchcore.objects.modules import find_module, namespace
+from patchcore.objects.printable import shown
+from patchcore.planning.distributions import version_of, version_of_provider
+from patchcore.report import FAILED, PENDING, SKIPPED
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+__all__ = ["BY_CHOICE", "BY_CONFLICT", "BY_FIT", "Environment", "Verdict"]
+
+_PLAIN_REQUIREMENT = re.compile(r"\s*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)\s*(?P<specifiers>[<>=!~][^;@\[\]()]*)?")
+
+#: What a verdict goes by: whether the patch fits here, what a user or its author chose, or another patch.
+BY_FIT, BY_CHOICE, BY_CONFLICT = "fit", "choice", "conflict"
+
+
+class Verdict(NamedTuple):
+    """What a plan decides for a patch.
+
+    Args:
+        status: ``pending`` (go), ``skipped`` or ``failed``.
+        reason: why it is not to be applied.
+        cause: ``BY_FIT``, ``BY_CHOICE`` or ``BY_CONFLICT``.
+        rival: of a conflict, the patch that is applied instead.
+    """
+
+    status: str
+    reason: str = ""
+    cause: str = BY_FIT
+    rival: Optional[str] = None
+
+
+class Environment:
+    """What is installed here, looked up once for a whole plan.
+
+    An import package is met by whichever distribution provides it: ``mmcv`` by mmcv, mmcv-full or mmcv-lite.
+    """
+
+    def __init__(self) -> None:
+        self._versions: dict[str, Optional[str]] = {}
+        self._requirements: dict[str, Optional[str]] = {}
+        self._found: dict[str, bool] = {}
+
+    def is_module(self, name: str) -> bool:
+        """Tell whether module ``name`` can be found, without importing it or its parents."""
+        if name not in self._found:
+            self._found[name] = find_module(name)
+        return self._found[name]
+
+    def version(self, package: str) -> Optional[str]:
+        """Return the version of the distribution that provides import package ``package``, or ``None``.
+
+        A package without metadata (a source checkout on the path) answers with its ``__version__`` if it is loaded.
+        """
+        return self.released_version(package) or _loaded_version(package)
+
+    def released_version(self, package: str) -> Optional[str]:
+        """Return what :meth:`version` does, ``None`` for a package that no distribution provides, loaded or not."""
+        if package not in self._versions:
+            found = version_of(package)
+            if found is None and self.is_module(package):
+                found = version_of_provider(package)
+            self._versions[package] = found
+        return self._versions[package]
+
+    def unmet(self, requirement: str) -> Optional[str]:
+        """Return why ``requirement`` (``"mmcv>=2,<3"``) is not met here, ``None`` when it is.
+
+        Raises:
+            DeclarationError: the requirement is malformed.
+        """
+        if requirement not in self._requirements:
+            self._requirements[requirement] = self._check(requirement)
+        return self._requirements[requirement]
+
+    def judge(self, patch: Patch, stubs: Container[str] = ()) -> Verdict:
+        """Decide whether ``patch`` fits: requirements, needed modules, its ``when``, its targets' libraries.
+
+        Changes of imports also fit libraries of ``stubs``, which other patches make importable. A bug in ``when`` or a
+        malformed requirement is ``failed``, never ``skipped``.
+        """
+        try:
+            with CONTAINED:  # finders of others say what is there
+                reason = self._misfit(patch, stubs)
+        except Exception as error:
+            return Verdict(FAILED, describe_error(error))
+        return _ask(patch) if reason is None else Verdict(SKIPPED, reason)
+
+    def misfits(self, patch: Patch) -> bool:
+        """Tell whether requirements, needed modules or libraries keep ``patch`` from being applied."""
+        try:
+            return self._misfit(patch, ()) is not None
+        except Exception:  # which :meth:`judge` has said
+            return False
+
+    def suits(self, patch: Patch) -> bool:
+        """Tell whether ``patch`` is for what is installed here in these versions, whatever else it needs."""
+        try:
+            if any(self.unmet(requirement) is not None for requirement in patch.requires):
+                return False
+        except DeclarationError:  # which the plan says
+            return False
+        return all(map(self.is_module, needed_libraries(patch.changes)))
+
+    def _misfit(self, patch: Patch, stubs: Container[str]) -> Optional[str]:
+        for requirement in patch.requires:
+            reason = self.unmet(requirement)
+            if reason is not None:
+                return reason
+        for name in patch.needs:
+            if not self.is_module(name):
+                but = ": patches only let it be imported, as a stub" if name.partition(".")[0] in stubs else ""
+                return f"needs module {name}, which is neither installed nor emulated here{but}"
+        for root in needed_libraries(patch.changes, stubs):
+            if not self.is_module(root):
+                return f"{root} is not installed"
+        return None
+
+    def _check(self, text: str) -> Optional[str]:
+        from packaging.version import InvalidVersion
+
+        try:
+            name, specifier, holds = _parse_requirement(text)
+        except ValueError as error:  # InvalidRequirement, InvalidSpecifier
+            raise DeclarationError(f"requires={text!r} is not a requirement like 'mmcv>=2,<3': {error}") from error
+        if not holds:
+            return None
+        package = name.replace("-", "_")
+        version = self.version(package)
+        if version is None:
+            if not self.is_module(package):
+                return f"requires {text}, {package} is not installed"
+            if not specifier:
+                return None
+            return f"requires {text}, the version of {package} cannot be told: no distribution provides it"
+        try:
+            if specifier.contains(version, prereleases=True):
+                return None
+        except InvalidVersion:
+            return (
+                f"requires {text}, the version {version!r} of {package} cannot be compared: it is not a PEP 440 version"
+            )
+        return f"requires {text}, found {package} {version}"
+
+
+def _parse_requirement(text: str) -> tuple[str, SpecifierSet, bool]:
+    """Return the name, the specifiers, and whether the marker holds; the full parser only where there is a marker."""
+    plain = _PLAIN_REQUIREMENT.fullmatch(text)
+    if plain is not None:
+        from packaging.specifiers import SpecifierSet
+
+        return plain["name"], SpecifierSet(plain["specifiers"] or ""), True
+    from packaging.requirements import Requirement
+
+    requirement = Requirement(text)
+    return requirement.name, requirement.specifier, requirement.marker is None or requirement.marker.evaluate()
+
+
+def _loaded_version(package: str) -> Optional[str]:
+    module = sys.modules.get(package)
+    version = (namespace(module) or {}).get("__version__") if module is not None else None
+    return version if isinstance(version, str) else None
+
+
+def _ask(patch: Patch) -> Verdict:
+    if patch.when is None:
+        return Verdict(PENDING)
+    try:
+        answer: Any = patch.when()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also sys.exit(): a condition may end itself, not the program
+        return Verdict(FAILED, f"its when condition raised {describe_error(error)} ({_place(patch.when, error)})")
+    if isinstance(answer, Skip):
+        return Verdict(SKIPPED, answer.reason)
+    if not isinstance(answer, bool):
+        return Verdict(FAILED, f"its when condition returned {shown(answer)}; expected True, False or Skip('why')")
+    return Verdict(PENDING) if answer else Verdict(SKIPPED, "its when condition is false")
+
+
+def _place(when: Any, error: BaseException) -> str:
+    """Where ``error`` was raised: the innermost line in the condition's own file, if there is one."""
+    from patchcore.objects.stdlib import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    own = getattr(getattr(when, "__code__", None), "co_filename", None)
+    frame = next((f for f in reversed(frames) if f.filename == own), frames[-1])
+    return f"{frame.filename}:{frame.lineno}"

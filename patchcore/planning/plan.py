@@ -1,0 +1,407 @@
+"""The plan: which patches, in which order, with a verdict each, made before anything is changed."""
+
+from __future__ import annotations
+
+import functools
+import graphlib
+import heapq
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+
+from patchcore.declare.patch import Patch
+from patchcore.declare.target import Step, Target
+from patchcore.errors import PlanError, TargetError, UnknownName, conflict_message, did_you_mean
+from patchcore.objects.printable import printable
+from patchcore.planning.conditions import BY_CHOICE, BY_CONFLICT, BY_FIT, Environment, Verdict
+from patchcore.planning.provenance import Provenance
+from patchcore.report import FAILED, PENDING, SKIPPED
+from patchcore.settings import Choice
+
+if TYPE_CHECKING:
+    from patchcore.builtin.callers.callers import Callers
+
+__all__ = ["Candidate", "Continuation", "Plan", "PlannedPatch", "continue_plan", "make_plan", "select"]
+
+
+class Candidate(NamedTuple):
+    """A patch that a plugin contributed."""
+
+    patch: Patch
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class PlannedPatch:
+    """One patch in a plan.
+
+    Args:
+        patch: the patch.
+        provenance: who contributes it.
+        targets: the target of each change, with its module.
+        status: ``pending`` when it is to be applied, else ``skipped`` or ``failed``.
+        reason: why it is not, empty when it is.
+        chosen_by: the setting that enabled or disabled it; ``None`` for the default.
+        cause: what a verdict other than ``pending`` goes by, see :class:`patchcore.planning.conditions.Verdict`.
+        rival: of a conflict, the patch that is applied instead.
+        chosen_as: the name by which that setting means it.
+    """
+
+    patch: Patch
+    provenance: Provenance
+    targets: tuple[Target, ...]
+    status: str
+    reason: str = ""
+    chosen_by: Optional[str] = None
+    cause: str = BY_FIT
+    rival: Optional[str] = None
+    chosen_as: Optional[str] = None
+
+    @property
+    def go(self) -> bool:
+        """True when the patch is to be applied."""
+        return self.status == PENDING
+
+    @property
+    def unwanted(self) -> bool:
+        """True when it is skipped by choice or default, not because it does not fit."""
+        return self.cause == BY_CHOICE
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The patches in the order in which they are applied; those that are not, in the place they would have.
+
+    Args:
+        patches: one entry per patch.
+        notes: things to know that belong to no patch.
+    """
+
+    patches: tuple[PlannedPatch, ...]
+    notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[PlannedPatch]:
+        return iter(self.patches)
+
+    def __len__(self) -> int:
+        return len(self.patches)
+
+    def __getitem__(self, name: str) -> PlannedPatch:
+        """Return the entry of patch ``name`` or legacy ``name``; raise :class:`UnknownName` with the nearest."""
+        for names in (lambda e: (e.patch.name,), lambda e: e.patch.legacy_names):
+            for entry in self.patches:
+                if name in names(entry):
+                    return entry
+        raise UnknownName(f"no patch {name!r} in this plan{did_you_mean(name, (e.patch.name for e in self.patches))}")
+
+    @property
+    def conflicts(self) -> list[PlannedPatch]:
+        """The patches that fail because they write a slot of another."""
+        return [entry for entry in self.patches if entry.status == FAILED and entry.cause == BY_CONFLICT]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain dictionaries and lists."""
+        return {
+            "patches": [
+                {
+                    "name": e.patch.name,
+                    "verdict": "apply" if e.go else e.status,
+                    "reason": e.reason,
+                    "chosen_by": e.chosen_by,
+                    "plugin": e.provenance.plugin,
+                    "distribution": e.provenance.distribution,
+                    "version": e.provenance.version,
+                    "changes": [{"kind": c.kind, "target": str(t)} for c, t in zip(e.patch.changes, e.targets)],
+                }
+                for e in self.patches
+            ],
+            "notes": list(self.notes),
+        }
+
+    def remarks(self, entry: PlannedPatch) -> list[str]:
+        """Return what there is to say about how the changes of ``entry`` will work; reads sources, imports nothing."""
+        found = (self._callers.remark(change, target) for change, target in zip(entry.patch.changes, entry.targets))
+        return [remark for remark in found if remark is not None] if entry.go else []
+
+    @functools.cached_property
+    def _callers(self) -> Callers:
+        from patchcore.builtin.callers.callers import Callers  # reads sources: for those who look at a plan
+
+        return Callers()
+
+    def __str__(self) -> str:
+        lines = []
+        for entry in self.patches:
+            verdict = "apply" if entry.go else entry.status
+            reason = f": {entry.reason}" if entry.reason else ""
+            lines.append(f"{verdict:<8} {entry.patch.name} [{entry.provenance}]{reason}")
+            if entry.go:
+                lines += (f"           {c.phrase(t)}" for c, t in zip(entry.patch.changes, entry.targets))
+                lines += (f"           {remark}" for remark in self.remarks(entry))
+        lines += (f"note: {note}" for note in self.notes)
+        return printable("\n".join(lines)) or "no patches"
+
+
+class Continuation(NamedTuple):
+    """How to go on from one plan to a later one.
+
+    Args:
+        plan: the later one, with what was tried already as it was planned then.
+        entries: what is to be tried now, in order.
+        covered: those of them that are applied already, and have to be taken back first: what is new goes under them.
+    """
+
+    plan: Plan
+    entries: list[PlannedPatch]
+    covered: list[PlannedPatch]
+
+
+def continue_plan(plan: Plan, known: Mapping[str, PlannedPatch], tried: Container[str]) -> Continuation:
+    """Return how to go on to ``plan``, made when an earlier one was carried out.
+
+    Args:
+        plan: made as if nothing were applied.
+        known: the entries of the earlier plan by patch name.
+        tried: the names of those that were applied, failed or were vetoed.
+    """
+    beaten = {t: e for e in plan if e.cause == BY_CONFLICT and e.patch.name in tried for t in e.targets}
+    entries: list[PlannedPatch] = []
+    new: list[PlannedPatch] = []
+    covered: list[PlannedPatch] = []
+    targets: set[Target] = set()
+    for entry in plan:
+        before = known.get(entry.patch.name, entry)
+        if entry.patch.name not in tried and entry != known.get(entry.patch.name):
+            rival = next((beaten[target] for target in entry.targets if target in beaten), None)
+            if rival is not None and entry.go:  # who came first stays
+                entry = replace(entry, status=FAILED, reason=rival.reason, cause=BY_CONFLICT, rival=rival.patch.name)
+            before = entry
+            new.append(entry)
+            targets.update(entry.targets if entry.go else ())
+        elif before.go and entry.go and entry.patch.name in tried and not targets.isdisjoint(entry.targets):
+            covered.append(before)
+            new.append(before)
+        entries.append(before)
+    return Continuation(replace(plan, patches=tuple(entries)), new, covered)
+
+
+def make_plan(
+    candidates: Sequence[Candidate],
+    choices: Sequence[Choice] = (),
+    environment: Optional[Environment] = None,
+    *,
+    complete: bool = True,
+) -> Plan:
+    """Decide for every candidate whether it is applied, and in which order.
+
+    Args:
+        candidates: what the plugins contribute, patch names unique.
+        choices: what the user enabled and disabled.
+        environment: what is installed; looked up anew by default.
+        complete: false when some plugins were not loaded: a choice that matches nothing may mean a patch of theirs, and
+            becomes a note in the plan.
+
+    Raises:
+        UnknownName: a choice matches nothing.
+        PlanError: ``after`` / ``before`` make a cycle; the message prints it.
+    """
+    environment = environment or Environment()
+    notes: list[str] = []
+    chosen = _choose(candidates, choices, None if complete else notes)
+    verdicts = {c.patch.name: _first_verdict(c, chosen.get(c.patch.name), environment) for c in candidates}
+    accepted = (c.patch for c in candidates if verdicts[c.patch.name].status == PENDING)
+    stubs = {name for patch in accepted for change in patch.changes for name in change.provides}
+    for candidate in candidates if stubs else ():
+        name = candidate.patch.name
+        # those whose condition was asked fit otherwise; it is not asked twice
+        if verdicts[name].cause == BY_FIT and environment.misfits(candidate.patch):
+            verdicts[name] = environment.judge(candidate.patch, stubs)
+    ordered = _order(candidates, lambda c: verdicts[c.patch.name].status == PENDING)
+    targets = {c.patch.name: tuple(ch.target.pin(environment.is_module) for ch in c.patch.changes) for c in ordered}
+    # among patches that exclude each other the one asked for wins, then the earlier one
+    enabled = {name for name, choice in chosen.items() if choice.enable}
+    claims = {
+        c.patch.name: tuple(
+            claim if claim.module else claim.pin(environment.is_module)
+            for change, target in zip(c.patch.changes, targets[c.patch.name])
+            for claim in change.claims(target)
+        )
+        for c in ordered
+    }
+    _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), claims, verdicts)
+    entries = []
+    for candidate in ordered:
+        name = candidate.patch.name
+        status, reason, cause, rival = verdicts[name]
+        origin, said = (chosen[name].origin, chosen[name].name) if name in chosen else (None, None)
+        entries.append(
+            PlannedPatch(
+                candidate.patch, candidate.provenance, targets[name], status, reason, origin, cause, rival, said
+            )
+        )
+    return Plan(tuple(entries), tuple(notes))
+
+
+def select(name: str, candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the candidates that ``name`` means: a patch, a legacy name, a target, a plugin, or ``*`` for all.
+
+    Raises:
+        UnknownName: it means none of them; the message has the nearest name.
+    """
+    return _match(name, list(candidates))[1]
+
+
+def _match(name: str, candidates: Sequence[Candidate]) -> tuple[int, list[Candidate]]:
+    """Return how specific ``name`` is (0: all, 1: a plugin, 2: patches or a target) and the candidates it means."""
+    if name == "*":
+        return 0, list(candidates)
+    steps = _steps_of(name)
+    tests: tuple[tuple[int, Callable[[Candidate], bool]], ...] = (
+        (2, lambda c: c.patch.name == name),
+        (2, lambda c: name in c.patch.legacy_names),
+        (2, lambda c: any(_steps(change.target) == steps for change in c.patch.changes)),
+        (1, lambda c: c.provenance.plugin == name),
+        (2, lambda c: any(not change.target.path and change.target.module == name for change in c.patch.changes)),
+    )
+    for rank, test in tests:
+        found = [c for c in candidates if test(c)]
+        if found:
+            return rank, found
+    known = [
+        n
+        for c in candidates
+        for n in (*c.patch.names, c.provenance.plugin, *(str(change.target) for change in c.patch.changes))
+    ]
+    raise UnknownName(f"nothing is called {name!r}: no patch, legacy name, plugin or target{did_you_mean(name, known)}")
+
+
+def _steps_of(name: str) -> Optional[tuple[Step, ...]]:
+    try:
+        return _steps(Target.parse(name))
+    except TargetError:
+        return None
+
+
+def _steps(target: Target) -> tuple[Step, ...]:
+    """The target with the difference between ``a.b:c`` and ``a.b.c`` taken out."""
+    return (*target.module.split("."), *target.path) if target.module else target.path
+
+
+def _choose(
+    candidates: Sequence[Candidate], choices: Sequence[Choice], notes: Optional[list[str]]
+) -> dict[str, Choice]:
+    """The choice that decides for each patch: of the strongest source, the most specific one, of two alike the refusal.
+
+    A name that matches nothing goes to ``notes``, or is an error where there are none.
+    """
+    ranked = []
+    for choice in choices:
+        try:
+            rank, matched = _match(choice.name, candidates)
+        except UnknownName as error:
+            if notes is None:
+                raise UnknownName(f"{choice.origin}: {error}") from None
+            notes.append(f"{choice.origin} may mean something of a plugin that was not loaded: {error}")
+        else:
+            ranked.append(((choice.strength, rank, not choice.enable), choice, matched))
+    decided: dict[str, Choice] = {}
+    for _, choice, matched in sorted(ranked, key=lambda entry: entry[0]):
+        decided.update((c.patch.name, choice) for c in matched)
+    return decided
+
+
+def _first_verdict(candidate: Candidate, choice: Optional[Choice], environment: Environment) -> Verdict:
+    if choice is not None and not choice.enable:
+        return Verdict(SKIPPED, f"disabled by {choice.origin} ({choice.name})", BY_CHOICE)
+    if choice is None and not candidate.patch.default:
+        reason = f"not in the default set; apply it with --enable {candidate.patch.name}"
+        return Verdict(SKIPPED, reason, BY_CHOICE)
+    return environment.judge(candidate.patch)
+
+
+def _order(candidates: Sequence[Candidate], active: Callable[[Candidate], bool]) -> list[Candidate]:
+    called: dict[str, list[int]] = {}  # two versions of a patch may share a legacy name
+    for i, candidate in enumerate(candidates):
+        if active(candidate):
+            for name in candidate.patch.names:
+                called.setdefault(name, []).append(i)
+    graph: dict[int, set[int]] = {i: set() for i in range(len(candidates))}
+    for i, candidate in enumerate(candidates):
+        if active(candidate):
+            graph[i].update(j for name in candidate.patch.after for j in called.get(name, ()))
+            for name in candidate.patch.before:
+                for j in called.get(name, ()):
+                    graph[j].add(i)
+    sorter = graphlib.TopologicalSorter(graph)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        raise PlanError(_cycle_message([candidates[i] for i in error.args[1]])) from None
+    keys = [(c.patch.priority, c.provenance.plugin, i) for i, c in enumerate(candidates)]
+    ready = [keys[i] for i in sorter.get_ready()]
+    heapq.heapify(ready)
+    ordered = []
+    while ready:
+        index = heapq.heappop(ready)[2]
+        ordered.append(candidates[index])
+        sorter.done(index)
+        for released in sorter.get_ready():
+            heapq.heappush(ready, keys[released])
+    return ordered
+
+
+def _cycle_message(cycle: Sequence[Candidate]) -> str:
+    # graphlib lists each patch before the one that waits for it
+    path = " -> ".join(c.patch.name for c in cycle)
+    who = "; ".join(
+        f"{c.patch.name} ({c.provenance}) declares after={list(c.patch.after)}, before={list(c.patch.before)}"
+        for c in cycle[1:]
+    )
+    return f"the order of the patches is a cycle: {path}. {who}. Remove one of these, or disable one of the patches"
+
+
+def _exclude(
+    candidates: Sequence[Candidate], claims: dict[str, tuple[Target, ...]], verdicts: dict[str, Verdict]
+) -> None:
+    """Turn down each patch that cannot go together with an earlier one of ``candidates``; ``claims`` by patch name."""
+    accepted: dict[str, Candidate] = {}
+    refused_by: dict[str, Candidate] = {}  # a name -> an accepted patch that conflicts with it
+    holding: dict[Target, list[Candidate]] = {}  # a target -> the accepted patches that write it or something inside it
+    written: dict[Target, list[Candidate]] = {}
+    for candidate in candidates:
+        name = candidate.patch.name
+        if verdicts[name].status != PENDING:
+            continue
+        rival = next((accepted[n] for n in candidate.patch.conflicts if n in accepted), None)
+        rival = rival or next((refused_by[n] for n in candidate.patch.names if n in refused_by), None)
+        if rival is not None:
+            reason = f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
+            verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT, rival.patch.name)
+            continue
+        clash = _clash(candidate, claims[name], written, holding)
+        if clash is not None:
+            target, other = clash
+            message = conflict_message(str(target), other, candidate)
+            verdicts[name] = Verdict(FAILED, message, BY_CONFLICT, other.patch.name)
+            continue
+        accepted.update((n, candidate) for n in candidate.patch.names)
+        refused_by.update((n, candidate) for n in candidate.patch.conflicts)
+        for target in claims[name]:
+            written.setdefault(target, []).append(candidate)
+            for depth in range(len(target.path) + 1):
+                holding.setdefault(Target(target.module, target.path[:depth]), []).append(candidate)
+
+
+def _clash(
+    candidate: Candidate,
+    claims: Sequence[Target],
+    written: dict[Target, list[Candidate]],
+    holding: dict[Target, list[Candidate]],
+) -> Optional[tuple[Target, Candidate]]:
+    for target in claims:
+        around = (Target(target.module, target.path[:depth]) for depth in range(len(target.path)))
+        for others in (holding.get(target, ()), *(written.get(t, ()) for t in around)):
+            for other in others:
+                if other is not candidate and not candidate.patch.stacks_with(other.patch):
+                    return target, other
+    return None
