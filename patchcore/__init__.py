@@ -24,12 +24,12 @@ from patchcore.errors import (
 from patchcore.hookspecs import hookimpl, hookspec
 
 if TYPE_CHECKING:
-    from patchcore.builtin.imports.changes import InjectImport, ReplaceImport, StubImport, WhileImporting
-    from patchcore.builtin.training.loops import TrainingLoop
-    from patchcore.patcher import Context, Patcher, apply
+    from patchcore.builtin.public import InjectImport, ReplaceImport, StubImport, TrainingLoop, WhileImporting
+    from patchcore.context import Context
+    from patchcore.patcher import Patcher, apply
     from patchcore.planning.plan import Plan
-    from patchcore.report import Report, Section
-    from patchcore.settings import Settings
+    from patchcore.report import Remark, Report, Section
+    from patchcore.settings import Setting, Settings
 
 __version__ = "0.1.0"
 
@@ -50,10 +50,12 @@ __all__ = [
     "PlanError",
     "PluginError",
     "Register",
+    "Remark",
     "Replace",
     "ReplaceImport",
     "Report",
     "Section",
+    "Setting",
     "Settings",
     "SettingsError",
     "Size",
@@ -77,13 +79,15 @@ __all__ = [
 
 #: Where each public name comes from that is not loaded with the package: declaring patches takes no Patcher.
 _LAZY = {
-    "Context": "patchcore.patcher",
+    "Context": "patchcore.context",
     "InjectImport": "patchcore.builtin.imports.changes",
     "Patcher": "patchcore.patcher",
     "Plan": "patchcore.planning.plan",
     "ReplaceImport": "patchcore.builtin.imports.changes",
+    "Remark": "patchcore.report",
     "Report": "patchcore.report",
     "Section": "patchcore.report",
+    "Setting": "patchcore.settings",
     "Settings": "patchcore.settings",
     "StubImport": "patchcore.builtin.imports.changes",
     "WhileImporting": "patchcore.builtin.imports.changes",

@@ -129,7 +129,7 @@ def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "; did you me
 
     Case and the parts before the last dot are forgiven, so that ``Deform_Conv`` finds ``mmcv.deform_conv``.
     """
-    from patchcore.objects.stdlib import difflib  # only on the way to an error
+    from patchcore.stdlib import difflib  # only on the way to an error
 
     exact = {k: k for k in known}
     lower = {k.lower(): k for k in exact}

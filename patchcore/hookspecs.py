@@ -9,14 +9,15 @@ import pluggy
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping, Sequence
 
-    from patchcore.builtin.training.loops import TrainingLoop
-    from patchcore.declare.changes import Skip
+    from patchcore.context import Context
+    from patchcore.declare.changes import Change, Skip
     from patchcore.declare.patch import Patch
-    from patchcore.patcher import Context
-    from patchcore.plugins import Plugins
-    from patchcore.report import PatchRecord, Section
-    from patchcore.settings import Settings
+    from patchcore.engine.writers import WriterFactory
+    from patchcore.planning.plan import PlannedPatch
+    from patchcore.report import PatchRecord, Remark, Section
+    from patchcore.settings import Setting, Settings
 
 __all__ = ["hookimpl", "hookspec"]
 
@@ -25,8 +26,34 @@ hookimpl = pluggy.HookimplMarker("patchcore")
 
 
 @hookspec
-def register_patches(settings: Settings) -> Iterable[Patch]:  # type: ignore[empty-body]
-    """Return the patches this plugin contributes; called each time patches are collected. Import nothing heavy."""
+def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:  # type: ignore[empty-body]
+    """Return the patches this plugin contributes; called each time patches are collected. Import nothing heavy.
+
+    ``plugins`` is the :class:`~patchcore.plugins.Plugins` that are loaded, for a plugin that brings hooks of its own.
+    """
+
+
+@hookspec
+def register_settings() -> Iterable[Setting]:  # type: ignore[empty-body]
+    """Return the settings of this plugin: keys of ``[tool.patchcore]``, with their environment variables and options."""
+
+
+@hookspec
+def register_writers() -> Mapping[type[Change], WriterFactory]:  # type: ignore[empty-body]
+    """Return what puts the kinds of change in force that this plugin brings.
+
+    By class of change, a function that is called with the engine and returns a
+    :class:`~patchcore.engine.writers.Writer`.
+    """
+
+
+@hookspec
+def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:  # type: ignore[empty-body]
+    """Return what there is to say about a planned patch here.
+
+    Called when a plan is shown, checked or applied under the policy ``raise`` (``thorough``: sources may be read), and
+    once in each process when a patch has been applied, where there is less time.
+    """
 
 
 @hookspec(firstresult=True)
@@ -60,13 +87,11 @@ def register_hookspecs() -> Any:
 
 
 @hookspec
-def list_sections(plugins: Plugins) -> Iterable[Section]:  # type: ignore[empty-body]
-    """Return what ``patchcore list`` shows besides plugins and patches; ``plugins`` are those that are listed."""
+def list_sections(plugins: Any) -> Iterable[Section]:  # type: ignore[empty-body]
+    """Return what ``patchcore list`` shows besides plugins and patches.
 
-
-@hookspec
-def training_loops() -> Iterable[TrainingLoop]:  # type: ignore[empty-body]
-    """Return the training loops whose steps profiling and brake count; called when a user asks for one of them."""
+    ``plugins`` is the :class:`~patchcore.plugins.Plugins` that are listed.
+    """
 
 
 @hookspec
@@ -77,6 +102,15 @@ def register_commands(subparsers: Any) -> None:
 @hookspec
 def register_run_options(parser: ArgumentParser) -> None:
     """Add options to ``patchcore run``."""
+
+
+@hookspec
+def start_process(patcher: Any, session: Any) -> None:
+    """Called in each process of ``patchcore run``, before its patches are applied.
+
+    ``patcher`` is the :class:`~patchcore.Patcher` of the process, ``session`` what the process knows of the run
+    (:class:`patchcore.builtin.run.session.Session`).
+    """
 
 
 @hookspec

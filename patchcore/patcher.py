@@ -8,11 +8,10 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Optional, Union
 
-from patchcore.builtin.drift.drift import Comparison, Drift
-from patchcore.builtin.training.requests import Requests
+from patchcore.context import Context
 from patchcore.declare.changes import Skip
 from patchcore.declare.patch import Patch
 from patchcore.engine.application import Application, record_of
@@ -20,17 +19,17 @@ from patchcore.engine.engine import ENGINE
 from patchcore.engine.importing import loaded_here
 from patchcore.engine.rebinding import Moves
 from patchcore.engine.reentry import is_reentrant
-from patchcore.errors import DeclarationError, PatchError, UnknownName, describe_error, did_you_mean
+from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName, describe_error, did_you_mean
 from patchcore.objects.printable import printable, shown
-from patchcore.objects.stdlib import LIBRARY
 from patchcore.planning.plan import Candidate, Plan, PlannedPatch, continue_plan, make_plan
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
-from patchcore.report import APPLIED, FAILED, PatchRecord, Report
+from patchcore.report import APPLIED, FAILED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
+from patchcore.stdlib import LIBRARY
 
-__all__ = ["Context", "Patcher", "apply"]
+__all__ = ["Patcher", "apply"]
 
 
 def _make_printable(record: logging.LogRecord) -> bool:
@@ -49,22 +48,7 @@ Name = Union[str, Patch]
 _LEVELS = {"warn": logging.WARNING, "raise": logging.ERROR, "ignore": logging.DEBUG}
 
 
-@dataclass(frozen=True)
-class Context:
-    """What a hook is told besides the patch.
-
-    Args:
-        provenance: who contributes the patch.
-        settings: what the user decided.
-        plan: the plan that is being applied.
-    """
-
-    provenance: Provenance
-    settings: Settings
-    plan: Plan
-
-
-class Patcher(Requests, contextlib.ContextDecorator):
+class Patcher(contextlib.ContextDecorator):
     """Plans, applies, reports and reverts a set of patches.
 
     ``with Patcher(...):`` applies at entry and reverts at exit; as a decorator it does so around each call.
@@ -93,11 +77,11 @@ class Patcher(Requests, contextlib.ContextDecorator):
         strict: bool = False,
         count: bool = False,
     ) -> None:
-        settings = settings or Settings()
+        self.plugins = plugins or Plugins(discover=False)
+        settings = (settings or Settings()).complete(self.plugins.settings())
         settings = replace(settings, on_failure="raise") if strict else settings
         self.settings = replace(settings, count=True) if count else settings
         self._choose(_listed(enable), _listed(disable))
-        self.plugins = plugins or Plugins(discover=False)
         self._own = tuple(patches)
         self._candidates: Optional[list[Candidate]] = None
         self._plan: Optional[Plan] = None
@@ -106,7 +90,6 @@ class Patcher(Requests, contextlib.ContextDecorator):
         self._applications: dict[str, Application] = {}
         self._notes: list[str] = []
         self._remarked: dict[str, tuple[str, ...]] = {}  # what was found out about the targets of patches
-        self._drift = Drift()
         self._failure: Optional[PatchError] = None
         self._depth = 0  # of with blocks and decorated calls
         self._applying = threading.RLock()  # held while code of others runs
@@ -155,8 +138,25 @@ class Patcher(Requests, contextlib.ContextDecorator):
         Raises:
             DeclarationError: two patches of this Patcher have one name, or an option is set that a patch does not have.
         """
-        collected = self._collect()
-        return [*collected, *self._requested(collected)]
+        return list(self._collect())
+
+    def with_settings(self, **values: Any) -> Patcher:
+        """Set settings of plugins, as in ``[tool.patchcore]``, before the patches are applied; return the Patcher.
+
+        ``with_settings(brake=100)`` ends the program after training step 100, for example.
+
+        Raises:
+            SettingsError: no plugin has such a setting, a value is impossible, or the patches are applied already.
+        """
+        if self.applied:
+            raise SettingsError(
+                f"{', '.join(values)}: set too late, the patches are applied; write "
+                "Patcher.discover().with_settings(...).apply()"
+            )
+        given = self.settings.with_given(values, origin="with_settings()")
+        self.settings = given.complete(self.plugins.settings())
+        self._candidates = None  # patches may depend on settings
+        return self
 
     def disable(self, *names: Name) -> Patcher:
         """Leave ``names`` out of plans made from now on, whatever was said before; return the Patcher."""
@@ -176,10 +176,8 @@ class Patcher(Requests, contextlib.ContextDecorator):
             DeclarationError: see :meth:`collect`.
             PlanError: the declared order is a cycle.
         """
-        collected = self._collect()
-        requested = self._requested(collected)
-        candidates = [*collected, *requested]
-        plan = make_plan(candidates, self._with_requests(requested), complete=self.plugins.complete)
+        candidates = self._collect()
+        plan = make_plan(candidates, self.settings.choices, complete=self.plugins.complete)
         names = [candidate.patch.name for candidate in candidates]
         unknown = [
             f"options are set for {name!r}, but there is no such patch{did_you_mean(name, names)}"
@@ -188,18 +186,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
         ]
         if unknown and self.plugins.complete:
             raise UnknownName(unknown[0])
-        return replace(plan, notes=(*plan.notes, *unknown))
-
-    def compare(self, entry: PlannedPatch) -> list[Comparison]:
-        """Return what has become of the targets of a planned patch since their fingerprints were recorded.
-
-        Reads the source of the library, which is not imported. Returns nothing for a plugin that carries no
-        fingerprints.
-
-        Raises:
-            PluginError: the file of the fingerprints cannot be read.
-        """
-        return self._drift.of(entry)
+        return replace(plan, notes=(*plan.notes, *unknown), ask=self._remarks_on_plan)
 
     @property
     def applied_plan(self) -> Plan:
@@ -228,7 +215,6 @@ class Patcher(Requests, contextlib.ContextDecorator):
                 self._entries = {entry.patch.name: entry for entry in plan}
                 self._plan, self._vetoes, self._applications, self._failure = plan, {}, {}, None
                 self._notes, self._remarked = list(plan.notes), {}
-                self._drift = Drift(original_of=ENGINE.journal.original)
                 self.applied = True
             return self._carry_out(plan, list(plan))
 
@@ -302,8 +288,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
             logger.warning("patch %s was applied late: %s", application, late)
         logger.debug("%s applied on import", application.patch.name)
         entry = self._entries[application.patch.name]
-        if entry.provenance.file is not None:
-            self._remarks(entry)
+        self._remarks(entry)
         self._tell(entry)
         try:
             self._refuse_problems()
@@ -372,7 +357,9 @@ class Patcher(Requests, contextlib.ContextDecorator):
             for own in self._own:
                 self._take(found, own if isinstance(own, Candidate) else Candidate(own, LOCAL))
             contributed: list[Candidate] = []
-            for provenance, patches in self.plugins.each("register_patches", settings=self.settings):
+            for provenance, patches in self.plugins.each(
+                "register_patches", settings=self.settings, plugins=self.plugins
+            ):
                 contributed += (Candidate(patch, provenance) for patch in patches)
                 self.plugins.note_without_patches(provenance, patches)
             owners = {c.patch.name: c.provenance for c in contributed if _is_named_after_its_plugin(c)}
@@ -385,6 +372,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
         """Apply some entries of the plan; when one fails under the policy to raise, nothing stays applied."""
         try:
             self._refuse(entries)
+            ENGINE.learn(self.plugins.writers())
             if LIBRARY.is_concerned(target for entry in entries if entry.go for target in entry.targets):
                 LIBRARY.prepare()  # here no lock is held
             self._apply(plan, entries)
@@ -404,7 +392,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
                 with self._lock:
                     if not self.applied:  # an import in another thread has failed, or somebody has reverted
                         break
-                    counting = self.settings.count and not self._is_request(entry)
+                    counting = self.settings.count and entry.patch.count
                     application = ENGINE.acquire(entry.patch, entry.targets, entry.provenance, self, counting=counting)
                     self._applications[entry.patch.name] = application
                     if counting and not application.counting:
@@ -439,8 +427,19 @@ class Patcher(Requests, contextlib.ContextDecorator):
             misfit = not entry.go and not entry.unwanted
             if misfit and (entry.patch.required or (entry.status == FAILED and self.settings.on_failure == "raise")):
                 raise PatchError(f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {entry.reason}")
-            if entry.go and entry.provenance.file is not None and self.settings.on_failure == "raise":
-                self._drift.refuse(entry)
+            if entry.go and self.settings.on_failure == "raise":
+                self._refuse_findings(entry)
+
+    def _refuse_findings(self, entry: PlannedPatch) -> None:
+        found = [remark.text for remark in self.plugins.remarks(entry, thorough=True) if remark.finding]
+        if found:
+            raise PatchError(
+                f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {'; '.join(found)}, or leave it out "
+                f"with --disable {entry.patch.name}"
+            )
+
+    def _remarks_on_plan(self, entry: PlannedPatch) -> list[Remark]:
+        return self.plugins.remarks(entry, thorough=True) if entry.go else []
 
     def _refuse_problems(self) -> None:
         if self.plugins.problems and self.settings.on_failure == "raise":
@@ -453,7 +452,7 @@ class Patcher(Requests, contextlib.ContextDecorator):
             failure.report = self._revert()
 
     def _choose(self, enable: Sequence[Name], disable: Sequence[Name]) -> None:
-        strength = max((choice.strength for choice in self.settings.choices), default=0) + 1
+        strength = max((choice.strength or 0 for choice in self.settings.choices), default=0) + 1
         said = ((True, "enable=", enable), (False, "disable=", disable))
         choices = (Choice(on, str(name), origin, strength) for on, origin, names in said for name in names)
         self.settings = replace(self.settings, choices=(*self.settings.choices, *choices))
@@ -509,18 +508,18 @@ class Patcher(Requests, contextlib.ContextDecorator):
             applied=self.applied,
             counted=self.settings.count,
             places=places,
-            remarks=() if entry.provenance.file is None else self._remarks(entry),
+            remarks=self._remarks(entry),
         )
 
     def _remarks(self, entry: PlannedPatch) -> tuple[str, ...]:
-        """What there is to say about the targets of a patch that is applied, once they are imported."""
+        """Return what plugins have to say about a patch that is applied; they are asked and it is logged once."""
         name = entry.patch.name
         application = self._applications.get(name)
         if application is not None and application.status == APPLIED and name not in self._remarked:
-            self._remarked[name], level = self._drift.remarks(entry)
-            if not process_rank():
-                for remark in self._remarked[name]:
-                    logger.log(level, "patch %s (%s): %s", name, entry.provenance, remark)
+            remarks = [remark for remark in self.plugins.remarks(entry, thorough=False) if remark.text]
+            self._remarked[name] = tuple(remark.text for remark in remarks)
+            for remark in remarks if not process_rank() else ():
+                logger.log(remark.level, "patch %s (%s): %s", name, entry.provenance, remark.text)
         return self._remarked.get(name, ())
 
     def _log(self, report: Report, entries: Sequence[PlannedPatch]) -> None:

@@ -1,6 +1,7 @@
 """Plugins: from entry points to loaded, isolated implementations of hooks.
 
-A plugin that fails, at load or in any hook, becomes a :class:`~patchcore.report.Problem` with its distribution and
+patchcore's own features are plugins too, see :data:`BUILTINS`: they are loaded first, and each can be left out with
+``no:NAME``. A plugin that fails, at load or in any hook, becomes a :class:`~patchcore.report.Problem` with its distribution and
 traceback; the others go on.
 """
 
@@ -21,24 +22,43 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import pluggy
 
 from patchcore import hookspecs
+from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch
+from patchcore.engine.writers import WriterFactory
 from patchcore.errors import PluginError, UnknownName, describe_error, did_you_mean
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
+from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import Provenance
-from patchcore.report import Problem, Section
-from patchcore.settings import LocalModule
+from patchcore.report import Problem, Remark, Section
+from patchcore.settings import LocalModule, Setting
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-__all__ = ["GROUP", "Plugins", "installed_plugins"]
+__all__ = ["BUILTINS", "GROUP", "Plugins", "installed_plugins"]
 
 #: The entry-point group that plugins are declared in.
 GROUP = "npu_patches"
 
+#: The features that ship with the core, each a package of that name in ``patchcore.builtin``. This table of texts is all
+#: that the core knows of them.
+BUILTINS = (
+    "call", "imports", "callers", "drift", "training", "run", "page", "explain", "doctor", "verify", "bisect", "new",
+)  # fmt: skip
+
+#: What a name in the setting ``plugins`` begins with that leaves a plugin out.
+_WITHOUT = "no:"
+
 #: Hooks that return what may come from a generator: it is taken inside the call, where a failure is the plugin's.
-_COLLECTING = ("register_patches", "report_sections", "list_sections", "training_loops")
+_COLLECTING = (
+    "register_patches",
+    "register_settings",
+    "remarks",
+    "report_sections",
+    "list_sections",
+    "training_loops",
+)
 
 #: What makes a plugin of a module that forgets to be one.
 _HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return [...]"
@@ -57,7 +77,7 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
     A distribution that is found twice on the path (installed and editable, say) counts once, as for imports: the first.
     One whose metadata is broken becomes a plugin that fails to load.
     """
-    from patchcore.objects.stdlib import metadata  # for those who discover only
+    from patchcore.stdlib import metadata  # for those who discover only
 
     found: dict[tuple[str, str], tuple[Provenance, Loader]] = {}
     seen: set[str] = set()
@@ -88,7 +108,8 @@ class Plugins:
     """The loaded plugins of one Patcher, and what went wrong with the others.
 
     Args:
-        allowed: names of the plugins to load, ``None`` for all.
+        allowed: names of the plugins to load, ``None`` for all that are installed; ``no:NAME`` leaves one out, of the
+            built-in ones too. Built-in plugins are loaded without being named.
         discover: load installed plugins at all.
         modules: local modules that are plugins without being packaged.
 
@@ -102,12 +123,20 @@ class Plugins:
         self.manager = pluggy.PluginManager("patchcore")
         self.manager.add_hookspecs(hookspecs)
         self.problems: list[Problem] = []
-        self.provenances: dict[str, Provenance] = {}
+        self.builtins: dict[str, Provenance] = {}
+        self.provenances: dict[str, Provenance] = {}  # of the others
         self.denied: list[Provenance] = []
         self.absent: list[str] = []  # names of plugins that whoever started this process has, and that are not here
         self._wrappers = _Wrappers("patchcore")
         self._wrappers.add_hookspecs(hookspecs)
-        declared = _allow(installed_plugins() if discover else [], allowed, self.denied)
+        named = None if allowed is None else [name for name in allowed if not name.startswith(_WITHOUT)]
+        without = [name[len(_WITHOUT) :] for name in allowed or () if name.startswith(_WITHOUT)]
+        builtin = [_builtin(name) for name in BUILTINS]
+        self.load(item for item in builtin if item[0].plugin not in without)
+        self.builtins, self.provenances = self.provenances, {}
+        installed = installed_plugins() if discover else []
+        _refuse_unknown(without, [item[0] for item in (*builtin, *installed)])
+        declared = _allow(installed, None if without and not named else named, without, self.denied)
         declared += ((Provenance(local.name, value=local.name), partial(_import_local, local)) for local in modules)
         self.load(declared)
 
@@ -160,6 +189,44 @@ class Plugins:
                 return provenance, answer
             self.note(provenance, hook, TypeError(f"expected {expected}, got {shown(answer)}"))
         return None, None
+
+    def settings(self) -> list[Setting]:
+        """Return the settings that plugins have; of two with one key the first, and the other plugin is told."""
+        found: dict[str, tuple[Provenance, Setting]] = {}
+        for provenance, settings in self.each("register_settings"):
+            for setting in settings:
+                if not isinstance(setting, Setting):
+                    problem: Exception = TypeError(f"expected patchcore.Setting objects, got {shown(setting)}")
+                elif setting.key in found:
+                    problem = ValueError(f"the setting {setting.key!r} is taken by {found[setting.key][0]}")
+                else:
+                    found[setting.key] = provenance, setting
+                    continue
+                self.note(provenance, "register_settings", problem)
+        return [setting for _, setting in found.values()]
+
+    def writers(self) -> dict[type[Change], WriterFactory]:
+        """Return what puts the kinds of change in force that plugins bring, by class of change."""
+        found: dict[type[Change], WriterFactory] = {}
+        for provenance, writers in self.each("register_writers"):
+            for kind, factory in dict(writers).items():
+                if isinstance(kind, type) and issubclass(kind, Change) and callable(factory):
+                    found.setdefault(kind, factory)
+                else:
+                    error = TypeError(f"expected classes of changes with callables, got {shown(kind)}: {shown(factory)}")
+                    self.note(provenance, "register_writers", error)
+        return found
+
+    def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
+        """Return what plugins have to say about a planned patch here; see the hook ``remarks``."""
+        found = []
+        for provenance, remarks in self.each("remarks", entry=entry, thorough=thorough):
+            for remark in remarks:
+                if isinstance(remark, Remark):
+                    found.append(remark)
+                else:
+                    self.note(provenance, "remarks", TypeError(f"expected patchcore.Remark objects, got {shown(remark)}"))
+        return found
 
     def sections(self) -> tuple[Section, ...]:
         """Return what plugins tell of this process besides patches."""
@@ -258,10 +325,9 @@ class Plugins:
     def _admit(self, provenance: Provenance, plugin: Any) -> None:
         name = provenance.plugin
         try:
-            if name in self.provenances:
-                raise ValueError(
-                    f"the plugin name {name!r} is taken by {self.provenances[name]}; rename one of the entry points"
-                )
+            taken = self.provenances.get(name) or self.builtins.get(name)
+            if taken is not None:
+                raise ValueError(f"the plugin name {name!r} is taken by {taken}; rename one of the entry points")
             self._register(plugin, name)
         except KeyboardInterrupt:
             raise
@@ -310,7 +376,7 @@ class Plugins:
 
     def _provenance_of(self, plugin: Any) -> Provenance:
         name = str(self.manager.get_name(plugin))
-        return self.provenances.get(name, Provenance(name))
+        return self.provenances.get(name) or self.builtins.get(name) or Provenance(name)
 
 
 class _Wrappers(pluggy.PluginManager):
@@ -351,9 +417,26 @@ def _code(function: Any) -> Optional[CodeType]:
     return getattr(function, "__code__", None)
 
 
+def _builtin(name: str) -> tuple[Provenance, Loader]:
+    module = f"patchcore.builtin.{name}"
+    return Provenance(f"patchcore.{name}", value=module), partial(importlib.import_module, module)
+
+
+def _refuse_unknown(without: Sequence[str], known: Sequence[Provenance]) -> None:
+    names = [provenance.plugin for provenance in known]
+    for name in without:
+        if name not in names:
+            raise UnknownName(f"{_WITHOUT}{name}: there is no plugin {name!r}{did_you_mean(name, names)}")
+
+
 def _allow(
-    installed: Sequence[tuple[Provenance, Loader]], allowed: Optional[Sequence[str]], denied: list[Provenance]
+    installed: Sequence[tuple[Provenance, Loader]],
+    allowed: Optional[Sequence[str]],
+    without: Sequence[str],
+    denied: list[Provenance],
 ) -> list[tuple[Provenance, Loader]]:
+    denied += (provenance for provenance, _ in installed if provenance.plugin in without)
+    installed = [item for item in installed if item[0].plugin not in without]
     if allowed is None:
         return list(installed)
     names = {provenance.plugin for provenance, _ in installed}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Optional
 
-from patchcore.objects.stdlib import loaded
+from patchcore.stdlib import loaded
 
 __all__ = ["MOST_RANKS", "RANK_VARIABLES", "decimal", "describe_process", "process_rank", "rank_variable"]
 
@@ -59,7 +59,7 @@ def _first_number(variables: Iterable[str], most: int) -> Optional[tuple[str, in
             return variable, number
         if (variable, value) not in _logged:
             _logged.add((variable, value))  # first of all: what writes the log asks for the rank
-            from patchcore.objects.stdlib import logging  # which most processes that ask for their rank do without
+            from patchcore.stdlib import logging  # which most processes that ask for their rank do without
 
             message = "%s=%r is ignored; expected a whole number from 0 to %d"
             logging.getLogger("patchcore").warning(message, variable, value[:60], most)

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from patchcore.objects.printable import printable
 
-__all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Report", "Section"]
+__all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Remark", "Report", "Section"]
 
 #: Version of the JSON view; raised when a key changes its meaning or goes.
 SCHEMA_VERSION = 1
@@ -143,6 +143,25 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Remark:
+    """What a plugin has to say about a patch here; see the hook ``remarks``.
+
+    Args:
+        text: one line, for people; empty for a remark that only programs read.
+        level: how loud it is logged, as a level of :mod:`logging`.
+        finding: True where ``patchcore check`` fails because of it, and ``strict`` refuses the patch.
+        topic: what it is about, in a word: the kind of the finding, and the key of ``data`` in JSON.
+        data: for programs: a list of dictionaries.
+    """
+
+    text: str
+    level: int = 20
+    finding: bool = False
+    topic: str = "remark"
+    data: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
 class Report:
     """The outcome of an apply or a revert.
 
@@ -208,7 +227,7 @@ class Report:
 
     def to_json(self) -> str:
         """Return the JSON view as text."""
-        from patchcore.objects.stdlib import json  # for those who want it only
+        from patchcore.stdlib import json  # for those who want it only
 
         return json.dumps(self.to_dict(), indent=2)
 

@@ -4,44 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.errors import DeclarationError, SettingsError, did_you_mean
+from patchcore.errors import SettingsError, did_you_mean
 
-__all__ = ["POLICIES", "Choice", "LocalModule", "Settings", "check_training"]
+__all__ = [
+    "POLICIES",
+    "Choice",
+    "LocalModule",
+    "Setting",
+    "Settings",
+    "check_names",
+    "check_path",
+    "check_text",
+]
 
 #: What to do about a patch that fails: log and go on, undo everything and raise, or go on without a word.
 POLICIES = ("warn", "raise", "ignore")
 
-_OPTIONS = {
-    "plugins": "--plugin",
-    "modules": "--module",
-    "on_failure": "--strict",
-    "report_dir": "--report-dir",
-    "use_profile": "--use-profile",
-    "profiling": "--profile",
-    "compat": "--compat",
-}
-_KEYS = (
-    "plugins",
-    "modules",
-    "enable",
-    "disable",
-    "on_failure",
-    "report_dir",
-    "log",
-    "options",
-    "use_profile",
-    "profiling",
-    "brake",
-    "step",
-    "compat",
-    "count",
-)
-_VARIABLES = {f"PATCHCORE_{key.upper()}": key for key in _KEYS if key != "options"}
 #: The table of named tables, each of which may have any key but ``use_profile``.
 _PROFILES = "profiles"
 
@@ -53,13 +36,14 @@ class Choice(NamedTuple):
         enable: whether it was enabled.
         name: a patch, legacy name, target or plugin, or ``*``.
         origin: where that was said, for messages.
-        strength: choices of one source have the same; what a stronger source says overrules a weaker one.
+        strength: choices of one source have the same; what a stronger source says overrules a weaker one. ``None`` is
+            as strong as the strongest of the others.
     """
 
     enable: bool
     name: str
     origin: str
-    strength: int = 0
+    strength: Optional[int] = 0
 
 
 class LocalModule(NamedTuple):
@@ -74,42 +58,77 @@ class LocalModule(NamedTuple):
     directory: Optional[str] = None
 
 
+class Setting(NamedTuple):
+    """A setting of a plugin: a key of ``[tool.patchcore]`` and an environment variable ``PATCHCORE_<KEY>``.
+
+    Args:
+        key: its name, ``"report_dir"``.
+        check: called with a value, the words that name its source in errors, and the folder that relative paths are
+            relative to (``None`` for none); returns the value to use, or raises :class:`~patchcore.SettingsError`.
+            The value must survive JSON: each process of a run gets it.
+        default: the value where nobody sets it.
+        option: how the command line spells it, ``"--report-dir"``; by default ``--`` and the key.
+        choices: called with a checked value and its origin; returns what else the user decides with it.
+        agree: called with all settings of plugins by key, once they are known; raises
+            :class:`~patchcore.SettingsError` where this one contradicts another.
+    """
+
+    key: str
+    check: Callable[[Any, str, Optional[Path]], Any]
+    default: Any = None
+    option: Optional[str] = None
+    choices: Optional[Callable[[Any, str], Iterable[Choice]]] = None
+    agree: Optional[Callable[[Mapping[str, Any]], None]] = None
+
+
+class Given(NamedTuple):
+    """A value that a source has for a key of a plugin; it is checked once the plugins are loaded.
+
+    Args:
+        key, value: what the source says.
+        source: what to call the source.
+        directory: what relative paths are relative to.
+    """
+
+    key: str
+    value: Any
+    source: str
+    directory: Optional[Path]
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a user decided, from every source.
 
+    The settings of plugins are in :attr:`values`, see :meth:`get`.
+
     Args:
-        plugins: names of the plugins to load, ``None`` for all that are installed.
+        plugins: names of the plugins to load, ``None`` for all that are installed. ``no:NAME`` leaves one out, a
+            built-in one (``no:patchcore.page``) or an installed one.
         modules: local modules that are plugins, from every source, weakest first.
         choices: what was enabled and disabled, weakest source first.
         on_failure: ``warn``, ``raise`` or ``ignore``.
-        report_dir: where each process writes its report, ``None`` for nowhere.
         log: level of the ``patchcore`` logger, ``None`` to leave it alone.
         options: per patch name, values that override the patch's own options.
-        use_profile: the table of ``[tool.patchcore.profiles]`` that lies over ``[tool.patchcore]``, ``None`` for none.
-        profiling: which training steps to record, as :class:`patchcore.builtin.training.options.ProfilingOptions` has it.
-        brake: the training step after which the program ends; ``"auto"`` for when profiling is complete.
-        step: targets of the functions each call of which is a training step; empty for those that are known.
-        compat: the interfaces of other patchers that programs find, by their modules in :mod:`patchcore.compat`. Those
-            programs apply patches themselves, so that without further choices none are applied before.
+        use_profile: the table of ``[tool.patchcore.profiles]`` that is applied on top of ``[tool.patchcore]``, ``None``
+            for none.
         count: whether the calls of patched targets are counted.
-        origins: for each field that is not a default, which source decided it.
+        values: the settings of plugins, by key.
+        origins: for each setting that is not a default, which source decided it.
+        given: values of settings of plugins that nobody has checked yet.
     """
 
     plugins: Optional[tuple[str, ...]] = None
     modules: tuple[LocalModule, ...] = ()
     choices: tuple[Choice, ...] = ()
     on_failure: str = "warn"
-    report_dir: Optional[str] = None
     log: Optional[str] = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     use_profile: Optional[str] = None
-    profiling: Optional[Mapping[str, Any]] = None
-    brake: Union[int, str, None] = None
-    step: tuple[str, ...] = ()
-    compat: tuple[str, ...] = ()
     count: bool = False
+    values: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+    given: tuple[Given, ...] = ()
 
     @classmethod
     def load(
@@ -120,7 +139,9 @@ class Settings:
         environ: Optional[Mapping[str, str]] = None,
         start: Optional[Path] = None,
     ) -> Settings:
-        """Read every source and lay the stronger over the weaker.
+        """Read every source; the value of a stronger source wins.
+
+        Keys that the core does not know are kept until the plugins are loaded, see :meth:`complete`.
 
         Args:
             arguments: the strongest source, by key; ``None`` values count as not given.
@@ -129,13 +150,16 @@ class Settings:
             start: directory from which pyproject.toml is looked for upwards, before it is from the current one.
 
         Raises:
-            SettingsError: unreadable file, unknown key or profile (with the nearest one) or impossible value, saying
-                where.
+            SettingsError: unreadable file, unknown profile (with the nearest one) or impossible value, saying where.
         """
         environ = os.environ if environ is None else environ
         here = _current_directory()
         given = {key: value for key, value in (arguments or {}).items() if value is not None}
-        sources = [_Source(v, {k: environ[v]}, _ENVIRONMENT, here) for v, k in _VARIABLES.items() if v in environ]
+        sources = [
+            _Source(variable, {variable[len(_PREFIX) :].lower(): environ[variable]}, _ENVIRONMENT, here)
+            for variable in sorted(environ)
+            if variable.startswith(_PREFIX) and variable not in _OTHER_VARIABLES
+        ]
         sources.append(_Source(origin, given, _ARGUMENTS, here))
         profile = _last(sources, "use_profile")
         found = next(filter(None, map(_find_table, (start, here))), None)
@@ -144,7 +168,7 @@ class Settings:
                 f"there is no profile {profile!r}: no pyproject.toml at or above {start or here} has [tool.patchcore]"
             )
         tables = [] if found is None else _with_profile(*found, profile)
-        return check_training(_merge([*tables, *sources]))
+        return _merge([*tables, *sources])
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, origin: str) -> Settings:
@@ -158,6 +182,49 @@ class Settings:
             SettingsError: see :meth:`load`.
         """
         return _merge([_Source(origin, given, _ARGUMENTS, _current_directory())])
+
+    def with_given(self, given: Mapping[str, Any], *, origin: str) -> Settings:
+        """Return these settings with values of settings of plugins on top; they are checked by :meth:`complete`.
+
+        Args:
+            given: values as in ``[tool.patchcore]``.
+            origin: what to call their source in errors.
+        """
+        here = _current_directory()
+        return replace(self, given=(*self.given, *(Given(key, value, origin, here) for key, value in given.items())))
+
+    def complete(self, settings: Iterable[Setting]) -> Settings:
+        """Return these settings with what was given for settings of plugins, checked.
+
+        Args:
+            settings: those that the loaded plugins have.
+
+        Raises:
+            SettingsError: a key that nobody has (with the nearest one), or an impossible value, saying where.
+        """
+        known = {setting.key: setting for setting in settings}
+        values = {key: setting.default for key, setting in known.items()}
+        values.update((key, value) for key, value in self.values.items() if key in known)
+        origins, implied = dict(self.origins), dict[str, tuple[Choice, ...]]()
+        for key, value, source, directory in self.given:
+            setting = known.get(key)
+            if setting is None:
+                if source.startswith(_PREFIX):
+                    continue  # another program's, or of a plugin that is not loaded
+                raise SettingsError(f"{source}: unknown setting {key!r}{did_you_mean(key, (*_CHECKS, *known))}")
+            values[key] = setting.check(value, f"{source}: {key}", directory)
+            origins[key] = _spelled(source, key, setting.option)
+            if setting.choices is not None:
+                implied[key] = tuple(setting.choices(values[key], origins[key]))
+        for setting in known.values():
+            if setting.agree is not None:
+                setting.agree(values)
+        choices = (*(choice for found in implied.values() for choice in found), *self.choices)
+        return replace(self, values=values, origins=origins, choices=choices, given=())
+
+    def get(self, key: str) -> Any:
+        """Return the value of a setting of a plugin; ``None`` where that plugin is not loaded."""
+        return self.values.get(key)
 
     @classmethod
     def from_dict(cls, view: Mapping[str, Any]) -> Settings:
@@ -173,24 +240,9 @@ class Settings:
                 "plugins": None if plugins is None else tuple(plugins),
                 "modules": tuple(LocalModule(*module) for module in view["modules"]),
                 "choices": tuple(Choice(*choice) for choice in view["choices"]),
-                "step": tuple(view["step"]),
-                "compat": tuple(view["compat"]),
+                "given": tuple(Given(*given) for given in view["given"]),
             }
         )
-
-
-def check_training(settings: Settings) -> Settings:
-    """Return ``settings`` if profiling and brake fit together.
-
-    Raises:
-        SettingsError: the brake would end the program before anything is recorded, or never.
-    """
-    if settings.brake is not None:
-        from patchcore.builtin.training.options import ProfilingOptions, brake_step
-
-        profiling = settings.profiling
-        brake_step(settings.brake, None if profiling is None else ProfilingOptions.of(profiling))
-    return settings
 
 
 class _Source(NamedTuple):
@@ -201,6 +253,10 @@ class _Source(NamedTuple):
 
 
 _PYPROJECT, _PROFILE, _ENVIRONMENT, _ARGUMENTS = range(4)
+
+_PREFIX = "PATCHCORE_"
+#: Environment variables that are no settings.
+_OTHER_VARIABLES = ("PATCHCORE_OPTIONS", "PATCHCORE_SESSION", "PATCHCORE_CACHE")
 
 
 def _current_directory() -> Optional[Path]:
@@ -222,7 +278,7 @@ def _with_profile(path: Path, table: Mapping[str, Any], chosen: Any) -> list[_So
         raise SettingsError(f"{where}: profiles = {profiles!r}; expected tables, [tool.patchcore.profiles.NAME]")
     base = {key: value for key, value in table.items() if key != _PROFILES}
     sources = [_Source(where, base, _PYPROJECT, path.parent)]
-    name = _text(base.get("use_profile", "") if chosen is None else chosen, f"{where}: use_profile", None)
+    name = check_text(base.get("use_profile", "") if chosen is None else chosen, f"{where}: use_profile", None)
     if name is None:
         return sources
     if name not in profiles:
@@ -271,12 +327,14 @@ def _merge(sources: Sequence[_Source]) -> Settings:
     origins: dict[str, str] = {}
     choices: list[Choice] = []
     modules: dict[str, LocalModule] = {}
+    given: list[Given] = []
     for source in sources:
         for key, value in source.given.items():
-            if key not in _KEYS:
-                raise SettingsError(f"{source.origin}: unknown setting {key!r}{did_you_mean(key, _KEYS)}")
+            if key not in _CHECKS:
+                given.append(Given(key, value, source.origin, source.directory))
+                continue
             checked: Any = _CHECKS[key](value, f"{source.origin}: {key}", source.directory)
-            origin = _spelled(source.origin, key)
+            origin = _spelled(source.origin, key, _OPTIONS.get(key))
             if key in ("enable", "disable"):
                 choices += (Choice(key == "enable", name, origin, source.strength) for name in checked)
             elif key == "modules":
@@ -284,16 +342,16 @@ def _merge(sources: Sequence[_Source]) -> Settings:
                 origins[key] = origin
             else:
                 values[key], origins[key] = checked, origin
-    if values.get("compat"):  # whatever is chosen is stronger
-        choices.insert(0, Choice(False, "*", f"{origins['compat']} {','.join(values['compat'])}", -1))
-    return Settings(choices=tuple(choices), modules=tuple(modules.values()), origins=origins, **values)
+    chosen = {"choices": tuple(choices), "modules": tuple(modules.values()), "given": tuple(given)}
+    return Settings(origins=origins, **chosen, **values)
 
 
-def _spelled(origin: str, key: str) -> str:
-    return _OPTIONS.get(key, f"--{key}") if origin == "command line" else origin
+def _spelled(origin: str, key: str, option: Optional[str]) -> str:
+    return (option or f"--{key.replace('_', '-')}") if origin == "command line" else origin
 
 
-def _names(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
+def check_names(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
+    """Check a setting that is a list of names, or a text with commas; see :class:`Setting`."""
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
     if not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
@@ -302,7 +360,7 @@ def _names(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]
 
 
 def _modules(value: Any, where: str, directory: Optional[Path]) -> tuple[LocalModule, ...]:
-    names = _names(value, where, directory)
+    names = check_names(value, where, directory)
     for name in names:
         if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
             path = name[:-3] if name.endswith(".py") else name
@@ -320,12 +378,14 @@ def _policy(value: Any, where: str, directory: Optional[Path]) -> str:
     return str(value)
 
 
-def _path(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
-    text = _text(value, where, directory)
+def check_path(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
+    """Check a setting that is a path, relative to the folder of its source; see :class:`Setting`."""
+    text = check_text(value, where, directory)
     return text if text is None or directory is None else os.path.join(directory, text)
 
 
-def _text(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
+def check_text(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
+    """Check a setting that is a text; an empty one is ``None``; see :class:`Setting`."""
     if not isinstance(value, (str, os.PathLike)):
         raise SettingsError(f"{where} = {value!r}; expected text")
     return os.fsdecode(value) or None
@@ -356,63 +416,18 @@ def _options(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, 
     return {name: dict(table) for name, table in value.items()}
 
 
-def _profiling(value: Any, where: str, directory: Optional[Path]) -> Optional[Mapping[str, Any]]:
-    """A table, or the path alone; an empty path for none."""
-    from patchcore.builtin.training.options import ProfilingOptions  # for those who profile
-
-    table = dict(value) if isinstance(value, Mapping) else {"path": value}
-    if "path" in table:
-        table["path"] = _path(table["path"], f"{where}.path", directory)
-        if table["path"] is None:
-            return None
-    return ProfilingOptions.of(table).to_dict()
-
-
-def _brake(value: Any, where: str, directory: Optional[Path]) -> Union[int, str, None]:
-    from patchcore.builtin.training.options import check_brake
-
-    return None if value == "" else check_brake(value)
-
-
-def _steps(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
-    from patchcore.builtin.training.loops import user_loop
-
-    names = _names(value, where, directory)
-    for name in names:
-        try:
-            user_loop(name)
-        except DeclarationError as error:
-            raise SettingsError(f"{where}: {error}") from error
-    return names
-
-
-def _compat(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
-    from patchcore import compat  # for those who need one
-
-    names = _names(value, where, directory)
-    for name in names:
-        if name not in compat.NAMES:
-            known = ", ".join(compat.NAMES)
-            raise SettingsError(f"{where} = {value!r}; expected one of {known}{did_you_mean(name, compat.NAMES)}")
-    return names
-
-
 #: What an environment variable may say.
 _SWITCHES = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("", "0", "false", "no", "off"), False)}
 
 _CHECKS = {
-    "plugins": _names,
+    "plugins": check_names,
     "modules": _modules,
-    "enable": _names,
-    "disable": _names,
+    "enable": check_names,
+    "disable": check_names,
     "on_failure": _policy,
-    "report_dir": _path,
     "log": _level,
     "options": _options,
-    "use_profile": _text,
-    "profiling": _profiling,
-    "brake": _brake,
-    "step": _steps,
-    "compat": _compat,
+    "use_profile": check_text,
     "count": _switch,
 }
+_OPTIONS = {"plugins": "--plugin", "modules": "--module", "on_failure": "--strict"}

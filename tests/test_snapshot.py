@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import patchcore
+from patchcore.builtin.call.snapshot import Snapshot
 from patchcore.declare.target import ABSENT
-from patchcore.engine.snapshot import Snapshot
 from patchcore.errors import PatchError
 from patchcore.objects.modules import namespace
 

@@ -22,7 +22,7 @@ from examples.mmdet_training.dataset import make_dataset
 from examples.mmdet_training.detectors import DETECTORS
 from examples.mmdet_training.training import IMAGE_SIZE, IMAGES, train
 from patchcore import cli
-from patchcore.engine.snapshot import Snapshot
+from patchcore.builtin.call.snapshot import Snapshot
 from patchcore.errors import did_you_mean
 
 LIBRARIES = ("torch", "numpy", "mmengine", "mmcv", "mmdet")

@@ -1,1 +1,1 @@
-"""What ships with patchcore and knows a library: the core names these modules as text, and imports none of them."""
+"""The features that ship with the core, each a plugin of it that uses only hooks which a third party can use."""

@@ -9,7 +9,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
 from patchcore import __version__
@@ -20,22 +20,8 @@ __all__ = ["main"]
 
 OK, FINDINGS, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
-#: The module of each command; only the one that is wanted is imported.
-_COMMANDS = {
-    "list": "patchcore.cli.list_",
-    "plan": "patchcore.cli.plan",
-    "explain": "patchcore.builtin.explain.command",
-    "check": "patchcore.cli.check",
-    "doctor": "patchcore.builtin.doctor.command",
-    "run": "patchcore.builtin.run.run_command",
-    "report": "patchcore.builtin.page.command",
-    "verify": "patchcore.builtin.verify.command",
-    "bisect": "patchcore.builtin.bisect.command",
-    "lock": "patchcore.builtin.drift.lock_command",
-    "outdated": "patchcore.builtin.drift.outdated_command",
-    "new": "patchcore.builtin.new.command",
-    "fingerprint": "patchcore.builtin.drift.fingerprint_command",
-}
+#: The modules of the commands of the core; those of plugins come from the hook ``register_commands``.
+_COMMANDS = {"list": "patchcore.cli.list_", "plan": "patchcore.cli.plan", "check": "patchcore.cli.check"}
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -68,7 +54,7 @@ def _run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit has somewhere to go
         return OK
     except Exception:
-        from patchcore.objects.stdlib import traceback
+        from patchcore.stdlib import traceback
 
         traceback.print_exc()
         _complain("this is a bug in patchcore or in a plugin's command; please report it", INTERNAL)
@@ -91,29 +77,22 @@ def _see_current_folder() -> None:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    if arguments[:1] == ["run"]:
-        from patchcore.builtin.run import run_command as run
-
-        return run.parse(arguments[1:])
-    if arguments[:1] == ["bisect"]:
-        from patchcore.builtin.bisect import command as bisect
-
-        return bisect.parse(arguments[1:])
-    if arguments[:1] == ["verify"]:
-        from patchcore.builtin.verify import command as verify
-
-        return verify.parse(arguments[1:])
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
-    parser, subparsers = _build_parser([name] if name in _COMMANDS else list(_COMMANDS))
-    if name not in _COMMANDS:
-        _add_plugin_commands(subparsers)
+    if name in _COMMANDS:
+        return _build_parser([name])[0].parse_args(arguments)
+    parser, subparsers = _build_parser(_COMMANDS)
+    _add_plugin_commands(subparsers, discover=False)
+    if name not in subparsers.choices:  # an installed plugin may have it; help shows those, too
+        parser, subparsers = _build_parser(_COMMANDS)
+        _add_plugin_commands(subparsers, discover=True)
     if name is not None and name not in subparsers.choices:
         raise UnknownName(f"no command {name!r}{did_you_mean(name, subparsers.choices) or '.'} See patchcore --help")
-    return parser.parse_args(arguments)
+    take_over = subparsers.choices[name].take_over if name is not None and arguments[0] == name else None
+    return parser.parse_args(arguments) if take_over is None else take_over(arguments[1:])
 
 
-def _build_parser(commands: Sequence[Any]) -> tuple[argparse.ArgumentParser, Any]:
-    """Return the parser with some of the built-in commands, and its sub-parsers for plugins to add to."""
+def _build_parser(commands: Iterable[str]) -> tuple[argparse.ArgumentParser, Any]:
+    """Return the parser with some of the core's commands, and its sub-parsers for plugins to add to."""
     from patchcore.cli.options import Parser
 
     parser = Parser(
@@ -128,16 +107,16 @@ def _build_parser(commands: Sequence[Any]) -> tuple[argparse.ArgumentParser, Any
     return parser, subparsers
 
 
-def _add_plugin_commands(subparsers: Any) -> None:
-    """Let plugins add theirs; only when the command is not ours or help is wanted, because it loads every plugin."""
+def _add_plugin_commands(subparsers: Any, *, discover: bool) -> None:
+    """Let plugins add their commands: the built-in ones, or (``discover``) every one that is installed."""
     from patchcore.plugins import Plugins
     from patchcore.settings import Settings
 
     try:
-        plugins = Plugins(allowed=Settings.load().plugins)
+        plugins = Plugins(allowed=Settings.load().plugins, discover=discover)
     except PatchcoreError as error:  # help is wanted most when something is wrong
         _complain(error, USAGE)
-        return
+        plugins = Plugins(discover=False)
     plugins.notify("register_commands", subparsers=subparsers)
     for problem in plugins.problems:
         _complain(problem, OK)

@@ -8,7 +8,7 @@ from typing import Any
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line, print_table
-from patchcore.errors import CONTAINED, PatchError, PluginError, describe_error
+from patchcore.errors import CONTAINED, PatchError, describe_error
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Plan
@@ -64,26 +64,22 @@ def findings(patcher: Patcher, *, apply: bool) -> list[Finding]:
             found.append(("conflict" if entry in plan.conflicts else "failed", entry.patch.name, entry.reason))
         elif entry.patch.required and not entry.go and not entry.unwanted:
             found.append(("required", entry.patch.name, entry.reason))
-    found += _drift(patcher, plan)
+    found += _remarks(patcher, plan)
     if apply:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.go])
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     return found
 
 
-def _drift(patcher: Patcher, plan: Plan) -> list[Finding]:
-    """What has changed under patches that nobody has disabled, also under those that need what is not here: an NPU."""
+def _remarks(patcher: Patcher, plan: Plan) -> list[Finding]:
+    """What plugins find wrong with patches that nobody has disabled, also those that need what is not here: an NPU."""
     environment = Environment()
     found: list[Finding] = []
     for entry in plan:
         disabled = entry.unwanted and entry.chosen_by is not None
         if not disabled and environment.suits(entry.patch):
-            try:
-                comparisons = patcher.compare(entry)
-            except PluginError as error:
-                found.append(("plugin", entry.provenance.plugin, str(error)))
-                continue
-            found += (("drift", entry.patch.name, str(c)) for c in comparisons if c.drifted)
+            remarks = patcher.plugins.remarks(entry, thorough=True)
+            found += ((remark.topic, entry.patch.name, remark.text) for remark in remarks if remark.finding)
     return list(dict.fromkeys(found))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from patchcore.cli.output import print_error
-from patchcore.errors import PluginError, SettingsError
+from patchcore.errors import PluginError
 from patchcore.objects.modules import lineage
 from patchcore.objects.printable import printable
 from patchcore.patcher import Patcher
@@ -16,31 +16,48 @@ from patchcore.report import Problem
 from patchcore.settings import Settings
 
 __all__ = [
+    "SETTING",
     "Parser",
     "add_format",
     "add_selection",
-    "add_training",
     "describe_problems",
     "parse",
     "patcher_from",
     "print_problems",
 ]
 
-#: The options of ``[tool.patchcore.profiling]`` that are options of the command line, each with its value and help.
-_PROFILING = {
-    "level": ("0|1|2", "0: the accelerator only (default), 1: also the CPU, shapes, 2: also call stacks, memory"),
-    "skip_first": ("N", "steps that are not recorded at first (default: 20)"),
-    "wait": ("N", "steps without profiler between two recordings (default: 1)"),
-    "warmup": ("N", "steps with the profiler warming up before each recording (default: 1)"),
-    "active": ("N", "steps of each recording (default: 1)"),
-    "repeat": ("N", "recordings, 0 for as many as fit (default: 1)"),
-}
+#: Before the name of a plugin's setting: the ``dest`` of an option that sets it, for ``add_argument`` in a hook.
+SETTING = "setting:"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose help, to which plugins add, is fit for a terminal."""
+    """A parser of a command, whose help, to which plugins add, is fit for a terminal.
+
+    Args:
+        arguments, keywords: of :class:`argparse.ArgumentParser`.
+        fill: called with this parser when it is used, to add its arguments: only the command that is wanted is loaded.
+        take_over: called with everything behind the name of the command, in the place of this parser.
+    """
 
     color = False  # Python 3.14 writes control characters of its own
+
+    def __init__(
+        self,
+        *arguments: Any,
+        fill: Optional[Callable[[argparse.ArgumentParser], None]] = None,
+        take_over: Optional[Callable[[Sequence[str]], argparse.Namespace]] = None,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(*arguments, **keywords)
+        self._fill = fill
+        self.take_over = take_over
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; see :class:`argparse.ArgumentParser`."""
+        if self._fill is not None:
+            fill, self._fill = self._fill, None
+            fill(self)
+        return super().parse_known_args(args, namespace)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         super()._print_message(printable(message), file)
@@ -66,30 +83,6 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "-p", "--module", action="append", metavar="MODULE", dest="modules", help="a patch module of this directory"
     )
     group.add_argument("--use-profile", metavar="NAME", help="lay [tool.patchcore.profiles.NAME] over [tool.patchcore]")
-
-
-def add_training(parser: argparse.ArgumentParser) -> None:
-    """Add the options for profiling and brake."""
-    group = parser.add_argument_group(
-        "training",
-        "Steps are counted from 1. Also PATCHCORE_PROFILING, PATCHCORE_BRAKE, PATCHCORE_STEP, and [tool.patchcore].",
-    )
-    group.add_argument(
-        "--profile", metavar="DIR", help="record training steps, by default step 21, and write them there"
-    )
-    for name, (metavar, text) in _PROFILING.items():
-        group.add_argument(f"--profile-{name.replace('_', '-')}", type=int, metavar=metavar, help=text)
-    group.add_argument(
-        "--brake",
-        metavar="N|auto",
-        help="end the program, exit code 0, after training step N, or when profiling is done",
-    )
-    group.add_argument(
-        "--step",
-        action="append",
-        metavar="TARGET",
-        help="a call of this function is a training step, package.module:Class.method; may be repeated",
-    )
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -132,13 +125,9 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
         "enable": _names(options.enable),
         "disable": _names(options.disable),
         "use_profile": options.use_profile,
-        "compat": _names(getattr(options, "compat", None)),
         "on_failure": "raise" if getattr(options, "strict", False) else None,
-        "report_dir": getattr(options, "report_dir", None),
-        "profiling": _profiling(options),
-        "brake": getattr(options, "brake", None),
-        "step": getattr(options, "step", None),
         "count": True if getattr(options, "count", False) else None,
+        **{name[len(SETTING) :]: value for name, value in vars(options).items() if name.startswith(SETTING)},
     }
     patcher = Patcher.discover(settings=Settings.load(arguments=arguments, origin="command line", start=start))
     directories = dict(patcher.settings.modules)
@@ -177,19 +166,6 @@ def print_problems(patcher: Patcher) -> None:
         print_error(str(problem))
         for line in problem.traceback.rstrip().splitlines()[-3:]:
             print_error(line, who="    ")
-
-
-def _profiling(options: argparse.Namespace) -> Optional[dict[str, Any]]:
-    """The table that ``--profile`` and the options about it make, ``None`` for none."""
-    values = {name: getattr(options, f"profile_{name}", None) for name in _PROFILING}
-    given = {name: value for name, value in values.items() if value is not None}
-    path = getattr(options, "profile", None)
-    if path is None:
-        if given:
-            name = next(iter(given)).replace("_", "-")
-            raise SettingsError(f"--profile-{name} says how to profile, and --profile DIR is missing")
-        return None
-    return {"path": path, **given}
 
 
 def _names(values: Optional[list[str]]) -> Optional[list[str]]:

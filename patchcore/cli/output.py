@@ -31,7 +31,7 @@ STYLES = {
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print ``content`` with ``schema_version`` to stdout."""
-    from patchcore.objects.stdlib import json  # for those who want it only
+    from patchcore.stdlib import json  # for those who want it only
 
     print(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=2, default=str))
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from patchcore.builtin.drift.drift import Comparison, remarks
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_error, print_json, print_line, print_table
-from patchcore.errors import PluginError
-from patchcore.patcher import Patcher
-from patchcore.planning.plan import Plan, PlannedPatch
+from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.planning.plan import PlannedPatch
+from patchcore.report import Remark
 
 __all__ = ["add_parser", "main"]
 
@@ -31,13 +29,12 @@ def main(options: argparse.Namespace) -> int:
     """Print the plan."""
     patcher = shared.patcher_from(options)
     plan = patcher.plan()
-    drift = _drift(patcher, plan)
+    remarks = {entry.patch.name: plan.remarks(entry) for entry in plan}
     if options.format == "json":
         origins = dict(patcher.settings.origins)
         view = plan.to_dict()
         for entry, described in zip(plan, view["patches"]):
-            described["remarks"] = plan.remarks(entry)
-            described["drift"] = [comparison.to_dict() for comparison in drift.get(entry.patch.name, ())]
+            described.update(_describe(remarks[entry.patch.name]))
         print_json({"settings": origins, **view, "problems": shared.describe_problems(patcher)})
     elif len(plan):
         rows = [
@@ -45,7 +42,7 @@ def main(options: argparse.Namespace) -> int:
                 str(number),
                 e.patch.name,
                 _verdict(e),
-                "\n".join([_what(e), *plan.remarks(e), *remarks(drift.get(e.patch.name, ()))]),
+                "\n".join([_what(e), *(remark.text for remark in remarks[e.patch.name] if remark.text)]),
             )
             for number, e in enumerate(plan, 1)
         ]
@@ -58,16 +55,13 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _drift(patcher: Patcher, plan: Plan) -> dict[str, list[Comparison]]:
-    """What has become of the targets of the patches that are to be applied, by patch; plugins' errors go to stderr."""
-    found = {}
-    for entry in plan:
-        if entry.go:
-            try:
-                found[entry.patch.name] = patcher.compare(entry)
-            except PluginError as error:
-                print_error(str(error))
-    return found
+def _describe(remarks: list[Remark]) -> dict[str, Any]:
+    """Return remarks for JSON: the texts, and what is for programs by its topic."""
+    described: dict[str, Any] = {"remarks": [remark.text for remark in remarks if remark.text]}
+    for remark in remarks:
+        if remark.data:
+            described.setdefault(remark.topic, []).extend(remark.data)
+    return described
 
 
 def _verdict(entry: PlannedPatch) -> str:

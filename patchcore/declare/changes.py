@@ -1,7 +1,8 @@
 """Changes: the edits a patch is made of, as immutable declarations.
 
-Nothing here touches another library. A change says *what* is to be edited, and which :class:`~patchcore.engine.writers.Writer`
-does it for :mod:`patchcore.engine.engine`. :mod:`patchcore.builtin.imports.changes` has the changes of imports.
+Nothing here touches another library. A change says *what* is to be edited. Which
+:class:`~patchcore.engine.writers.Writer` makes the edit is looked up by the class of the change; the hook
+``register_writers`` adds further kinds of change.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from patchcore.objects import binding
 from patchcore.objects.modules import is_class
 
 if TYPE_CHECKING:
-    from patchcore.engine.engine import Engine
-    from patchcore.engine.writers import Writer
     from patchcore.objects.counting import Counter
 
 __all__ = [
@@ -103,10 +102,6 @@ class Change(Declaration):
         """The object that says where the new behaviour is written, for ``explain``; a target while unresolved."""
         raise NotImplementedError
 
-    def writer(self, engine: Engine) -> Writer:
-        """Return what puts a change of this kind in force for ``engine``."""
-        raise NotImplementedError
-
     def claims(self, target: Target) -> tuple[Target, ...]:
         """Return what no second patch may change unless the two are ordered; ``target`` is its own, with its module."""
         return (target,)
@@ -183,11 +178,6 @@ class SlotChange(Change):
     def companions(self, module: Any) -> Sequence[tuple[Slot, Callable[[Any, Slot], Any]]]:
         """Return further slots of ``module`` to write along, each with what makes the new value of the present one."""
         return ()
-
-    def writer(self, engine: Engine) -> Writer:
-        from patchcore.engine.writers import SlotWriter  # declaring patches takes no engine
-
-        return SlotWriter(engine)
 
 
 class Replace(SlotChange):
@@ -434,11 +424,6 @@ class Call(Change):
         function = resolve(self.func)
         with CONTAINED:
             function(module, dict(self.options))
-
-    def writer(self, engine: Engine) -> Writer:
-        from patchcore.engine.writers import CallWriter
-
-        return CallWriter(engine)
 
     def claims(self, target: Target) -> tuple[Target, ...]:
         return ()  # what it will change is not known

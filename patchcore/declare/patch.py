@@ -16,6 +16,9 @@ from patchcore.errors import DeclarationError, did_you_mean
 
 __all__ = ["Patch", "patch", "wrap"]
 
+#: In ``after``: whatever else changes the same targets.
+ANY = "*"
+
 _NAME = re.compile(r"[\w.+-]+")
 
 
@@ -30,6 +33,7 @@ class Patch(Declaration):
         needs: modules that must be findable, without importing them.
         when: condition called when a plan is made; returns a bool or :class:`Skip`.
         after, before: names of patches this one is applied after / before; same-slot patches ordered so are stacked.
+            ``after="*"`` stacks it on whatever else changes its targets.
         priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
         conflicts: names of patches that cannot be applied together with this one.
         legacy_names: other names the patch answers to in enable / disable.
@@ -39,6 +43,7 @@ class Patch(Declaration):
         upstream: link to the issue or pull request that makes the patch unnecessary.
         remove_when: requirement under which the patch is no longer needed, ``"mmcv>=2.3"``.
         checks: how ``patchcore verify`` compares the patch with what it replaces.
+        count: ``False`` leaves the calls of its targets uncounted under ``--count``.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -61,6 +66,7 @@ class Patch(Declaration):
     upstream: Optional[str]
     remove_when: Optional[str]
     checks: tuple[Check, ...]
+    count: bool
     function: Optional[Callable[..., Any]]
 
     def __init__(
@@ -83,6 +89,7 @@ class Patch(Declaration):
         upstream: Optional[str] = None,
         remove_when: Optional[str] = None,
         checks: Union[Check, Sequence[Check]] = (),
+        count: bool = True,
         _function: Optional[Callable[..., Any]] = None,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -114,6 +121,7 @@ class Patch(Declaration):
             upstream=upstream,
             remove_when=remove_when,
             checks=_as_checks(checks, where),
+            count=bool(count),
             function=_function,
         )
 
@@ -143,9 +151,10 @@ class Patch(Declaration):
 
     def stacks_with(self, other: Patch) -> bool:
         """Tell whether one of the two is declared ``after`` or ``before`` the other."""
-        return not (
-            other.names.isdisjoint((*self.after, *self.before)) and self.names.isdisjoint((*other.after, *other.before))
-        )
+        ordered, others = (*self.after, *self.before), (*other.after, *other.before)
+        if ANY in ordered or ANY in others:
+            return True
+        return not (other.names.isdisjoint(ordered) and self.names.isdisjoint(others))
 
     __eq__ = Declaration.__eq__
 

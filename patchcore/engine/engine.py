@@ -12,9 +12,9 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Optional, Protocol, TypeVar
 
 from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch
@@ -23,18 +23,24 @@ from patchcore.engine.application import Application, ChangeState, Holder
 from patchcore.engine.importing import ImportWatch, loaded_here
 from patchcore.engine.journal import Journal
 from patchcore.engine.rebinding import Modules, Moves, Rebinder
-from patchcore.engine.snapshot import Snapshot
 from patchcore.engine.timeline import TIMELINE
-from patchcore.engine.writers import Writer
+from patchcore.engine.writers import WRITERS, Writer, WriterFactory, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.modules import executed_module, is_lazy, is_stub, missing_ancestor, namespace, submodule_names
-from patchcore.objects.stdlib import LIBRARY
 from patchcore.planning.provenance import Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
+from patchcore.stdlib import LIBRARY
 
-__all__ = ["ENGINE", "Engine"]
+__all__ = ["ENGINE", "Engine", "ImportWitness"]
 
 _T = TypeVar("_T")
+
+
+class ImportWitness(Protocol):
+    """Somebody who is told of imports while they look for what a function changes."""
+
+    def add(self, name: str, module: ModuleType) -> None:
+        """Take note of a module right after its body has run, before anything is patched in it."""
 
 
 class Engine:
@@ -53,7 +59,8 @@ class Engine:
         self._queues: dict[str, dict[Application, None]] = {}  # likewise, of those that have yet to write there
         self._advancing = threading.local()  # the applications this thread is advancing, and which to go over again
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
-        self._snapshots: list[Snapshot] = []
+        self._witnesses: list[ImportWitness] = []
+        self._factories: dict[type[Change], WriterFactory] = dict(WRITERS)
         self._writers: dict[type[Change], Writer] = {}
         self._missed = False  # an import, see _imported
 
@@ -62,6 +69,11 @@ class Engine:
         self.journal.after_fork()
         self._lock = self.journal.lock
         self.watch.after_fork()
+
+    def learn(self, writers: Mapping[type[Change], WriterFactory]) -> None:
+        """Take in the writers of further kinds of change; those of the core cannot be replaced."""
+        for kind, factory in writers.items():
+            self._factories.setdefault(kind, factory)
 
     @property
     def active(self) -> list[str]:
@@ -287,8 +299,8 @@ class Engine:
         LIBRARY.leave(application)
 
     def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
-        for snapshot in list(self._snapshots):
-            snapshot.add(name, module)
+        for witness in list(self._witnesses):
+            witness.add(name, module)
         if self.is_busy:  # a signal handler imports in the middle of an operation
             self._missed = True
             return
@@ -350,19 +362,19 @@ class Engine:
         return self._executed.get(name) or executed_module(name)
 
     @contextlib.contextmanager
-    def taking_in(self, snapshot: Snapshot) -> Iterator[None]:
-        """Let ``snapshot`` take in what is imported inside the block."""
+    def telling(self, witness: ImportWitness) -> Iterator[None]:
+        """Tell ``witness`` of every module that is imported inside the block."""
         try:
-            self._snapshots.append(snapshot)
+            self._witnesses.append(witness)
             yield
         finally:
-            self._snapshots[:] = [other for other in self._snapshots if other is not snapshot]
+            self._witnesses[:] = [other for other in self._witnesses if other is not witness]
 
     def _write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
-        change = state.change
-        writer = self._writers.get(type(change))
+        kind = type(state.change)
+        writer = self._writers.get(kind)
         if writer is None:
-            writer = self._writers[type(change)] = change.writer(self)
+            writer = self._writers[kind] = writer_of(kind, self._factories)(self)
         writer.write(application, state, module, moves)
 
     def check_findable(self, application: Application, name: str) -> None:

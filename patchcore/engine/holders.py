@@ -26,7 +26,7 @@ from types import FunctionType, MemberDescriptorType
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.objects.modules import class_namespace, is_class, loaded_modules, mro, namespace, qualified_name
-from patchcore.objects.stdlib import OWN
+from patchcore.stdlib import OWN
 
 __all__ = ["Unreachable", "find_unreachable"]
 

@@ -88,7 +88,7 @@ def _callable(raw: Any) -> Any:
 
 def place_in_source(obj: Any) -> Place:
     """Return where ``obj``, a raw value of a slot, is written; sources are read where it does not say its line."""
-    from patchcore.objects.stdlib import inspect  # for those who read sources
+    from patchcore.stdlib import inspect  # for those who read sources
 
     place = place_of(obj)
     value = _innermost(_callable(obj))
@@ -102,7 +102,7 @@ def place_in_source(obj: Any) -> Place:
 
 def difference(original: Any, replacement: Any) -> str:
     """Return how the sources of two objects differ, as ``diff -u`` does; empty where one of them has none."""
-    from patchcore.objects.stdlib import difflib
+    from patchcore.stdlib import difflib
 
     before, after = _source(original), _source(replacement)
     if before is None or after is None:
@@ -111,7 +111,7 @@ def difference(original: Any, replacement: Any) -> str:
 
 
 def _source(value: Any) -> Optional[list[str]]:
-    from patchcore.objects.stdlib import inspect, textwrap
+    from patchcore.stdlib import inspect, textwrap
 
     try:
         return textwrap.dedent(inspect.getsource(value)).splitlines()

@@ -21,7 +21,7 @@ from patchcore.declare.changes import REGISTRY_TABLE, resolve
 from patchcore.declare.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
 from patchcore.objects.binding import bind_like, reference
 from patchcore.objects.modules import class_namespace, is_class, is_immutable, namespace, qualified_name
-from patchcore.objects.stdlib import OWN
+from patchcore.stdlib import OWN
 
 __all__ = ["StaticSlot", "find_references", "functions_of", "is_home", "name_of", "names_read_by"]
 

@@ -1,29 +1,37 @@
-"""Writers: how a change of each kind is put in force by the engine; those of imports are in modules of their own."""
+"""Writers: how the engine puts a change of each kind in force.
+
+The table of writers is by class of change. The core has one, for changes of a slot; plugins add others by the hook
+``register_writers``.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Optional, Protocol
+from typing import Any, Callable, Optional, Protocol
 
-from patchcore.builtin.callers.callers import look_of, remark
-from patchcore.declare.changes import Call, Skip, SlotChange
+from patchcore.declare.changes import Change, Skip, SlotChange
 from patchcore.declare.target import ABSENT, ClassSlot, Slot, same_value
 from patchcore.engine.application import Application, ChangeState
-from patchcore.engine.journal import Layer, Record
-from patchcore.engine.rebinding import Moves
+from patchcore.engine.journal import Journal, Layer, Record
+from patchcore.engine.rebinding import Moves, Rebinder
 from patchcore.engine.references import StaticSlot
-from patchcore.engine.snapshot import Edit, Snapshot
 from patchcore.errors import ConflictError, DeclarationError, conflict_message
 from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.signatures import CALLED_AS_DECLARED, alike, misfit
 from patchcore.report import APPLIED, SKIPPED
 
-if TYPE_CHECKING:
-    from patchcore.engine.engine import Engine
+__all__ = ["WRITERS", "Host", "SlotWriter", "Writer", "WriterFactory", "writer_of"]
 
-__all__ = ["CallWriter", "SlotWriter", "Writer"]
+
+class Host(Protocol):
+    """What a writer of slots uses of the engine; writers of plugins may use all of it."""
+
+    journal: Journal
+    rebinder: Rebinder
+
+    def defers(self, application: Application, state: ChangeState) -> bool:
+        """Tell whether the replacement is being imported right now, so that the change has to wait for it."""
 
 
 class Writer(Protocol):
@@ -40,13 +48,17 @@ class Writer(Protocol):
         """
 
 
+#: Makes the writer of one kind of change for the :class:`~patchcore.engine.engine.Engine` of the process.
+WriterFactory = Callable[[Any], Writer]
+
+
 class SlotWriter:
     """Writes a :class:`~patchcore.declare.changes.SlotChange` to its slot.
 
     A product is made first, with no lock held, and then written if nothing moved meanwhile, else made again.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Host) -> None:
         self._engine = engine
         self._journal = engine.journal
         self._rebinder = engine.rebinder
@@ -89,9 +101,6 @@ class SlotWriter:
             elif isinstance(product, Skip):
                 state.status, state.reason = SKIPPED, product.reason
             else:
-                look = look_of(below) if change.calls_original else None
-                if look is not None:
-                    state.reason = remark(slot.name, look)
                 build = None if change.adds else change.build
                 record = self._journal.push(slot, Layer(application, change, product, below, build))
                 moves.add(self._rebinder.moved(state, record, below))
@@ -162,55 +171,24 @@ _FORMS = (staticmethod, classmethod, property)
 _CHECKED = (*CALLED_AS_DECLARED, *_FORMS)
 
 
-class CallWriter:
-    """Runs the function of a :class:`~patchcore.declare.changes.Call`, and enters every edit it makes in the journal."""
+#: The writers of the core, by class of change; a subclass has that of its nearest base.
+WRITERS: dict[type[Change], WriterFactory] = {SlotChange: SlotWriter}
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._journal = engine.journal
 
-    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
-        change = state.change
-        assert isinstance(change, Call)
-        with self._journal.lock:
-            if not application.in_force or state.written_in is module:
-                return
-            state.written_in = module
-        roots = dict.fromkeys((state.target.root, *change.roots))
-        snapshot = Snapshot(*roots)
-        state.undo = lambda: self._undo(snapshot)
-        done = False
-        try:
-            with contextlib.ExitStack() as imports:
-                imports.enter_context(self._engine.taking_in(snapshot))
-                imports.enter_context(self._engine.watch.watching_roots(roots, application))
-                change.run(module)
-            done = True
-        finally:
-            with self._journal.lock:
-                if done and application.in_force:
-                    for edit in self._edits(snapshot):
-                        self._adopt(application, state, change, edit, moves)
-                else:
-                    self._undo(snapshot)
-                state.undo = None
-        with self._journal.lock:
-            if application.in_force:
-                state.status = APPLIED
-                if not state.slots:
-                    state.status, state.reason = SKIPPED, "the function changed nothing"
+def writer_of(kind: type[Change], writers: Mapping[type[Change], WriterFactory]) -> WriterFactory:
+    """Return what makes the writer of a kind of change.
 
-    def _edits(self, snapshot: Snapshot) -> Iterator[Edit]:
-        """What the function has changed, and not a patch of a module that it imported."""
-        return (edit for edit in snapshot.edits() if not self._journal.wrote(edit.slot, edit.after))
+    Args:
+        kind: class of the change.
+        writers: what there is, by class.
 
-    def _undo(self, snapshot: Snapshot) -> None:
-        for edit in self._edits(snapshot):
-            edit.slot.write(edit.before)
-
-    def _adopt(self, application: Application, state: ChangeState, change: Call, edit: Edit, moves: Moves) -> None:
-        layer = Layer(application, change, edit.after, edit.before)
-        record = self._journal.adopt(edit.slot, layer, edit.before)
-        state.wrote(edit.slot.name)
-        if edit.before is not ABSENT and edit.after is not ABSENT:
-            moves.add(self._engine.rebinder.moved(state, record, edit.before))
+    Raises:
+        DeclarationError: no plugin that is loaded puts such changes in force.
+    """
+    found = next((writers[base] for base in kind.__mro__ if base in writers), None)
+    if found is None:
+        raise DeclarationError(
+            f"no loaded plugin puts changes of the class {kind.__module__}.{kind.__qualname__} in force; load the plugin "
+            "that brings it, or give it a writer with the hook register_writers"
+        )
+    return found

@@ -197,7 +197,7 @@ def missing_ancestor(name: str) -> Optional[str]:
 
 def submodule_names(package: str) -> list[str]:
     """Return the full names of the modules directly inside ``package``, sorted; for messages."""
-    from patchcore.objects.stdlib import pkgutil
+    from patchcore.stdlib import pkgutil
 
     path = search_path(package)
     return sorted(f"{package}.{info.name}" for info in pkgutil.iter_modules(list(path))) if path else []
@@ -274,7 +274,7 @@ def _names_missing_parent(error: KeyError, name: str) -> bool:
 
 def _find_on_path(name: str, path: Any) -> Optional[ModuleSpec]:
     """Find module ``name`` in the folders and archives of ``path``, as ``PathFinder`` does."""
-    from patchcore.objects.stdlib import pkgutil
+    from patchcore.stdlib import pkgutil
 
     portions: list[str] = []
     for entry in path:

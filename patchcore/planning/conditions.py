@@ -192,7 +192,7 @@ def _ask(patch: Patch) -> Verdict:
 
 def _place(when: Any, error: BaseException) -> str:
     """Where ``error`` was raised: the innermost line in the condition's own file, if there is one."""
-    from patchcore.objects.stdlib import traceback
+    from patchcore.stdlib import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
     own = getattr(getattr(when, "__code__", None), "co_filename", None)

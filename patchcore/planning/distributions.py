@@ -19,7 +19,7 @@ def headers(distribution: Distribution) -> dict[str, str]:
 
 def version_of(name: str) -> Optional[str]:
     """Return the version of distribution ``name``, ``None`` where there is none or it is broken."""
-    from patchcore.objects.stdlib import metadata
+    from patchcore.stdlib import metadata
 
     try:
         return headers(metadata.distribution(name)).get("Version")
@@ -29,7 +29,7 @@ def version_of(name: str) -> Optional[str]:
 
 def version_of_provider(package: str) -> Optional[str]:
     """Return the version of the distribution that provides import package ``package``, the first on the path."""
-    from patchcore.objects.stdlib import metadata
+    from patchcore.stdlib import metadata
 
     try:
         for distribution in metadata.distributions():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import graphlib
 import heapq
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Step, Target
@@ -15,11 +14,8 @@ from patchcore.errors import PlanError, TargetError, UnknownName, conflict_messa
 from patchcore.objects.printable import printable
 from patchcore.planning.conditions import BY_CHOICE, BY_CONFLICT, BY_FIT, Environment, Verdict
 from patchcore.planning.provenance import Provenance
-from patchcore.report import FAILED, PENDING, SKIPPED
+from patchcore.report import FAILED, PENDING, SKIPPED, Remark
 from patchcore.settings import Choice
-
-if TYPE_CHECKING:
-    from patchcore.builtin.callers.callers import Callers
 
 __all__ = ["Candidate", "Continuation", "Plan", "PlannedPatch", "continue_plan", "make_plan", "select"]
 
@@ -75,10 +71,12 @@ class Plan:
     Args:
         patches: one entry per patch.
         notes: things to know that belong to no patch.
+        ask: returns what plugins have to say about an entry; nobody is asked by default.
     """
 
     patches: tuple[PlannedPatch, ...]
     notes: tuple[str, ...] = ()
+    ask: Optional[Callable[[PlannedPatch], list[Remark]]] = field(default=None, compare=False, repr=False)
 
     def __iter__(self) -> Iterator[PlannedPatch]:
         return iter(self.patches)
@@ -118,16 +116,9 @@ class Plan:
             "notes": list(self.notes),
         }
 
-    def remarks(self, entry: PlannedPatch) -> list[str]:
-        """Return what there is to say about how the changes of ``entry`` will work; reads sources, imports nothing."""
-        found = (self._callers.remark(change, target) for change, target in zip(entry.patch.changes, entry.targets))
-        return [remark for remark in found if remark is not None] if entry.go else []
-
-    @functools.cached_property
-    def _callers(self) -> Callers:
-        from patchcore.builtin.callers.callers import Callers  # reads sources: for those who look at a plan
-
-        return Callers()
+    def remarks(self, entry: PlannedPatch) -> list[Remark]:
+        """Return what plugins have to say about an entry of this plan; they may read sources, and import nothing."""
+        return [] if self.ask is None else self.ask(entry)
 
     def __str__(self) -> str:
         lines = []
@@ -137,7 +128,7 @@ class Plan:
             lines.append(f"{verdict:<8} {entry.patch.name} [{entry.provenance}]{reason}")
             if entry.go:
                 lines += (f"           {c.phrase(t)}" for c, t in zip(entry.patch.changes, entry.targets))
-                lines += (f"           {remark}" for remark in self.remarks(entry))
+                lines += (f"           {remark.text}" for remark in self.remarks(entry) if remark.text)
         lines += (f"note: {note}" for note in self.notes)
         return printable("\n".join(lines)) or "no patches"
 
@@ -294,6 +285,7 @@ def _choose(
 
     A name that matches nothing goes to ``notes``, or is an error where there are none.
     """
+    strongest = max((choice.strength or 0 for choice in choices), default=0)
     ranked = []
     for choice in choices:
         try:
@@ -303,7 +295,8 @@ def _choose(
                 raise UnknownName(f"{choice.origin}: {error}") from None
             notes.append(f"{choice.origin} may mean something of a plugin that was not loaded: {error}")
         else:
-            ranked.append(((choice.strength, rank, not choice.enable), choice, matched))
+            strength = strongest if choice.strength is None else choice.strength
+            ranked.append(((strength, rank, not choice.enable), choice, matched))
     decided: dict[str, Choice] = {}
     for _, choice, matched in sorted(ranked, key=lambda entry: entry[0]):
         decided.update((c.patch.name, choice) for c in matched)

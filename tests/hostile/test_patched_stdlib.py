@@ -13,7 +13,7 @@ import pytest
 from programs import Programs
 
 import patchcore as pc
-from patchcore.objects import stdlib
+from patchcore import stdlib
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,7 +88,7 @@ def _uses(path: Path) -> Iterator[str]:
                 modules[alias.asname or whole] = whole
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
-                if node.module == "patchcore.objects.stdlib" and alias.name in stdlib._LATER:
+                if node.module == "patchcore.stdlib" and alias.name in stdlib._LATER:
                     modules[alias.asname or alias.name] = stdlib._LATER[alias.name]
                 elif _is_standard(node.module):
                     yield f"{node.module}:{alias.name}"

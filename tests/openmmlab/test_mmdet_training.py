@@ -20,7 +20,7 @@ import torch
 from detection_training import RUNNERS, STEPS, Training
 
 import patchcore as pc
-from patchcore.engine.snapshot import Snapshot
+from patchcore.builtin.call.snapshot import Snapshot
 from patchcore.report import FAILED
 
 ROOT = Path(__file__).resolve().parents[2]

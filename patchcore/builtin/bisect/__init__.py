@@ -1,0 +1,27 @@
+"""Built-in plugin ``bisect``: ``patchcore bisect`` finds the patches that make a command fail."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from patchcore.hookspecs import hookimpl
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser(
+        "bisect",
+        help="find the patches that make a command fail",
+        add_help=False,
+        take_over=_bisect,
+    )
+
+
+def _bisect(arguments: Sequence[str]) -> argparse.Namespace:
+    from patchcore.builtin.bisect import command
+
+    return command.parse(arguments)

@@ -14,22 +14,15 @@ from patchcore.builtin.bisect.bisection import Search, dependencies
 from patchcore.builtin.bisect.trials import Oracle, Trial, Trials
 from patchcore.builtin.run import run_command as run
 from patchcore.builtin.run.command import find_command
-from patchcore.builtin.training.patches import CORE
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import SettingsError
 from patchcore.planning.conditions import BY_CONFLICT
 from patchcore.planning.plan import Candidate, Plan, select
 
-__all__ = ["add_parser", "main", "parse"]
+__all__ = ["main", "parse"]
 
-_HELP = "find the patches that make a command fail"
 _WRITE = "write: patchcore bisect [options] -- COMMAND, for a module: patchcore bisect [options] -- -m MODULE"
-
-
-def add_parser(subparsers: Any) -> None:
-    """Add the command to the list of commands; :func:`parse` has its options."""
-    subparsers.add_parser("bisect", help=_HELP, add_help=False)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -61,7 +54,7 @@ def main(options: argparse.Namespace) -> int:
     plan = options.patcher.plan()
     for note in plan.notes:
         print_error(f"note: {note}")
-    scope = _scope(plan, options.keep)
+    scope = _scope(plan, options.keep, options.patcher.plugins.builtins)
     with _narrator(len(scope.tried)) as (begins, ended):
         trials = Trials(
             options.passed_on,
@@ -102,8 +95,8 @@ class _Result(NamedTuple):
     complete: bool = True
 
 
-def _scope(plan: Plan, keep: Sequence[str]) -> _Scope:
-    entries = [entry for entry in plan if entry.provenance != CORE]
+def _scope(plan: Plan, keep: Sequence[str], builtins: Collection[str]) -> _Scope:
+    entries = [entry for entry in plan if entry.provenance.plugin not in builtins]  # these count steps, or record
     candidates = [Candidate(entry.patch, entry.provenance) for entry in entries]
     kept = {candidate.patch.name for name in keep for candidate in select(name, candidates)}
     # one that has lost a conflict would win where the other is not tried, and that is another question

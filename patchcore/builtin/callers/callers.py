@@ -12,14 +12,17 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore.declare.target import Slot, Target, find_slot
+from patchcore.engine.engine import ENGINE
 from patchcore.errors import TargetError, TargetNotFound, Unseen
 from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.modules import ABSENT, executed_module, is_class, mro_lookup
+from patchcore.report import Remark
 
 if TYPE_CHECKING:
     from patchcore.builtin.drift.definitions import Sources
+    from patchcore.planning.plan import PlannedPatch
 
-__all__ = ["Callers", "look_of", "remark"]
+__all__ = ["Callers", "look_of", "remark", "remarks_on"]
 
 #: What gives a frame, or all of them, by the names in the code that calls it.
 _LOOKS = {
@@ -27,6 +30,12 @@ _LOOKS = {
     "_getframemodulename": "sys._getframemodulename",
     "currentframe": "inspect.currentframe",
 }
+
+
+def remarks_on(entry: PlannedPatch) -> list[Remark]:
+    """Return what there is to say about the changes of a planned patch; see the hook ``remarks``."""
+    found = (_CALLERS.remark(change, target) for change, target in zip(entry.patch.changes, entry.targets))
+    return [Remark(text) for text in dict.fromkeys(found) if text is not None]
 
 
 def remark(slot: str, look: str) -> str:
@@ -94,7 +103,7 @@ class Callers:
         try:
             if module is not None:
                 slot: Slot = find_slot(target, module)
-                look = look_of(slot.lookup())
+                look = look_of(ENGINE.journal.original(slot))
             else:
                 look = self._in_source(target)
         except (
@@ -133,3 +142,7 @@ class Callers:
 def _names_in(node: ast.AST) -> set[str]:
     found = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
     return found | {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+#: Keeps what it has read of sources for the next plan.
+_CALLERS = Callers()

@@ -1,0 +1,21 @@
+"""Built-in plugin ``doctor``: ``patchcore doctor`` examines the environment, and how its child processes are patched."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from patchcore.hookspecs import hookimpl
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser("doctor", help="examine this environment", fill=_doctor)
+
+
+def _doctor(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.doctor import command
+
+    command.add_arguments(parser)

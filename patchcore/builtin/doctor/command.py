@@ -27,18 +27,16 @@ from patchcore.planning.conditions import Environment
 from patchcore.process import process_rank, rank_variable
 from patchcore.report import PENDING
 
-__all__ = ["add_parser", "main"]
+__all__ = ["add_arguments", "main"]
 
 #: Topic, name and value.
 Fact = tuple[str, str, str]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "doctor",
-        help="examine this environment",
-        description="Show what in this environment decides how patches behave, and what is wrong with it.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        "Show what in this environment decides how patches behave, and what is wrong with it."
     )
     shared.add_selection(parser)
     shared.add_format(parser)
@@ -147,11 +145,11 @@ def _settings(patcher: Patcher) -> list[Fact]:
         "modules": ", ".join(module.name for module in settings.modules) or "none",
         "use_profile": settings.use_profile or "none",
         "on_failure": settings.on_failure,
-        "report_dir": settings.report_dir or "none",
+        "report_dir": settings.get("report_dir") or "none",
         "log": settings.log or "none",
-        "profiling": "none" if settings.profiling is None else settings.profiling["path"],
-        "brake": "none" if settings.brake is None else str(settings.brake),
-        "step": ", ".join(settings.step) or "none",
+        "profiling": "none" if settings.get("profiling") is None else settings.profiling["path"],
+        "brake": "none" if settings.get("brake") is None else str(settings.get("brake")),
+        "step": ", ".join(settings.get("step")) or "none",
         "count": "yes" if settings.count else "no",
     }
     facts = [

@@ -1,0 +1,61 @@
+"""Built-in plugin ``drift``: tells when the target of a patch is not what its author saw.
+
+Plugins carry fingerprints of their targets. ``remarks`` compares them with what is installed; ``patchcore fingerprint``
+records them, ``patchcore lock`` pins a whole environment, and ``patchcore outdated`` names patches that can go.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from patchcore.planning.plan import PlannedPatch
+    from patchcore.report import Remark
+
+__all__ = ["register_commands", "remarks"]
+
+
+@hookimpl
+def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
+    if entry.provenance.file is None:  # fingerprints lie beside the file of a plugin
+        return []
+    from patchcore.builtin.drift.drift import remarks_on  # reads files: for plugins that may carry fingerprints
+
+    return remarks_on(entry, thorough=thorough)
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser("lock", help="write patchcore.lock, or compare it with what is installed", fill=_lock)
+    subparsers.add_parser(
+        "outdated",
+        help="show patches that are no longer needed, exit 1 when there are any",
+        fill=_outdated,
+    )
+    subparsers.add_parser(
+        "fingerprint",
+        help="record what targets look like, so that check can tell when they change",
+        fill=_fingerprint,
+    )
+
+
+def _lock(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.drift import lock_command
+
+    lock_command.add_arguments(parser)
+
+
+def _outdated(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.drift import outdated_command
+
+    outdated_command.add_arguments(parser)
+
+
+def _fingerprint(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.drift import fingerprint_command
+
+    fingerprint_command.add_arguments(parser)

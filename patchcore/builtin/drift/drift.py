@@ -22,10 +22,12 @@ from patchcore.builtin.drift.recorded import (
 from patchcore.declare.changes import Call, SlotChange
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Slot, Target
-from patchcore.errors import PatchError, PluginError, TargetNotFound, Unseen
+from patchcore.engine.engine import ENGINE
+from patchcore.errors import PluginError, TargetNotFound, Unseen
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import Provenance
+from patchcore.report import Remark
 
 if TYPE_CHECKING:
     from patchcore.builtin.drift.fingerprint import Originals
@@ -39,6 +41,7 @@ __all__ = [
     "Comparison",
     "Drift",
     "remarks",
+    "remarks_on",
     "watched",
 ]
 
@@ -140,31 +143,6 @@ class Drift:
             found.append(Comparison(target, status, library, version, detail))
         return found
 
-    def remarks(self, entry: PlannedPatch) -> tuple[tuple[str, ...], int]:
-        """Return what there is to say about a patch that is applied, and how loud, as a level of :mod:`logging`.
-
-        Of a library of a version that is recorded there is nothing to say: it is believed to be what it was.
-        """
-        try:
-            comparisons = self.of(entry, trusting=True)
-        except PluginError as error:
-            return (str(error),), logging.WARNING
-        drifted = any(comparison.drifted for comparison in comparisons)
-        return remarks(comparisons), logging.WARNING if drifted else logging.INFO
-
-    def refuse(self, entry: PlannedPatch) -> None:
-        """Raise :class:`PatchError` where a target has changed."""
-        try:
-            drifted = [str(comparison) for comparison in self.of(entry) if comparison.drifted]
-        except PluginError as error:
-            drifted = [str(error)]
-        if drifted:
-            raise PatchError(
-                f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {'; '.join(drifted)}. "
-                f"Adapt the patch and run patchcore fingerprint {entry.provenance.plugin}, "
-                f"or leave it out with --disable {entry.patch.name}"
-            )
-
     def _originals(self) -> Originals:
         if self._known is None:
             from patchcore.builtin.drift.fingerprint import Originals  # reads sources: for those who compare
@@ -177,6 +155,27 @@ class Drift:
             path = file_of(provenance)
             self._files[provenance] = Recorded.read(path) if path is not None and path.is_file() else None
         return self._files[provenance]
+
+
+def remarks_on(entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
+    """Return what there is to say about the targets of a planned patch; see the hook ``remarks``.
+
+    Args:
+        entry: planned; its library is installed.
+        thorough: compare every target, also in a version that is recorded, which is else believed to be what it was.
+    """
+    drift = Drift(original_of=ENGINE.journal.original)
+    try:
+        comparisons = drift.of(entry, trusting=not thorough)
+    except PluginError as error:
+        return [Remark(str(error), logging.WARNING, finding=True, topic="plugin")]
+    changed = [comparison for comparison in comparisons if comparison.drifted]
+    level = logging.WARNING if changed else logging.INFO
+    lines = remarks(comparisons)
+    found = [Remark(line, level, finding=number < len(changed), topic="drift") for number, line in enumerate(lines)]
+    if thorough and comparisons:
+        found.append(Remark("", topic="drift", data=tuple(comparison.to_dict() for comparison in comparisons)))
+    return found
 
 
 def watched(patch: Patch, targets: Sequence[Target]) -> Iterator[tuple[Any, Target]]:

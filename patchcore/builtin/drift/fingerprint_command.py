@@ -6,7 +6,7 @@ import argparse
 import sysconfig
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from patchcore.builtin.drift.drift import watched
 from patchcore.builtin.drift.fingerprint import Originals
@@ -17,7 +17,7 @@ from patchcore.errors import UnknownName, Unseen, describe_error
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Candidate, select
 
-__all__ = ["add_parser", "main"]
+__all__ = ["add_arguments", "main"]
 
 
 class _Row(NamedTuple):
@@ -86,14 +86,12 @@ class _Plugin:
         self.recorded.write()
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "fingerprint",
-        help="record what targets look like, so that check can tell when they change",
-        description="Record the fingerprints of the targets of a plugin, for the versions of libraries that are "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        "Record the fingerprints of the targets of a plugin, for the versions of libraries that are "
         "installed here, in the file fingerprints.json of the plugin's package. What it has for other versions stays. "
-        "Imports a library where its source does not show a target, unless told not to.",
+        "Imports a library where its source does not show a target, unless told not to."
     )
     parser.add_argument(
         "names",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from patchcore.builtin.drift.lockfile import FILE, differences, find_lock, make_lock, write_lock
 from patchcore.cli import options as shared
@@ -12,19 +11,17 @@ from patchcore.cli.output import print_json, print_line, print_table
 from patchcore.errors import PluginError
 from patchcore.planning.plan import Plan
 
-__all__ = ["COLUMNS", "add_parser", "main"]
+__all__ = ["COLUMNS", "add_arguments", "main"]
 
 COLUMNS = ("SUBJECT", "LOCKED", "HERE")
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "lock",
-        help="write patchcore.lock, or compare it with what is installed",
-        description=f"Write what would be patched here, and into what, to {FILE}: patches, targets, plugins, options, "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        f"Write what would be patched here, and into what, to {FILE}: patches, targets, plugins, options, "
         "versions and fingerprints of targets. With --check compare, and exit with 1 when something differs. "
-        "Imports no target.",
+        "Imports no target."
     )
     shared.add_selection(parser)
     shared.add_format(parser)

@@ -9,18 +9,16 @@ from patchcore.builtin.drift.outdated import Age, review
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line, print_table
 
-__all__ = ["COLUMNS", "add_parser", "main"]
+__all__ = ["COLUMNS", "add_arguments", "main"]
 
 COLUMNS = ("PATCH", "VERDICT", "REMOVE WHEN", "WHY", "UPSTREAM")
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "outdated",
-        help="show patches that are no longer needed, exit 1 when there are any",
-        description="Show the patches whose remove_when holds here, and those whose upstream link is worth a look. "
-        "Exit with 1 when some can go. Imports nothing, asks no server.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        "Show the patches whose remove_when holds here, and those whose upstream link is worth a look. "
+        "Exit with 1 when some can go. Imports nothing, asks no server."
     )
     shared.add_selection(parser)
     shared.add_format(parser)

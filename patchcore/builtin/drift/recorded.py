@@ -95,7 +95,7 @@ class Recorded:
         Raises:
             PluginError: it is not what ``patchcore fingerprint`` writes.
         """
-        from patchcore.objects.stdlib import json  # for those plugins that carry fingerprints
+        from patchcore.stdlib import json  # for those plugins that carry fingerprints
 
         try:
             text = path.read_text(encoding="utf-8")
@@ -139,7 +139,7 @@ class Recorded:
 
     def to_text(self) -> str:
         """Return what is to be in the file."""
-        from patchcore.objects.stdlib import json
+        from patchcore.stdlib import json
 
         libraries = []
         for name, versions in sorted(self.libraries.items()):

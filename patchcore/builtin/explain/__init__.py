@@ -1,0 +1,21 @@
+"""Built-in plugin ``explain``: ``patchcore explain`` shows who changes a target, from where and how."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from patchcore.hookspecs import hookimpl
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser("explain", help="explain a target or a patch", fill=_explain)
+
+
+def _explain(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.explain import command
+
+    command.add_arguments(parser)

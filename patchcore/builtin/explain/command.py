@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Optional
+from typing import Optional
 
 from patchcore.builtin.explain.explaining import Explainer
 from patchcore.builtin.explain.explanation import PatchExplanation, TargetExplanation
@@ -21,19 +21,17 @@ from patchcore.patcher import Patcher
 from patchcore.planning.conditions import BY_CHOICE
 from patchcore.planning.plan import Plan, PlannedPatch, select
 
-__all__ = ["add_parser", "main"]
+__all__ = ["add_arguments", "main"]
 
 #: How lines of a difference are shown on a terminal.
 _DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "explain",
-        help="explain a target or a patch",
-        description="Show who changes a target, from where and how, and which names are bound to it. Imports the "
-        "library of the target, applies the plan, looks, and takes everything back.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        "Show who changes a target, from where and how, and which names are bound to it. Imports the "
+        "library of the target, applies the plan, looks, and takes everything back."
     )
     parser.add_argument("name", metavar="TARGET|PATCH", help="a target, or a patch, legacy name or plugin")
     shared.add_selection(parser)

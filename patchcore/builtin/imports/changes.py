@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from patchcore.declare.changes import Change, Skip, SlotChange, as_changes, as_reference, needed_libraries, resolve
 from patchcore.declare.declaration import as_mapping
 from patchcore.declare.target import ABSENT, NamespaceSlot, Slot, Target
 from patchcore.errors import DeclarationError
 from patchcore.objects.modules import namespace
-
-if TYPE_CHECKING:
-    from patchcore.engine.engine import Engine
-    from patchcore.engine.writers import Writer
 
 __all__ = ["InjectImport", "ReplaceImport", "StubImport", "WhileImporting"]
 
@@ -93,11 +89,6 @@ class StubImport(ImportChange):
     def source(self) -> Any:
         return {"__version__": self.version, **self.attributes}
 
-    def writer(self, engine: Engine) -> Writer:
-        from patchcore.builtin.imports.stub_imports import StubWriter
-
-        return StubWriter(engine)
-
 
 class ReplaceImport(ImportChange):
     """Let the import of a module give another one.
@@ -145,11 +136,6 @@ class ReplaceImport(ImportChange):
     def phrase(self, target: Target) -> str:
         other = self.with_ if isinstance(self.with_, Target) else f"a module of {', '.join(self.with_)}"
         return f"{self.kind} {target} with {other}"
-
-    def writer(self, engine: Engine) -> Writer:
-        from patchcore.builtin.imports.replaced_imports import ReplacementWriter
-
-        return ReplacementWriter(engine)
 
 
 class InjectImport(SlotChange):
@@ -269,11 +255,6 @@ class WhileImporting(ImportChange):
 
     def phrase(self, target: Target) -> str:
         return f"{self.kind} {target}: {', '.join(map(str, self.changes))}"
-
-    def writer(self, engine: Engine) -> Writer:
-        from patchcore.builtin.imports.windows import WindowWriter
-
-        return WindowWriter(engine)
 
 
 def _module_target(name: Any, where: str) -> Target:

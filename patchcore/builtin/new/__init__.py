@@ -1,1 +1,21 @@
-"""Write plugins: from nothing, or from a ``patch.py`` for ``mx_driving.patcher``. Nothing here imports such a file."""
+"""Built-in plugin ``new``: ``patchcore new`` writes a plugin that passes its own tests."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from patchcore.hookspecs import hookimpl
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser("new", help="write a plugin that passes its own tests", fill=_new)
+
+
+def _new(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.new import command
+
+    command.add_arguments(parser)

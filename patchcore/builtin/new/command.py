@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from patchcore.builtin.new.declarations import Migration, Remark
 from patchcore.builtin.new.migrated import migrated_project
@@ -14,21 +13,19 @@ from patchcore.builtin.new.names import Names
 from patchcore.builtin.new.project import example_project, new_folder, write_project
 from patchcore.cli.output import print_line, print_table
 
-__all__ = ["add_parser", "main"]
+__all__ = ["add_arguments", "main"]
 
 _PATCH_COLUMNS = ("PATCH", "CHANGES", "DEFAULT", "LEFT TO DO")
 _PROVIDED_COLUMNS = ("NAME", "DISTRIBUTION", "PATCHES")
 _REMARK_COLUMNS = ("LINE", "WHAT", "WHAT TO DO")
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "new",
-        help="write a plugin that passes its own tests",
-        description="Write a plugin: a folder with a package, an entry point, one example patch and its test. With "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        "Write a plugin: a folder with a package, an entry point, one example patch and its test. With "
         "--from, the patches are those of a patch.py for mx_driving.patcher 1.0 or 2.0, which is read and never run; "
-        "what cannot be translated is listed.",
+        "what cannot be translated is listed."
     )
     parser.add_argument("name", metavar="NAME", help="of the distribution, and of its folder: bevformer-npu-patches")
     parser.add_argument("--from", dest="source", type=Path, metavar="PATCH.PY", help="read the patches of this file")

@@ -1,0 +1,21 @@
+"""Built-in plugin ``page``: ``patchcore report`` merges the reports of a run's processes, as text, JSON or a page."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from patchcore.hookspecs import hookimpl
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser("report", help="merge the reports of a run's processes", fill=_report)
+
+
+def _report(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.page import command
+
+    command.add_arguments(parser)

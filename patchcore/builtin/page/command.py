@@ -16,19 +16,17 @@ from patchcore.cli.output import print_json, print_table
 from patchcore.errors import SettingsError, did_you_mean
 from patchcore.objects.printable import printable
 
-__all__ = ["add_parser", "main"]
+__all__ = ["add_arguments", "main"]
 
 _DEFAULT_PAGE = "report.html"
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "report",
-        help="merge the reports of a run's processes",
-        description="Show which processes took part in a run and what became of the patches in each; exit with 1 when "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        "Show which processes took part in a run and what became of the patches in each; exit with 1 when "
         "they differ, when a patch or plugin failed or a patch missed the import it waited for, or when a rank has not "
-        "come to its end.",
+        "come to its end."
     )
     parser.add_argument(
         "directory", metavar="DIR", type=Path, nargs="?", help="what patchcore run --report-dir was given"

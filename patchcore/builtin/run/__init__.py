@@ -1,1 +1,62 @@
-"""Running programs with patches applied."""
+"""Built-in plugin ``run``: ``patchcore run``, which patches every Python process of a program.
+
+It has the settings ``report_dir`` and ``compat``, and calls the hooks ``register_run_options``, ``configure_run`` and
+``start_process``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional
+
+from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from patchcore.settings import Choice, Setting
+
+__all__ = ["register_commands", "register_settings"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser(
+        "run",
+        help="run a script, a module or a command with patches applied in every Python process of it",
+        add_help=False,
+        take_over=_run,
+    )
+
+
+def _run(arguments: Sequence[str]) -> argparse.Namespace:
+    from patchcore.builtin.run import run_command
+
+    return run_command.parse(arguments)
+
+
+@hookimpl
+def register_settings() -> Iterable[Setting]:
+    from patchcore.settings import Setting, check_path
+
+    return (Setting("report_dir", check_path), Setting("compat", _compat, default=(), choices=_without_patches))
+
+
+def _compat(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
+    from patchcore import compat
+    from patchcore.errors import SettingsError, did_you_mean
+    from patchcore.settings import check_names
+
+    names = check_names(value, where, directory)
+    for name in names:
+        if name not in compat.NAMES:
+            known = ", ".join(compat.NAMES)
+            raise SettingsError(f"{where} = {value!r}; expected one of {known}{did_you_mean(name, compat.NAMES)}")
+    return names
+
+
+def _without_patches(value: Any, origin: str) -> Iterable[Choice]:
+    """Programs that are written against another patcher apply patches themselves: no others are applied before."""
+    from patchcore.settings import Choice
+
+    return [Choice(False, "*", f"{origin} {','.join(value)}", -1)] if value else []

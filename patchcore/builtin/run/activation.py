@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import sys
 import time
@@ -14,14 +13,13 @@ from patchcore import compat
 from patchcore.builtin.run import ranks
 from patchcore.builtin.run.logs import log_to_stderr, say
 from patchcore.builtin.run.process_report import ProcessReport
-from patchcore.builtin.run.roles import MAIN, RANK, present_role, take_role
+from patchcore.builtin.run.roles import take_role
 from patchcore.builtin.run.session import Session
 from patchcore.engine.timeline import AWAKE, TIMELINE
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, UnknownName, describe_error
 from patchcore.objects.modules import find_module
 from patchcore.patcher import Patcher
 from patchcore.plugins import installed_plugins
-from patchcore.process import process_rank
 
 __all__ = ["Activation", "activate", "active", "look_again"]
 
@@ -94,8 +92,9 @@ def _activate(session: Session) -> set[str]:
     patcher = _discover(session)
     _expect_plugins(session, patcher)
     _configure(session, patcher)
-    if session.settings.compat:
-        compat.take_part(session.settings.compat, patcher)
+    patcher.plugins.notify("start_process", patcher=patcher, session=session)
+    if session.settings.get("compat"):
+        compat.take_part(session.settings.get("compat"), patcher)
     patcher.apply()
     TIMELINE.note(AWAKE, since=begun)
     _active = Activation(session, patcher, take_role(session.launcher))
@@ -104,19 +103,7 @@ def _activate(session: Session) -> set[str]:
     if session.settings.on_failure == "raise" or any(entry.patch.required for entry in patcher.applied_plan):
         _show_patch_errors_as_messages()
     ranks.compare_when_grouped(patcher, report)
-    if session.settings.profiling is not None or session.settings.brake is not None:
-        atexit.register(_say_if_no_step_was_seen, _active.role)
     return _missing(patcher)
-
-
-def _say_if_no_step_was_seen(role: str) -> None:
-    from patchcore.builtin.training.steps import STEPS
-
-    if not STEPS.finished and present_role(role) in (MAIN, RANK) and not process_rank():
-        say(
-            "this process has made no training step, by a loop that plugins know or by torch's Optimizer.step; "
-            "if its children have made none either, name the function that makes a step, --step my.module:function"
-        )
 
 
 def _discover(session: Session) -> Patcher:

@@ -16,11 +16,11 @@ from patchcore.builtin.run.session import Session
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.timeline import TIMELINE
 from patchcore.files import write_whole
-from patchcore.objects.stdlib import loaded
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
 from patchcore.process import process_rank
 from patchcore.settings import Settings
+from patchcore.stdlib import loaded
 
 __all__ = ["FILES", "ProcessReport"]
 
@@ -48,7 +48,7 @@ class ProcessReport:
         self._session = session
         self._patcher = patcher
         self._role = role
-        self._directory = patcher.settings.report_dir
+        self._directory = patcher.settings.get("report_dir")
         self._written = 0.0  # when news were, and how long writing them took, seconds
         self._spent = 0.0
         self._complained = False
@@ -105,7 +105,7 @@ class ProcessReport:
     def _to_json(self, finished: bool) -> str:
         from patchcore.builtin.run.manifest import digest
         from patchcore.engine.layers import describe_layers
-        from patchcore.objects.stdlib import json
+        from patchcore.stdlib import json
 
         report = self._patcher.report()
         view = {

@@ -16,17 +16,9 @@ from patchcore.patcher import Patcher
 from patchcore.plugins import Plugins
 from patchcore.report import FAILED
 
-__all__ = ["add_parser", "main", "parse", "parse_options"]
+__all__ = ["main", "parse", "parse_options"]
 
 logger = logging.getLogger("patchcore")
-
-_HELP = "run a script, a module or a command with patches applied in every Python process of it"
-
-
-def add_parser(subparsers: Any) -> None:
-    """Add the command to the list of commands; :func:`parse` has its options."""
-    subparsers.add_parser("run", help=_HELP, add_help=False)
-
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments after ``run``, with the options that plugins add; the order of the options is free."""
@@ -59,7 +51,7 @@ def _settle(arguments: Sequence[str]) -> tuple[Patcher, argparse.ArgumentParser,
     ``trace`` is not the program, and that ``-p MODULE`` behind it is an option of patchcore. So the arguments are
     parsed again until they choose the plugins that they were parsed with.
     """
-    base = _build_parser(add_help=False)
+    base = _build_parser(Plugins(discover=False), add_help=False)
     options, _ = base.parse_known_args(arguments)
     decisive = vars(options).keys() - {"program"}
     patcher, project = _load(options, arguments)
@@ -163,16 +155,17 @@ def _build_parser(
         allow_abbrev=False,  # an option that a plugin adds is not to be taken for one of ours
     )
     shared.add_selection(parser)
-    shared.add_training(parser)
     parser.add_argument("--strict", action="store_true", help="a patch that fails raises, and undoes the others")
     parser.add_argument(
         "--compat",
         action="append",
+        dest=f"{shared.SETTING}compat",
         metavar="NAME",
         help=f"the program is written against another patcher, one of: {', '.join(compat.NAMES)}; it finds patchcore "
         f"in that one's place, and chooses the patches itself",
     )
-    parser.add_argument("--report-dir", metavar="DIR", help="each process writes a report there, for patchcore report")
+    parser.add_argument(
+        "--report-dir", dest=f"{shared.SETTING}report_dir", metavar="DIR", help="each process writes a report there, for patchcore report")
     parser.add_argument(
         "--count", action="store_true", help="count the calls of what is patched; the summary names what nobody called"
     )

@@ -1,6 +1,57 @@
-"""Profiling and brake: what acts on the steps of a training program, whatever its loop is.
+"""Built-in plugin ``training``: counts training steps, records some of them, and ends a program after one.
 
-Nothing here copies a loop. The per-iteration methods of training loops are wrapped (:mod:`~patchcore.builtin.training.loops`)
-and counted (:mod:`~patchcore.builtin.training.steps`); profiling and brake are patches too, around the one function that every
-counted step ends in. Loaded only where profiling or a brake is asked for.
+It has the settings ``profiling``, ``brake`` and ``step``, and contributes patches where a user sets one of them. Other
+plugins name training loops with the hook ``training_loops``.
 """
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from patchcore.declare.patch import Patch
+    from patchcore.settings import Setting, Settings
+
+__all__ = ["register_hookspecs", "register_patches", "register_run_options", "register_settings", "start_process"]
+
+
+@hookimpl
+def register_hookspecs() -> Any:
+    from patchcore.builtin.training import hookspecs
+
+    return hookspecs
+
+
+@hookimpl
+def register_settings() -> Iterable[Setting]:
+    from patchcore.builtin.training.settings import SETTINGS
+
+    return SETTINGS
+
+
+@hookimpl
+def register_run_options(parser: ArgumentParser) -> None:
+    from patchcore.builtin.training.settings import add_options
+
+    add_options(parser)
+
+
+@hookimpl
+def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:
+    if settings.get("profiling") is None and settings.get("brake") is None:
+        return []
+    from patchcore.builtin.training.patches import counters, listeners  # for those who train and ask
+
+    return [*counters(settings, plugins), *listeners(settings)]
+
+
+@hookimpl
+def start_process(patcher: Any, session: Any) -> None:
+    if patcher.settings.get("profiling") is not None or patcher.settings.get("brake") is not None:
+        from patchcore.builtin.training.ending import complain_without_steps
+
+        complain_without_steps()

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 from typing import Any, Callable
 
-__all__ = ["at_end", "leave_process_groups"]
+__all__ = ["at_end", "complain_without_steps", "leave_process_groups"]
+
+
+def complain_without_steps() -> None:
+    """Say when this process of a run ends that it has made no training step, where it was to make some."""
+    atexit.register(_complain_without_steps)
+
+
+def _complain_without_steps() -> None:
+    from patchcore.builtin.run.activation import active
+    from patchcore.builtin.run.logs import say
+    from patchcore.builtin.run.roles import MAIN, RANK, present_role
+    from patchcore.builtin.training.steps import STEPS
+    from patchcore.process import process_rank
+
+    activation = active()
+    if activation is None or STEPS.finished or process_rank():
+        return
+    if present_role(activation.role) in (MAIN, RANK):
+        say(
+            "this process has made no training step, by a loop that plugins know or by torch's Optimizer.step; "
+            "if its children have made none either, name the function that makes a step, --step my.module:function"
+        )
 
 
 def at_end(function: Callable[[], Any]) -> None:

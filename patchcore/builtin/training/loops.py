@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
 from patchcore.builtin.training.steps import CountedCall
@@ -56,28 +56,21 @@ class TrainingLoop(Declaration):
         path = ".".join(str(step.key) if isinstance(step, Item) else step for step in self.target.path)
         return "patchcore.step." + re.sub(r"[^\w.]+", "_", f"{self.target.module}.{path}".lstrip("."))
 
-    def patch(self, others: Iterable[Patch] = ()) -> Patch:
-        """Return the patch that counts the steps of this loop.
-
-        Args:
-            others: the patches that may change the same function; steps are counted around what they do.
-        """
+    def patch(self) -> Patch:
+        """Return the patch that counts the steps of this loop, around what other patches do to it."""
         return Patch(
             self.name,
             [Wrap(self.target, CountedCall(self.when_call))],
             summary="counts training steps",
             requires=self.requires,
-            after=[patch.name for patch in others if any(_same(self.target, c.target) for c in patch.changes)],
+            after="*",
             priority=LAST,
+            count=False,
         )
 
 
 #: The priority of the patches here: after all else, so that where one conflicts with another it is this that fails.
 LAST = 1_000_000
-
-
-def _same(one: Target, other: Target) -> bool:
-    return str(one).replace(":", ".") == str(other).replace(":", ".")
 
 
 def user_loop(target: str) -> TrainingLoop:

@@ -93,12 +93,14 @@ PATCHES = (
         "patchcore.step.optimizer",
         [Replace('torch.optim.optimizer:_global_optimizer_post_hooks["patchcore"]', after_optimizer_step, create=True)],
         summary=_SUMMARY,
+        count=False,
         requires="torch>=2",
     ),
     Patch(
         "patchcore.step.optimizer_torch1",
         [Wrap("torch.optim.optimizer:Optimizer._hook_for_profile", count_class)],
         summary=_SUMMARY,
+        count=False,
         requires="torch<2",
     ),
 )

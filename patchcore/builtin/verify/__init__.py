@@ -1,0 +1,27 @@
+"""Built-in plugin ``verify``: ``patchcore verify`` compares replacements with what they replace."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from patchcore.hookspecs import hookimpl
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser(
+        "verify",
+        help="run originals and replacements on the same inputs, exit 1 where they differ",
+        add_help=False,
+        take_over=_verify,
+    )
+
+
+def _verify(arguments: Sequence[str]) -> argparse.Namespace:
+    from patchcore.builtin.verify import command
+
+    return command.parse(arguments)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 from patchcore.builtin.verify.output import describe, print_results
 from patchcore.builtin.verify.speed import is_emulated
@@ -20,15 +20,7 @@ from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
 from patchcore.plugins import Plugins
 
-__all__ = ["add_parser", "main", "parse"]
-
-_HELP = "run originals and replacements on the same inputs, exit 1 where they differ"
-
-
-def add_parser(subparsers: Any) -> None:
-    """Add the command to the list of commands; :func:`parse` has its options."""
-    subparsers.add_parser("verify", help=_HELP, add_help=False)
-
+__all__ = ["main", "parse"]
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments after ``verify``, with the options that plugins add to commands that run code."""

@@ -12,7 +12,7 @@ they are.
 
 A function that imports a module of the standard library when it is called takes it from here::
 
-    from patchcore.objects.stdlib import json
+    from patchcore.stdlib import json
 """
 
 from __future__ import annotations

@@ -1,0 +1,6 @@
+"""The names of ``patchcore`` that come from built-in plugins."""
+
+from patchcore.builtin.imports.changes import InjectImport, ReplaceImport, StubImport, WhileImporting
+from patchcore.builtin.training.loops import TrainingLoop
+
+__all__ = ["InjectImport", "ReplaceImport", "StubImport", "TrainingLoop", "WhileImporting"]
