@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from patchcore.declare.changes import Call, Literal, Register, Replace, Skip, Wrap
+from patchcore.declare.changes import Literal, Register, Replace, Skip, Wrap
 from patchcore.declare.check import Case, Check, Size
 from patchcore.declare.patch import Patch, patch, wrap
 from patchcore.declare.target import Target
@@ -24,7 +24,7 @@ from patchcore.errors import (
 from patchcore.hookspecs import hookimpl, hookspec
 
 if TYPE_CHECKING:
-    from patchcore.builtin.public import InjectImport, ReplaceImport, StubImport, TrainingLoop, WhileImporting
+    from patchcore.builtin.public import Call, InjectImport, ReplaceImport, StubImport, TrainingLoop, WhileImporting
     from patchcore.context import Context
     from patchcore.patcher import Patcher, apply
     from patchcore.planning.plan import Plan
@@ -79,6 +79,7 @@ __all__ = [
 
 #: Where each public name comes from that is not loaded with the package: declaring patches takes no Patcher.
 _LAZY = {
+    "Call": "patchcore.builtin.call.change",
     "Context": "patchcore.context",
     "InjectImport": "patchcore.builtin.imports.changes",
     "Patcher": "patchcore.patcher",

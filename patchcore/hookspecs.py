@@ -48,6 +48,14 @@ def register_writers() -> Mapping[type[Change], WriterFactory]:  # type: ignore[
 
 
 @hookspec
+def registry_tables() -> Iterable[str]:  # type: ignore[empty-body]
+    """Return the attributes in which the registries of a library keep their entries by name, each a dictionary.
+
+    An entry is then a target, ``mmengine.registry:MODELS["ResNet"]``, and :class:`patchcore.Register` can make one.
+    """
+
+
+@hookspec
 def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:  # type: ignore[empty-body]
     """Return what there is to say about a planned patch here.
 

@@ -14,6 +14,7 @@ from typing import Any, Optional, Union
 from patchcore.context import Context
 from patchcore.declare.changes import Skip
 from patchcore.declare.patch import Patch
+from patchcore.declare.registries import learn_tables
 from patchcore.engine.application import Application, record_of
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.importing import loaded_here
@@ -78,6 +79,7 @@ class Patcher(contextlib.ContextDecorator):
         count: bool = False,
     ) -> None:
         self.plugins = plugins or Plugins(discover=False)
+        learn_tables(self.plugins.registry_tables())
         settings = (settings or Settings()).complete(self.plugins.settings())
         settings = replace(settings, on_failure="raise") if strict else settings
         self.settings = replace(settings, count=True) if count else settings

@@ -54,6 +54,7 @@ _WITHOUT = "no:"
 _COLLECTING = (
     "register_patches",
     "register_settings",
+    "registry_tables",
     "remarks",
     "report_sections",
     "list_sections",
@@ -205,6 +206,10 @@ class Plugins:
                 self.note(provenance, "register_settings", problem)
         return [setting for _, setting in found.values()]
 
+    def registry_tables(self) -> list[str]:
+        """Return the attributes in which registries of libraries keep their entries; see the hook of that name."""
+        return [str(name) for _, names in self.each("registry_tables") for name in names]
+
     def writers(self) -> dict[type[Change], WriterFactory]:
         """Return what puts the kinds of change in force that plugins bring, by class of change."""
         found: dict[type[Change], WriterFactory] = {}
@@ -213,7 +218,9 @@ class Plugins:
                 if isinstance(kind, type) and issubclass(kind, Change) and callable(factory):
                     found.setdefault(kind, factory)
                 else:
-                    error = TypeError(f"expected classes of changes with callables, got {shown(kind)}: {shown(factory)}")
+                    error = TypeError(
+                        f"expected classes of changes with callables, got {shown(kind)}: {shown(factory)}"
+                    )
                     self.note(provenance, "register_writers", error)
         return found
 
@@ -225,7 +232,9 @@ class Plugins:
                 if isinstance(remark, Remark):
                     found.append(remark)
                 else:
-                    self.note(provenance, "remarks", TypeError(f"expected patchcore.Remark objects, got {shown(remark)}"))
+                    self.note(
+                        provenance, "remarks", TypeError(f"expected patchcore.Remark objects, got {shown(remark)}")
+                    )
         return found
 
     def sections(self) -> tuple[Section, ...]:

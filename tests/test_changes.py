@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
-from patchcore.declare.changes import Call, Literal, Register, Replace, Skip, Wrap, resolve
-from patchcore.declare.target import ABSENT, Target, find_slot
+from patchcore.builtin.call.change import Call
+from patchcore.declare.changes import Literal, Register, Replace, Skip, Wrap, resolve
+from patchcore.declare.slots import find_slot
+from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError, PatchcoreError, TargetError, TargetNotFound
+from patchcore.objects.modules import ABSENT
 
 
 def new(*args: Any, **kwargs: Any) -> Any:

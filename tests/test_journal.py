@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from patchcore.declare.target import ABSENT, ClassSlot, NamespaceSlot, Slot
+from patchcore.declare.slots import ClassSlot, NamespaceSlot, Slot
 from patchcore.engine.journal import Journal, Layer, Record
+from patchcore.objects.modules import ABSENT
 
 
 class Owner:

@@ -16,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import patchcore
-from patchcore.declare.target import ABSENT, ClassSlot, Item, MemberSlot, NamespaceSlot, Slot, Target, find_slot
+from patchcore.declare.slots import ClassSlot, MemberSlot, NamespaceSlot, Slot, find_slot
+from patchcore.declare.target import Item, Target
 from patchcore.errors import TargetError, TargetNotFound
+from patchcore.objects.modules import ABSENT
 
 NEW = object()
 

@@ -10,9 +10,8 @@ import pytest
 
 import patchcore
 from patchcore.builtin.call.snapshot import Snapshot
-from patchcore.declare.target import ABSENT
 from patchcore.errors import PatchError
-from patchcore.objects.modules import namespace
+from patchcore.objects.modules import ABSENT, namespace
 
 SHOP = {
     "shop": "",

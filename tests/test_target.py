@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchcore.declare.target import ABSENT, Item, Target
+from patchcore.declare.target import Item, Target
 from patchcore.errors import TargetError
+from patchcore.objects.modules import ABSENT
 
 # --- the text -------------------------------------------------------------------------------------------------------
 

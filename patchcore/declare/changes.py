@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Container, Iterable, Mapping, Sequence
-from types import FunctionType, MappingProxyType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
-from patchcore.declare.declaration import Declaration, as_mapping, as_tuple, check_callables
-from patchcore.declare.target import ABSENT, ClassSlot, Item, NamespaceSlot, Slot, Target, find_slot
+from patchcore.declare.declaration import Declaration, as_tuple, check_callables
+from patchcore.declare.slots import ClassSlot, NamespaceSlot, Slot, find_slot
+from patchcore.declare.target import Item, Target
 from patchcore.errors import CONTAINED, DeclarationError, TargetError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects import binding
-from patchcore.objects.modules import is_class
+from patchcore.objects.modules import ABSENT, is_class
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
 
 __all__ = [
-    "Call",
     "Change",
     "Literal",
     "Register",
@@ -30,14 +30,12 @@ __all__ = [
     "Skip",
     "SlotChange",
     "Wrap",
+    "as_callable",
     "as_changes",
     "as_reference",
     "needed_libraries",
     "resolve",
 ]
-
-#: Where the registries of mmcv 1.x and mmengine keep their table (mmengine 0.10 ``registry/registry.py``).
-REGISTRY_TABLE = "_module_dict"
 
 
 class Skip(Declaration):
@@ -127,6 +125,15 @@ class Change(Declaration):
         """Return what it does to ``target``, its own with its module, for people."""
         return f"{self.kind} {target}"
 
+    def subject(self, target: Target) -> str:
+        """Return what a report names as changed, where ``target`` is its own with its module."""
+        return str(target)
+
+    @property
+    def by_hand(self) -> bool:
+        """True when a function of the author writes by itself, and what it wrote is found out afterwards."""
+        return False
+
     def __str__(self) -> str:
         return self.phrase(self.target)
 
@@ -151,7 +158,7 @@ class SlotChange(Change):
         """Return the slot of ``target`` (this change's target, with its module) in ``module``.
 
         Raises:
-            TargetNotFound, TargetError: see :func:`patchcore.declare.target.find_slot`.
+            TargetNotFound, TargetError: see :func:`patchcore.declare.slots.find_slot`.
         """
         return find_slot(target, module, may_be_absent=self.may_be_absent)
 
@@ -303,7 +310,7 @@ class Wrap(SlotChange):
 
     def __init__(self, target: Union[str, Target], wrapper: Union[str, Callable[..., Any]]) -> None:
         where = f"Wrap({str(target)!r})"
-        super().__init__(target=_as_target(target), wrapper=_as_callable(wrapper, "wrapper", where))
+        super().__init__(target=_as_target(target), wrapper=as_callable(wrapper, "wrapper", where))
 
     @property
     def source(self) -> Any:
@@ -332,7 +339,7 @@ class Wrap(SlotChange):
 
 
 class Register(SlotChange):
-    """Enter a class or function in a registry of mmcv 1.x or mmengine; undone like any slot.
+    """Enter a class or function in a registry of a library; undone like any slot.
 
     Args:
         registry: target of the registry object, ``mmengine.registry:MODELS``.
@@ -358,7 +365,7 @@ class Register(SlotChange):
         if not isinstance(name, str):
             raise DeclarationError(f"{where}: {cls!r} has no __name__ of its own; give name='...'")
         table = _as_target(registry)
-        target = Target(table.module, (*table.path, REGISTRY_TABLE, Item(name)))
+        target = Target(table.module, (*table.path, Item(name)))
         super().__init__(target=target, registry=table, cls=cls, force=force)
 
     @property
@@ -375,67 +382,6 @@ class Register(SlotChange):
                 f"{self.registry} has {slot.key!r} already ({below!r}); register it with force=True to replace it"
             )
         return resolve(self.cls)
-
-
-class Call(Change):
-    """Run a function that patches by hand, ``func(module, options)``, once ``module`` is imported.
-
-    The engine compares the modules, their classes and their tables under the module's top-level package, and under
-    those of ``roots``, before and after, so that every edit is reported and reverted one by one.
-
-    Args:
-        func: the function, or a target text that is imported when the patch is applied.
-        module: dotted name of the module that is handed to the function.
-        options: second argument of the function, a mapping.
-        roots: further top-level packages that the function changes.
-
-    Raises:
-        DeclarationError: an argument is malformed.
-    """
-
-    func: Any
-    options: Mapping[str, Any]
-    roots: tuple[str, ...]
-
-    def __init__(
-        self,
-        func: Union[str, Callable[..., Any]],
-        *,
-        module: str,
-        options: Optional[Mapping[str, Any]] = None,
-        roots: Sequence[str] = (),
-    ) -> None:
-        where = f"Call({func!r}, module={module!r})"
-        # an attribute every module has makes the module itself the thing waited for
-        target = Target.parse(f"{module}:__dict__")
-        super().__init__(
-            target=target,
-            func=_as_callable(func, "func", where),
-            options=as_mapping(options, "options", where),
-            roots=as_tuple(roots, "roots", where),
-        )
-
-    @property
-    def source(self) -> Any:
-        return self.func
-
-    def run(self, module: Any) -> None:
-        """Call the function with ``module`` and the options."""
-        function = resolve(self.func)
-        with CONTAINED:
-            function(module, dict(self.options))
-
-    def claims(self, target: Target) -> tuple[Target, ...]:
-        return ()  # what it will change is not known
-
-    def with_options(self, options: Mapping[str, Any]) -> Change:
-        return self.evolve(options=MappingProxyType({**self.options, **options}))
-
-    def __str__(self) -> str:
-        name: Any = self.func
-        if not isinstance(name, Target):
-            name = getattr(name, "__qualname__", repr(name))
-        return f"call {name}({self.target.module})"
 
 
 def as_changes(changes: Any, where: str) -> tuple[Change, ...]:
@@ -535,7 +481,12 @@ def as_reference(value: Any, where: str) -> Any:
     return Target.parse(value)
 
 
-def _as_callable(value: Any, what: str, where: str) -> Any:
+def as_callable(value: Any, what: str, where: str) -> Any:
+    """Return a declared callable with a text read as the target of one.
+
+    Raises:
+        DeclarationError: it is neither.
+    """
     if not isinstance(value, (str, Target)) and not callable(value):
         raise DeclarationError(f"{where}: {what} is a callable or the target of one, got {value!r}")
     return as_reference(value, where)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from patchcore.declare.target import ABSENT, Target
+from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError
+from patchcore.objects.modules import ABSENT
 
 __all__ = ["Declaration", "as_mapping", "as_tuple", "check_callables"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Callable, Optional, Protocol
 
-from patchcore.declare.changes import Call, Change, SlotChange
+from patchcore.declare.changes import Change, SlotChange
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Target
 from patchcore.engine.importing import how_missed, importer_of
@@ -111,7 +111,7 @@ class ChangeState:
         elif self.status == APPLIED and self.late:
             missed = f"patched late: {self.late}"
             reason = "; ".join(filter(None, (reason, missed)))
-        target = self.target.module if isinstance(self.change, Call) else str(self.target)
+        target = self.change.subject(self.target)
         places = (tuple(self.slots), tuple(self.rebound), tuple(self.kept), unreachable)
         counter = self.change.counter if counted and isinstance(self.change, SlotChange) else None
         if counter is None or not counter.in_use:

@@ -17,11 +17,11 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.declare.target import ABSENT, Slot, same_value
+from patchcore.declare.slots import Slot, same_value
 from patchcore.engine import superseded
 from patchcore.errors import describe_error
 from patchcore.objects.binding import has_identity, reference
-from patchcore.objects.modules import mro_lookup, namespace
+from patchcore.objects.modules import ABSENT, mro_lookup, namespace
 
 __all__ = ["Journal", "Layer", "Record", "Retired", "describe"]
 

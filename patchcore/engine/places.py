@@ -16,9 +16,8 @@ from types import (
 )
 from typing import Any, NamedTuple, Optional
 
-from patchcore.declare.target import ABSENT
 from patchcore.objects.binding import wrapped_callable
-from patchcore.objects.modules import class_namespace, is_class, namespace
+from patchcore.objects.modules import ABSENT, class_namespace, is_class, namespace
 
 __all__ = ["Place", "difference", "place_in_source", "place_of"]
 

@@ -12,15 +12,17 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Optional
 
-from patchcore.declare.changes import REGISTRY_TABLE, Call, Change, Register
-from patchcore.declare.target import ABSENT, ClassSlot, ItemSlot, NamespaceSlot, Slot, Target, find_slot
+from patchcore.declare.changes import Change, Register
+from patchcore.declare.registries import is_entry
+from patchcore.declare.slots import ClassSlot, EntrySlot, ItemSlot, NamespaceSlot, Slot, find_slot
+from patchcore.declare.target import Target
 from patchcore.engine import holders, references
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Identity, Journal, Layer, Record, Retired
 from patchcore.engine.references import StaticSlot
 from patchcore.errors import DeclarationError
 from patchcore.objects.binding import has_identity, reference
-from patchcore.objects.modules import executed_module, loaded_modules, namespace
+from patchcore.objects.modules import ABSENT, executed_module, loaded_modules, namespace
 
 __all__ = ["Move", "Moves", "Rebinder"]
 
@@ -328,7 +330,7 @@ class Rebinder:
 def _may_follow(slot: Slot) -> bool:
     """Tell whether :func:`references.find_references` may find ``slot``."""
     if isinstance(slot, ItemSlot):
-        return f".{REGISTRY_TABLE}[" in slot.name
+        return isinstance(slot, EntrySlot) or is_entry(slot.name)
     return isinstance(slot, (NamespaceSlot, ClassSlot)) and issubclass(type(slot.owner), (ModuleType, type))
 
 
@@ -346,7 +348,7 @@ def _foreign(state: ChangeState, record: Optional[Record] = None) -> list[Any]:
     """The replacement of a change when it exists without the patch and is loaded, in a list; empty otherwise."""
     if not _is_foreign(state.change):
         return []
-    if isinstance(state.change, Call):
+    if state.change.by_hand:
         value = reference(record.top) if record is not None else None
     else:
         value = _loaded(state.change.source)
@@ -355,7 +357,7 @@ def _foreign(state: ChangeState, record: Optional[Record] = None) -> list[Any]:
 
 def _source(layer: Layer) -> Any:
     """What says where the code of a layer is: the function behind it, for one written by hand the product."""
-    return layer.product if isinstance(layer.change, Call) else _loaded(layer.change.source)
+    return layer.product if layer.change.by_hand else _loaded(layer.change.source)
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -17,8 +17,10 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Callable, Optional
 
-from patchcore.declare.changes import REGISTRY_TABLE, resolve
-from patchcore.declare.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
+from patchcore.declare.changes import resolve
+from patchcore.declare.registries import table_of
+from patchcore.declare.slots import ClassSlot, EntrySlot, NamespaceSlot, Slot
+from patchcore.declare.target import Item, Target
 from patchcore.objects.binding import bind_like, reference
 from patchcore.objects.modules import class_namespace, is_class, is_immutable, namespace, qualified_name
 from patchcore.stdlib import OWN
@@ -126,12 +128,12 @@ class _Search:
                 plain.add(id(type(raw)))
 
     def _in_registry(self, value: Any, module: str, space: Mapping[str, Any]) -> None:
-        table: Any = (namespace(value) or {}).get(REGISTRY_TABLE)
-        if issubclass(type(table), dict) and not self._wanted.keys().isdisjoint(map(id, dict.values(table))):
+        table = table_of(value)
+        if table is not None and not self._wanted.keys().isdisjoint(map(id, dict.values(table))):
             name = next((key for key, other in list(space.items()) if other is value and type(key) is str), "?")
             for key, held in list(dict.items(table)):
                 if id(held) in self._wanted and type(key) in (str, int):
-                    self._add(ItemSlot(table, key, f"{module}:{name}.{REGISTRY_TABLE}{Item(key)}"), held)
+                    self._add(EntrySlot(table, key, f"{module}:{name}{Item(key)}"), held)
 
     def _add(self, slot: Slot, held: Any) -> None:
         self.found.setdefault(slot.identity, (slot, held))

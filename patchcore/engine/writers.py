@@ -11,13 +11,14 @@ from types import ModuleType
 from typing import Any, Callable, Optional, Protocol
 
 from patchcore.declare.changes import Change, Skip, SlotChange
-from patchcore.declare.target import ABSENT, ClassSlot, Slot, same_value
+from patchcore.declare.slots import ClassSlot, Slot, same_value
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Journal, Layer, Record
 from patchcore.engine.rebinding import Moves, Rebinder
 from patchcore.engine.references import StaticSlot
 from patchcore.errors import ConflictError, DeclarationError, conflict_message
 from patchcore.objects.binding import wrapped_callable
+from patchcore.objects.modules import ABSENT
 from patchcore.objects.signatures import CALLED_AS_DECLARED, alike, misfit
 from patchcore.report import APPLIED, SKIPPED
 

@@ -19,7 +19,8 @@ from own_patches import EXCLUSIVE, REQUESTS, collect
 
 import patchcore as pc
 from patchcore.declare.changes import SlotChange
-from patchcore.declare.target import ABSENT, find_slot
+from patchcore.declare.slots import find_slot
+from patchcore.objects.modules import ABSENT
 from patchcore.planning.plan import Candidate
 
 

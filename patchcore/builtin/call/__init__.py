@@ -11,7 +11,7 @@ __all__ = ["register_writers"]
 
 @hookimpl
 def register_writers() -> dict[Any, Any]:
+    from patchcore.builtin.call.change import Call
     from patchcore.builtin.call.writer import CallWriter
-    from patchcore.declare.changes import Call
 
     return {Call: CallWriter}

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from patchcore.declare.changes import REGISTRY_TABLE
-from patchcore.declare.target import ClassSlot, Item, ItemSlot, NamespaceSlot, Slot, Target
+from patchcore.declare.registries import table_of
+from patchcore.declare.slots import ClassSlot, EntrySlot, ItemSlot, NamespaceSlot, Slot
+from patchcore.declare.target import Item, Target
 from patchcore.objects.modules import ABSENT, class_namespace, is_class, namespace
 
 __all__ = ["Edit", "Snapshot"]
@@ -88,9 +89,9 @@ class Snapshot:
             elif issubclass(type(value), dict):
                 self._keep(value, ItemSlot, Target(name, (key,)))
             else:
-                table = (namespace(value) or {}).get(REGISTRY_TABLE)
-                if isinstance(table, dict):
-                    self._keep(table, ItemSlot, Target(name, (key, REGISTRY_TABLE)))
+                table = table_of(value)
+                if table is not None:
+                    self._keep(table, EntrySlot, Target(name, (key,)))
 
     def _add_class(self, klass: type) -> None:
         module = class_namespace(klass).get("__module__")

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Optional
 
+from patchcore.builtin.call.change import Call
 from patchcore.builtin.call.snapshot import Edit, Snapshot
-from patchcore.declare.changes import Call
-from patchcore.declare.target import ABSENT
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.engine import Engine
 from patchcore.engine.journal import Layer
 from patchcore.engine.rebinding import Moves
+from patchcore.objects.modules import ABSENT
 from patchcore.report import APPLIED, SKIPPED
 
 __all__ = ["CallWriter"]
 
 
 class CallWriter:
-    """Runs the function of a :class:`~patchcore.declare.changes.Call`, and enters every edit it makes in the journal."""
+    """Runs the function of a :class:`~patchcore.Call`, and enters every edit it makes in the journal."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Optional
 
-from patchcore.declare.target import Slot, Target, find_slot
+from patchcore.declare.slots import Slot, find_slot
+from patchcore.declare.target import Target
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import TargetError, TargetNotFound, Unseen
 from patchcore.objects.binding import wrapped_callable

@@ -35,9 +35,7 @@ Fact = tuple[str, str, str]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.description = (
-        "Show what in this environment decides how patches behave, and what is wrong with it."
-    )
+    parser.description = "Show what in this environment decides how patches behave, and what is wrong with it."
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.add_argument(

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
+from patchcore.builtin.call.change import Call
 from patchcore.builtin.drift.recorded import (
     ABSENT_SOURCE,
     UNSEEN,
@@ -19,9 +20,10 @@ from patchcore.builtin.drift.recorded import (
     file_of,
     version_key,
 )
-from patchcore.declare.changes import Call, SlotChange
+from patchcore.declare.changes import SlotChange
 from patchcore.declare.patch import Patch
-from patchcore.declare.target import Slot, Target
+from patchcore.declare.slots import Slot
+from patchcore.declare.target import Target
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import PluginError, TargetNotFound, Unseen
 from patchcore.planning.conditions import Environment

@@ -17,10 +17,11 @@ from patchcore.builtin.drift.definitions import Definition, ForeignDefinition, S
 from patchcore.builtin.drift.recorded import ABSENT_SOURCE, Fingerprint
 from patchcore.builtin.drift.syntax import digest, signature_text
 from patchcore.declare.changes import Change, SlotChange
-from patchcore.declare.target import ABSENT, Slot, Target, find_slot
+from patchcore.declare.slots import Slot, find_slot
+from patchcore.declare.target import Target
 from patchcore.errors import CONTAINED, TargetNotFound, Unseen
 from patchcore.objects.binding import wrapped_callable
-from patchcore.objects.modules import executed_module, is_class
+from patchcore.objects.modules import ABSENT, executed_module, is_class
 
 __all__ = ["COMPILED", "Originals"]
 

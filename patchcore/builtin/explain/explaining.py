@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
+from patchcore.builtin.call.change import Call
 from patchcore.builtin.drift.drift import Comparison, watched
 from patchcore.builtin.explain.explanation import (
     NOT_RECORDED,
@@ -22,8 +23,9 @@ from patchcore.builtin.explain.explanation import (
     RequirementExplanation,
     TargetExplanation,
 )
-from patchcore.declare.changes import Call, Change, Replace, resolve
-from patchcore.declare.target import Slot, Target, find_slot
+from patchcore.declare.changes import Change, Replace, resolve
+from patchcore.declare.slots import Slot, find_slot
+from patchcore.declare.target import Target
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.journal import Layer, Record
 from patchcore.engine.places import difference, place_in_source

@@ -8,9 +8,10 @@ from typing import Any, Callable, Optional, Union
 
 from patchcore.declare.changes import Change, Skip, SlotChange, as_changes, as_reference, needed_libraries, resolve
 from patchcore.declare.declaration import as_mapping
-from patchcore.declare.target import ABSENT, NamespaceSlot, Slot, Target
+from patchcore.declare.slots import NamespaceSlot, Slot
+from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError
-from patchcore.objects.modules import namespace
+from patchcore.objects.modules import ABSENT, namespace
 
 __all__ = ["InjectImport", "ReplaceImport", "StubImport", "WhileImporting"]
 

@@ -7,11 +7,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
-from patchcore.declare.target import ABSENT, Item, ItemSlot, NamespaceSlot, Slot, Target
+from patchcore.declare.slots import ItemSlot, NamespaceSlot, Slot
+from patchcore.declare.target import Item, Target
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Layer, Record
 from patchcore.errors import TargetError
-from patchcore.objects.modules import executed_module, namespace
+from patchcore.objects.modules import ABSENT, executed_module, namespace
 
 if TYPE_CHECKING:
     from patchcore.engine.engine import Engine

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Optional
 from patchcore.builtin.imports.changes import ReplaceImport
 from patchcore.builtin.imports.providers import Ledger, ProviderLoader, refuse_parent_that_cannot_have
 from patchcore.declare.changes import resolve
-from patchcore.declare.target import ABSENT, Slot, Target
+from patchcore.declare.slots import Slot
+from patchcore.declare.target import Target
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.importing import AskOthers, imported_elsewhere, importer_of
@@ -26,6 +27,7 @@ from patchcore.engine.rebinding import Moves
 from patchcore.errors import CONTAINED, TargetError, TargetNotFound, did_you_mean
 from patchcore.objects.binding import has_identity
 from patchcore.objects.modules import (
+    ABSENT,
     find_module,
     is_initializing,
     is_lazy,

@@ -15,12 +15,11 @@ from patchcore.builtin.imports.changes import StubImport
 from patchcore.builtin.imports.providers import Ledger, ProviderLoader, refuse_parent_that_cannot_have
 from patchcore.builtin.imports.stubs import StubModule, StubOrigin
 from patchcore.declare.changes import resolve
-from patchcore.declare.target import ABSENT
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.importing import AskOthers
 from patchcore.engine.rebinding import Moves
-from patchcore.objects.modules import StubSpec, find_module, found_spec, loaded_modules, namespace
+from patchcore.objects.modules import ABSENT, StubSpec, find_module, found_spec, loaded_modules, namespace
 from patchcore.report import APPLIED, SKIPPED
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ __all__ = ["main", "parse", "parse_options"]
 
 logger = logging.getLogger("patchcore")
 
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments after ``run``, with the options that plugins add; the order of the options is free."""
     from patchcore.builtin.run.logs import log_to_stderr
@@ -165,7 +166,11 @@ def _build_parser(
         f"in that one's place, and chooses the patches itself",
     )
     parser.add_argument(
-        "--report-dir", dest=f"{shared.SETTING}report_dir", metavar="DIR", help="each process writes a report there, for patchcore report")
+        "--report-dir",
+        dest=f"{shared.SETTING}report_dir",
+        metavar="DIR",
+        help="each process writes a report there, for patchcore report",
+    )
     parser.add_argument(
         "--count", action="store_true", help="count the calls of what is patched; the summary names what nobody called"
     )

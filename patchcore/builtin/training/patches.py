@@ -51,7 +51,5 @@ def listeners(settings: Settings) -> list[Patch]:
         step = brake_step(settings.get("brake"), profiling)
         change = Wrap(_AFTER_STEP, Brake(step))
         summary = f"ends the program after training step {step}"
-        found.append(
-            Patch("patchcore.brake", [change], summary=summary, priority=LAST, after=_PROFILING, count=False)
-        )
+        found.append(Patch("patchcore.brake", [change], summary=summary, priority=LAST, after=_PROFILING, count=False))
     return found

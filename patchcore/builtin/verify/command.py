@@ -22,6 +22,7 @@ from patchcore.plugins import Plugins
 
 __all__ = ["main", "parse"]
 
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments after ``verify``, with the options that plugins add to commands that run code."""
     known, _ = _build_parser(add_help=False).parse_known_args(arguments)

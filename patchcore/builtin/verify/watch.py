@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from patchcore.declare.changes import Call, Change, Register, Replace, Wrap, resolve
+from patchcore.builtin.call.change import Call
+from patchcore.declare.changes import Change, Register, Replace, Wrap, resolve
 from patchcore.declare.patch import Patch
 from patchcore.errors import TargetError
 

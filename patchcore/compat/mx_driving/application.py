@@ -10,12 +10,13 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 from patchcore.compat.mx_driving.patcher.patcher_logger import LOGGER_NAME, patcher_logger
 from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
+from patchcore.context import Context
 from patchcore.declare.changes import Skip
 from patchcore.declare.declaration import Declaration
 from patchcore.declare.patch import Patch
 from patchcore.errors import PatchError, TargetNotFound, UnknownName, describe_error
 from patchcore.hookspecs import hookimpl
-from patchcore.patcher import Context, Patcher
+from patchcore.patcher import Patcher
 from patchcore.planning.plan import Candidate, select
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins

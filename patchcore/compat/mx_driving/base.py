@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
+from patchcore.builtin.call.change import Call
 from patchcore.compat.mx_driving.application import Outcome, Run, Unit
 from patchcore.compat.mx_driving.mentions import mentioned_packages
 from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStatus
 from patchcore.compat.mx_driving.paths import is_there
-from patchcore.declare.changes import Call
 from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError, PatchcoreError, describe_error
 from patchcore.report import APPLIED, PENDING

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
+from patchcore.builtin.call.change import Call
 from patchcore.compat.mx_driving.application import Unit
 from patchcore.compat.mx_driving.base import SinglePatch, core_name
 from patchcore.compat.mx_driving.mentions import mentioned_packages
 from patchcore.compat.mx_driving.paths import import_module, is_there
-from patchcore.declare.changes import Call, Skip
+from patchcore.declare.changes import Skip
 from patchcore.declare.patch import Patch as CorePatch
 
 __all__ = ["LegacyPatch"]

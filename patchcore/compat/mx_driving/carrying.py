@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
+from patchcore.builtin.call.change import Call
 from patchcore.compat.mx_driving.application import Run, Unit
 from patchcore.compat.mx_driving.base import BasePatch
 from patchcore.compat.mx_driving.patcher.patcher import Patcher
 from patchcore.compat.mx_driving.predefined import PluginChange, Predefined
-from patchcore.declare.changes import Call, Wrap
+from patchcore.declare.changes import Wrap
 from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import describe_error
 

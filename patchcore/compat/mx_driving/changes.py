@@ -15,10 +15,11 @@ from patchcore.compat.mx_driving.patcher.patcher_logger import patcher_logger
 from patchcore.compat.mx_driving.paths import Missing, locate, object_at, reference_to, target_of
 from patchcore.declare.changes import Change, Register, Replace, Skip, SlotChange, resolve
 from patchcore.declare.declaration import Declaration
-from patchcore.declare.target import ABSENT, ClassSlot, Slot, Target
+from patchcore.declare.slots import ClassSlot, Slot
+from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects import binding
-from patchcore.objects.modules import is_class, is_initializing
+from patchcore.objects.modules import ABSENT, is_class, is_initializing
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter

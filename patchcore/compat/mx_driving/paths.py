@@ -10,9 +10,10 @@ from typing import Any, Optional
 
 from patchcore.builtin.imports.stubs import StubModule
 from patchcore.declare.changes import resolve
-from patchcore.declare.target import ABSENT, Item, NamespaceSlot, Slot, Target, slot_of
+from patchcore.declare.slots import NamespaceSlot, Slot, slot_of
+from patchcore.declare.target import Item, Target
 from patchcore.errors import TargetError, did_you_mean
-from patchcore.objects.modules import StubSpec, executed_module, find_module
+from patchcore.objects.modules import ABSENT, StubSpec, executed_module, find_module
 
 __all__ = [
     "Missing",

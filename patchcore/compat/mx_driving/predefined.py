@@ -19,9 +19,9 @@ from patchcore.compat.mx_driving.patcher.reporting import PatchResult, PatchStat
 from patchcore.compat.mx_driving.paths import dotted, import_module, is_stub
 from patchcore.declare.changes import Change, Replace, Skip, resolve
 from patchcore.declare.patch import Patch as CorePatch
-from patchcore.declare.target import ABSENT, Target
+from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError, TargetNotFound
-from patchcore.objects.modules import lineage
+from patchcore.objects.modules import ABSENT, lineage
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Candidate
 from patchcore.report import PENDING

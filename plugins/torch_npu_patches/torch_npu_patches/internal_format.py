@@ -11,7 +11,8 @@ from typing import Any
 
 import patchcore as pc
 from patchcore.declare.changes import SlotChange
-from patchcore.declare.target import ABSENT, Slot
+from patchcore.declare.slots import Slot
+from patchcore.objects.modules import ABSENT
 
 NAME = "torch.internal_format"
 ALLOW = "allow"

@@ -11,8 +11,8 @@ from typing import Any
 import patchcore as pc
 from patchcore import markers
 from patchcore.declare.changes import SlotChange
-from patchcore.declare.target import ABSENT, Slot, find_slot
-from patchcore.objects.modules import find_module
+from patchcore.declare.slots import Slot, find_slot
+from patchcore.objects.modules import ABSENT, find_module
 from torch_npu_patches.markers.options import MarkerOptions
 
 __all__ = ["APEX_MARKERS", "DISTRIBUTED_MARKERS", "MARKERS", "TORCH_MARKERS", "make_patches"]

@@ -7,8 +7,9 @@ from typing import Any, Callable, Union
 
 import patchcore as pc
 from patchcore.declare.changes import SlotChange
-from patchcore.declare.target import ABSENT, ClassSlot, Slot
+from patchcore.declare.slots import ClassSlot, Slot
 from patchcore.objects import binding
+from patchcore.objects.modules import ABSENT
 
 __all__ = ["Adapt", "Counterpart"]
 

@@ -8,7 +8,8 @@ from typing import Any, Optional
 
 import patchcore as pc
 from patchcore.declare.changes import SlotChange
-from patchcore.declare.target import ABSENT, Slot
+from patchcore.declare.slots import Slot
+from patchcore.objects.modules import ABSENT
 
 __all__ = ["ASCEND", "CUDA", "AsAscendVariable", "changed_too_late", "npu_numbers"]
 

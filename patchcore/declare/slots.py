@@ -1,0 +1,351 @@
+"""Slots: the exact places where targets live.
+
+A :class:`Slot` is a place in this process, an owner and a key, that can be read, written and put back. Slots are read
+as :func:`inspect.getattr_static` reads: a ``staticmethod`` comes back as the ``staticmethod`` object, an inherited
+attribute is *absent* in the subclass, and neither ``__getattr__`` nor a descriptor runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, MutableMapping
+from types import MemberDescriptorType, MethodType, ModuleType, WrapperDescriptorType
+from typing import Any, Callable
+
+from patchcore.declare.registries import table_of
+from patchcore.declare.target import Item, Step, Target
+from patchcore.errors import TargetError, TargetNotFound, did_you_mean
+from patchcore.objects.descriptors import LIKE_FUNCTIONS, call_of, of_object
+from patchcore.objects.modules import (
+    ABSENT,
+    class_namespace,
+    find_module,
+    is_class,
+    is_immutable,
+    mro,
+    mro_lookup,
+    namespace,
+)
+from patchcore.objects.special_methods import constructor_problem, is_special, remark, special_method
+
+__all__ = [
+    "ClassSlot",
+    "EntrySlot",
+    "ItemSlot",
+    "MemberSlot",
+    "NamespaceSlot",
+    "Slot",
+    "find_slot",
+    "same_value",
+    "slot_of",
+]
+
+
+class Slot:
+    """A place that holds a raw value: ``key`` in the namespace of ``owner``.
+
+    Subclasses say how a kind of owner is read and written. ``name`` is how the slot is shown, ``package.module:path``.
+    """
+
+    __slots__ = ("key", "name", "owner")
+    space = "attribute"
+
+    def __init__(self, owner: Any, key: Any, name: str) -> None:
+        self.owner = owner
+        self.key = key
+        self.name = name
+
+    @property
+    def is_promised(self) -> bool:
+        """True when the owner gives this key a value as soon as somebody asks for it, though it may hold none yet."""
+        return False
+
+    @property
+    def identity(self) -> tuple[int, str, Any]:
+        """Equal for two slots exactly when they are the same place; valid while the owner lives."""
+        return (id(self.owner), self.space, self.key)
+
+    def read(self) -> Any:
+        """Return the raw value the owner itself holds, or ``ABSENT``."""
+        raise NotImplementedError
+
+    def inherited(self) -> Any:
+        """Return the raw value a lookup would find beyond the owner itself, or ``ABSENT``."""
+        return ABSENT
+
+    def lookup(self) -> Any:
+        """Return the raw value a lookup finds: the owner's own or the inherited one, or ``ABSENT``."""
+        own = self.read()
+        return self.inherited() if own is ABSENT else own
+
+    def as_own(self, raw: Any) -> Any:
+        """Return what the owner itself would have to hold to behave as it does now that a lookup finds ``raw``."""
+        return raw
+
+    def form(self, value: Any) -> Any:
+        """Return what the owner itself has to hold so that :meth:`read` returns ``value``."""
+        return value
+
+    def remark(self) -> str:
+        """Return what else changes, for C code, while something is put in the slot; empty where nothing does."""
+        return ""
+
+    def write(self, raw: Any) -> None:
+        """Put ``raw`` in the slot; ``ABSENT`` removes what the owner itself holds."""
+        raise NotImplementedError
+
+    def names(self) -> Iterable[str]:
+        """Return the keys next to this one; for messages."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class NamespaceSlot(Slot):
+    """An entry of the ``__dict__`` of a module or an instance."""
+
+    __slots__ = ()
+
+    @property
+    def is_promised(self) -> bool:
+        # a lazy module (PEP 562, or a class of modules with __getattr__) lists in __all__ what it has not loaded yet
+        found = self._namespace()
+        if not issubclass(type(self.owner), ModuleType) or self.key not in found.get("__all__", ()):
+            return False
+        return "__getattr__" in found or mro_lookup(type(self.owner), "__getattr__") is not ABSENT
+
+    def _namespace(self) -> MutableMapping[str, Any]:
+        found = namespace(self.owner)
+        assert found is not None
+        return found
+
+    def read(self) -> Any:
+        return self._namespace().get(self.key, ABSENT)
+
+    def inherited(self) -> Any:
+        return mro_lookup(type(self.owner), self.key)
+
+    def as_own(self, raw: Any) -> Any:
+        # Python binds what it finds in the class, and not what it finds in the instance
+        kind = type(raw)
+        if not hasattr(kind, "__get__") or raw is self.read() or raw is not self.inherited():
+            return raw
+        if kind in _UNBOUND or issubclass(kind, type) or not (callable(raw) or issubclass(kind, _METHODS)):
+            return raw
+        return raw.__get__(self.owner, type(self.owner))
+
+    def write(self, raw: Any) -> None:
+        if raw is ABSENT:
+            self._namespace().pop(self.key, None)
+        else:
+            self._namespace()[self.key] = raw
+
+    def names(self) -> Iterable[str]:
+        found = self._namespace()
+        return [*found, *(n for n in found.get("__all__", ()) if isinstance(n, str))]
+
+
+class ClassSlot(Slot):
+    """An attribute of a class, written past any ``__setattr__`` of its metaclass."""
+
+    __slots__ = ()
+
+    def read(self) -> Any:
+        return class_namespace(self.owner).get(self.key, ABSENT)
+
+    def inherited(self) -> Any:
+        found = mro_lookup(self.owner, self.key, skip_first=True)
+        return self._of_metaclass() if found is ABSENT else found
+
+    def as_own(self, raw: Any) -> Any:
+        if callable(raw) and vars(object).get(self.key) is raw and raw is self.inherited():
+            return of_object(self.owner, self.key)
+        # a function of the metaclass is called with the class, one of the class with an instance
+        kind = type(raw)
+        if not hasattr(kind, "__get__") or issubclass(kind, (type, staticmethod)):
+            return raw
+        if raw is not self._of_metaclass() or raw is mro_lookup(self.owner, self.key):
+            return raw
+        if kind in LIKE_FUNCTIONS:
+            return classmethod(raw)
+        return classmethod(call_of(raw)) if callable(raw) or issubclass(kind, _METHODS) else raw
+
+    def remark(self) -> str:
+        return remark(self.owner, self.key) if is_special(self.key) else ""
+
+    def write(self, raw: Any) -> None:
+        if not is_special(self.key):
+            self._write(raw)
+            return
+        with special_method(self.owner, self.key):
+            self._write(raw)
+
+    def _write(self, raw: Any) -> None:
+        if raw is not ABSENT:
+            self._of_c("__setattr__")(self.owner, self.key, raw)
+        elif self.read() is not ABSENT:
+            self._of_c("__delattr__")(self.owner, self.key)
+
+    def names(self) -> Iterable[str]:
+        return [name for klass in mro(self.owner) for name in class_namespace(klass)]
+
+    def _of_c(self, name: str) -> Callable[..., None]:
+        """The method of the nearest metaclass written in C: ctypes and pybind11 allow no other to write to a class."""
+        candidates = (class_namespace(klass).get(name) for klass in mro(type(self.owner)))
+        found: Callable[..., None] = next(method for method in candidates if type(method) is WrapperDescriptorType)
+        return found
+
+    def _of_metaclass(self) -> Any:
+        found = mro_lookup(type(self.owner), self.key)
+        # type has __call__, mro, ...: that is how classes work, not something this one was given
+        return ABSENT if found is mro_lookup(type, self.key) else found
+
+
+class MemberSlot(Slot):
+    """An attribute of an instance that its class keeps in ``__slots__``."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, owner: Any, key: str, name: str, descriptor: MemberDescriptorType) -> None:
+        super().__init__(owner, key, name)
+        self.descriptor = descriptor
+
+    def read(self) -> Any:
+        try:
+            return self.descriptor.__get__(self.owner, type(self.owner))
+        except AttributeError:
+            return ABSENT
+
+    def write(self, raw: Any) -> None:
+        if self.read() is raw:
+            return
+        if raw is not ABSENT:
+            self.descriptor.__set__(self.owner, raw)
+        else:
+            self.descriptor.__delete__(self.owner)
+
+
+class ItemSlot(Slot):
+    """An item of a mutable mapping."""
+
+    __slots__ = ()
+    space = "item"
+
+    def read(self) -> Any:
+        # of a dict, past a __getitem__ or __missing__ that makes values
+        get = dict.get if isinstance(self.owner, dict) else type(self.owner).get
+        return get(self.owner, self.key, ABSENT)
+
+    def write(self, raw: Any) -> None:
+        if self.read() is raw:  # nothing to do, and nothing for a mapping that refuses to be changed to raise
+            return
+        if raw is not ABSENT:
+            self.owner[self.key] = raw
+        else:
+            del self.owner[self.key]
+
+    def names(self) -> Iterable[str]:
+        return [key for key in self.owner if isinstance(key, str)]
+
+
+class EntrySlot(ItemSlot):
+    """An entry of a registry; see :mod:`patchcore.declare.registries`."""
+
+    __slots__ = ()
+
+
+def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Slot:
+    """Return the slot of ``target`` in ``module``, its executed module object.
+
+    Args:
+        target: a target with a module (see :meth:`Target.pin`).
+        module: the object ``sys.modules`` holds under ``target.module``.
+        may_be_absent: accept a last step that does not exist yet.
+
+    Raises:
+        TargetNotFound: a step does not exist; the message has the nearest name that does.
+        TargetError: a step exists but cannot be a slot: a data descriptor decides what it holds, or nothing can be put
+            in its owner.
+    """
+    owner = module
+    for depth, step in enumerate(target.path):
+        name = str(Target(target.module, target.path[: depth + 1]))
+        last = depth + 1 == len(target.path)
+        slot = slot_of(owner, step, name)
+        if last and (may_be_absent or slot.is_promised):
+            return slot
+        raw = slot.lookup()
+        if raw is ABSENT:
+            raise TargetNotFound(_not_found(target, depth, slot))
+        if last:
+            return slot
+        owner = raw
+    raise AssertionError("a target has at least one step")
+
+
+def slot_of(owner: Any, step: Step, name: str) -> Slot:
+    """Return the slot ``step`` of ``owner``, existing or not; raise :class:`TargetError` when there cannot be one."""
+    if isinstance(step, Item):
+        if not isinstance(owner, MutableMapping):
+            table = table_of(owner)
+            if table is not None:
+                return EntrySlot(table, step.key, name)
+            raise TargetError(f"{name}: expected a mutable mapping before {step}, found {type(owner).__name__}")
+        return ItemSlot(owner, step.key, name)
+    descriptor = mro_lookup(type(owner), step)
+    if is_class(owner):
+        if step != "__doc__":  # type has a descriptor for it, and finds it in the class
+            _refuse_data_descriptor(descriptor, type(owner), step, name)
+        if is_immutable(owner):
+            raise TargetError(
+                f"{name}: {owner.__qualname__} is a built-in type, whose attributes Python lets nobody change; "
+                "replace the names that hold the type, or what calls it"
+            )
+        if step == "__new__":
+            why = constructor_problem(owner, name)
+            if why:
+                raise TargetError(why)
+        return ClassSlot(owner, step, name)
+    if isinstance(descriptor, MemberDescriptorType) and "__slots__" in class_namespace(descriptor.__objclass__):
+        return MemberSlot(owner, step, name, descriptor)
+    _refuse_data_descriptor(descriptor, type(owner), step, name)
+    if namespace(owner) is None:
+        raise TargetError(f"{name}: a {type(owner).__name__} object has no attributes of its own to replace")
+    return NamespaceSlot(owner, step, name)
+
+
+def same_value(found: Any, held: Any) -> bool:
+    """Tell whether a slot still holds what it held: the same object, or the same text.
+
+    Some mappings make a new text at every read; ``os.environ`` decodes what it holds.
+    """
+    return found is held or (type(found) is type(held) is str and found == held)
+
+
+def _not_found(target: Target, depth: int, slot: Slot) -> str:
+    owner = str(Target(target.module, target.path[:depth])) if depth else target.module
+    step = target.path[depth]
+    message = f"{owner} has no {step} (target {target})"
+    if slot.is_promised:
+        return f"{message} yet: it is loaded lazily; target the module that defines it"
+    if not depth and isinstance(step, str) and len(target.path) > 1 and find_module(f"{owner}.{step}"):
+        return f"{message}: that is a module; write '{Target(f'{owner}.{step}', target.path[1:])}'"
+    return message + did_you_mean(str(slot.key), slot.names())
+
+
+def _refuse_data_descriptor(descriptor: Any, klass: type, step: str, name: str) -> None:
+    kind = type(descriptor)
+    if descriptor is ABSENT or not (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+        return
+    where = f"{klass.__qualname__}.{step}"
+    message = f"{name} is computed by {kind.__name__} {where}, against which a value put in the object would lose"
+    if is_immutable(klass):
+        raise TargetError(f"{message}; replace the object as a whole")
+    raise TargetError(f"{message}; target '{klass.__module__}:{klass.__qualname__}.{step}' instead")
+
+
+#: What nobody binds: the ``__get__`` of a partial only warns, in Python 3.13, that it will.
+_UNBOUND = (MethodType, functools.partial)
+#: Descriptors that bind a callable; some cannot be called themselves.
+_METHODS = (staticmethod, classmethod, functools.partialmethod, functools.singledispatchmethod)
