@@ -307,7 +307,7 @@ def tests(session: nox.Session) -> None:
     if session.posargs:  # what is chosen by name may be anywhere
         chosen = ["--ignore=tests/packaging", "--ignore=tests/browser"]
     else:
-        chosen = ["tests/integration", *map(str, modules_with_libraries())]
+        chosen = ["-m", "libraries", "tests/integration", *map(str, modules_with_libraries())]
         session.notify(f"core-{LIBRARIES_PYTHON}")
         for version in HOSTILE_PYTHONS:
             session.notify(f"hostile-{version}")
@@ -321,10 +321,10 @@ def tests(session: nox.Session) -> None:
 
 
 def modules_with_libraries() -> list[Path]:
-    """Return the modules of tests for the core that have tests which are skipped where a real library is missing."""
+    """Return the modules of tests for the core that have tests which need a real library."""
     modules = [*ROOT.glob("tests/test_*.py"), *ROOT.glob("tests/hostile/test_*.py")]
-    skips = re.compile(r"importorskip\(\s*[\"'](?:torch|numpy|mmcv|mmengine|mmdet)\b")
-    return sorted(module for module in modules if skips.search(module.read_text(encoding="utf-8")))
+    needs = re.compile(r"mark\.libraries|[(, ]torch: ")
+    return sorted(module for module in modules if needs.search(module.read_text(encoding="utf-8")))
 
 
 @nox.session(python=False, requires=[LIBRARIES])
