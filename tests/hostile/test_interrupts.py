@@ -191,7 +191,10 @@ def lines(run: Callable[[], pc.Patcher]) -> list[int]:
     patcher.revert()
     forget()
     last = sorted({place: number for number, place in enumerate(trigger.places, 1)}.values())
-    return last if EVERYTHING else in_turn(last[:: len(last) // 40 + 1])
+    if EVERYTHING:
+        return last
+    # the first and the last lines are outside of every lock
+    return sorted({last[0], *in_turn(last[:: len(last) // 40 + 1]), last[-1]})
 
 
 def forget() -> None:
