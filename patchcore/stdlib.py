@@ -282,8 +282,6 @@ def _is_standard(root: str) -> bool:
     return any(spec is not None and spec.loader for spec in (sources.find_spec(root), compiled.find_spec(root)))
 
 
-
-
 def _with_globals(function: FunctionType, space: dict[str, Any]) -> FunctionType:
     copy = FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)
     copy.__kwdefaults__ = function.__kwdefaults__

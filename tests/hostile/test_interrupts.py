@@ -185,7 +185,7 @@ def check(patcher: pc.Patcher, before: dict[str, Any], where: str) -> None:
 
 
 def lines(run: Callable[[], pc.Patcher]) -> list[int]:
-    """Return the numbers of the lines to interrupt, each of another line of the source: in turn about forty."""
+    """Return the numbers of the lines to interrupt, each of another line of the source: in turn about twenty."""
     with Trigger(0, raises) as trigger:
         patcher = run()
     patcher.revert()

@@ -515,7 +515,7 @@ def is_kept(shape: str, method: str, operation: str) -> bool:
 
 
 def methods_of(shape: str) -> list[str]:
-    """Return the methods to try on a shape: in turn a third of them, another third on the next shape."""
+    """Return the methods to try on a shape: in turn half of them, the other half on the next shape."""
     return in_turn(METHODS, turn=list(SHAPES).index(shape))
 
 
