@@ -27,13 +27,35 @@ MakePackage = Callable[[Mapping[str, str]], Path]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile patchcore, as installing it does, before the first of hundreds of processes imports it.
+    """Declare the mark of tests that need libraries, and compile patchcore, as installing it does.
 
-    Those of :class:`programs.Programs` write no bytecode, and would compile it anew each time.
+    The hundreds of processes that :class:`programs.Programs` starts write no bytecode, and each would compile it anew.
     """
+    config.addinivalue_line("markers", "libraries(*names): a test that is skipped where one of these is not installed")
     if not hasattr(config, "workerinput"):  # once, before the workers of pytest-xdist start
         for package in ("patchcore", "patchcore_startup"):
             compileall.compile_dir(ROOT / package, quiet=2)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that take the fixture ``torch``, so that ``-m libraries`` finds them."""
+    for item in items:
+        if "torch" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.libraries("torch"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose libraries are not installed."""
+    for mark in item.iter_markers("libraries"):
+        for name in mark.args:
+            pytest.importorskip(name)
+
+
+@pytest.fixture
+def torch() -> ModuleType:
+    """The real torch; the test is skipped where it is not installed."""
+    return importlib.import_module("torch")
 
 
 @pytest.fixture(autouse=True)

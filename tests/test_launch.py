@@ -158,7 +158,9 @@ class TestEnds:
         programs.compare("-m", "shop.prices", code=1, options=["-p", "deals"], summary="1 pending")
 
     def test_keyboard_interrupt(self, programs: Programs) -> None:
-        programs.write({"script.py": "print('ready', flush=True)\nimport time\ntime.sleep(30)\n"})
+        # A shell starts what goes to the background with SIGINT ignored, and so do the processes below it.
+        heeding = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        programs.write({"script.py": f"{heeding}print('ready', flush=True)\nimport time\ntime.sleep(30)\n"})
         command = [*programs.patchcore, "script.py"]
         with subprocess.Popen(
             command,

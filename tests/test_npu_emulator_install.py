@@ -355,6 +355,7 @@ def test_where_a_submodule_is_can_be_asked_without_importing_the_packages_around
     )
 
 
+@pytest.mark.libraries("torch")
 @pytest.mark.parametrize("first", ["mx_driving.ops.npu_add_relu", "npu_emulator.mx_driving.ops.npu_add_relu"])
 def test_watchers_of_imports_see_the_name_of_the_library(first: str) -> None:
     name = "mx_driving.ops.npu_add_relu"
@@ -367,7 +368,6 @@ def test_watchers_of_imports_see_the_name_of_the_library(first: str) -> None:
         def find_spec(fullname: str, path: object = None, target: object = None) -> None:
             asked.append(fullname)
 
-    pytest.importorskip("torch")
     try:
         with npu_emulator.install(device=False):
             sys.meta_path.insert(0, Watcher)

@@ -351,8 +351,8 @@ class TestCommand:
         assert main(["verify", "lib.cnov"]) == 2
         assert "lib.conv" in capsys.readouterr().err
 
+    @pytest.mark.libraries("torch")
     def test_a_device_that_is_not_there_is_an_error(self, capsys: pytest.CaptureFixture[str]) -> None:
-        pytest.importorskip("torch")
         assert main(["verify", "--device", "nonsense"]) == 2
         assert "--device nonsense: torch has no such device" in capsys.readouterr().err
 

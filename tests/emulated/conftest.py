@@ -12,6 +12,20 @@ from pathlib import Path
 import pytest
 from npu_fixtures import as_after_start  # noqa: F401
 
+HERE = Path(__file__).resolve().parent
+
+#: Modules about processes and about the interface of torch_npu: which core runs the operators makes no difference.
+EITHER_CORE = {
+    "test_data_loading",
+    "test_distributed",
+    "test_hccl",
+    "test_migrated_programs",
+    "test_torch_npu",
+    "test_torch_npu_devices",
+    "test_torch_npu_transfer",
+    "test_transfer_to_npu",
+}
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave the folder out unless the NPU is emulated: its modules need the device."""
@@ -19,8 +33,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark of :func:`checks.check`."""
+    """Declare the marks."""
     config.addinivalue_line("markers", "check(name): one of the behaviours in tests/emulated/checks.py")
+    config.addinivalue_line("markers", "either_core: a test that one of the two cores is enough for")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the modules that one core is enough for."""
+    for item in items:
+        if item.path.parent == HERE and item.path.stem in EITHER_CORE:
+            item.add_marker(pytest.mark.either_core)
 
 
 @pytest.fixture(autouse=True)

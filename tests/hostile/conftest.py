@@ -6,8 +6,8 @@ A test of a kind of object that holds a function by value carries ``@pytest.mark
 tables.
 
 Modules here are collected on every Python, with and without torch, so that the tables are the same everywhere. A test
-that needs torch imports it in its own body or in a fixture (``pytest.importorskip("torch")``), never at the top of the
-module.
+that needs torch takes the fixture ``torch`` or carries ``@pytest.mark.libraries("torch")``; no module imports it at its
+top.
 """
 
 from __future__ import annotations

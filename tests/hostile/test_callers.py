@@ -114,8 +114,8 @@ def test_it_is_said_of_a_wrapper_on_top_of_another(frames: None) -> None:
         assert [remark("direct") in record.changes[0].reason for record in patcher.report().patches] == [True, True]
 
 
+@pytest.mark.libraries("mmengine")
 def test_mmengine_says_so() -> None:
-    pytest.importorskip("mmengine")
     from mmengine.registry import Registry
 
     assert "infer_scope" in inspect.getsource(Registry.__init__)

@@ -27,11 +27,6 @@ class Owner(torch.nn.Module):
 """
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
 def more(original: Any, *args: Any, **kwargs: Any) -> Any:
     return original(*args, **kwargs) + 100
 

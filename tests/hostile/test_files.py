@@ -559,8 +559,7 @@ def graph_cache(environ: dict[str, str]) -> Path:
 
 
 def emulator_cache(environ: dict[str, str]) -> Path:
-    pytest.importorskip("torch")
-    build = pytest.importorskip("npu_emulator.device.native.build")
+    build = importlib.import_module("npu_emulator.device.native.build")
     return build.cache_folder(environ)  # type: ignore[no-any-return]
 
 
@@ -575,7 +574,11 @@ def wheel_cache(environ: dict[str, str]) -> Path:
         return tool.cache_root()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("cache", [user_cache, graph_cache, emulator_cache, wheel_cache], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "cache",
+    [user_cache, graph_cache, pytest.param(emulator_cache, marks=pytest.mark.libraries("torch")), wheel_cache],
+    ids=lambda f: f.__name__,
+)
 def test_a_relative_folder_of_caches_is_ignored(cache: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     by_default = cache({})
@@ -589,8 +592,7 @@ class Kernels:
     """A cache of kernels whose compiler and loader are functions of this test."""
 
     def __init__(self, folder: Path) -> None:
-        pytest.importorskip("filelock")
-        self.module = pytest.importorskip("npu_graph.cache")
+        self.module = importlib.import_module("npu_graph.cache")
         self.folder = folder
         self.loaded: list[str] = []
 

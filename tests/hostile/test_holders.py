@@ -1121,8 +1121,8 @@ def test_no_code_of_holders_is_called(make_package: Any, run_python: Any) -> Non
     ]
 
 
+@pytest.mark.libraries("torch")
 def test_an_activation_in_a_real_module_is_reported(demo: Any) -> None:
-    pytest.importorskip("torch")
     source = """
         import torch.nn.functional as F
         from torch import nn

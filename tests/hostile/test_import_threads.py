@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stepping import Order, Stepper, lines_of, run_in_order
+from turns import in_turn
 
 import patchcore as pc
 from patchcore.engine.engine import ENGINE
@@ -128,7 +129,7 @@ def test_an_apply_at_each_line_of_an_import(library: None) -> None:
     """The whole apply happens while the import stands at a line of importlib: in a finder, in the body, after it."""
     lines = lines_of(lambda: importlib.import_module("user_x"), IMPORTING)
     assert lines > 50
-    for line in range(lines):
+    for line in in_turn(range(lines)):
         check(Order(swapped=False, first=line, second=MOST))
 
 
@@ -139,7 +140,7 @@ def test_an_import_at_each_line_of_an_apply(library: None) -> None:
     lines = lines_of(patcher.apply, APPLYING)
     patcher.revert()
     assert lines > 50
-    for line in range(lines):
+    for line in in_turn(range(lines)):
         check(Order(swapped=True, first=line, second=MOST))
 
 

@@ -6,7 +6,6 @@ A trace function stands for the signal: it raises, or calls a handler, before th
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from turns import EVERYTHING, in_turn
 
 import patchcore as pc
 from patchcore.engine.engine import ENGINE
@@ -53,8 +53,6 @@ class Special(Shop):
 TABLE = {"cost": cost}
 """
 USER = "from hostile_library import cost, cost as renamed, Shop\nclass Mine:\n    price = staticmethod(cost)\n"
-#: Set to interrupt every line of the source, which takes minutes.
-EVERY_LINE = bool(os.environ.get("PATCHCORE_TEST_EVERY_LINE"))
 NAMES = ("hostile_library", "hostile_user", "hostile_late")
 
 
@@ -187,13 +185,16 @@ def check(patcher: pc.Patcher, before: dict[str, Any], where: str) -> None:
 
 
 def lines(run: Callable[[], pc.Patcher]) -> list[int]:
-    """Return the numbers of the lines to interrupt: about forty, each of another line of the source."""
+    """Return the numbers of the lines to interrupt, each of another line of the source: in turn about twenty."""
     with Trigger(0, raises) as trigger:
         patcher = run()
     patcher.revert()
     forget()
     last = sorted({place: number for number, place in enumerate(trigger.places, 1)}.values())
-    return last if EVERY_LINE else last[:: len(last) // 40 + 1]
+    if EVERYTHING:
+        return last
+    # the first and the last lines are outside of every lock
+    return sorted({last[0], *in_turn(last[:: len(last) // 40 + 1]), last[-1]})
 
 
 def forget() -> None:

@@ -11,7 +11,6 @@ import copy
 import ctypes
 import itertools
 import operator
-import os
 import pickle
 import re
 import sys
@@ -23,6 +22,7 @@ from typing import Any, Callable, Union
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from turns import in_turn
 
 import patchcore as pc
 from patchcore.objects import type_slots
@@ -214,9 +214,6 @@ SHAPES = {
             return cls("Made", (), {})
     """,
 }
-
-#: Set to try every method on every shape of class, which takes minutes.
-EVERY_METHOD = bool(os.environ.get("PATCHCORE_TEST_EVERY_METHOD"))
 
 METHODS = [
     "__new__",
@@ -518,11 +515,8 @@ def is_kept(shape: str, method: str, operation: str) -> bool:
 
 
 def methods_of(shape: str) -> list[str]:
-    """Return the methods to try on a shape: those whose slots are computed, and in turn a third of the others."""
-    turn = list(SHAPES).index(shape)
-    others = [method for method in METHODS if method not in SLOTTED]
-    chosen = METHODS if EVERY_METHOD else [*sorted(SLOTTED), *others[turn % 3 :: 3]]
-    return [method for method in METHODS if method in chosen]
+    """Return the methods to try on a shape: in turn half of them, the other half on the next shape."""
+    return in_turn(METHODS, turn=list(SHAPES).index(shape))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -557,7 +551,7 @@ def namespace_of(cls: type) -> dict[str, Any]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_patch_that_fails_leaves_no_trace(shape: str) -> None:
-    for method in sorted(SLOTTED):
+    for method in in_turn(sorted(SLOTTED), turn=list(SHAPES).index(shape)):
         module = module_of(PATCHED, SHAPES[shape])
         slots, own = slots_of(module), namespace_of(module.A)
         patch = pc.Patch("one", [change_of(module, method), pc.Replace(f"{PATCHED}:A.nothing.there", len)])
@@ -709,8 +703,7 @@ def test_a_python_with_another_layout_refuses_what_it_could_not_take_back(monkey
     assert module.A(3).x == 3
 
 
-def test_torch_modules_can_be_made_after_the_revert() -> None:
-    torch = pytest.importorskip("torch")
+def test_torch_modules_can_be_made_after_the_revert(torch: Any) -> None:
     patch = pc.Patch("new", pc.Wrap("torch.nn:Module.__new__", make_thing))
     for _ in range(2):
         with pc.Patcher([patch], strict=True):

@@ -95,11 +95,6 @@ HOW = ["wrapped", "chosen", "not chosen", "counted"]
 
 
 @pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
 def lib(torch: Any, make_package: Any) -> Any:
     make_package({"scripted": LIBRARY})
     import scripted
@@ -302,6 +297,7 @@ def test_signatures_sources_and_pickles_are_as_without_torchscript(torch: Any, l
         assert lib.typed.__wrapped__ is original
 
 
+@pytest.mark.libraries("torch")
 def test_methods_that_were_patched_before_torch_is_loaded_are_marked_with_the_first_after_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -311,15 +307,14 @@ def test_methods_that_were_patched_before_torch_is_loaded_are_marked_with_the_fi
         without.delitem(sys.modules, "torch._jit_internal", raising=False)
         early = wrap(method, more, in_class=True)
         assert vars(early) == {"__wrapped__": method}
-    pytest.importorskip("torch")
     late = wrap(method, more, in_class=True)
     assert vars(early).keys() == vars(late).keys() == {"__wrapped__", "_torchscript_modifier"}
 
 
+@pytest.mark.libraries("torch")
 def test_a_function_that_is_patched_before_torch_is_loaded_is_called_by_scripts(
     make_package: Callable[..., Any], run_python: Callable[..., str]
 ) -> None:
-    pytest.importorskip("torch")
     make_package({"plain": "def op(x, y):\n    return x + y\n"})
     printed = run_python(
         """

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test here as one that needs libraries."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.libraries)
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def compiled_for(vendor: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("vendor", "name", "dynamic"),
-    [("reference", "retinanet", False), ("c", "retinanet", False), ("c", "deformable_detr", True)],
+    [("reference", "retinanet", False), ("c", "deformable_detr", True)],
     indirect=["vendor"],
 )
 def test_a_detector_trains_as_it_does_without(vendor: Any, compiled_for: Any, name: str, dynamic: bool) -> None:
