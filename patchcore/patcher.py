@@ -433,11 +433,12 @@ class Patcher(contextlib.ContextDecorator):
                 self._refuse_findings(entry)
 
     def _refuse_findings(self, entry: PlannedPatch) -> None:
-        found = [remark.text for remark in self.plugins.remarks(entry, thorough=True) if remark.finding]
+        found = [remark for remark in self.plugins.remarks(entry, thorough=True) if remark.finding]
         if found:
+            texts, advice = (dict.fromkeys(filter(None, each)) for each in zip(*((r.text, r.advice) for r in found)))
             raise PatchError(
-                f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {'; '.join(found)}, or leave it out "
-                f"with --disable {entry.patch.name}"
+                f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {'; '.join(texts)}. "
+                f"{', or '.join([*advice, 'leave it out'])} with --disable {entry.patch.name}"
             )
 
     def _remarks_on_plan(self, entry: PlannedPatch) -> list[Remark]:

@@ -14,7 +14,7 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Callable, Optional
@@ -160,7 +160,7 @@ class Plugins:
                 continue
             provenance = self._provenance_of(implementation.plugin)
             try:
-                result = self._call(hook, implementation.function, arguments)
+                result = self._call(hook, implementation, arguments)
                 if hook in _COLLECTING:  # a list, as of several plugins, of what may be a generator
                     result = [item for items in result for item in items]
             except KeyboardInterrupt:
@@ -213,8 +213,11 @@ class Plugins:
     def writers(self) -> dict[type[Change], WriterFactory]:
         """Return what puts the kinds of change in force that plugins bring, by class of change."""
         found: dict[type[Change], WriterFactory] = {}
-        for provenance, writers in self.each("register_writers"):
-            for kind, factory in dict(writers).items():
+        for provenance, (writers,) in self.each("register_writers"):
+            if not isinstance(writers, Mapping):
+                self.note(provenance, "register_writers", TypeError(f"expected a mapping, got {shown(writers)}"))
+                continue
+            for kind, factory in writers.items():
                 if isinstance(kind, type) and issubclass(kind, Change) and callable(factory):
                     found.setdefault(kind, factory)
                 else:
@@ -367,9 +370,13 @@ class Plugins:
                 known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
                 raise ValueError(f"patchcore has no hook {hook.name!r}{did_you_mean(hook.name, known)}")
 
-    def _call(self, hook: str, function: Any, arguments: dict[str, Any]) -> Any:
+    def _call(self, hook: str, implementation: Any, arguments: dict[str, Any]) -> Any:
         """Call one implementation inside the hook wrappers; a wrapper that fails is noted and left out from then on."""
-        caller = getattr(self._wrappers.hook, hook)
+        caller, function = getattr(self._wrappers.hook, hook), implementation.function
+        if not caller.get_hookimpls() and arguments.keys() >= set(implementation.argnames):
+            result = function(*(arguments[name] for name in implementation.argnames))
+            first = caller.spec is not None and caller.spec.opts.get("firstresult")
+            return result if first else [] if result is None else [result]
         while True:
             try:
                 return caller.call_extra([function], arguments)

@@ -150,6 +150,7 @@ class Remark:
         text: one line, for people; empty for a remark that only programs read.
         level: how loud it is logged, as a level of :mod:`logging`.
         finding: True where ``patchcore check`` fails because of it, and ``strict`` refuses the patch.
+        advice: what to do about a finding, a sentence without its end.
         topic: what it is about, in a word: the kind of the finding, and the key of ``data`` in JSON.
         data: for programs: a list of dictionaries.
     """
@@ -157,6 +158,7 @@ class Remark:
     text: str
     level: int = 20
     finding: bool = False
+    advice: str = ""
     topic: str = "remark"
     data: tuple[Mapping[str, Any], ...] = ()
 

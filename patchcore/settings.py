@@ -155,10 +155,12 @@ class Settings:
         environ = os.environ if environ is None else environ
         here = _current_directory()
         given = {key: value for key, value in (arguments or {}).items() if value is not None}
+        own = [f"{_PREFIX}{key.upper()}" for key in _CHECKS]
+        others = sorted(variable for variable in environ if variable.startswith(_PREFIX) and variable not in own)
         sources = [
             _Source(variable, {variable[len(_PREFIX) :].lower(): environ[variable]}, _ENVIRONMENT, here)
-            for variable in sorted(environ)
-            if variable.startswith(_PREFIX) and variable not in _OTHER_VARIABLES
+            for variable in (*own, *others)
+            if variable in environ and variable not in _OTHER_VARIABLES
         ]
         sources.append(_Source(origin, given, _ARGUMENTS, here))
         profile = _last(sources, "use_profile")
@@ -240,6 +242,7 @@ class Settings:
                 "plugins": None if plugins is None else tuple(plugins),
                 "modules": tuple(LocalModule(*module) for module in view["modules"]),
                 "choices": tuple(Choice(*choice) for choice in view["choices"]),
+                "values": {k: tuple(v) if isinstance(v, list) else v for k, v in view["values"].items()},
                 "given": tuple(Given(*given) for given in view["given"]),
             }
         )

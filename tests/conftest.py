@@ -17,6 +17,8 @@ import hypothesis
 import pytest
 from programs import Programs
 
+from patchcore.declare.registries import learn_tables
+
 # The same examples in every run of a version; HYPOTHESIS_PROFILE=default looks for new ones.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
@@ -32,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     The hundreds of processes that :class:`programs.Programs` starts write no bytecode, and each would compile it anew.
     """
     config.addinivalue_line("markers", "libraries(*names): a test that is skipped where one of these is not installed")
+    learn_tables(["_module_dict"])  # of the registries of tests; from a plugin it comes with the hook registry_tables
     if not hasattr(config, "workerinput"):  # once, before the workers of pytest-xdist start
         for package in ("patchcore", "patchcore_startup"):
             compileall.compile_dir(ROOT / package, quiet=2)

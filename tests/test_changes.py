@@ -218,7 +218,7 @@ def test_aliases_expand_into_changes_of_their_own() -> None:
         (Replace("m:f", factory=new), "replace", "replace m:f", new, True),
         (Replace("m:f", new, when_call=bool), "replace", "replace m:f", new, True),
         (Wrap("m:f", new), "wrap", "wrap m:f", new, True),
-        (Register("m:MODELS", dict), "register", "register m:MODELS._module_dict['dict']", dict, False),
+        (Register("m:MODELS", dict), "register", "register m:MODELS['dict']", dict, False),
         (Call(new, module="a.b"), "call", "call new(a.b)", new, False),
         (Call("other:run", module="a.b"), "call", "call other:run(a.b)", Target.parse("other:run"), False),
     ],
@@ -406,7 +406,7 @@ def test_an_entry_is_not_replaced_without_force(module: types.ModuleType) -> Non
 
 def test_a_registry_of_dots_is_pinned_like_any_target() -> None:
     target = Register("json.MODELS", dict).target
-    assert str(target.pin()) == "json:MODELS._module_dict['dict']"
+    assert str(target.pin()) == "json:MODELS['dict']"
 
 
 def test_a_function_is_called_with_module_and_a_copy_of_its_options(make_package) -> None:

@@ -363,7 +363,7 @@ def register_patches():
 """
     for name in ("deals.net", "shop.registry:MODELS"):
         target = explain(source, name, "--format", "json").target
-        assert target["target"] == "shop.registry:MODELS._module_dict['Net']"
+        assert target["target"] == "shop.registry:MODELS['Net']"
         assert [(layer["patch"], layer["what"]) for layer in target["layers"]] == [("deals.net", "register")]
         assert target["original"] == "nothing"
     assert "outermost register deals:Net" in explain(source, "shop.registry:MODELS").out

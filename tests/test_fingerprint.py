@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.builtin.drift.drift import BODY_CHANGED, GONE, SIGNATURE_CHANGED, UNCHANGED, UNKNOWN
+from patchcore.builtin.drift.drift import BODY_CHANGED, GONE, SIGNATURE_CHANGED, UNCHANGED, UNKNOWN, Drift
 from patchcore.builtin.drift.fingerprint import COMPILED, Originals
 from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Recorded, file_of
 from patchcore.builtin.drift.syntax import digest, signature_text
@@ -405,7 +405,7 @@ class TestDrift(WithPlugin):
     def compare(self, provenance: Provenance) -> dict[str, Any]:
         patcher = self.patcher(provenance)
         (entry,) = patcher.plan()
-        return {str(comparison.target): comparison for comparison in patcher.compare(entry)}
+        return {str(comparison.target): comparison for comparison in Drift().of(entry)}
 
     def statuses(self, provenance: Provenance) -> list[str]:
         return [comparison.status for comparison in self.compare(provenance).values()]
@@ -485,7 +485,7 @@ class TestDrift(WithPlugin):
 
     def test_patches_of_no_plugin_are_left_alone(self, plugin) -> None:
         patcher = pc.Patcher([PATCH])
-        assert patcher.compare(patcher.plan()["kit.swap"]) == []
+        assert Drift().of(patcher.plan()["kit.swap"]) == []
 
 
 VERSIONS = st.lists(st.sampled_from(["0.9", "0.10", "1.0rc1", "1.0", "1.0.post1", "2.0", "unversioned"]), unique=True)

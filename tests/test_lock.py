@@ -101,7 +101,7 @@ class TestContent:
 
     def test_profiling_and_brake_of_a_run_are_left_out(self, make_package: Any) -> None:
         make_package(LIBRARY)
-        assert lock_of(PRICE) == make_lock(patcher(PRICE).brake_at(3, step="shop:label").plan())
+        assert lock_of(PRICE) == make_lock(patcher(PRICE).with_settings(brake=3, step="shop:label").plan())
 
 
 #: What sources show, and what they do not: functions in C, names made in a loop, an object in a module's place.

@@ -521,7 +521,8 @@ def test_a_hook_wrapper_goes_around_the_call_of_each_plugin(install) -> None:
     install("wrapper", WRAPPER)
     patcher = pc.Patcher.discover()
     assert names(patcher.collect()) == ["shop.wanted", "good.patch"]
-    assert sys.modules["wrapper_plugin"].seen == [["shop.wanted", "shop.unwanted"], ["good.patch"]]
+    own = [seen for seen in sys.modules["wrapper_plugin"].seen if seen]  # built-in plugins have none here
+    assert own == [["shop.wanted", "shop.unwanted"], ["good.patch"]]
     assert {c.patch.name: c.provenance.plugin for c in patcher.collect()} == {
         "shop.wanted": "two",
         "good.patch": "good",

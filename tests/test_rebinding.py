@@ -36,7 +36,7 @@ def test_every_reference_is_rebound_and_restored_to_the_identical_object(make_pa
             "lib:conv",
             "user:conv",
             "user:renamed",
-            "user:MODELS._module_dict['conv']",
+            "user:MODELS['conv']",
             "user:User.op",
             "user:User.static",
             "user:User.Inner.op",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import patchcore as pc
+from patchcore.plugins import Plugins
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
 
 def load(folder: Path, toml: str = "", /, **sources: Any) -> Settings:
     if toml:
         (folder / "pyproject.toml").write_text(toml)
-    return Settings.load(start=folder, **{"environ": {}, **sources})
+    return complete(start=folder, **{"environ": {}, **sources})
+
+
+def complete(**sources: Any) -> Settings:
+    """Return the settings of sources, with those of the built-in plugins."""
+    return Settings.load(**sources).complete(Plugins(discover=False).settings())
+
+
+DEFAULTS = Settings().complete(Plugins(discover=False).settings())
 
 
 def test_without_any_source_there_are_the_defaults(tmp_path) -> None:
-    assert load(tmp_path) == Settings()
+    assert load(tmp_path) == DEFAULTS
     assert Settings().plugins is None
     assert Settings().on_failure == "warn"
 
@@ -51,7 +60,7 @@ def test_every_key_of_pyproject_is_read_with_its_origin(tmp_path) -> None:
         Choice(False, "c", origin, 0),
     )
     assert (settings.on_failure, settings.log) == ("ignore", "DEBUG")
-    assert settings.report_dir == str(tmp_path / "reports")
+    assert settings.get("report_dir") == str(tmp_path / "reports")
     assert settings.options == {"mmcv.conv": {"groups": 2}}
     assert settings.origins == dict.fromkeys(("plugins", "on_failure", "report_dir", "log", "options"), origin)
 
@@ -74,7 +83,7 @@ def test_every_variable_is_read_with_its_origin(tmp_path) -> None:
         Choice(False, "c", "PATCHCORE_DISABLE", 2),
     )
     assert (settings.on_failure, settings.log) == ("raise", "INFO")
-    assert settings.report_dir == os.path.abspath("reports")
+    assert settings.get("report_dir") == os.path.abspath("reports")
     assert settings.origins["on_failure"] == "PATCHCORE_ON_FAILURE"
 
 
@@ -91,7 +100,7 @@ def test_the_stronger_source_wins_key_by_key(tmp_path) -> None:
     settings = load(tmp_path, TABLE, environ=environ, arguments={"plugins": ["vision"]})
     assert settings.plugins == ("vision",)
     assert settings.on_failure == "raise"
-    assert settings.report_dir == str(tmp_path / "reports")
+    assert settings.get("report_dir") == str(tmp_path / "reports")
     assert settings.origins["plugins"] == "argument"
     assert settings.origins["on_failure"] == "PATCHCORE_ON_FAILURE"
 
@@ -124,11 +133,11 @@ def test_a_star_disables_everything(tmp_path) -> None:
 
 
 def test_an_empty_report_dir_means_none(tmp_path) -> None:
-    assert load(tmp_path, TABLE, environ={"PATCHCORE_REPORT_DIR": ""}).report_dir is None
+    assert load(tmp_path, TABLE, environ={"PATCHCORE_REPORT_DIR": ""}).get("report_dir") is None
 
 
 def test_a_path_is_a_report_dir(tmp_path) -> None:
-    assert load(tmp_path, arguments={"report_dir": tmp_path}).report_dir == str(tmp_path)
+    assert load(tmp_path, arguments={"report_dir": tmp_path}).get("report_dir") == str(tmp_path)
 
 
 # --- errors --------------------------------------------------------------------------------------------------------
@@ -206,20 +215,20 @@ def test_the_nearest_pyproject_with_a_table_above_is_used(tmp_path) -> None:
 
 
 def test_a_pyproject_of_a_project_without_settings_changes_nothing(tmp_path) -> None:
-    assert load(tmp_path, "[tool.other]\nx = 1\n") == Settings()
-    assert load(tmp_path, "tool = 1\n# patchcore\n") == Settings()
+    assert load(tmp_path, "[tool.other]\nx = 1\n") == DEFAULTS
+    assert load(tmp_path, "tool = 1\n# patchcore\n") == DEFAULTS
 
 
 def test_invalid_toml_that_does_not_mention_patchcore_is_not_read(tmp_path) -> None:
-    assert load(tmp_path, "[broken") == Settings()
+    assert load(tmp_path, "[broken") == DEFAULTS
 
 
 def test_the_search_starts_in_the_working_directory_and_takes_relative_paths(tmp_path, monkeypatch) -> None:
     (tmp_path / "pyproject.toml").write_text(TABLE)
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path / "sub")
-    assert Settings.load(environ={}).log == "DEBUG"
-    assert Settings.load(environ={}, start=Path(".")).log == "DEBUG"
+    assert complete(environ={}).log == "DEBUG"
+    assert complete(environ={}, start=Path(".")).log == "DEBUG"
 
 
 def test_a_working_directory_that_was_deleted_has_no_settings(tmp_path, monkeypatch) -> None:
@@ -227,12 +236,12 @@ def test_a_working_directory_that_was_deleted_has_no_settings(tmp_path, monkeypa
         raise FileNotFoundError
 
     monkeypatch.setattr(Path, "cwd", gone)
-    assert Settings.load(environ={}) == Settings()
+    assert complete(environ={}) == DEFAULTS
 
 
 def test_the_environment_is_read_when_none_is_given(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PATCHCORE_LOG", "error")
-    assert Settings.load(start=tmp_path).log == "ERROR"
+    assert complete(start=tmp_path).log == "ERROR"
 
 
 def test_the_folder_of_the_program_comes_before_the_working_directory(tmp_path, monkeypatch) -> None:
@@ -241,12 +250,12 @@ def test_the_folder_of_the_program_comes_before_the_working_directory(tmp_path, 
     (tmp_path / "here" / "pyproject.toml").write_text("[tool.patchcore]\nlog = 'error'\nreport_dir = 'r'\n")
     monkeypatch.chdir(tmp_path / "here" / "src")
     start = tmp_path / "project" / "src"
-    assert Settings.load(environ={}, start=start).log == "ERROR"
-    assert Settings.load(environ={}, start=start).report_dir == str(tmp_path / "here" / "r")
+    assert complete(environ={}, start=start).log == "ERROR"
+    assert complete(environ={}, start=start).get("report_dir") == str(tmp_path / "here" / "r")
     (tmp_path / "project" / "pyproject.toml").write_text("[tool.patchcore]\nlog = 'info'\n")
-    assert Settings.load(environ={}, start=start).log == "INFO"
-    assert Settings.load(environ={}, start=start).report_dir is None
-    assert Settings.load(environ={}).log == "ERROR"
+    assert complete(environ={}, start=start).log == "INFO"
+    assert complete(environ={}, start=start).get("report_dir") is None
+    assert complete(environ={}).log == "ERROR"
 
 
 # --- paths are relative to where they are written ------------------------------------------------------------------
@@ -256,11 +265,11 @@ def test_a_report_dir_is_relative_to_its_source(tmp_path, monkeypatch) -> None:
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path / "sub")
     table = "[tool.patchcore]\nreport_dir = 'out'\nuse_profile = 'p'\n[tool.patchcore.profiles.p]\n"
-    assert load(tmp_path, table).report_dir == str(tmp_path / "out")
-    assert load(tmp_path, f"{table}report_dir = 'deep/er'\n").report_dir == str(tmp_path / "deep" / "er")
-    assert load(tmp_path, environ={"PATCHCORE_REPORT_DIR": "out"}).report_dir == str(tmp_path / "sub" / "out")
-    assert load(tmp_path, arguments={"report_dir": "../out"}).report_dir == str(tmp_path / "sub" / ".." / "out")
-    assert load(tmp_path, arguments={"report_dir": "/out"}).report_dir == "/out"
+    assert load(tmp_path, table).get("report_dir") == str(tmp_path / "out")
+    assert load(tmp_path, f"{table}report_dir = 'deep/er'\n").get("report_dir") == str(tmp_path / "deep" / "er")
+    assert load(tmp_path, environ={"PATCHCORE_REPORT_DIR": "out"}).get("report_dir") == str(tmp_path / "sub" / "out")
+    assert load(tmp_path, arguments={"report_dir": "../out"}).get("report_dir") == str(tmp_path / "sub" / ".." / "out")
+    assert load(tmp_path, arguments={"report_dir": "/out"}).get("report_dir") == "/out"
 
 
 def test_in_a_working_directory_that_was_deleted_paths_stay_as_they_are(tmp_path, monkeypatch) -> None:
@@ -269,7 +278,7 @@ def test_in_a_working_directory_that_was_deleted_paths_stay_as_they_are(tmp_path
 
     monkeypatch.setattr(Path, "cwd", gone)
     settings = load(tmp_path, environ={"PATCHCORE_REPORT_DIR": "out", "PATCHCORE_MODULES": "deals"})
-    assert (settings.report_dir, settings.modules) == ("out", (LocalModule("deals", None),))
+    assert (settings.get("report_dir"), settings.modules) == ("out", (LocalModule("deals", None),))
 
 
 # --- local modules -------------------------------------------------------------------------------------------------
@@ -382,7 +391,7 @@ def test_a_profile_lies_over_the_table_and_under_everything_else(tmp_path) -> No
     base = f"{tmp_path / 'pyproject.toml'} [tool.patchcore]"
     profile = f"{tmp_path / 'pyproject.toml'} [tool.patchcore.profiles.debug]"
     assert settings.use_profile == "debug"
-    assert (settings.log, settings.on_failure, settings.report_dir) == ("DEBUG", "ignore", None)
+    assert (settings.log, settings.on_failure, settings.get("report_dir")) == ("DEBUG", "ignore", None)
     assert settings.plugins == ("mmcv",)
     assert settings.options == {"p": {"n": 2}}
     assert settings.choices == (Choice(True, "a", base, 0), Choice(False, "a", profile, 1))
@@ -393,7 +402,7 @@ def test_a_profile_lies_over_the_table_and_under_everything_else(tmp_path) -> No
         "use_profile": "PATCHCORE_USE_PROFILE",
     }
     stronger = load(tmp_path, environ={**environ, "PATCHCORE_LOG": "error"}, arguments={"report_dir": "/r"})
-    assert (stronger.log, stronger.report_dir) == ("ERROR", "/r")
+    assert (stronger.log, stronger.get("report_dir")) == ("ERROR", "/r")
     assert stronger.choices == settings.choices
 
 
@@ -435,9 +444,8 @@ def test_a_profile_without_a_pyproject_is_an_error(tmp_path) -> None:
             load(tmp_path, **sources)
         expected = f"there is no profile 'debug': no pyproject.toml at or above {tmp_path} has [tool.patchcore]"
         assert str(e.value) == expected
-    assert load(tmp_path, environ={"PATCHCORE_USE_PROFILE": ""}) == Settings(
-        origins={"use_profile": "PATCHCORE_USE_PROFILE"}
-    )
+    nothing = replace(DEFAULTS, origins={"use_profile": "PATCHCORE_USE_PROFILE"})
+    assert load(tmp_path, environ={"PATCHCORE_USE_PROFILE": ""}) == nothing
 
 
 def test_a_profile_cannot_choose_another(tmp_path) -> None:
@@ -470,7 +478,7 @@ def test_an_impossible_value_in_a_profile_says_in_which(tmp_path, line, message)
     with pytest.raises(pc.SettingsError) as e:
         load(tmp_path, table, arguments={"use_profile": "a"})
     assert str(e.value).startswith(f"{tmp_path / 'pyproject.toml'} [tool.patchcore.profiles.a]: {message}")
-    assert load(tmp_path, table) == Settings()
+    assert load(tmp_path, table) == DEFAULTS
 
 
 @pytest.mark.parametrize("given", [{"toml": "[tool.patchcore]\nuse_profile = 3\n"}, {"arguments": {"use_profile": 3}}])
@@ -494,7 +502,7 @@ SETTINGS = st.builds(
     modules=st.lists(st.builds(LocalModule, TEXTS, st.none() | TEXTS), max_size=2).map(tuple),
     choices=st.lists(st.builds(Choice, st.booleans(), TEXTS, TEXTS, st.integers(0, 3)), max_size=2).map(tuple),
     on_failure=st.sampled_from(POLICIES),
-    report_dir=st.none() | TEXTS,
+    values=st.dictionaries(st.sampled_from(["report_dir", "brake"]), st.none() | TEXTS),
     log=st.none() | TEXTS,
     options=st.dictionaries(TEXTS, st.dictionaries(TEXTS, VALUES, max_size=2), max_size=2),
     use_profile=st.none() | TEXTS,
@@ -536,7 +544,7 @@ def test_what_are_no_settings(change) -> None:
 def test_another_patcher_whose_programs_choose_themselves_disables_all_that_nothing_else_enables(tmp_path) -> None:
     everything = Choice(False, "*", "--compat mx_driving", -1)
     settings = load(tmp_path, arguments={"compat": ["mx_driving"]}, origin="command line")
-    assert settings.compat == ("mx_driving",)
+    assert settings.get("compat") == ("mx_driving",)
     assert settings.choices == (everything,)
     assert Settings.from_dict(asdict(settings)) == settings
     toml = '[tool.patchcore]\nenable = ["a"]\ncompat = ["mx_driving"]\n'

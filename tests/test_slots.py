@@ -177,7 +177,7 @@ OWN = [
     "m:ORDERED['x']",
     "m:DEFAULTS['a']",
     "m:CHAIN['a']",
-    "m:MODELS._module_dict['Net']",
+    "m:MODELS['Net']",
     "m:MODELS._module_dict",
 ]
 INHERITED = ["m:Owner.inherited", "m:Owner.inherited_value", "m:Owner.of_meta", "m:instance.method"]
@@ -191,7 +191,7 @@ MISSING = [
     "m:ORDERED['missing']",
     "m:DEFAULTS['missing']",
     "m:CHAIN['missing']",
-    "m:MODELS._module_dict['Missing']",
+    "m:MODELS['Missing']",
 ]
 
 
@@ -295,9 +295,9 @@ def test_a_mapping_that_refuses_a_change_is_not_asked_for_one_by_putting_back_wh
 
 
 def test_a_slot_is_named_by_its_target(module: types.ModuleType) -> None:
-    slot = find_slot(Target.parse("m:MODELS._module_dict['Net']"), module)
-    assert slot.name == "m:MODELS._module_dict['Net']"
-    assert "m:MODELS._module_dict['Net']" in repr(slot)
+    slot = find_slot(Target.parse("m:MODELS['Net']"), module)
+    assert slot.name == "m:MODELS['Net']"
+    assert "m:MODELS['Net']" in repr(slot)
 
 
 def test_a_submodule_shadowed_by_a_function_of_its_name_is_reached(make_package) -> None:
@@ -403,7 +403,7 @@ def test_the_kind_of_slot_follows_the_owner(module: types.ModuleType) -> None:
         ("m:Owner.metod", "m:Owner has no metod (target m:Owner.metod); did you mean 'method'?"),
         ("m:Owner.inheritd", "m:Owner has no inheritd (target m:Owner.inheritd); did you mean 'inherited'?"),
         ("m:Ownr.method", "m has no Ownr (target m:Ownr.method); did you mean 'Owner'?"),
-        ("m:MODELS._module_dict['Nt']", "m:MODELS._module_dict has no ['Nt'] (target "),
+        ("m:MODELS['Nt']", "m:MODELS._module_dict has no ['Nt'] (target "),
         ("m:zzzz", "m has no zzzz (target m:zzzz)"),
     ],
 )
@@ -417,7 +417,7 @@ def test_a_target_that_does_not_exist_is_not_found_with_the_nearest_name(
 
 def test_the_nearest_item_is_named_too(module: types.ModuleType) -> None:
     with pytest.raises(TargetNotFound, match=r"did you mean 'Net'\?"):
-        find_slot(Target.parse("m:MODELS._module_dict['Nett']"), module)
+        find_slot(Target.parse("m:MODELS['Nett']"), module)
 
 
 def test_a_module_written_behind_the_colon_is_recognised(make_package) -> None:

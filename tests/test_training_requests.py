@@ -80,19 +80,19 @@ def profiler_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 class TestBrake:
     def test_ends_the_program_after_the_step(self, gym: Any, capsys: pytest.CaptureFixture[str]) -> None:
-        with pc.Patcher().brake_at(3, step=[STEP, "gym.loops:evaluate"]):
+        with pc.Patcher().with_settings(brake=3, step=[STEP, "gym.loops:evaluate"]):
             assert train(gym) == 3
         assert "patchcore: brake: the program ends after training step 3\n" in capsys.readouterr().err
 
     def test_is_no_error_and_exits_with_0(self, gym: Any) -> None:
         assert issubclass(Braked, SystemExit)
         assert not issubclass(Braked, Exception)
-        with pc.Patcher().brake_at(1, step=STEP), pytest.raises(Braked) as raised:
+        with pc.Patcher().with_settings(brake=1, step=STEP), pytest.raises(Braked) as raised:
             gym.train_step()
         assert raised.value.code == 0
 
     def test_counts_anew_each_time_it_is_applied(self, gym: Any) -> None:
-        patcher = pc.Patcher().brake_at(3, step=STEP)
+        patcher = pc.Patcher().with_settings(brake=3, step=STEP)
         with patcher:
             gym.train_step()
         with patcher:
@@ -101,17 +101,17 @@ class TestBrake:
     def test_is_gone_after_revert(self, gym: Any) -> None:
         original = gym.train_step
         after_step = steps.after_step
-        with pc.Patcher().brake_at(1, step=STEP):
+        with pc.Patcher().with_settings(brake=1, step=STEP):
             assert gym.train_step is not original
         assert gym.train_step is original
         assert steps.after_step is after_step
         assert train(gym, 5) == 5
 
     def test_of_two_patchers_each_counts_its_own_steps(self, gym: Any) -> None:
-        with pc.Patcher().brake_at(5, step=STEP):
+        with pc.Patcher().with_settings(brake=5, step=STEP):
             gym.train_step()
             gym.train_step()
-            with pc.Patcher().brake_at(2, step=STEP):
+            with pc.Patcher().with_settings(brake=2, step=STEP):
                 assert train(gym) == 2
             assert train(gym) == 1
 
@@ -119,7 +119,7 @@ class TestBrake:
         self, gym: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:
         stops = 0
-        with pc.Patcher().brake_at(2, step=STEP):
+        with pc.Patcher().with_settings(brake=2, step=STEP):
             for _ in range(5):
                 try:
                     gym.train_step()
@@ -132,36 +132,40 @@ class TestBrake:
 
     def test_waits_for_the_module_of_the_loop(self, make_package: Any) -> None:
         make_package(GYM)
-        with pc.Patcher().brake_at(2, step=STEP) as patcher:
+        with pc.Patcher().with_settings(brake=2, step=STEP) as patcher:
             assert "gym.loops" not in sys.modules
             pending = {record.name: record.status for record in patcher.report().patches}
             assert pending["patchcore.step.gym.loops.train_step"] == "pending"
             assert train(importlib.import_module("gym.loops")) == 2
 
     def test_without_a_step_needs_profiling(self, tmp_path: Path) -> None:
-        with pytest.raises(pc.SettingsError, match="nothing is profiled; give the step, brake_at"):
-            pc.Patcher().brake_at()
+        with pytest.raises(pc.SettingsError, match="nothing is profiled; give the step"):
+            pc.Patcher().with_settings(brake="auto")
 
     @pytest.mark.parametrize("n", [0, "soon", 1.5])
     def test_is_checked_when_it_is_set(self, n: Any) -> None:
         with pytest.raises(pc.SettingsError, match="expected the step after which the program ends"):
-            pc.Patcher().brake_at(n)
+            pc.Patcher().with_settings(brake=n)
 
     @pytest.mark.parametrize("step", ["gym.loops.", "gym loops", "__main__:step"])
     def test_a_step_is_checked_when_it_is_set(self, step: str) -> None:
-        with pytest.raises(pc.SettingsError, match="brake_at"):
-            pc.Patcher().brake_at(1, step=step)
+        with pytest.raises(pc.SettingsError, match=r"with_settings\(\)"):
+            pc.Patcher().with_settings(brake=1, step=step)
 
     def test_comes_too_late_when_the_patches_are_applied(self) -> None:
-        with pc.Patcher() as patcher, pytest.raises(pc.SettingsError, match=r"brake_at\(\) comes too late"):
-            patcher.brake_at(3)
+        with pc.Patcher() as patcher, pytest.raises(pc.SettingsError, match="brake: set too late"):
+            patcher.with_settings(brake=3)
 
 
 class TestProfiling:
     def test_records_the_steps_of_the_schedule(
         self, gym: Any, tmp_path: Path, profiler_log: list[str], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        patcher = pc.Patcher().with_profiling(tmp_path, skip_first=4, warmup=2, active=3).brake_at(20, step=STEP)
+        patcher = (
+            pc.Patcher()
+            .with_settings(profiling={"path": tmp_path, "skip_first": 4, "warmup": 2, "active": 3})
+            .with_settings(brake=20, step=STEP)
+        )
         states = []
         with patcher:
             for _ in range(10):
@@ -174,13 +178,15 @@ class TestProfiling:
         )
 
     def test_ends_the_program_when_it_is_complete(self, gym: Any, tmp_path: Path, profiler_log: list[str]) -> None:
-        with pc.Patcher().with_profiling(tmp_path).brake_at(step=STEP):
+        with pc.Patcher().with_settings(profiling={"path": tmp_path}).with_settings(brake="auto", step=STEP):
             assert train(gym) == 21
         assert profiler_log[-1] == "stop"
 
     def test_repeats(self, gym: Any, tmp_path: Path, profiler_log: list[str]) -> None:
         schedule = {"skip_first": 2, "wait": 0, "warmup": 1, "active": 1, "repeat": 3}
-        with pc.Patcher().with_profiling(tmp_path, **schedule).brake_at(step=STEP):
+        with (
+            pc.Patcher().with_settings(profiling={"path": tmp_path, **schedule}).with_settings(brake="auto", step=STEP)
+        ):
             assert train(gym) == 7
         assert profiler_log == ["at end", *["start", "step", "step", "stop"] * 3]
 
@@ -195,24 +201,24 @@ class TestProfiling:
 
         monkeypatch.setattr(profiling, "make_recorder", refuse)
         monkeypatch.setattr(profiling, "at_end", lambda function: None)
-        with pc.Patcher().with_profiling(tmp_path, repeat=3).brake_at(40, step=STEP):
+        with pc.Patcher().with_settings(profiling={"path": tmp_path, "repeat": 3}).with_settings(brake=40, step=STEP):
             assert train(gym) == 40
         assert len(calls) == 1
         assert "profiling has failed, training goes on: RuntimeError: another profiler is running" in caplog.text
 
     def test_is_checked_when_it_is_set(self, tmp_path: Path) -> None:
         with pytest.raises(pc.SettingsError, match="active=0"):
-            pc.Patcher().with_profiling(tmp_path, active=0)
+            pc.Patcher().with_settings(profiling={"path": tmp_path, "active": 0})
         with pytest.raises(pc.SettingsError, match="ends the program before step 21"):
-            pc.Patcher().brake_at(5).with_profiling(tmp_path)
+            pc.Patcher().with_settings(brake=5).with_settings(profiling={"path": tmp_path})
         with pytest.raises(pc.SettingsError, match="ends the program before step 21"):
-            pc.Patcher().with_profiling(tmp_path).brake_at(5)
+            pc.Patcher().with_settings(profiling={"path": tmp_path}).with_settings(brake=5)
 
     def test_path_is_that_of_the_call(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
-        patcher = pc.Patcher().with_profiling("records")
-        assert patcher.settings.profiling is not None
-        assert patcher.settings.profiling["path"] == str(tmp_path / "records")
+        patcher = pc.Patcher().with_settings(profiling={"path": "records"})
+        assert patcher.settings.get("profiling") is not None
+        assert patcher.settings.get("profiling")["path"] == str(tmp_path / "records")
 
 
 class TestPlan:
@@ -220,10 +226,10 @@ class TestPlan:
         return [entry.patch.name for entry in patcher.plan() if entry.go]
 
     def test_has_the_patches_of_the_core(self, gym: Any, tmp_path: Path) -> None:
-        patcher = pc.Patcher().with_profiling(tmp_path).brake_at(step=STEP)
+        patcher = pc.Patcher().with_settings(profiling={"path": tmp_path}).with_settings(brake="auto", step=STEP)
         plan = {entry.patch.name: entry for entry in patcher.plan()}
         assert list(plan) == ["patchcore.step.gym.loops.train_step", "patchcore.profiling", "patchcore.brake"]
-        assert {str(entry.provenance) for entry in plan.values()} == {"plugin patchcore"}
+        assert {str(entry.provenance) for entry in plan.values()} == {"plugin patchcore.training"}
         assert plan["patchcore.brake"].patch.summary == "ends the program after training step 21"
         assert plan["patchcore.profiling"].patch.summary == f"records step 21 in {tmp_path}"
         report = patcher.apply()
@@ -232,25 +238,25 @@ class TestPlan:
 
     def test_without_a_named_step_optimizers_count_and_the_loops_of_plugins(self, gym: Any) -> None:
         plugins = plugin(training_loops=lambda: (pc.TrainingLoop(target) for target in [STEP]))
-        patcher = pc.Patcher(plugins=plugins).brake_at(2)
+        patcher = pc.Patcher(plugins=plugins).with_settings(brake=2)
         plan = {entry.patch.name: str(entry.provenance) for entry in patcher.plan()}
         assert plan == {
-            "patchcore.step.gym.loops.train_step": "plugin gymnast",
-            "patchcore.step.optimizer": "plugin patchcore",
-            "patchcore.step.optimizer_torch1": "plugin patchcore",
-            "patchcore.brake": "plugin patchcore",
+            "patchcore.step.gym.loops.train_step": "plugin patchcore.training",
+            "patchcore.step.optimizer": "plugin patchcore.training",
+            "patchcore.step.optimizer_torch1": "plugin patchcore.training",
+            "patchcore.brake": "plugin patchcore.training",
         }
         with patcher:
             assert train(gym) == 2
 
     def test_with_a_named_step_nothing_else_counts(self, gym: Any) -> None:
         plugins = plugin(training_loops=lambda: [pc.TrainingLoop(STEP)])
-        patcher = pc.Patcher(plugins=plugins).brake_at(2, step="gym.loops:evaluate")
+        patcher = pc.Patcher(plugins=plugins).with_settings(brake=2, step="gym.loops:evaluate")
         assert self.names(patcher) == ["patchcore.step.gym.loops.evaluate", "patchcore.brake"]
 
     def test_a_plugin_that_returns_something_else_is_noted(self, gym: Any) -> None:
         plugins = plugin(training_loops=lambda: [STEP])
-        patcher = pc.Patcher(plugins=plugins).brake_at(2)
+        patcher = pc.Patcher(plugins=plugins).with_settings(brake=2)
         assert "patchcore.brake" in self.names(patcher)
         assert "patchcore.brake" in self.names(patcher)
         assert len(plugins.problems) == 1
@@ -262,21 +268,21 @@ class TestPlan:
 
     def test_disabling_everything_leaves_what_was_asked_for(self, gym: Any) -> None:
         patcher = pc.Patcher([pc.Patch("p", [pc.Replace("gym.loops:evaluate", print)])], disable="*")
-        patcher.brake_at(2, step=STEP)
+        patcher.with_settings(brake=2, step=STEP)
         assert self.names(patcher) == ["patchcore.step.gym.loops.train_step", "patchcore.brake"]
         patcher.disable("patchcore.brake")
         assert self.names(patcher) == ["patchcore.step.gym.loops.train_step"]
 
     def test_counts_around_what_another_patch_makes_of_the_function(self, gym: Any) -> None:
         other = pc.Patch("gym.faster", [pc.Replace("gym.loops.train_step", lambda: "faster")])
-        with pc.Patcher([other]).brake_at(2, step=STEP):
+        with pc.Patcher([other]).with_settings(brake=2, step=STEP):
             assert gym.train_step() == "faster"
             assert train(gym) == 1
-        with pc.Patcher([other]), pc.Patcher().brake_at(2, step=STEP):
+        with pc.Patcher([other]), pc.Patcher().with_settings(brake=2, step=STEP):
             assert gym.train_step() == "faster"
 
     def test_a_function_that_does_not_exist_fails_with_the_nearest_one(self, gym: Any) -> None:
-        patcher = pc.Patcher().brake_at(2, step="gym.loops:train_stop")
+        patcher = pc.Patcher().with_settings(brake=2, step="gym.loops:train_stop")
         report = patcher.apply()
         patcher.revert()
         (record,) = report.with_status("failed")
@@ -286,29 +292,29 @@ class TestPlan:
 class TestSettings:
     def load(self, tmp_path: Path, text: str = "", **environ: str) -> Settings:
         (tmp_path / "pyproject.toml").write_text(text)
-        return Settings.load(environ=environ, start=tmp_path)
+        return Settings.load(environ=environ, start=tmp_path).complete(Plugins(discover=False).settings())
 
     def test_of_pyproject(self, tmp_path: Path) -> None:
         text = '[tool.patchcore]\nbrake = "auto"\nstep = ["gym.loops:train_step"]\n'
         text += '[tool.patchcore.profiling]\npath = "records"\nlevel = 2\n'
         settings = self.load(tmp_path, text)
-        assert (settings.brake, settings.step) == ("auto", (STEP,))
-        assert settings.profiling is not None
-        assert settings.profiling["path"] == str(tmp_path / "records")
-        assert (settings.profiling["level"], settings.profiling["active"]) == (2, 1)
+        assert (settings.get("brake"), settings.get("step")) == ("auto", (STEP,))
+        assert settings.get("profiling") is not None
+        assert settings.get("profiling")["path"] == str(tmp_path / "records")
+        assert (settings.get("profiling")["level"], settings.get("profiling")["active"]) == (2, 1)
 
     def test_of_the_environment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         settings = self.load(tmp_path, PATCHCORE_PROFILING="records", PATCHCORE_BRAKE="30", PATCHCORE_STEP="a.b:c,d:e")
-        assert (settings.brake, settings.step) == (30, ("a.b:c", "d:e"))
-        assert settings.profiling is not None
-        assert settings.profiling["path"] == str(tmp_path / "records")
+        assert (settings.get("brake"), settings.get("step")) == (30, ("a.b:c", "d:e"))
+        assert settings.get("profiling") is not None
+        assert settings.get("profiling")["path"] == str(tmp_path / "records")
         assert settings.origins["brake"] == "PATCHCORE_BRAKE"
 
     def test_empty_texts_switch_off(self, tmp_path: Path) -> None:
         text = '[tool.patchcore]\nbrake = 3\n[tool.patchcore.profiling]\npath = "x"\nskip_first = 2\n'
         settings = self.load(tmp_path, text, PATCHCORE_PROFILING="", PATCHCORE_BRAKE="")
-        assert (settings.brake, settings.profiling) == (None, None)
+        assert (settings.get("brake"), settings.get("profiling")) == (None, None)
 
     def test_that_contradict_each_other_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(pc.SettingsError, match="before step 21 can be recorded"):

@@ -32,7 +32,7 @@ def _named_row(budget: Budget) -> Row:
     module = sys.modules[_LOOP] = ModuleType(_LOOP)
     exec("def train_step(data):\n    return data\n", module.__dict__)
     bare = statement("module.train_step(1)", {"module": module}, seconds=_seconds(budget))
-    return _row(NAMED, bare, pc.Patcher().brake_at(NEVER, step=f"{_LOOP}:train_step"), budget)
+    return _row(NAMED, bare, pc.Patcher().with_settings(brake=NEVER, step=f"{_LOOP}:train_step"), budget)
 
 
 def _plain_row(budget: Budget) -> Row:
@@ -52,7 +52,7 @@ def _plain_row(budget: Budget) -> Row:
         optimizer.step()
 
     bare = statement("step()", {"step": step}, seconds=_seconds(budget))
-    return _row(PLAIN, bare, pc.Patcher().brake_at(NEVER), budget)
+    return _row(PLAIN, bare, pc.Patcher().with_settings(brake=NEVER), budget)
 
 
 def _row(what: str, bare: Timing, patcher: pc.Patcher, budget: Budget) -> Row:

@@ -73,12 +73,11 @@ def test_plan_and_report_say_that_the_frame_is_another(frames: None, name: str, 
         plan = patcher.plan()
         assert ("frames" in sys.modules) == imported or not imported
         assert remark(name) in str(plan)
-        assert [text.partition(":")[0] for text in plan.remarks(plan["p"])] == ["frames"]
+        assert [said.text.partition(":")[0] for said in plan.remarks(plan["p"])] == ["frames"]
         with patcher:
             import frames as library
 
-            (record,) = patcher.report().patches[0].changes
-            assert remark(name) in record.reason
+            assert remark(name) in patcher.report().patches[0].remarks[0]
             assert remark(name) in str(patcher.report())
             if name == "direct" and isinstance(change, pc.Wrap):
                 assert library.direct() == __name__  # of the wrapper, which called it
@@ -101,7 +100,7 @@ def test_nothing_is_said_of_others(frames: None, name: str) -> None:
         with patcher:
             import frames as _  # noqa: F401
 
-            assert [c.reason for c in patcher.report().patches[0].changes] == [""]
+            assert patcher.report().patches[0].remarks == ()
         del sys.modules["frames"]
 
 
@@ -111,7 +110,7 @@ def test_it_is_said_of_a_wrapper_on_top_of_another(frames: None) -> None:
     with pc.Patcher([low, high], strict=True) as patcher:
         import frames as _  # noqa: F401
 
-        assert [remark("direct") in record.changes[0].reason for record in patcher.report().patches] == [True, True]
+        assert [remark("direct") in record.remarks[0] for record in patcher.report().patches] == [True, True]
 
 
 @pytest.mark.libraries("mmengine")
@@ -121,7 +120,7 @@ def test_mmengine_says_so() -> None:
     assert "infer_scope" in inspect.getsource(Registry.__init__)
     patch = pc.Patch("p", pc.Wrap("mmengine.registry:Registry.__init__", through))
     with pc.Patcher([patch], strict=True) as patcher:
-        assert "(Registry.infer_scope calls sys._getframe)" in patcher.report().patches[0].changes[0].reason
+        assert "(Registry.infer_scope calls sys._getframe)" in patcher.report().patches[0].remarks[0]
         assert Registry("models").scope == __name__.partition(".")[0]
 
 

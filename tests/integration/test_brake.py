@@ -23,7 +23,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[steps.Steps]:
     fresh = steps.Steps()
     monkeypatch.setattr(steps, "STEPS", fresh)
     monkeypatch.setattr("patchcore.builtin.training.optimizers.STEPS", fresh)
-    with pc.Patcher().brake_at(1_000_000):
+    with pc.Patcher().with_settings(brake=1_000_000):
         yield fresh
 
 
@@ -109,7 +109,7 @@ class TestOptimizers:
         for _ in range(3):
             net.backward()
         assert counted.finished == 3
-        with pc.Patcher().brake_at(1), pytest.raises(Braked):
+        with pc.Patcher().with_settings(brake=1), pytest.raises(Braked):
             net.backward()
 
     def test_a_step_that_fails_does_not_count(self, counted: steps.Steps) -> None:
@@ -141,7 +141,7 @@ class TestOptimizers:
         net.backward()
         hooks = importlib.import_module("torch.optim.optimizer")._global_optimizer_post_hooks
         before = dict(hooks)
-        with pc.Patcher().brake_at(2):
+        with pc.Patcher().with_settings(brake=2):
             optimizer.step()
             with pytest.raises(Braked):
                 optimizer.step()

@@ -174,7 +174,11 @@ def remarks_on(entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
     changed = [comparison for comparison in comparisons if comparison.drifted]
     level = logging.WARNING if changed else logging.INFO
     lines = remarks(comparisons)
-    found = [Remark(line, level, finding=number < len(changed), topic="drift") for number, line in enumerate(lines)]
+    advice = f"Adapt the patch and run patchcore fingerprint {entry.provenance.plugin}"
+    found = [
+        Remark(line, level, finding=number < len(changed), advice=advice, topic="drift")
+        for number, line in enumerate(lines)
+    ]
     if thorough and comparisons:
         found.append(Remark("", topic="drift", data=tuple(comparison.to_dict() for comparison in comparisons)))
     return found

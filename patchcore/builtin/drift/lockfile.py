@@ -57,7 +57,7 @@ _PATCH = {
 }
 
 #: Its patches stand for options of a run, such as --brake.
-_OPTIONS_OF_RUNS = "patchcore"
+_OPTIONS_OF_RUNS = "patchcore."
 
 #: What stands for the fingerprint of a target that is gone.
 _GONE = "not there"
@@ -70,7 +70,7 @@ _FOLDERS = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:)?[\\/](?:[^\s\\/:]+[\\/])*")
 
 def make_lock(plan: Plan) -> dict[str, Any]:
     """Return what a lock file of ``plan`` holds, as :func:`read_lock` reads it; reads sources, imports nothing."""
-    entries = {e.patch.name: e for e in plan if e.provenance.plugin != _OPTIONS_OF_RUNS}
+    entries = {e.patch.name: e for e in plan if not e.provenance.plugin.startswith(_OPTIONS_OF_RUNS)}
     manifest = make_manifest(Plan(tuple(entries.values())))
     patches = {}
     for name, described in sorted(manifest["patches"].items()):

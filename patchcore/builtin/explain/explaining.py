@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.call.change import Call
-from patchcore.builtin.drift.drift import Comparison, watched
+from patchcore.builtin.drift.drift import Comparison, Drift, watched
 from patchcore.builtin.explain.explanation import (
     NOT_RECORDED,
     ChangeExplanation,
@@ -170,7 +170,7 @@ class Explainer:
             if targets:
                 none = f"{entry.provenance} carries no fingerprints"
                 try:
-                    found = {c.target: _drifted(c) for c in self._patcher.compare(entry)}
+                    found = {c.target: _drifted(c) for c in Drift(ENGINE.journal.original).of(entry)}
                 except PluginError as error:
                     none = str(error)
                 found = {t: found.get(t) or DriftExplanation(NOT_RECORDED, detail=none) for t in targets}

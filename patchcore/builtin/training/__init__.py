@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from patchcore.declare.patch import Patch
     from patchcore.settings import Setting, Settings
 
-__all__ = ["register_hookspecs", "register_patches", "register_run_options", "register_settings", "start_process"]
+__all__ = ["before_apply", "register_hookspecs", "register_patches", "register_run_options", "register_settings", "start_process"]
 
 
 @hookimpl
@@ -47,6 +47,13 @@ def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:
     from patchcore.builtin.training.patches import counters, listeners  # for those who train and ask
 
     return [*counters(settings, plugins), *listeners(settings)]
+
+
+@hookimpl
+def before_apply(patch: Patch) -> None:
+    if patch.name in ("patchcore.profiling", "patchcore.brake"):
+        for change in patch.changes:
+            change.source.begin()
 
 
 @hookimpl

@@ -27,6 +27,10 @@ class Brake:
         self.step = step
         self._finished = 0
 
+    def begin(self) -> None:
+        """Count from 1 again: the patch is being applied."""
+        self._finished = 0
+
     def __call__(self, original: Callable[[], None]) -> None:
         original()
         self._finished += 1

@@ -56,12 +56,12 @@ class TrainingLoop(Declaration):
         path = ".".join(str(step.key) if isinstance(step, Item) else step for step in self.target.path)
         return "patchcore.step." + re.sub(r"[^\w.]+", "_", f"{self.target.module}.{path}".lstrip("."))
 
-    def patch(self) -> Patch:
+    def patch(self, summary: str = "counts training steps") -> Patch:
         """Return the patch that counts the steps of this loop, around what other patches do to it."""
         return Patch(
             self.name,
             [Wrap(self.target, CountedCall(self.when_call))],
-            summary="counts training steps",
+            summary=summary,
             requires=self.requires,
             after="*",
             priority=LAST,

@@ -154,7 +154,7 @@ def brake_step(brake: Union[int, str], profiling: Optional[ProfilingOptions]) ->
     if profiling is None:
         raise SettingsError(
             "a brake without a step ends the program when profiling is complete, and nothing is profiled; give the "
-            "step, brake_at(1000) or --brake 1000, or ask for profiling first"
+            "step, brake=1000 or --brake 1000, or ask for profiling first"
         )
     if profiling.last_step is None:
         raise SettingsError(

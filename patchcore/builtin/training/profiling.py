@@ -31,6 +31,10 @@ class StepProfiler:
 
     def __init__(self, options: ProfilingOptions) -> None:
         self.options = options
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from 1 again: the patch is being applied."""
         self._finished = 0
         self._recorder: Optional[Recorder] = None
         self._started_after = 0  # the step before the cycle that is being recorded

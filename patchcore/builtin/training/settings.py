@@ -7,9 +7,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from patchcore.builtin.training.loops import user_loop
-from patchcore.builtin.training.options import ProfilingOptions, brake_step, check_brake
-from patchcore.cli.options import SETTING
 from patchcore.errors import DeclarationError, SettingsError
 from patchcore.settings import Choice, Setting, check_names, check_path
 
@@ -28,6 +25,8 @@ _PROFILING = {
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for profiling and brake."""
+    from patchcore.cli.options import SETTING
+
     group = parser.add_argument_group(
         "training",
         "Steps are counted from 1. Also PATCHCORE_PROFILING, PATCHCORE_BRAKE, PATCHCORE_STEP, and [tool.patchcore].",
@@ -68,6 +67,8 @@ class _Enter(argparse.Action):
 
 def _profiling(value: Any, where: str, directory: Optional[Path]) -> Optional[Mapping[str, Any]]:
     """Check a table, or the path alone; an empty path stands for no profiling."""
+    from patchcore.builtin.training.options import ProfilingOptions  # for those who profile
+
     table = dict(value) if isinstance(value, Mapping) else {"path": value}
     if "path" in table:
         table["path"] = check_path(table["path"], f"{where}.path", directory)
@@ -80,10 +81,14 @@ def _profiling(value: Any, where: str, directory: Optional[Path]) -> Optional[Ma
 
 
 def _brake(value: Any, where: str, directory: Optional[Path]) -> Union[int, str, None]:
+    from patchcore.builtin.training.options import check_brake
+
     return None if value == "" or value is None else check_brake(value)
 
 
 def _steps(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
+    from patchcore.builtin.training.loops import user_loop
+
     names = check_names(value, where, directory)
     for name in names:
         try:
@@ -96,6 +101,8 @@ def _steps(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]
 def _agree(values: Mapping[str, Any]) -> None:
     """Refuse a brake that ends the program before anything is recorded, or never."""
     if values.get("brake") is not None:
+        from patchcore.builtin.training.options import ProfilingOptions, brake_step
+
         profiling = values.get("profiling")
         brake_step(values["brake"], None if profiling is None else ProfilingOptions.of(profiling))
 

@@ -49,6 +49,12 @@ def register_patches() -> tuple[pc.Patch, ...]:
 
 
 @pc.hookimpl
+def registry_tables() -> tuple[str, ...]:
+    """Return where mmcv 1.x and mmengine keep the entries of a registry (mmengine 0.10 ``registry/registry.py``)."""
+    return ("_module_dict",)
+
+
+@pc.hookimpl(optionalhook=True)
 def training_loops() -> tuple[pc.TrainingLoop, ...]:
     """Return the loops of mmcv 1.x and mmengine."""
     from mmcv_npu.training_loops import TRAINING_LOOPS  # for those who profile or brake
