@@ -195,6 +195,10 @@ class Settings:
         here = _current_directory()
         return replace(self, given=(*self.given, *(Given(key, value, origin, here) for key, value in given.items())))
 
+    def with_values(self, **values: Any) -> Settings:
+        """Return these settings with settings of plugins set to values that need no check."""
+        return replace(self, values={**self.values, **values})
+
     def complete(self, settings: Iterable[Setting]) -> Settings:
         """Return these settings with what was given for settings of plugins, checked.
 
@@ -225,8 +229,8 @@ class Settings:
         return replace(self, values=values, origins=origins, choices=choices, given=())
 
     def get(self, key: str) -> Any:
-        """Return the value of a setting of a plugin; ``None`` where that plugin is not loaded."""
-        return self.values.get(key)
+        """Return the value of a setting, by key; ``None`` for one of a plugin that is not loaded."""
+        return getattr(self, key) if key in _CHECKS else self.values.get(key)
 
     @classmethod
     def from_dict(cls, view: Mapping[str, Any]) -> Settings:

@@ -64,7 +64,7 @@ class Reports:
             view: further keys of the report, in the place of what they would be.
         """
         self._pid += 1
-        patcher.settings = replace(patcher.settings, report_dir=str(self.folder), on_failure="ignore")
+        patcher.settings = replace(patcher.settings, values={"report_dir": str(self.folder)}, on_failure="ignore")
         report = ProcessReport(Session(run, 1, patcher.settings), patcher, role)
         before = set(self.files())
         with patcher:

@@ -432,7 +432,7 @@ def test_a_program_that_makes_free_with_argv(shop: Programs, argv: str) -> None:
 @pytest.fixture
 def report(tmp_path: Path, make_package: Any) -> Iterator[ProcessReport]:
     make_package(LIBRARY)
-    settings = Settings(report_dir=str(tmp_path / "reports"))
+    settings = Settings(values={"report_dir": str(tmp_path / "reports")})
     with patcher(PRICE) as applied:
         applied.settings = settings
         yield ProcessReport(Session("r1", 1, settings), applied, "main")

@@ -59,7 +59,9 @@ def job(make_package: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     patchers = []
 
     def begin(*patches: pc.Patch, rank: int, size: int = 2, store: Any = None, on_failure: str = "warn") -> Any:
-        applied = patcher(*patches, settings=Settings(on_failure=on_failure, report_dir=str(tmp_path / "reports")))
+        applied = patcher(
+            *patches, settings=Settings(on_failure=on_failure, values={"report_dir": str(tmp_path / "reports")})
+        )
         patchers.append(applied)
         applied.apply()
         compare_when_grouped(applied, ProcessReport(Session("r1", 1, applied.settings), applied, "rank"))

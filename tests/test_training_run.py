@@ -135,7 +135,11 @@ def test_what_nobody_asks_for_is_not_imported(run_python: Callable[..., str]) ->
         patchcore.Patcher().apply()
         print([name for name in sys.modules if name.startswith("patchcore.builtin.training")])
         """
-    known = ["patchcore.builtin.training", "patchcore.builtin.training.hookspecs", "patchcore.builtin.training.settings"]
+    known = [
+        "patchcore.builtin.training",
+        "patchcore.builtin.training.hookspecs",
+        "patchcore.builtin.training.settings",
+    ]
     assert run_python(code) == f"{known}\n"
 
 

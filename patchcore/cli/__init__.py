@@ -81,8 +81,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     if name in _COMMANDS:
         return _build_parser([name])[0].parse_args(arguments)
     parser, subparsers = _build_parser(_COMMANDS)
-    _add_plugin_commands(subparsers, discover=False)
-    if name not in subparsers.choices:  # an installed plugin may have it; help shows those, too
+    _add_plugin_commands(subparsers, discover=name is None)  # help shows the commands of every plugin
+    if name is not None and name not in subparsers.choices:  # an installed plugin may have it
         parser, subparsers = _build_parser(_COMMANDS)
         _add_plugin_commands(subparsers, discover=True)
     if name is not None and name not in subparsers.choices:
@@ -113,7 +113,9 @@ def _add_plugin_commands(subparsers: Any, *, discover: bool) -> None:
     from patchcore.settings import Settings
 
     try:
-        plugins = Plugins(allowed=Settings.load().plugins, discover=discover)
+        settings = Settings.load()
+        plugins = Plugins(allowed=settings.plugins, discover=discover)
+        settings.complete(plugins.settings())
     except PatchcoreError as error:  # help is wanted most when something is wrong
         _complain(error, USAGE)
         plugins = Plugins(discover=False)

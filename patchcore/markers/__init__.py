@@ -140,11 +140,8 @@ def start(backend: str = "auto", **options: Any) -> Patcher:
         choices=(Choice(False, "*", "markers.start()", 0), Choice(True, NAME, "markers.start()", 1)),
         options={**settings.options, OPTIONS: {**settings.options.get(OPTIONS, {}), "backend": backend, **options}},
         on_failure="ignore",  # what fails among these is raised below, and other plugins are none of our business
-        profiling=None,
-        brake=None,
-        report_dir=None,
     )
-    patcher = Patcher.discover(settings=chosen)
+    patcher = Patcher.discover(settings=chosen.with_values(profiling=None, brake=None, report_dir=None))
     try:
         found = any(NAME in entry.patch.names for entry in patcher.plan())
     except UnknownName:  # no plugin has a patch of this name

@@ -147,7 +147,7 @@ _DRIVER = """
         patch = pc.Patch("library", [pc.Replace(text, replacement)])
         own = pc.Patch("own", [pc.Wrap("shop:price", dearer), pc.Replace("shop:missing", replacement)], after=["good"])
         good = pc.Patch("good", [pc.Wrap("shop:price", dearer)], legacy_names=["better"])
-        patcher = Patcher([patch, own, good], settings=Settings(report_dir=FOLDER, count=True))
+        patcher = Patcher([patch, own, good], settings=Settings(values={"report_dir": FOLDER}, count=True))
         process = ProcessReport(Session.of(patcher, patcher.plan()), patcher, "main")
         try:
             patcher.apply()

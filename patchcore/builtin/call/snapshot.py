@@ -64,7 +64,7 @@ class Snapshot:
             for key in [*before, *(key for key in list(now) if key not in before)]:
                 old, new = before.get(key, ABSENT), now.get(key, ABSENT)
                 if old is not new and key not in _BOOKKEEPING and not self._is_import_effect(target, key, old, new):
-                    step = Item(key) if kind is ItemSlot else key
+                    step = Item(key) if issubclass(kind, ItemSlot) else key
                     where = Target(target.module, (*target.path, step))
                     yield Edit(kind(owner, key, str(where)), old, new, where)
 
@@ -111,4 +111,4 @@ class Snapshot:
 def _content(owner: Any, kind: type) -> Mapping[Any, Any]:
     if kind is ClassSlot:
         return class_namespace(owner)
-    return owner if kind is ItemSlot else namespace(owner) or {}
+    return owner if issubclass(kind, ItemSlot) else namespace(owner) or {}

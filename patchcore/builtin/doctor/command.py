@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -136,6 +137,15 @@ def _whereabouts(name: str) -> str:
     return f"found at {spec.origin}" if spec is not None else "found"
 
 
+def _text(value: Any) -> str:
+    """Return the value of a plugin's setting as it may be written."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={each}" for key, each in value.items()) or "none"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
 def _settings(patcher: Patcher) -> list[Fact]:
     settings = patcher.settings
     values = {
@@ -143,12 +153,9 @@ def _settings(patcher: Patcher) -> list[Fact]:
         "modules": ", ".join(module.name for module in settings.modules) or "none",
         "use_profile": settings.use_profile or "none",
         "on_failure": settings.on_failure,
-        "report_dir": settings.get("report_dir") or "none",
         "log": settings.log or "none",
-        "profiling": "none" if settings.get("profiling") is None else settings.profiling["path"],
-        "brake": "none" if settings.get("brake") is None else str(settings.get("brake")),
-        "step": ", ".join(settings.get("step")) or "none",
         "count": "yes" if settings.count else "no",
+        **{key: _text(value) for key, value in settings.values.items()},
     }
     facts = [
         ("setting", key, f"{value} (from {settings.origins.get(key, 'default')})") for key, value in values.items()
@@ -170,7 +177,7 @@ def _sections(patcher: Patcher) -> list[Fact]:
 
 def _workers(patcher: Patcher) -> list[dict[str, str]]:
     """Start a program as ``patchcore run`` would, which starts each kind of child process and tells of them."""
-    quiet = replace(patcher.settings, report_dir=None)  # these are no processes of a run of the user's
+    quiet = patcher.settings.with_values(report_dir=None)  # these are no processes of a run of the user's
     environment = replace(Session.of(patcher, patcher.plan()), settings=quiet).environment(os.environ)
     environment["PYTHONIOENCODING"] = "utf-8:backslashreplace"  # this process may be told another one
     command = [sys.executable, "-m", "patchcore.builtin.doctor.probe"]

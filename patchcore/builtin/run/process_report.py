@@ -147,7 +147,7 @@ class ProcessReport:
 
 def _describe(settings: Settings) -> list[dict[str, str]]:
     """Return what somebody has decided, and where that was said."""
-    values = ((key, str(getattr(settings, key)), origin) for key, origin in sorted(settings.origins.items()))
+    values = ((key, str(settings.get(key)), origin) for key, origin in sorted(settings.origins.items()))
     choices = (("enable" if choice.enable else "disable", choice.name, choice.origin) for choice in settings.choices)
     decided = [entry for entry in values if entry[0] not in ("modules", "options")]
     decided += (("module", module.name, module.directory or "sys.path") for module in settings.modules)

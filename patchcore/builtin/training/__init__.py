@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from patchcore.declare.patch import Patch
     from patchcore.settings import Setting, Settings
 
-__all__ = ["before_apply", "register_hookspecs", "register_patches", "register_run_options", "register_settings", "start_process"]
+__all__ = [
+    "before_apply",
+    "register_hookspecs",
+    "register_patches",
+    "register_run_options",
+    "register_settings",
+    "start_process",
+]
 
 
 @hookimpl
