@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from patchcore.declare.changes import Literal, Register, Replace, Skip, Wrap
-from patchcore.declare.check import Case, Check, Size
 from patchcore.declare.patch import Patch, patch, wrap
 from patchcore.declare.target import Target
 from patchcore.errors import (
@@ -24,7 +23,17 @@ from patchcore.errors import (
 from patchcore.hookspecs import hookimpl, hookspec
 
 if TYPE_CHECKING:
-    from patchcore.builtin.public import Call, InjectImport, ReplaceImport, StubImport, TrainingLoop, WhileImporting
+    from patchcore.builtin.public import (
+        Call,
+        Case,
+        Check,
+        InjectImport,
+        ReplaceImport,
+        Size,
+        StubImport,
+        TrainingLoop,
+        WhileImporting,
+    )
     from patchcore.context import Context
     from patchcore.patcher import Patcher, apply
     from patchcore.planning.plan import Plan
@@ -80,6 +89,8 @@ __all__ = [
 #: Where each public name comes from that is not loaded with the package: declaring patches takes no Patcher.
 _LAZY = {
     "Call": "patchcore.builtin.call.change",
+    "Case": "patchcore.builtin.verify.check",
+    "Check": "patchcore.builtin.verify.check",
     "Context": "patchcore.context",
     "InjectImport": "patchcore.builtin.imports.changes",
     "Patcher": "patchcore.patcher",
@@ -90,6 +101,7 @@ _LAZY = {
     "Section": "patchcore.report",
     "Setting": "patchcore.settings",
     "Settings": "patchcore.settings",
+    "Size": "patchcore.builtin.verify.check",
     "StubImport": "patchcore.builtin.imports.changes",
     "WhileImporting": "patchcore.builtin.imports.changes",
     "TrainingLoop": "patchcore.builtin.training.loops",

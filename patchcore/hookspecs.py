@@ -79,6 +79,15 @@ def on_failure(patch: Patch, error: Exception, context: Context) -> Optional[str
     """Called when a patch failed and was undone; return ``"raise"``, ``"warn"`` or ``"ignore"`` to say what follows."""
 
 
+@hookspec(firstresult=True)
+def find_holders(originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:  # type: ignore[empty-body]
+    """Return what still holds one of ``originals``, which were replaced: the original, the kind of place, the place.
+
+    Called for ``Patcher.report(unreachable=True)``. What holds them as part of ``ours`` (replacements, wrappers) is left
+    out.
+    """
+
+
 @hookspec
 def report_sections() -> Iterable[Section]:  # type: ignore[empty-body]
     """Return what reports of this process tell besides patches; called each time one is made, so be quick about it."""

@@ -281,7 +281,9 @@ class Patcher(contextlib.ContextDecorator):
                 walks over all objects of the process.
         """
         applications = list(self._applications.values())
-        return self._report(ENGINE.unreachable(applications) if unreachable and self.applied else {})
+        return self._report(
+            ENGINE.unreachable(applications, self.plugins.find_holders) if unreachable and self.applied else {}
+        )
 
     def completed(self, application: Application) -> None:
         """Called by the engine when a patch that waited is applied."""

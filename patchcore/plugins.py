@@ -44,7 +44,7 @@ GROUP = "npu_patches"
 #: The features that ship with the core, each a package of that name in ``patchcore.builtin``. This table of texts is all
 #: that the core knows of them.
 BUILTINS = (
-    "call", "imports", "callers", "drift", "training", "run", "page", "explain", "doctor", "verify", "bisect", "new",
+    "call", "imports", "holders", "callers", "drift", "training", "run", "page", "explain", "doctor", "verify", "bisect", "new",
 )  # fmt: skip
 
 #: What a name in the setting ``plugins`` begins with that leaves a plugin out.
@@ -240,6 +240,12 @@ class Plugins:
                     )
         return found
 
+    def find_holders(self, originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:
+        """Return what still holds originals; see the hook ``find_holders``."""
+        expected = "a list of (original, kind, place)"
+        found = self.first("find_holders", _is_list, expected, originals=originals, ours=ours)
+        return found or ()
+
     def sections(self) -> tuple[Section, ...]:
         """Return what plugins tell of this process besides patches."""
         return self._sections("report_sections")
@@ -413,6 +419,10 @@ def _patches_in(plugin: Any) -> list[str]:
         for name, value in space.items()
         if type(value) is Patch or (type(value) in (list, tuple) and any(type(item) is Patch for item in value))
     ]
+
+
+def _is_list(answer: Any) -> bool:
+    return isinstance(answer, (list, tuple))
 
 
 def _is_wrapper(options: Any) -> bool:

@@ -142,7 +142,7 @@ class Programs:
         Args:
             modules: local patch modules, from the folder of the programs.
             libraries: that they patch.
-            settings: see :class:`patchcore.settings.Settings`.
+            settings: see :class:`patchcore.settings.Settings`; others are those of plugins.
         """
         from patchcore.builtin.run.session import (
             Session,  # conftest is for tests that look at what imports patchcore, too
@@ -150,7 +150,10 @@ class Programs:
         from patchcore.settings import LocalModule, Settings
 
         local = tuple(LocalModule(name, str(self.folder)) for name in modules)
-        session = Session("run", os.getpid(), Settings(modules=local, **settings), libraries=tuple(libraries))
+        own = {name: settings.pop(name) for name in set(settings) & set(Settings.__dataclass_fields__)}
+        session = Session(
+            "run", os.getpid(), Settings(modules=local, values=settings, **own), libraries=tuple(libraries)
+        )
         environment = session.environment({})
         return {**environment, "PYTHONPATH": ""} if self.door == "pth" else environment
 

@@ -39,9 +39,9 @@ GROUPS = {
     ("--module=deals",): ("modules", ["deals"]),
     ("--rebate", "sell.py"): ("rebate", "sell.py"),
     ("--strict",): ("strict", True),
-    ("--brake", "5"): ("brake", "5"),
+    ("--brake", "5"): ("setting:brake", "5"),
     ("--disable", "deals"): ("disable", ["deals"]),
-    ("--report-dir", "reports"): ("report_dir", "reports"),
+    ("--report-dir", "reports"): ("setting:report_dir", "reports"),
 }
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import patchcore as pc
+from patchcore.builtin.explain.layers import TargetRecord, describe_layers
+from patchcore.builtin.explain.places import Place
 from patchcore.engine.engine import ENGINE
-from patchcore.engine.layers import TargetRecord, describe_layers
-from patchcore.engine.places import Place
 
 SHOP = """
 import functools

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from patchcore.engine.places import Place, difference, place_in_source, place_of
+from patchcore.builtin.explain.places import Place, difference, place_in_source, place_of
 
 SHOP = """
 import functools

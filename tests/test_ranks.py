@@ -19,8 +19,8 @@ from patchcore.builtin.run.manifest import make_manifest
 from patchcore.builtin.run.process_report import ProcessReport
 from patchcore.builtin.run.ranks import compare_when_grouped
 from patchcore.builtin.run.session import Session
+from patchcore.builtin.run.timeline import COMPARED, TIMELINE
 from patchcore.engine.engine import ENGINE
-from patchcore.engine.timeline import COMPARED, TIMELINE
 from patchcore.settings import Settings
 
 TORCH = {

@@ -12,8 +12,8 @@ import pytest
 from library import LIBRARY, NewNet, load, new
 
 import patchcore
+from patchcore.builtin.holders.search import find_unreachable
 from patchcore.declare.target import Target
-from patchcore.engine.holders import find_unreachable
 from patchcore.engine.references import StaticSlot, find_references, is_home, names_read_by
 from patchcore.objects.modules import loaded_modules
 

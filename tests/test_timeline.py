@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.engine import timeline
-from patchcore.engine.timeline import TIMELINE, Timeline, process_start
+from patchcore.builtin.run import timeline
+from patchcore.builtin.run.timeline import TIMELINE, Timeline, process_start
 
 
 def new() -> None: ...
@@ -67,7 +67,7 @@ def test_statuses_of_patches_that_are_not_wanted_are_left_out_and_nothing_else()
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells when a process started")
 def test_a_process_started_before_its_first_line() -> None:
-    code = "import time; now = time.time(); from patchcore.engine.timeline import process_start; print(now - process_start())"
+    code = "import time; now = time.time(); from patchcore.builtin.run.timeline import process_start; print(now - process_start())"
     before = time.time()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert -0.02 <= float(done.stdout) <= time.time() - before + 0.02  # a clock tick is 10 ms
@@ -82,7 +82,7 @@ def test_where_the_system_does_not_tell_it_is_when_patchcore_was_loaded(monkeypa
 def test_the_child_of_a_fork_begins_anew() -> None:
     code = """
 import os, time
-from patchcore.engine.timeline import TIMELINE
+from patchcore.builtin.run.timeline import TIMELINE
 TIMELINE.note("applied", "of the parent")
 time.sleep(0.1)
 if os.fork():

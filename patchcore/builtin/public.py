@@ -3,5 +3,16 @@
 from patchcore.builtin.call.change import Call
 from patchcore.builtin.imports.changes import InjectImport, ReplaceImport, StubImport, WhileImporting
 from patchcore.builtin.training.loops import TrainingLoop
+from patchcore.builtin.verify.check import Case, Check, Size
 
-__all__ = ["Call", "InjectImport", "ReplaceImport", "StubImport", "TrainingLoop", "WhileImporting"]
+__all__ = [
+    "Call",
+    "Case",
+    "Check",
+    "Size",
+    "InjectImport",
+    "ReplaceImport",
+    "StubImport",
+    "TrainingLoop",
+    "WhileImporting",
+]

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, Callable, Optional, Union
 
 from patchcore.declare.changes import Change, Replace, Wrap, as_changes
-from patchcore.declare.check import Check
 from patchcore.declare.declaration import Declaration, as_mapping, as_tuple, check_callables
 from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError, did_you_mean
@@ -42,7 +41,7 @@ class Patch(Declaration):
         options: values the patch's functions read; ``[tool.patchcore.options]`` overrides them.
         upstream: link to the issue or pull request that makes the patch unnecessary.
         remove_when: requirement under which the patch is no longer needed, ``"mmcv>=2.3"``.
-        checks: how ``patchcore verify`` compares the patch with what it replaces.
+        checks: :class:`patchcore.Check` objects, one or a list: how ``patchcore verify`` compares the patch with what it replaces.
         count: ``False`` leaves the calls of its targets uncounted under ``--count``.
 
     Raises:
@@ -65,7 +64,7 @@ class Patch(Declaration):
     options: Mapping[str, Any]
     upstream: Optional[str]
     remove_when: Optional[str]
-    checks: tuple[Check, ...]
+    checks: tuple[Any, ...]
     count: bool
     function: Optional[Callable[..., Any]]
 
@@ -88,7 +87,7 @@ class Patch(Declaration):
         options: Optional[Mapping[str, Any]] = None,
         upstream: Optional[str] = None,
         remove_when: Optional[str] = None,
-        checks: Union[Check, Sequence[Check]] = (),
+        checks: Any = (),
         count: bool = True,
         _function: Optional[Callable[..., Any]] = None,
     ) -> None:
@@ -242,9 +241,9 @@ def _as_names(value: Any, what: str, where: str) -> tuple[str, ...]:
     return names
 
 
-def _as_checks(checks: Any, where: str) -> tuple[Check, ...]:
-    listed = (checks,) if isinstance(checks, Check) else as_tuple(checks, "checks", where)
+def _as_checks(checks: Any, where: str) -> tuple[Any, ...]:
+    listed = (checks,) if isinstance(checks, Declaration) else as_tuple(checks, "checks", where)
     for check in listed:
-        if not isinstance(check, Check):
+        if not isinstance(check, Declaration):
             raise DeclarationError(f"{where}: checks holds {check!r}; expected Check(...)")
     return listed

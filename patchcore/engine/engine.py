@@ -20,10 +20,10 @@ from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Target
 from patchcore.engine.application import Application, ChangeState, Holder
+from patchcore.engine.events import tell
 from patchcore.engine.importing import ImportWatch, loaded_here
 from patchcore.engine.journal import Journal
-from patchcore.engine.rebinding import Modules, Moves, Rebinder
-from patchcore.engine.timeline import TIMELINE
+from patchcore.engine.rebinding import FindHolders, Modules, Moves, Rebinder
 from patchcore.engine.writers import WRITERS, Writer, WriterFactory, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.modules import executed_module, is_lazy, is_stub, missing_ancestor, namespace, submodule_names
@@ -179,7 +179,7 @@ class Engine:
             application.announced |= complete
             others = [other for other in application.holders if complete and other is not holder]
         if complete:
-            TIMELINE.note(APPLIED, application.patch.name)
+            tell(APPLIED, application.patch.name)
         for other in others:
             other.completed(application)
 
@@ -211,7 +211,7 @@ class Engine:
                         state.reason = "was never imported" if state.status == PENDING else ""
                         state.status = REVERTED
                 application.ended = True
-                TIMELINE.note(REVERTED, application.patch.name)
+                tell(REVERTED, application.patch.name)
             for application in applications:
                 application.holders[:] = [other for other in application.holders if other is not holder]
         return notes
@@ -231,9 +231,9 @@ class Engine:
             self.advance(application, moves)
         self.rebind(moves)
 
-    def unreachable(self, applications: Iterable[Application]) -> dict[int, list[str]]:
+    def unreachable(self, applications: Iterable[Application], find: FindHolders) -> dict[int, list[str]]:
         """See :meth:`patchcore.engine.rebinding.Rebinder.unreachable`."""
-        return self.rebinder.unreachable(applications)
+        return self.rebinder.unreachable(applications, find)
 
     def _sweep_missed(self) -> None:
         """Write in modules that a signal handler has imported in the middle of an operation."""
@@ -416,7 +416,7 @@ class Engine:
                 return False
             _to_the_end(lambda: self._end_failed(application, state, error))
             holders = list(application.holders)
-        TIMELINE.note(FAILED, application.patch.name, describe_error(error))
+        tell(FAILED, application.patch.name, describe_error(error))
         refusal = None
         for holder in holders:
             try:

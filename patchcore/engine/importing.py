@@ -24,7 +24,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
-from patchcore.engine.timeline import IMPORTED, TIMELINE
+from patchcore.engine.events import IMPORTED, tell
 from patchcore.objects.modules import ask_finders, executed_module, is_initializing, is_lazy, namespace
 
 __all__ = [
@@ -219,9 +219,9 @@ class ImportWatch:
         self._callback(name, sys.modules.get(name, module), loaded)
 
     def note(self, name: str, *, since: Optional[float] = None, detail: str = "") -> None:
-        """Enter the import of module ``name`` in the timeline if somebody waits for it; see :meth:`Timeline.note`."""
+        """Tell of the import of module ``name`` if somebody waits for it; see :data:`patchcore.engine.events.Observer`."""
         if name in self._watched:
-            TIMELINE.note(IMPORTED, name, detail, since=since)
+            tell(IMPORTED, name, detail, since)
 
     def _stay_in_front(self, name: str) -> None:
         """Overtake finders that were put in front, such as typeguard's, while module ``name`` is being imported."""

@@ -16,7 +16,7 @@ from patchcore.declare.changes import Change, Register
 from patchcore.declare.registries import is_entry
 from patchcore.declare.slots import ClassSlot, EntrySlot, ItemSlot, NamespaceSlot, Slot, find_slot
 from patchcore.declare.target import Target
-from patchcore.engine import holders, references
+from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Identity, Journal, Layer, Record, Retired
 from patchcore.engine.references import StaticSlot
@@ -24,9 +24,12 @@ from patchcore.errors import DeclarationError
 from patchcore.objects.binding import has_identity, reference
 from patchcore.objects.modules import ABSENT, executed_module, loaded_modules, namespace
 
-__all__ = ["Move", "Moves", "Rebinder"]
+__all__ = ["FindHolders", "Move", "Moves", "Rebinder"]
 
 Modules = Mapping[str, ModuleType]
+
+#: Called with originals and with what patchcore and the replacements keep; see the hook ``find_holders``.
+FindHolders = Callable[[Iterable[Any], Iterable[Any]], Iterable[tuple[Any, str, str]]]
 
 
 class Move(NamedTuple):
@@ -270,8 +273,13 @@ class Rebinder:
         root = module.partition(".")[0]
         return slot.name.partition(":")[0].partition(".")[0] == root and root != change.target.root
 
-    def unreachable(self, applications: Iterable[Application]) -> dict[int, list[str]]:
-        """Return, by ``id`` of the change's state, the places that hold what was replaced and cannot be rebound."""
+    def unreachable(self, applications: Iterable[Application], find: FindHolders) -> dict[int, list[str]]:
+        """Return, by ``id`` of the change's state, the places that hold what was replaced and cannot be rebound.
+
+        Args:
+            applications: whose changes.
+            find: looks for them; see the hook ``find_holders``.
+        """
         with self._journal.lock:
             originals: dict[int, ChangeState] = {}
             for application in applications:
@@ -287,9 +295,9 @@ class Rebinder:
             active = {id(layer.owner): layer.owner for layer in layers if layer.owner is not None}.values()
             kept = {name for application in active for state in application.states for name in state.kept}
         found: dict[int, list[str]] = {}
-        for original, place in holders.find_unreachable(held, ours):
-            if place.where not in kept:
-                found.setdefault(id(originals[id(original)]), []).append(f"{place.kind} {place.where}")
+        for original, kind, where in find(held, ours):
+            if where not in kept:
+                found.setdefault(id(originals[id(original)]), []).append(f"{kind} {where}")
         return found
 
     def _bind(self, slot: Slot, held: Any, moves: Moves, reads: dict[int, set[tuple[int, str]]]) -> None:

@@ -5,7 +5,7 @@ not reach it. :func:`find_references` finds such names by identity, whatever the
 attributes of their classes, entries of OpenMMLab registries. It looks at every module's dictionary with one C-level
 membership test per value for all objects together, so its cost does not grow with the number of patches, and opens
 classes and registries only in modules that can reach one of the objects by name. Who else holds them, where nothing is
-rebound, :mod:`patchcore.engine.holders` finds.
+rebound, :mod:`patchcore.builtin.holders.search` finds.
 """
 
 from __future__ import annotations

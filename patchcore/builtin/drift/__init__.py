@@ -6,13 +6,14 @@ records them, ``patchcore lock`` pins a whole environment, and ``patchcore outda
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    import argparse
+
     from patchcore.planning.plan import PlannedPatch
     from patchcore.report import Remark
 

@@ -23,12 +23,12 @@ from patchcore.builtin.explain.explanation import (
     RequirementExplanation,
     TargetExplanation,
 )
+from patchcore.builtin.explain.places import difference, place_in_source
 from patchcore.declare.changes import Change, Replace, resolve
 from patchcore.declare.slots import Slot, find_slot
 from patchcore.declare.target import Target
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.journal import Layer, Record
-from patchcore.engine.places import difference, place_in_source
 from patchcore.errors import DeclarationError, PluginError, describe_error
 from patchcore.objects.binding import has_identity, reference, wrapped_callable
 from patchcore.patcher import Patcher

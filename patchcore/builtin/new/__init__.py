@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import argparse
 
 __all__ = ["register_commands"]
 

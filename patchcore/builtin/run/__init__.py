@@ -6,7 +6,6 @@ It has the settings ``report_dir`` and ``compat``, and calls the hooks ``registe
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Optional
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    import argparse
+
     from patchcore.settings import Choice, Setting
 
 __all__ = ["register_commands", "register_settings"]

@@ -15,7 +15,7 @@ from patchcore.builtin.run.logs import log_to_stderr, say
 from patchcore.builtin.run.process_report import ProcessReport
 from patchcore.builtin.run.roles import take_role
 from patchcore.builtin.run.session import Session
-from patchcore.engine.timeline import AWAKE, TIMELINE
+from patchcore.builtin.run.timeline import AWAKE, TIMELINE
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, UnknownName, describe_error
 from patchcore.objects.modules import find_module
 from patchcore.patcher import Patcher

@@ -13,8 +13,8 @@ import patchcore as pc
 from patchcore.builtin.run.logs import say
 from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
 from patchcore.builtin.run.session import Session
+from patchcore.builtin.run.timeline import TIMELINE
 from patchcore.engine.engine import ENGINE
-from patchcore.engine.timeline import TIMELINE
 from patchcore.files import write_whole
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
@@ -103,8 +103,8 @@ class ProcessReport:
             self._spent += self._written - start
 
     def _to_json(self, finished: bool) -> str:
+        from patchcore.builtin.explain.layers import describe_layers
         from patchcore.builtin.run.manifest import digest
-        from patchcore.engine.layers import describe_layers
         from patchcore.stdlib import json
 
         report = self._patcher.report()

@@ -12,7 +12,7 @@ from typing import Any
 
 import patchcore as pc
 from patchcore.builtin.run.process_report import ProcessReport
-from patchcore.engine.timeline import COMPARED, TIMELINE
+from patchcore.builtin.run.timeline import COMPARED, TIMELINE
 from patchcore.errors import PatchError, describe_error
 from patchcore.patcher import Patcher
 

@@ -76,7 +76,7 @@ class Session:
         wanted = [entry for entry in plan if not entry.unwanted]
         libraries = {target.root for entry in wanted for target in entry.targets}
         libraries |= {name.partition(".")[0] for entry in wanted for name in entry.patch.needs}
-        libraries |= compat.libraries(patcher.settings.get("compat"))
+        libraries |= compat.libraries(patcher.settings.get("compat") or ())
         libraries.discard("patchcore")  # what profiling and brake are around is loaded with them
         return cls(run, os.getpid(), patcher.settings, tuple(arguments), tuple(loaded), tuple(sorted(libraries)))
 

@@ -6,13 +6,14 @@ plugins name training loops with the hook ``training_loops``.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
     from patchcore.declare.patch import Patch
     from patchcore.settings import Setting, Settings
 

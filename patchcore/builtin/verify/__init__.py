@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import argparse
 
 __all__ = ["register_commands"]
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Callable, Optional
 
+from patchcore.builtin.verify.check import DTYPES, Check, Size
 from patchcore.builtin.verify.output import describe, print_results
 from patchcore.builtin.verify.speed import is_emulated
 from patchcore.builtin.verify.verify import CheckResult, default_device, verify
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
-from patchcore.declare.check import DTYPES, Check, Size
 from patchcore.declare.patch import Patch
 from patchcore.errors import SettingsError
 from patchcore.patcher import Patcher

@@ -10,8 +10,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
+from patchcore.builtin.verify.check import Case, Check, Size
 from patchcore.builtin.verify.outcomes import GRADIENT, Outcome, is_tensor, loaded_torch
-from patchcore.declare.check import Case, Check, Size
 
 __all__ = ["Execution", "draw", "run", "takes"]
 

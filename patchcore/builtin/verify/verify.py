@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Callable, NamedTuple, Optional
 
+from patchcore.builtin.verify.check import Case, Check, Size
 from patchcore.builtin.verify.execution import Execution, draw, run, takes
 from patchcore.builtin.verify.outcomes import Outcome, compare, rounded
 from patchcore.builtin.verify.speed import Speed, compare_speed, is_emulated
 from patchcore.builtin.verify.watch import Watch
 from patchcore.declare.changes import resolve
-from patchcore.declare.check import Case, Check, Size
 from patchcore.declare.patch import Patch
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import CONTAINED, PatchcoreError, describe_error

@@ -11,7 +11,7 @@ from patchcore.builtin.page.html.parts import Links, badge, code, fold, folded, 
 from patchcore.builtin.page.html.timescale import TimeScale
 from patchcore.builtin.page.html.words import clock, counted, duration, span
 from patchcore.builtin.page.merge import Process
-from patchcore.engine.timeline import AWAKE, COMPARED, FORKED, IMPORTED
+from patchcore.builtin.run.timeline import AWAKE, COMPARED, FORKED, IMPORTED
 from patchcore.report import APPLIED, FAILED, REVERTED
 
 __all__ = ["timeline_section"]

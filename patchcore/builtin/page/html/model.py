@@ -109,7 +109,7 @@ class Variant(NamedTuple):
     """What lies on a target in some processes.
 
     Args:
-        layers: from the outermost on, as :meth:`patchcore.engine.layers.TargetRecord.to_dict` has them.
+        layers: from the outermost on, as :meth:`patchcore.builtin.explain.layers.TargetRecord.to_dict` has them.
         original: a place, likewise.
         processes: whose, in words.
     """

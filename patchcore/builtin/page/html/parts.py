@@ -93,7 +93,7 @@ def code(text: str) -> Element:
 
 
 def place(view: Mapping[str, Any]) -> list[Content]:
-    """Return where something is written, as :meth:`patchcore.engine.places.Place._asdict` has it."""
+    """Return where something is written, as :meth:`patchcore.builtin.explain.places.Place._asdict` has it."""
     where = view["file"]
     if where is not None and view["line"] is not None:
         where = f"{where}:{view['line']}"

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, NamedTuple, Optional
 
+from patchcore.builtin.explain.places import Place, place_of
 from patchcore.declare.target import Item, Target
 from patchcore.engine.journal import Layer, Record
-from patchcore.engine.places import Place, place_of
 from patchcore.objects.modules import class_namespace, is_class, namespace
 
 __all__ = ["LayerRecord", "TargetRecord", "describe_layers"]

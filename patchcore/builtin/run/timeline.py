@@ -11,11 +11,12 @@ import time
 from collections.abc import Container
 from typing import Any, NamedTuple, Optional
 
+from patchcore.engine.events import IMPORTED, observe
+
 __all__ = ["AWAKE", "COMPARED", "FORKED", "IMPORTED", "LIMIT", "TIMELINE", "Event", "Timeline", "process_start"]
 
 #: What can happen, besides the statuses ``applied``, ``failed`` and ``reverted`` of patches.
 AWAKE = "awake"
-IMPORTED = "import"
 COMPARED = "compared"
 FORKED = "forked"
 
@@ -127,5 +128,6 @@ def process_start() -> float:
 
 #: The timeline of this process.
 TIMELINE = Timeline()
+observe(lambda kind, subject, detail, since: TIMELINE.note(kind, subject, detail, since=since))
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=TIMELINE.after_fork)
