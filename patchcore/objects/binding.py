@@ -186,7 +186,7 @@ def dispatch(
     Raises:
         DeclarationError: one of the two cannot be called, or the original is a class.
     """
-    from patchcore import generated  # for those who dispatch
+    from patchcore.objects import generated  # for those who dispatch
 
     chosen = _called(raw, replacement, in_class)
     if counter is not None:
@@ -264,7 +264,7 @@ def _passes_first(raw: Any) -> bool:
 def _finished(function: Any, original: Any, in_class: bool) -> Any:
     """Return ``function``, made to stand for ``original``, as a function of its kind with its names and attributes."""
     if type(original) is not FunctionType or original.__code__.co_flags & _PUT_OFF:
-        from patchcore import generated  # for those who need it
+        from patchcore.objects import generated  # for those who need it
 
         function = generated.of_kind(function, original)
     return _marked(copy_metadata(function, original), original, in_class)
@@ -294,7 +294,7 @@ def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:
         name: of the slot, ``package.module:Class.attribute``.
         in_class: whether the slot belongs to a class.
     """
-    from patchcore import generated  # for those who count
+    from patchcore.objects import generated  # for those who count
 
     function = wrapped_callable(raw)
     if type(function) not in _COUNTED or (raw is not function and not in_class):
