@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import pluggy
 
 from patchcore import hookspecs
+from patchcore.builtin.new import hookspecs as new_hookspecs
+from patchcore.builtin.run import hookspecs as run_hookspecs
 from patchcore.declare.patch import Patch
 from patchcore.errors import PluginError, UnknownName, describe_error, did_you_mean
 from patchcore.objects.printable import shown
@@ -38,7 +40,10 @@ __all__ = ["GROUP", "Plugins", "installed_plugins"]
 GROUP = "npu_patches"
 
 #: Hooks that return what may come from a generator: it is taken inside the call, where a failure is the plugin's.
-_COLLECTING = ("register_patches", "report_sections", "list_sections", "training_loops")
+_COLLECTING = ("register_patches", "report_sections", "list_sections", "training_loops", "register_compat")
+
+#: The modules of hooks. Those of features are here until features register their own as plugins.
+_HOOKSPECS = (hookspecs, run_hookspecs, new_hookspecs)
 
 #: What makes a plugin of a module that forgets to be one.
 _HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return [...]"
@@ -100,13 +105,14 @@ class Plugins:
         self, *, allowed: Optional[Sequence[str]] = None, discover: bool = True, modules: Sequence[LocalModule] = ()
     ) -> None:
         self.manager = pluggy.PluginManager("patchcore")
-        self.manager.add_hookspecs(hookspecs)
+        self._wrappers = _Wrappers("patchcore")
+        for module in _HOOKSPECS:
+            self.manager.add_hookspecs(module)
+            self._wrappers.add_hookspecs(module)
         self.problems: list[Problem] = []
         self.provenances: dict[str, Provenance] = {}
         self.denied: list[Provenance] = []
         self.absent: list[str] = []  # names of plugins that whoever started this process has, and that are not here
-        self._wrappers = _Wrappers("patchcore")
-        self._wrappers.add_hookspecs(hookspecs)
         declared = _allow(installed_plugins() if discover else [], allowed, self.denied)
         declared += ((Provenance(local.name, value=local.name), partial(_import_local, local)) for local in modules)
         self.load(declared)

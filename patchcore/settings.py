@@ -90,8 +90,8 @@ class Settings:
         profiling: which training steps to record, as :class:`patchcore.builtin.training.options.ProfilingOptions` has it.
         brake: the training step after which the program ends; ``"auto"`` for when profiling is complete.
         step: targets of the functions each call of which is a training step; empty for those that are known.
-        compat: the interfaces of other patchers that programs find, by their modules in :mod:`patchcore.compat`. Those
-            programs apply patches themselves, so that without further choices none are applied before.
+        compat: the names of the interfaces of other patchers that programs find, see the hook ``register_compat``.
+            Those programs apply patches themselves: without further choices none are applied before.
         count: whether the calls of patched targets are counted.
         origins: for each field that is not a default, which source decided it.
     """
@@ -386,17 +386,6 @@ def _steps(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]
     return names
 
 
-def _compat(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
-    from patchcore import compat  # for those who need one
-
-    names = _names(value, where, directory)
-    for name in names:
-        if name not in compat.NAMES:
-            known = ", ".join(compat.NAMES)
-            raise SettingsError(f"{where} = {value!r}; expected one of {known}{did_you_mean(name, compat.NAMES)}")
-    return names
-
-
 #: What an environment variable may say.
 _SWITCHES = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("", "0", "false", "no", "off"), False)}
 
@@ -413,6 +402,6 @@ _CHECKS = {
     "profiling": _profiling,
     "brake": _brake,
     "step": _steps,
-    "compat": _compat,
+    "compat": _names,
     "count": _switch,
 }

@@ -8,7 +8,7 @@ from benchmarks.rows import Budget, Row, TimeLimit, compare
 
 SUBJECT = "compat-import"
 LIMIT = TimeLimit(5e-3)
-INSTALL = "install patchcore.compat.mx_driving, patchcore imported"
+INSTALL = "install mx_driving_compat, patchcore imported"
 NAMES = "import names of both APIs from mx_driving.patcher, installed"
 CORE = "import patchcore and its Patcher"
 
@@ -16,7 +16,7 @@ _CODE = {
     CORE: ("import pluggy", "import patchcore; patchcore.Patcher"),
     INSTALL: (
         "import patchcore; patchcore.Patcher",
-        "from patchcore.compat import mx_driving; import patchcore.compat.mx_driving.patcher; mx_driving.install()",
+        "from patchcore.compat import mx_driving; import mx_driving_compat.patcher; mx_driving.install()",
     ),
     NAMES: (
         "import patchcore; patchcore.Patcher; from patchcore.compat import mx_driving; mx_driving.install()",

@@ -1,1 +1,1 @@
-"""Write plugins: from nothing, or from a ``patch.py`` for ``mx_driving.patcher``. Nothing here imports such a file."""
+"""Write plugins: from nothing, or from a file that a plugin reads, by the hook ``read_plugin_source``."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Optional
 
-from patchcore import compat
 from patchcore.builtin.run import ranks
+from patchcore.builtin.run.compat import chosen_compat
 from patchcore.builtin.run.logs import log_to_stderr, say
 from patchcore.builtin.run.process_report import ProcessReport
 from patchcore.builtin.run.roles import MAIN, RANK, present_role, take_role
@@ -94,8 +94,8 @@ def _activate(session: Session) -> set[str]:
     patcher = _discover(session)
     _expect_plugins(session, patcher)
     _configure(session, patcher)
-    if session.settings.compat:
-        compat.take_part(session.settings.compat, patcher)
+    for compat in chosen_compat(patcher.settings, patcher.plugins):
+        compat.take_part(patcher)
     patcher.apply()
     TIMELINE.note(AWAKE, since=begun)
     _active = Activation(session, patcher, take_role(session.launcher))

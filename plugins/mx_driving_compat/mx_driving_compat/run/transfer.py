@@ -1,0 +1,100 @@
+"""CUDA on the NPU from the import of ``mx_driving.patcher`` on.
+
+``mx_driving/__init__.py`` (mx-driving 26.2) imports ``torch_npu.contrib.transfer_to_npu``, so that a migration may rely
+on ``torch.cuda.is_available()`` before it applies anything; mmcv 1.x asks when it is imported, and never again. The
+first patcher that is reverted takes this back with all else.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Optional
+
+from mx_driving_compat.collecting.patcher import LISTENERS, Patcher
+from mx_driving_compat.patches.application import Run, Unit
+from mx_driving_compat.predefined import catalogue
+from mx_driving_compat.predefined.changes import units_of
+from mx_driving_compat.predefined.classes import TransferToNpu, torch_npu_transferred
+from patchcore.declare.changes import Change
+from patchcore.declare.patch import Patch
+from patchcore.declare.target import Target
+from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.rebinding import Moves
+from patchcore.report import APPLIED
+
+if TYPE_CHECKING:
+    from patchcore.engine.engine import Engine
+    from patchcore.engine.writers import Writer
+
+__all__ = ["Transfer"]
+
+
+class Transfer:
+    """Applies the patches of transfer_to_npu when torch is imported; plugins are not asked before.
+
+    Where torch_npu's own was imported it has been done.
+    """
+
+    def __init__(self) -> None:
+        self._waiting = Run([Unit(Patch("mx_driving.transfer_to_npu", [_OnImportOfTorch(self)]), [self])])
+        self._run: Optional[Run] = None
+
+    def begin(self) -> None:
+        """Wait for torch, or apply at once."""
+        LISTENERS.append(self)
+        self._waiting.apply()
+
+    def applied(self, patcher: Patcher) -> None:
+        """Do nothing: a patcher that is applied has the patches of its own."""
+
+    def reverts(self, patcher: Patcher) -> None:
+        """Take back what importing ``mx_driving.patcher`` has begun; patchers that are applied keep theirs."""
+        self.revert()
+
+    def apply(self) -> None:
+        """Apply the patches."""
+        if not torch_npu_transferred():
+            self._run = Run(units_of(TransferToNpu.patches()), catalogue.load().settings)
+            self._run.apply()
+
+    def revert(self) -> None:
+        """Take it back."""
+        if self in LISTENERS:
+            LISTENERS.remove(self)
+        if self._run is not None:
+            self._run.revert()
+        self._run = None
+        self._waiting.revert()
+
+
+class _OnImportOfTorch(Change):
+    """Applies a transfer when torch has been imported.
+
+    Args:
+        transfer: what is applied.
+    """
+
+    transfer: Transfer
+
+    def __init__(self, transfer: Transfer) -> None:
+        super().__init__(target=Target("torch", ("__dict__",)), transfer=transfer)
+
+    @property
+    def source(self) -> Any:
+        return Transfer.apply
+
+    def claims(self, target: Target) -> tuple[Target, ...]:
+        return ()
+
+    def writer(self, engine: Engine) -> Writer:
+        return _Applier()
+
+
+class _Applier:
+    """Applies the transfer of an :class:`_OnImportOfTorch`; what that writes is in the journal by itself."""
+
+    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+        assert isinstance(state.change, _OnImportOfTorch)
+        if state.written_in is None:
+            state.written_in, state.status = module, APPLIED
+            state.change.transfer.apply()
