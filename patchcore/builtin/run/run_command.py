@@ -34,10 +34,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     from patchcore.builtin.run.logs import log_to_stderr
 
     patcher, parser, project = _settle(arguments)
-    chosen_compat(patcher.settings, patcher.plugins)  # refuses unknown names before anything is started
     log_to_stderr(patcher.settings.log)
     for problem in patcher.plugins.problems:  # now that it is certain which plugins are loaded
         logger.warning("%s\n%s", problem, problem.traceback)
+    chosen_compat(patcher.settings, patcher.plugins)  # refuses unknown names before anything is started
     parser.add_argument("-h", "--help", action="help", help="show this help message and exit")
     options = shared.parse(parser, arguments, patcher)
     if options.program[:1] == ["--"]:

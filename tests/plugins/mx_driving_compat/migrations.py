@@ -9,11 +9,14 @@ import importlib
 import logging
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from programs import Programs
 
+import mx_driving_compat
 from mx_driving_compat.messages.logger import PatcherLogger, patcher_logger
 from mx_driving_compat.predefined import catalogue
 from patchcore.process import RANK_VARIABLES
@@ -52,6 +55,12 @@ SHOP = {
         class Till: pass
         """,
 }
+
+
+def install_compat(programs: Programs) -> None:
+    """Install this plugin, which the Python of the programs has not by itself."""
+    (programs.site / "mx_driving_compat").symlink_to(Path(mx_driving_compat.__file__).parent)
+    programs.install({}, "mx-driving-compat", mx_driving="mx_driving_compat.plugin")
 
 
 def new(*args: Any, **kwargs: Any) -> Any:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
+from migrations import install_compat
 from programs import SHOP, Programs
-
-import mx_driving_compat
 
 MIGRATION = """
 from mx_driving.patcher import AtomicPatch, LegacyPatch, Patcher
@@ -62,8 +60,7 @@ if __name__ == "__main__":
 @pytest.fixture
 def shop(programs: Programs) -> Programs:
     programs.write({**LIBRARY, "train.py": TRAIN})
-    (programs.site / "mx_driving_compat").symlink_to(Path(mx_driving_compat.__file__).parent)
-    programs.install({}, "mx-driving-compat", mx_driving="mx_driving_compat.plugin")
+    install_compat(programs)
     return programs
 
 
@@ -152,6 +149,13 @@ class TestTheProgram:
     def test_the_setting_does_the_same(self, shop: Programs) -> None:
         shop.write({"pyproject.toml": "[tool.patchcore]\ncompat = ['mx_driving']\n"})
         assert shop.run(shop.patchcore, "train.py").stdout.startswith("program 20 new label -1\n")
+
+    def test_it_is_found_though_other_plugins_are_chosen(self, shop: Programs) -> None:
+        done = run(shop, "--plugin", "none", "train.py", code=2)
+        assert "no plugin 'none' is installed" in done.stderr
+        for chosen in ("", "mx_driving"):
+            done = run(shop, "train.py", PATCHCORE_PLUGINS=chosen)
+            assert done.stdout.startswith("program 20 new label -1\n"), chosen
 
     def test_a_misspelt_name_is_said(self, shop: Programs) -> None:
         done = shop.run([*shop.patchcore, "--compat", "mx_drivin"], "train.py", code=2)

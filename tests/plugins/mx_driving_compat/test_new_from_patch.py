@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from distributions import write_distribution
+from migrations import install_compat
+from programs import SHOP, Programs
 from replay import same
 from scaffold import ROOT, new, passes_its_tests, python
 
@@ -277,3 +279,26 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
         assert main(command.split()[2:]) == 0
         assert same(output, capsys.readouterr().out)
     assert plugin in (tmp_path / "birdview-npu" / "birdview_npu" / "plugin.py").read_text(encoding="utf-8")
+
+
+def test_modules_of_the_current_folder_are_seen(programs: Programs) -> None:
+    programs.write(SHOP)
+    install_compat(programs)
+    source = """
+        from mx_driving.patcher import PatcherBuilder, Patch
+        import shop.prices
+        def double(module, options): module.price = len
+        builder = PatcherBuilder().add_module_patch("shop.prices", Patch(double))
+    """
+    programs.write({"patch.py": "\n".join(line[8:] for line in source.splitlines())})
+    written = []
+    for command in (
+        [*programs.python, "-m", "patchcore"],
+        [*programs.python, str(programs.folder / "bin" / "patchcore")],
+    ):
+        folder = programs.folder / "made"
+        folder.mkdir()
+        programs.run(command, "new", "shop-npu", "--from", "patch.py", "--directory", "made")
+        written.append({path.name: path.read_text() for path in sorted(folder.rglob("*.py"))})
+        folder.rename(programs.folder / f"made-{len(written)}")
+    assert written[0] == written[1]
