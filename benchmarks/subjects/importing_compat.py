@@ -16,10 +16,10 @@ _CODE = {
     CORE: ("import pluggy", "import patchcore; patchcore.Patcher"),
     INSTALL: (
         "import patchcore; patchcore.Patcher",
-        "from patchcore.compat import mx_driving; import mx_driving_compat.patcher; mx_driving.install()",
+        "import mx_driving_compat, mx_driving_compat.patcher; mx_driving_compat.install()",
     ),
     NAMES: (
-        "import patchcore; patchcore.Patcher; from patchcore.compat import mx_driving; mx_driving.install()",
+        "import patchcore; patchcore.Patcher; import mx_driving_compat; mx_driving_compat.install()",
         "from mx_driving.patcher import AtomicPatch, Patch, PatcherBuilder, default_patcher, msda",
     ),
 }
