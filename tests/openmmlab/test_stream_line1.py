@@ -11,12 +11,12 @@ import torch
 from hypothesis import strategies
 from mmcv.parallel import DataContainer, MMDataParallel
 from mmcv.parallel._functions import Scatter
-from mx_driving_compat.patcher.mmcv_patch import Stream
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 import patchcore as pc
 from mmcv_npu.stream import STREAM
+from mx_driving_compat.patcher.mmcv_patch import Stream
 from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
 
 

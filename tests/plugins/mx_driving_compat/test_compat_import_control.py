@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from migrations import Told, new, no_plugins, told  # noqa: F401
-from mx_driving_compat.patcher.mmcv_patch import DeformConv
 
 import patchcore as pc
 from mx_driving_compat.imports.control import Replacement
 from mx_driving_compat.patcher import replace_with
+from mx_driving_compat.patcher.mmcv_patch import DeformConv
 from mx_driving_compat.patcher.patch import AtomicPatch
 from mx_driving_compat.patcher.patcher import Patcher
 from mx_driving_compat.predefined import catalogue

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from migrations import SHOP, Told, assert_identical, new, no_plugins, shop, spaces, told  # noqa: F401
-from mx_driving_compat.patcher.mmcv_patch import msda
 
 from mx_driving_compat.messages.logger import PatchError, configure_patcher_logging
 from mx_driving_compat.patcher import default_patcher_builder
 from mx_driving_compat.patcher.legacy import LegacyPatcherBuilder, LegacyPatchWrapper, PatcherBuilder
+from mx_driving_compat.patcher.mmcv_patch import msda
 from mx_driving_compat.patcher.patch import AtomicPatch, LegacyPatch, Patch, PatchResult, PatchStatus
 from mx_driving_compat.patcher.patcher import Patcher
 from mx_driving_compat.predefined import catalogue

@@ -10,16 +10,16 @@ from typing import Any, Optional
 
 import pytest
 from migrations import SHOP, Told, assert_identical, new, no_plugins, shop, spaces, told  # noqa: F401
+
+import patchcore as pc
+from mx_driving_compat.messages.logger import PatchError, configure_patcher_logging, patcher_logger
+from mx_driving_compat.patcher import default_patcher, mmcv_patch
 from mx_driving_compat.patcher.mmcv_patch import (
     DeformConv,
     build_mmcv_epoch_runner_patch,
     build_mmcv_iter_runner_patch,
 )
 from mx_driving_compat.patcher.mmdet_patch import ResNetFP16, ResNetMaxPool
-
-import patchcore as pc
-from mx_driving_compat.messages.logger import PatchError, configure_patcher_logging, patcher_logger
-from mx_driving_compat.patcher import default_patcher, mmcv_patch
 from mx_driving_compat.patcher.patch import (
     AtomicPatch,
     BasePatch,
@@ -713,3 +713,15 @@ def tagged(original: Any, *args: Any) -> Any:
 
 def sets_label(module: Any, options: Optional[dict[str, Any]]) -> None:
     module.label = new
+
+
+def test_patches_of_the_standard_library_do_not_reach_the_package_itself(make_package: Any) -> None:
+    """Its modules use a private copy meanwhile, as those of patchcore do."""
+    from mx_driving_compat.imports import decorators
+
+    make_package({"shop_y": "import json\ndef text(): return json.dumps(1)"})
+    original = importlib.import_module
+    with Patcher().add(AtomicPatch("importlib.import_module", new), AtomicPatch("json.dumps", new)):
+        assert importlib.import_module("shop_y") == ("new", "shop_y")
+        assert decorators.importlib.import_module("shop_y").text() == ("new", 1)
+    assert importlib.import_module is original

@@ -15,6 +15,7 @@ from patchcore.declare.declaration import Declaration
 from patchcore.declare.patch import Patch
 from patchcore.errors import PatchError, TargetNotFound, UnknownName, describe_error
 from patchcore.hookspecs import hookimpl
+from patchcore.objects.stdlib import add_own
 from patchcore.patcher import Context, Patcher
 from patchcore.planning.plan import Candidate, select
 from patchcore.planning.provenance import LOCAL, Provenance
@@ -23,6 +24,9 @@ from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, Pa
 from patchcore.settings import Choice, Settings
 
 __all__ = ["Outcome", "Run", "Standing", "Unit", "revert_with_run", "runs"]
+
+# A migration may patch the standard library, which this package uses meanwhile.
+add_own("mx_driving_compat")
 
 Prepare = Callable[[], Optional[Skip]]
 
