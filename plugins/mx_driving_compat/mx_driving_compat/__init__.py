@@ -1,4 +1,4 @@
-"""``mx_driving.patcher`` 1.0 and 2.0 on this engine, so that migrations written against it run unchanged.
+"""Offers the interface of ``mx_driving.patcher`` 1.0 and 2.0, so that migrations written for it run unchanged.
 
     import mx_driving_compat
     mx_driving_compat.install()
@@ -24,7 +24,7 @@ _finder: Optional[PublicNames] = None
 
 
 class Installation:
-    """What :func:`install` has done; a context manager that takes it back at the end.
+    """What :func:`install` returns: undoes the installation, also at the end of a ``with`` block.
 
     Args:
         own: whether it was this call that did it.
@@ -34,7 +34,7 @@ class Installation:
         self._own = own
 
     def uninstall(self) -> None:
-        """Take back what this installation has done; patches that were applied meanwhile stay applied."""
+        """Make ``mx_driving.patcher`` unavailable again; patches that were applied meanwhile stay applied."""
         global _finder
         if self._own and _finder is not None:
             _finder.disconnect()
@@ -54,7 +54,7 @@ class Installation:
 
 
 def install() -> Installation:
-    """Let ``mx_driving.patcher`` and what is inside it be the modules of :mod:`mx_driving_compat.patcher`.
+    """Make imports of ``mx_driving.patcher`` return :mod:`mx_driving_compat.patcher`, with all its modules.
 
     The kernels of ``mx_driving``, the real ones or those of the emulated NPU, stay where they are; where there are
     none, ``mx_driving`` can be imported for the sake of its patcher, and for nothing else. Installing again changes
@@ -76,5 +76,5 @@ def install() -> Installation:
 
 
 def is_installed() -> bool:
-    """Tell whether ``mx_driving.patcher`` is patchcore's here."""
+    """Return whether :func:`install` is in effect."""
     return _finder is not None

@@ -1,4 +1,4 @@
-"""Finds ``mx_driving.patcher`` and its submodules here, and a package around it where there is no ``mx_driving``."""
+"""Makes ``mx_driving.patcher`` importable, also on a machine without the distribution mx-driving."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ OLDER_MODULES = {
 
 
 class PublicNames:
-    """The two meta path finders that make the public names importable: in front of all others, and behind them."""
+    """Two meta path finders: the first of ``sys.meta_path`` finds the patcher, the last one the package around it."""
 
     def __init__(self) -> None:
         self._modules = _Modules()
         self._package = _PackageWithoutKernels()
 
     def connect(self) -> None:
-        """Be asked by imports from now on.
+        """Insert the finders into ``sys.meta_path``.
 
         Raises:
             SettingsError: another ``mx_driving.patcher`` is loaded, whose objects programs hold already.
@@ -63,7 +63,7 @@ class PublicNames:
         sys.meta_path.append(self._package)
 
     def disconnect(self) -> None:
-        """Undo :meth:`connect` and every import that these finders answered."""
+        """Undo :meth:`connect`, and remove the modules that the finders have loaded."""
         if self._modules.transfer is not None:
             self._modules.transfer.revert()
         for finder in (self._modules, self._package):
@@ -78,7 +78,7 @@ class PublicNames:
 
 
 class _Finder:
-    """What both have in common: the modules that they have loaded, by the name that was imported."""
+    """Base of both finders; keeps the modules that it has loaded, by the name that was imported."""
 
     def __init__(self) -> None:
         self.loaded: dict[str, ModuleType] = {}
@@ -89,21 +89,21 @@ class _Finder:
 
 
 class _Modules(_Finder):
-    """Finds ``mx_driving.patcher`` and what is inside it among the modules of this package.
+    """Finds ``mx_driving.patcher`` and its modules in :mod:`mx_driving_compat.patcher`.
 
-    Each is one object under both names, so that there is one class of a name, and one default patcher.
+    Each module is one object under both names: there is one class ``AtomicPatch``, and one default patcher.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.transfer: Optional[Transfer] = None  # what importing mx_driving does besides
+        self.transfer: Optional[Transfer] = None  # begun by the first import of torch
 
     def find_spec(
         self, name: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
         """Return the spec of one of our modules for a public name; ``None`` for all other names.
 
-        The import of torch is the time to watch it, for what it has to be patched with then.
+        An import of torch starts the transfer to the NPU, see :class:`mx_driving_compat.run.transfer.Transfer`.
         """
         if name == _TORCH and self.loaded and self.transfer is None:
             self._begin_transfer()
@@ -112,7 +112,7 @@ class _Modules(_Finder):
             return None
         inner = name[len(PATCHER) + 1 :]
         if inner in OLDER_MODULES:
-            return ModuleSpec(name, self)  # type: ignore[arg-type]  # of a loader, only what is used is here
+            return ModuleSpec(name, self)  # type: ignore[arg-type]  # it has all the methods that are used
         found = importlib.util.find_spec(OURS + name[len(PATCHER) :])
         if found is None:
             return None
@@ -121,7 +121,7 @@ class _Modules(_Finder):
         return spec
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put our module where the import system's is; it takes what it finds in ``sys.modules``."""
+        """Replace the new module in ``sys.modules`` by ours: the import system returns what it finds there."""
         name = module.__name__
         inner = name[len(PATCHER) + 1 :]
         if inner in OLDER_MODULES:
@@ -136,9 +136,9 @@ class _Modules(_Finder):
             self._begin_transfer()
 
     def _name_submodules(self) -> None:
-        """Give what the patcher has imported by itself its public names.
+        """Register the modules that the patcher has imported by itself under their public names.
 
-        Else a later import would bind the module ``patcher_logger`` in the place of the logger of that name.
+        Otherwise a later import would replace the attribute ``patcher_logger``, a logger, by the module of that name.
         """
         for own, module in sys.modules.copy().items():
             if own.startswith(f"{OURS}."):
@@ -154,7 +154,7 @@ class _Modules(_Finder):
 
 
 class _PackageWithoutKernels(_Finder):
-    """Finds a package ``mx_driving`` where nobody else has one.
+    """Finds a package ``mx_driving`` if no other finder has one.
 
     Its spec says that it is a stub: patches that need the kernels do not fit because of it.
     """
@@ -168,13 +168,13 @@ class _PackageWithoutKernels(_Finder):
         return StubSpec(name, self, is_package=True)  # type: ignore[arg-type]
 
     def exec_module(self, module: ModuleType) -> None:
-        """Make whatever else is asked of the package an error that says why."""
+        """Make every other attribute of the package an error that explains why it is missing."""
         vars(module).update(__getattr__=_no_kernel, __doc__="The patcher of patchcore; the kernels are not installed.")
         self.loaded[module.__name__] = module
 
 
 def _no_kernel(name: str) -> Any:
-    if name == "patcher":  # import mx_driving; mx_driving.patcher works with the distribution
+    if name == "patcher":  # `import mx_driving; mx_driving.patcher` works with the distribution mx-driving
         return importlib.import_module(PATCHER)
     message = f"module {PACKAGE!r} has no attribute {name!r}"
     if not name.startswith("_"):

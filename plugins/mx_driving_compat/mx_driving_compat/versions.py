@@ -1,4 +1,4 @@
-"""Which version of a package is installed, for prechecks: told from metadata, the package is imported last of all.
+"""Finds the installed version of a package, for prechecks; imports the package only if nothing else tells.
 
 Migrations overwrite ``mmcv.__version__`` so that one library takes another for the version it wants. What is installed
 does not change by that, so a distribution's metadata comes first here.
@@ -38,12 +38,12 @@ def get_version(package: str) -> Optional[str]:
         return known[1]
     version = installed_version(package) or _told_by_package(package)
     if version is not None:
-        _found[package] = (_source(package), version)  # it may be loaded by now
+        _found[package] = (_source(package), version)  # the lookup may have imported the package
     return version
 
 
 def check_version(package: str, major: Optional[int] = None, minor: Optional[int] = None) -> bool:
-    """Tell whether ``package`` is installed in this major and this minor version; ``None`` allows any.
+    """Return whether ``package`` is installed in this major and minor version; ``None`` allows any.
 
     Args:
         package: as in :func:`get_version`.
@@ -58,7 +58,7 @@ def check_version(package: str, major: Optional[int] = None, minor: Optional[int
 
 
 class _MMCVVersion:
-    """The version of mmcv, looked up when it is asked for. Can be called, and is false where mmcv is not installed."""
+    """The version of mmcv, looked up at each access. Calling it returns the version; it is false without mmcv."""
 
     @property
     def version(self) -> Optional[str]:
@@ -105,12 +105,12 @@ mmcv_version = _MMCVVersion()
 
 
 def is_mmcv_v1x() -> bool:
-    """Tell whether mmcv 1.x is installed."""
+    """Return whether mmcv 1.x is installed."""
     return mmcv_version.is_v1x
 
 
 def is_mmcv_v2x() -> bool:
-    """Tell whether mmcv 2.x is installed."""
+    """Return whether mmcv 2.x is installed."""
     return mmcv_version.is_v2x
 
 
@@ -123,10 +123,10 @@ def installed_version(package: str) -> Optional[str]:
 
 
 def _source(package: str) -> Any:
-    """Return what decides the answer: the module where it is loaded, else where it would be looked for.
+    """Return the key for the cache: the loaded module, else the state of the folders on ``sys.path``.
 
-    What is loaded stays the version it is, whatever is installed next to it. Installing and removing change a folder,
-    as :class:`importlib.machinery.FileFinder` reckons too.
+    A loaded module keeps its version, whatever is installed afterwards. Installing and removing change the time of a
+    folder; :class:`importlib.machinery.FileFinder` relies on that, too.
     """
     module = sys.modules.get(package)
     if module is not None:
@@ -141,14 +141,14 @@ def _source(package: str) -> Any:
 
 
 def _told_by_package(package: str) -> Optional[str]:
-    """Return what the package says of itself, which has no metadata: a source checkout on the path, or a script."""
+    """Return the version in a package without metadata, such as a source checkout on the path."""
     if not find_module(package):
         return None
     root = package.partition(".")[0]
     if root not in sys.modules:
         try:
             __import__(root)
-        except Exception:  # whatever is wrong with it, nothing of it can be patched
+        except Exception:  # a package that cannot be imported cannot be patched
             return None
     # mmcv.version still has what mmcv.__version__ was before somebody overwrote it
     for name, keys in ((f"{root}.version", ("__version__",)), (root, ("__version__", "version", "VERSION"))):
@@ -171,7 +171,7 @@ def _as_text(value: Any) -> Optional[str]:
 
 @functools.cache
 def _numbers(version: str) -> Optional[tuple[int, Optional[int]]]:
-    """Return the major and the minor version, the latter ``None`` where it cannot be told; ``None`` for neither."""
+    """Return the major and the minor version, the latter ``None`` if unknown; ``None`` if both are."""
     from packaging.version import InvalidVersion, Version
 
     try:

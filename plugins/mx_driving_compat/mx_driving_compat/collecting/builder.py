@@ -16,7 +16,7 @@ __all__ = ["LegacyPatcherBuilder", "PatcherBuilder", "default_patcher_builder"]
 
 
 class LegacyPatcherBuilder(TrainingRequests):
-    """Collects patches, and what else a patcher is to do; :meth:`build` makes the patcher."""
+    """Collects patches and settings; :meth:`build` returns a patcher with them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class LegacyPatcherBuilder(TrainingRequests):
         return self
 
     def disable_patches(self, *patch_names: str) -> LegacyPatcherBuilder:
-        """Leave out patches by the names of their functions; return the builder."""
+        """Disable patches by the names of their functions; return the builder."""
         self._blacklist.update(patch_names)
         return self
 
@@ -71,7 +71,7 @@ PatcherBuilder = LegacyPatcherBuilder
 
 
 class _LegacyPatcher:
-    """What a builder makes: a patcher with the calls of API 1.0. A context manager that restores everything at the end.
+    """The patcher of API 1.0, which a builder returns; as a context manager it restores everything at the end.
 
     Args:
         patcher: of API 2.0.
@@ -86,7 +86,7 @@ class _LegacyPatcher:
         return self._patcher.is_applied
 
     def transfer_to_npu(self) -> None:
-        """Do nothing: what asks for CUDA gets the NPU by :meth:`apply`."""
+        """Do nothing: :meth:`apply` makes calls for CUDA use the NPU."""
 
     def apply(self) -> None:
         """Apply the patches; see :meth:`mx_driving_compat.collecting.patcher.Patcher.apply`."""
@@ -110,7 +110,7 @@ class _LegacyPatcher:
 
 
 class _DefaultPatcherBuilder(LegacyPatcherBuilder):
-    """A builder with the default patches to start with."""
+    """A builder that has the default patches."""
 
     def __init__(self) -> None:
         super().__init__()

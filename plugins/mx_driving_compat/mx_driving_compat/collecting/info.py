@@ -1,4 +1,4 @@
-"""The text of ``Patcher.print_info``."""
+"""Writes the text of ``Patcher.print_info``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LINE = "=" * 80
 
 
 def info_text(selection: Selection, standings: Mapping[int, Standing], *, diff: bool) -> str:
-    """Return the patches by the packages they are for, each with what became of it.
+    """Return a text that lists the patches by library, each with its status.
 
     Args:
         selection: of the patcher.
-        standings: what became of patches, by their ``id``; empty before they are applied.
+        standings: the status of patches, by their ``id``; empty before they are applied.
         diff: show also what the replacements change, where source is known.
     """
     by_module: dict[str, list[BasePatch]] = {}
@@ -42,7 +42,7 @@ def _standing(patch: BasePatch, selection: Selection, standings: Mapping[int, St
         return Standing("disabled")
     if id(patch) in standings:
         return standings[id(patch)]
-    if patch.is_applied:  # by itself
+    if patch.is_applied:  # without a patcher
         return Standing(APPLIED)
     misfit = patch.misfit()
     return Standing(SKIPPED, misfit) if misfit else Standing(PENDING)

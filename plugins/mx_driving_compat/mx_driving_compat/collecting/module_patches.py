@@ -1,4 +1,4 @@
-"""Adds the patches of API 1.0, which are listed by the module that they are for, to what a patcher has."""
+"""Adds patches of API 1.0, which are listed by module, to a patcher."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ModulePatches = Mapping[str, Union[LegacyPatchWrapper, Sequence[LegacyPatchWrapp
 
 
 def add_module_patches(selection: Selection, module_patches: ModulePatches, blacklist: Iterable[str] = ()) -> None:
-    """Add the patches of each module to a selection, by priority; those of the blacklist are left out.
+    """Add the patches of each module, sorted by priority, except those of the blacklist.
 
-    A predefined function is its predefined patch, whichever module it was added for; a function that merely has the
-    name of one is itself.
+    A function of a predefined patch adds that patch, whichever module is given. A function of the migration that has
+    the same name as a predefined one is run itself.
 
     Args:
-        selection: of a patcher.
+        selection: the patches of a patcher.
         module_patches: by the name of the module that functions are given.
         blacklist: names of functions.
     """
@@ -37,7 +37,7 @@ def add_module_patches(selection: Selection, module_patches: ModulePatches, blac
             predefined = patch_of(wrapper.func)
             if predefined is not None:
                 rival = selection.add(predefined, wrapper.options or None)
-                if rival is not None:  # of functions that overwrite each other the last one counts
+                if rival is not None:  # as in API 1.0, where the last function overwrote the first
                     patcher_logger.warning(f"Patch '{predefined.name}' takes the place of '{rival.name}'.")
                     selection.disable(rival)
             else:

@@ -1,4 +1,4 @@
-"""The patcher of API 2.0: collects patches and changes of imports, applies them in order, prints what came of it."""
+"""The patcher of API 2.0: collects patches and changes of imports, applies them in order, logs a summary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["LISTENERS", "Listener", "Patcher", "replace_with"]
 
 
 class Listener(Protocol):
-    """Is told of every patcher of the process."""
+    """Called for every patcher of the process."""
 
     def applied(self, patcher: Patcher) -> None:
         """Called when :meth:`Patcher.apply` has applied the patches."""
@@ -33,12 +33,12 @@ class Listener(Protocol):
         """Called when :meth:`Patcher.revert` is about to restore what an applied patcher has changed."""
 
 
-#: The transfer to the NPU, and in a run what child processes are told.
+#: The transfer to the NPU, and in a run of patchcore the part that hands patches on to child processes.
 LISTENERS: list[Listener] = []
 
 
 class _Told(BasePatch):
-    """Stands for several patches in the summary."""
+    """One line of the summary for several patches."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -56,11 +56,11 @@ class _ReplaceWith:
 
     @staticmethod
     def module(base: Optional[str] = None, **exports: Any) -> Replacement:
-        """Return what a module is replaced with: another module, or names of one's own, or both.
+        """Return what to replace a module with: another module, given names, or both.
 
         Args:
             base: dotted name of the other module.
-            exports: names, and what they are; they go before those of ``base``.
+            exports: values by name; they are used instead of those of ``base``.
         """
         return Replacement(base, exports)
 
@@ -75,7 +75,7 @@ class Patcher(TrainingRequests):
 
     Args:
         module_patches: patches of API 1.0, by the name of the module that they are for.
-        blacklist: names of patches that are left out.
+        blacklist: names of patches to disable.
         allow_internal_format: see :meth:`allow_internal_format`.
     """
 
@@ -90,7 +90,7 @@ class Patcher(TrainingRequests):
         self._allow_internal_format = allow_internal_format
         self.imports = ImportControl()
         self._runs: list[Run] = []
-        self._format: Optional[Run] = None  # of tensors on the NPU
+        self._format: Optional[Run] = None  # whether private formats of tensors are allowed
         self._counting: Optional[CorePatcher] = None
         self._applied = False
         if module_patches:
@@ -99,7 +99,7 @@ class Patcher(TrainingRequests):
 
     @property
     def is_applied(self) -> bool:
-        """Whether :meth:`apply` was called, and the patches were not reverted since."""
+        """Whether the patches were applied, and not reverted since."""
         return self._applied
 
     def add(self, *items: Union[PatchClass, BasePatch], options: Optional[Mapping[str, Any]] = None) -> Patcher:
@@ -123,7 +123,7 @@ class Patcher(TrainingRequests):
         return self
 
     def disable(self, *names: Union[str, PatchClass, BasePatch]) -> Patcher:
-        """Leave patches out; return the patcher.
+        """Disable patches; return the patcher.
 
         Args:
             names: of patches (also those of API 1.0, and of plugins' patches), targets, classes or patches.
@@ -135,7 +135,7 @@ class Patcher(TrainingRequests):
         return self
 
     def skip_import(self, *module_paths: str) -> Patcher:
-        """Let modules that are not installed be imported, from now on; return the patcher.
+        """Make modules importable that are not installed, from now on; return the patcher.
 
         Using what is imported from them raises :class:`patchcore.StubError`. Installed modules are never hidden.
 
@@ -174,7 +174,7 @@ class Patcher(TrainingRequests):
         exports: Optional[Mapping[str, Any]] = None,
         **attrs: Any,
     ) -> Patcher:
-        """Let the import of a module give another one, from now on; return the patcher.
+        """Make the import of a module return another one, from now on; return the patcher.
 
         Args:
             module_path: dotted name of the module that is replaced.
@@ -200,10 +200,10 @@ class Patcher(TrainingRequests):
         return None
 
     def allow_internal_format(self, allow: bool = True) -> Patcher:
-        """Say whether torch_npu may keep tensors in private formats; return the patcher. After :meth:`apply`, at once.
+        """Set whether torch_npu may keep tensors in private formats; return the patcher.
 
         Args:
-            allow: whether; by default, and without this call, it may not.
+            allow: whether it may. Without this call it may not. After :meth:`apply`, the setting takes effect at once.
         """
         self._allow_internal_format = allow
         if self._applied:
@@ -211,17 +211,17 @@ class Patcher(TrainingRequests):
         return self
 
     def disallow_internal_format(self) -> Patcher:
-        """Forbid private formats, as without it; return the patcher."""
+        """Forbid private formats, which is the default; return the patcher."""
         return self.allow_internal_format(False)
 
     def print_info(self, diff: bool = False) -> Patcher:
-        """Log the patches by the packages they are for, with what became of each; return the patcher.
+        """Log the patches by library, each with its status; return the patcher.
 
-        ``[applied]`` is in force, ``[pending]`` waits for :meth:`apply` or for the import of its library, ``[skipped]``
-        does not fit here, ``[failed]`` and ``[disabled]`` say it; reasons follow.
+        An ``[applied]`` patch is in force, a ``[pending]`` one waits for :meth:`apply` or for the import of its
+        library, a ``[skipped]`` one does not fit this environment. Reasons follow.
 
         Args:
-            diff: show also what the replacements change, where source is known.
+            diff: also show the differences to the originals, where their sources are known.
         """
         standings = {id(patch): standing for run in self._runs for patch, standing in run.standings()}
         patcher_logger.info(info_text(self.selection, standings, diff=diff))
@@ -254,7 +254,7 @@ class Patcher(TrainingRequests):
         return self
 
     def put_in_force(self, *, tell: bool = True) -> None:
-        """Apply the patches. Not in mx_driving.patcher: :meth:`apply` without its summary.
+        """Apply the patches without logging a summary. Not in mx_driving.patcher.
 
         Args:
             tell: whether the logger is told, for a summary.
@@ -274,15 +274,15 @@ class Patcher(TrainingRequests):
 
     @property
     def internal_format(self) -> Optional[bool]:
-        """What was said about private formats of torch_npu, ``None`` for nothing. Not in mx_driving.patcher."""
+        """The setting of :meth:`allow_internal_format`, ``None`` if it was not called. Not in mx_driving.patcher."""
         return self._allow_internal_format
 
     def applied_patches(self) -> Iterator[BasePatch]:
-        """Yield the patches in force, those of classes among them. Not in mx_driving.patcher."""
+        """Yield the patches that are in force, also those that classes list. Not in mx_driving.patcher."""
         return (patch for patch, _ in self.selection.patches() if patch.is_applied)
 
     def revert(self) -> Patcher:
-        """Restore everything that :meth:`apply` and changes of imports have changed; return the patcher.
+        """Undo :meth:`apply` and all changes of imports; return the patcher.
 
         Not in mx_driving.patcher, where patches stay to the end of the process.
         """
@@ -319,7 +319,7 @@ class Patcher(TrainingRequests):
         self.imports.revert()
 
     def _apply(self) -> Iterator[tuple[BasePatch, str, Outcome]]:
-        """Apply everything in its order; yield each patch, the name of its class, and what became of it."""
+        """Apply everything in order; yield each patch, the name of its class, and its outcome."""
         known = catalogue.load()
         self.imports.enforce()
         self._set_internal_format()
@@ -355,11 +355,11 @@ class Patcher(TrainingRequests):
         return run.apply()
 
     def _transfer_to_npu(self, known: catalogue.Catalogue) -> Iterator[tuple[BasePatch, str, Outcome]]:
-        """Let what asks for CUDA get the NPU, unless that was done already; told as one patch, its places are many."""
+        """Make calls for CUDA use the NPU, unless that was done already; the summary shows it as one patch."""
         if TransferToNpu.name in self.selection.disabled or torch_npu_transferred():
             return
         outcomes = [outcome for _, outcome in self._apply_units(TransferToNpu.patches(), known)]
-        # applied if one is, and without the remark that some of them wait for parts of torch
+        # Applied if one of them is; that others wait for parts of torch is of no interest in the summary.
         told = min(outcomes, key=lambda outcome: (outcome.status is not PatchStatus.APPLIED, outcome.reason))
         yield _Told("torch.cuda"), TransferToNpu.name, told
 
@@ -383,7 +383,7 @@ class Patcher(TrainingRequests):
 
 
 def _known_names() -> Iterator[str]:
-    """Yield the names of predefined patches, added or not, which may be disabled to be on the safe side."""
+    """Yield the names of all predefined patches: disabling one that was not added is no mistake."""
     yield TransferToNpu.name
     for patch_class in ALL:
         yield from (patch_class.name, patch_class.legacy_name)

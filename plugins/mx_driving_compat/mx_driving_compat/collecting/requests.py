@@ -1,4 +1,4 @@
-"""What a patcher and a builder can both be asked for besides patches: profiling, a brake, a debugger."""
+"""Settings that a patcher and a builder have in common: profiling and the brake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Asked = TypeVar("_Asked", bound="TrainingRequests")
 
 
 class TrainingRequests:
-    """Keeps what is asked of training steps."""
+    """Keeps the settings for training steps."""
 
     def __init__(self) -> None:
         #: Profiling and brake. Not in mx_driving.patcher.

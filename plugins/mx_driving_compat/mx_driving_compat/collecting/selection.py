@@ -1,4 +1,4 @@
-"""Which patches a patcher of the API has: what was added, less what was left out."""
+"""The patches of a patcher: those that were added, without those that were disabled."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class _Entry(NamedTuple):
 
 
 class Selection:
-    """What was added, in order, and the names of what is left out.
+    """Patches and classes in the order in which they were added, and the names that were disabled.
 
     Attributes:
-        disabled: these names: of patches, classes, API 1.0 or plugins' patches.
+        disabled: the names of disabled patches, classes, functions of API 1.0 or plugins' patches.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Selection:
         self._listed: dict[int, list[BasePatch]] = {}  # the patches of classes, by position among the entries
 
     def add(self, item: Union[PatchClass, BasePatch], options: Options) -> Optional[PatchClass]:
-        """Add a class or a patch; return the class before it that it conflicts with, ``None`` for none.
+        """Add a class or a patch; return the enabled class that it conflicts with, ``None`` if there is none.
 
         Raises:
             TypeError: it is something else.
@@ -67,7 +67,7 @@ class Selection:
         return rival
 
     def disable(self, *items: Union[str, PatchClass, BasePatch]) -> None:
-        """Leave patches out.
+        """Disable patches.
 
         Raises:
             TypeError: one of them is neither a name nor a class nor a patch.
@@ -75,20 +75,20 @@ class Selection:
         self.disabled.update(map(_name_of, items))
 
     def pass_over(self, name: str) -> None:
-        """Leave out a patch by not adding it."""
+        """Disable a name that was not added, so that it is not reported as unknown."""
         self.disabled.add(name)
         self._passed_over.add(name)
 
     def classes(self) -> Iterator[tuple[PatchClass, Options]]:
-        """Yield the classes that are not left out, with their options."""
+        """Yield the enabled classes with their options."""
         enabled = (entry for entry in self._entries if entry.is_class and not self._is_left_out(entry.item))
         return ((entry.item, entry.options) for entry in enabled)
 
     def patches(self, *, early: bool = False) -> list[Chosen]:
-        """Return the patches in order, those that are disabled one by one among them; classes are asked once.
+        """Return the patches in order, also those disabled by their own name; ``patches()`` of a class is called once.
 
         Args:
-            early: only those of classes that go before all others.
+            early: return only those of classes with ``apply_before_collect``.
         """
         found: list[Chosen] = []
         for position, entry in enumerate(self._entries):
@@ -104,16 +104,16 @@ class Selection:
         return found
 
     def listed(self) -> Iterator[BasePatch]:
-        """Yield the patches that were added, and those of classes that have been asked for theirs."""
+        """Yield the patches that were added, and those of classes whose ``patches()`` was called."""
         for position, entry in enumerate(self._entries):
             yield from self._listed.get(position, ()) if entry.is_class else (entry.item,)
 
     def is_disabled(self, patch: BasePatch) -> bool:
-        """Tell whether a patch is disabled by a name of its own."""
+        """Return whether a patch is disabled by one of its names."""
         return not self.disabled.isdisjoint(_names_of(patch))
 
     def refuse_conflicts(self) -> None:
-        """Raise where two classes are enabled that exclude each other.
+        """Raise if two enabled classes exclude each other.
 
         Raises:
             DeclarationError: names them, and the lines that choose one.
@@ -128,10 +128,10 @@ class Selection:
                     )
 
     def unknown_names(self, known: Iterable[str]) -> list[str]:
-        """Return a message for each disabled name that means nothing.
+        """Return a message for each disabled name that no patch has.
 
         Args:
-            known: further names that mean something.
+            known: further names of patches.
         """
         names = self._passed_over.union(known)
         for patch, group in self.patches():
@@ -148,14 +148,14 @@ class Selection:
 
 
 def is_patch_class(item: Any) -> bool:
-    """Tell whether something is a class of patches: a subclass of ``Patch``, or one with all that is asked of it."""
+    """Return whether ``item`` is a subclass of ``Patch``, or a class with the same members."""
     if not isinstance(item, type):
         return False
     return issubclass(item, Patch) or all(hasattr(item, name) for name in ("patches", "name", "apply_all"))
 
 
 def how_to_choose(one: PatchClass, other: PatchClass) -> str:
-    """Return the lines that settle a conflict."""
+    """Return the lines of code that choose one of two conflicting classes."""
     return (
         f"Disable the one that is not wanted, which default_patcher may have, before adding the other:\n"
         f"  patcher.disable('{other.name}').add({one.__name__})\n"
@@ -178,6 +178,6 @@ def _name_of(item: Any) -> str:
 
 
 def _names_of(patch: BasePatch) -> set[str]:
-    """Return what a patch may be called: its own name, and those of the plugin's patch that it belongs to."""
+    """Return the names by which a patch can be disabled: its own, and those of the plugin's patch around it."""
     candidate = getattr(patch, "candidate", None)
     return {patch.name} if candidate is None else {patch.name, *candidate.patch.names}

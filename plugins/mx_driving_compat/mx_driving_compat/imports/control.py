@@ -1,4 +1,4 @@
-"""Changes of imports that a patcher of the API makes, each in force from the call on."""
+"""Changes of imports that a patcher makes. Each takes effect at once, not with ``apply()``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["ImportControl", "Replacement"]
 
 
 class Replacement(NamedTuple):
-    """What a module is replaced with.
+    """What to replace a module with.
 
     Args:
         base: dotted name of another module, ``None`` for a module of the exports alone.
-        exports: names, and what they are; they go before those of ``base``.
+        exports: values by name; they are used instead of those of ``base``.
     """
 
     base: Optional[str] = None
@@ -41,7 +41,7 @@ class Replacement(NamedTuple):
         exports: Optional[Mapping[str, Any]],
         attrs: Mapping[str, Any],
     ) -> Replacement:
-        """Return what the arguments of ``replace_import`` mean together.
+        """Combine the arguments of ``replace_import``.
 
         Args:
             name: of the module that is replaced, for messages.
@@ -61,15 +61,15 @@ class Replacement(NamedTuple):
 
 
 class _ReplaceAlsoInStub(ReplaceImport):
-    """Replaces a module that may be inside a package which is a stub."""
+    """Replaces a module, also one inside a package that is a stub."""
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        return ()  # no library has to be there
+        return ()  # needs no library
 
 
 class ImportControl:
-    """What one patcher has changed about imports. Its methods return why nothing was changed, else an empty text.
+    """The changes of imports of one patcher. A method returns why it changed nothing, or an empty text.
 
     Attributes:
         calls: of these methods, name and arguments, to be repeated in other processes.
@@ -82,7 +82,7 @@ class ImportControl:
         self._at_once: dict[str, None] = {}  # modules that do not wait for an import
 
     def skip(self, name: str) -> str:
-        """Make a module importable that is not installed; and the packages around it, where they are not either.
+        """Make a module importable that is not installed, and the packages around it if they are not installed.
 
         The stubs are in ``sys.modules`` from now on, as programs look there: ``"flash_attn" in sys.modules``. Only
         inside an installed package that nobody has imported yet, they wait for its import, which may take seconds.
@@ -105,7 +105,7 @@ class ImportControl:
         return reason
 
     def inject(self, source: str, name: str, target: str) -> str:
-        """Add ``name`` of module ``source`` to module ``target``, when that is imported."""
+        """Add ``name`` of module ``source`` to module ``target`` when ``target`` is imported."""
         self.calls.append(("inject", (source, name, target)))
         for module in (source, target):
             missing = missing_ancestor(module)
@@ -133,12 +133,12 @@ class ImportControl:
             exports = {**(_names_of(base) if base is not None else {}), **exports}
             with_ = {key: Literal(value) if isinstance(value, str) else value for key, value in exports.items()}
         reason = self._put(f"replace_import.{name}", [_ReplaceAlsoInStub(name, with_=with_)])
-        if not reason and (base is None or base in sys.modules):  # else it would be imported for it
+        if not reason and (base is None or base in sys.modules):  # otherwise the other module would be imported
             self._load_at_once(name)
         return reason
 
     def enforce(self) -> None:
-        """Put in force again what was reverted."""
+        """Apply the changes again that were reverted."""
         withdrawn, self._withdrawn = self._withdrawn, []
         for run in withdrawn:
             self._run(run.units)
@@ -147,7 +147,7 @@ class ImportControl:
                 _load(name)
 
     def revert(self) -> None:
-        """Take everything back, the last first; :meth:`enforce` would put it in force again."""
+        """Undo all changes, the last one first; :meth:`enforce` applies them again."""
         for run in reversed(self._runs):
             run.revert()
         self._withdrawn += self._runs
@@ -180,15 +180,15 @@ class ImportControl:
 
 
 def _load(name: str) -> None:
-    """Import a module that is provided here, unless a real package around it would have to be imported first."""
+    """Import a replaced module, unless that would import a real package around it."""
     *packages, _ = lineage(name)
     if not any(find_module(package) and package not in sys.modules for package in packages):
-        with contextlib.suppress(ImportError):  # a finder of somebody else; the program's own import says it
+        with contextlib.suppress(ImportError):  # another finder failed; the import in the program will report it
             importlib.import_module(name)
 
 
 def _names_of(module: str) -> dict[str, Any]:
-    """Return what a module has, but for what makes it that module."""
+    """Return the names of a module without ``__name__`` and the like."""
     return {
         key: value
         for key, value in vars(importlib.import_module(module)).items()

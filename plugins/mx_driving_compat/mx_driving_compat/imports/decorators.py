@@ -1,4 +1,4 @@
-"""Decorators given as text or as a dotted path, imported when they are needed: for ``with_imports``."""
+"""Decorators for ``with_imports``, given as text or as a dotted path, and imported when they are needed."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ Lookup = Callable[[Sequence[str]], Any]
 
 
 class LazyDecorator:
-    """A decorator to be applied when the function is called for the first time."""
+    """A decorator that is applied at the first call of the function."""
 
-    #: What it is as it was written.
+    #: The decorator as the migration wrote it.
     spec: Any
-    #: The name it needs imported, ``None`` when it imports what it needs.
+    #: The name that has to be imported for it, ``None`` if it imports what it needs itself.
     name: Optional[str] = None
 
     def resolve(self, scope: Mapping[str, Any]) -> Callable[[Any], Any]:
         """Return the decorator.
 
         Args:
-            scope: what names mean.
+            scope: objects by name.
 
         Raises:
-            ImportError: it is not there.
+            ImportError: the decorator does not exist.
         """
         raise NotImplementedError
 
 
 class DecoratorExpression(LazyDecorator):
-    """A decorator as it stands above a function, ``@name.name`` or ``@name.name(arguments)``, read without eval.
+    """A decorator given as text, ``@name.name`` or ``@name.name(arguments)``; parsed, not evaluated.
 
     Args:
         spec: the text, which begins with ``@``.
@@ -46,7 +46,7 @@ class DecoratorExpression(LazyDecorator):
     def __init__(self, spec: str) -> None:
         self.spec = spec
         try:
-            # the bracket in the place of the @ keeps columns, and allows spaces and line breaks
+            # A bracket instead of the @ keeps the columns, and allows spaces and line breaks.
             self._source = f"({spec[1:]}\n)"
             node: ast.expr = ast.parse(self._source, mode="eval").body
         except SyntaxError as error:
@@ -112,7 +112,7 @@ class DecoratorExpression(LazyDecorator):
 
 
 class DecoratorPath(LazyDecorator):
-    """A decorator as its dotted path and keyword arguments.
+    """A decorator given by its dotted path and keyword arguments.
 
     Args:
         entry: the two.
@@ -143,7 +143,7 @@ class DecoratorPath(LazyDecorator):
 
 
 def member(owner: Any, name: str) -> Any:
-    """Return what ``from owner import name`` binds, ``ABSENT`` where there is no such thing."""
+    """Return what ``from owner import name`` binds, ``ABSENT`` if there is no such name."""
     value = getattr(owner, name, ABSENT)
     if value is ABSENT and isinstance(owner, ModuleType) and find_module(f"{owner.__name__}.{name}"):
         return importlib.import_module(f"{owner.__name__}.{name}")
@@ -151,12 +151,12 @@ def member(owner: Any, name: str) -> Any:
 
 
 def is_dotted(path: str) -> bool:
-    """Tell whether ``path`` is names with dots between them."""
+    """Return whether ``path`` consists of identifiers with dots between them."""
     return all(part.isidentifier() for part in path.split("."))
 
 
 def _dotted(node: ast.expr) -> Optional[list[str]]:
-    """Return ``["a", "b"]`` for the expression ``a.b``, ``None`` for any that is no dotted name."""
+    """Return ``["a", "b"]`` for the expression ``a.b``, ``None`` for any other expression."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.insert(0, node.attr)

@@ -1,4 +1,4 @@
-"""``with_imports``: a function whose imports wait for its first call, and need not be written in its body."""
+"""``with_imports``: a decorator that imports what a function uses at its first call."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WRITES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 def with_imports(
     *import_specs: Spec, apply_decorators: Optional[Iterable[tuple[str, Mapping[str, Any]]]] = None
 ) -> Callable[[Any], Any]:
-    """Return a decorator for functions that imports what they use when they are called for the first time.
+    """Return a decorator that imports what a function uses when the function is called for the first time.
 
     ::
 
@@ -111,7 +111,7 @@ def _lazy(recipe: _Recipe) -> Any:
 
 
 def _recipe_of(function: Any) -> Optional[_Recipe]:
-    """Return the recipe of what :func:`_lazy` made, ``None`` for anything else."""
+    """Return the recipe of a function that :func:`_lazy` made, ``None`` for any other object."""
     recipe = getattr(function, "_with_imports", None)
     # functools.wraps copies the attribute to functions of others
     return recipe if isinstance(recipe, _Recipe) and recipe.wrapper is function else None
@@ -164,7 +164,7 @@ class _Import:
             name, alias = self.names
             if name in found and alias in missing and missing[alias].error is None:
                 found[alias] = found[name]
-                # no secret: a second name that is misspelt would mean the first
+                # Logged because a misspelt second name would also stand for the first.
                 patcher_logger.info(f"with_imports({self.spec!r}): {alias} stands for {name}, {self.module} has none")
         return found, missing
 
@@ -200,7 +200,7 @@ class _Missing:
 
 
 class _Recipe:
-    """How to make of a function one that has what it uses.
+    """Knows how to give a function the names that it uses.
 
     Args:
         function: what was decorated: a function, or what another decorator has made of one.
@@ -231,7 +231,7 @@ class _Recipe:
         self._lock = threading.RLock()
 
     def resolve(self) -> Any:
-        """Return the function to call, with what could be imported of what it uses."""
+        """Return the function to call, with the names that could be imported."""
         # Not under the lock: another thread may call the function while it imports, and hold the lock of that import.
         found, missing = self._load()
         with self._lock:
@@ -250,9 +250,9 @@ class _Recipe:
         return found, {name: what for name, what in missing.items() if name not in found}
 
     def _warn_of(self, missing: Mapping[str, _Missing]) -> None:
-        """Warn if something missing is used; what the module itself has under the name will do.
+        """Warn of missing names that the function uses, unless its module has something of that name.
 
-        The function may get along without it: one that serves two versions of a library asks which it has.
+        A function may work without them: one for two versions of a library asks for the version first.
         """
         if not missing:
             return
@@ -290,7 +290,7 @@ class _Recipe:
         return self._copy(found, clashes)
 
     def _meaning(self, name: str, otherwise: Any) -> Any:
-        """Return what ``name`` means in the module, ``otherwise`` when it means nothing."""
+        """Return the object called ``name`` in the module, ``otherwise`` if there is none."""
         own = self._functions[0].__globals__
         return own[name] if name in own else getattr(builtins, name, otherwise)
 
@@ -326,7 +326,7 @@ class _Recipe:
         for decorator in self.decorators:
             try:
                 function = decorator.resolve(scope)(function)
-            except Exception as error:  # a library's other version may lack it, and the function go without
+            except Exception as error:  # another version of the library may not have it; the function is called without
                 patcher_logger.warning(
                     f"{self._place()} is not decorated with {decorator.spec!r}: {describe_error(error)}"
                 )

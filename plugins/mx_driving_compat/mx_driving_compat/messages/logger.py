@@ -1,12 +1,12 @@
-"""What the patcher says: single events, and a summary of all patches once they are applied.
+"""The logger of the patcher: single events, and a summary after ``apply()``.
 
-Four things decide what is seen of it, each on its own:
+Four settings decide which messages appear:
 
 - the *level* of the logger ``mx_driving.patcher`` (:func:`set_patcher_log_level`);
 - the *action* for each kind of event: a level to log at, ``exception``, ``exit`` or ``silent``
   (:func:`configure_patcher_logging`);
 - the *summary*: whether, at which level, and which sections (:meth:`PatcherLogger.configure_summary`);
-- the *rank* of the process: what went well is told by rank 0 for all, what went wrong by every rank.
+- the *rank* of the process: success is logged by rank 0 only, failure by every rank.
 
 The logger gets a handler, which writes to standard error, at its first record, unless it has one by then.
 """
@@ -50,11 +50,11 @@ _ACTIONS = (*_LEVELS, "exception", "exit", "silent")
 
 
 class PatchError(errors.PatchError):
-    """A patch failed, or another event happened, for which the action is ``exception``."""
+    """Raised for an event whose action is ``exception``, such as a patch that failed."""
 
 
 class EventPolicy(NamedTuple):
-    """An action, taken apart.
+    """An action as its mode and its level.
 
     Args:
         mode: what to do.
@@ -66,7 +66,7 @@ class EventPolicy(NamedTuple):
 
 
 class _StandardError:
-    """The ``sys.stderr`` of the moment, which tests and notebooks exchange; a handler keeps the one it is given."""
+    """Writes to the current ``sys.stderr``: tests and notebooks replace it after a handler was made."""
 
     def write(self, text: str) -> int:
         return sys.stderr.write(text)
@@ -76,7 +76,7 @@ class _StandardError:
 
 
 class PatcherLogger:
-    """Logs what becomes of patches; what is configured here applies to all :class:`Patcher` of the process.
+    """Logs the outcome of patches; its configuration holds for every ``Patcher`` of the process.
 
     Methods that configure return the logger, so that they can be chained.
     """
@@ -89,7 +89,7 @@ class PatcherLogger:
             "on_error": "warning",
         }
         self._summary = SummaryConfig()
-        self._rank: Optional[int] = None  # None: ask the environment each time, a launcher may set it late
+        self._rank: Optional[int] = None  # None: read the environment each time, as a launcher may set it late
         self._buffered = True
         self._events = Events()
         self._is_set_up = False
@@ -99,21 +99,21 @@ class PatcherLogger:
 
     @property
     def rank(self) -> int:
-        """The rank that was set, else the one that RANK, LOCAL_RANK or a variable of MPI or Slurm says, else 0."""
+        """The rank that was set, else the one in RANK, LOCAL_RANK or a variable of MPI or Slurm, else 0."""
         return process_rank() if self._rank is None else self._rank
 
     @property
     def is_main_process(self) -> bool:
-        """Whether this is rank 0, which tells for all what went well."""
+        """Whether this is rank 0, the only one that logs success."""
         return self.rank == 0
 
     def set_rank(self, rank: int) -> PatcherLogger:
-        """Take ``rank`` for the rank of this process, whatever the environment says."""
+        """Set the rank of this process, whatever the environment says."""
         self._rank = rank
         return self
 
     def set_rank_from_env(self) -> PatcherLogger:
-        """Go by the environment again."""
+        """Use the rank in the environment again."""
         self._rank = None
         return self
 
@@ -126,7 +126,7 @@ class PatcherLogger:
         on_fail: Optional[LogAction] = None,
         on_error: Optional[LogAction] = None,
     ) -> PatcherLogger:
-        """Set what to do about events; ``None`` leaves an action as it is.
+        """Set the actions for events; ``None`` leaves an action as it is.
 
         Applied and skipped patches are kept for the summary, for which only ``silent`` matters, unless
         :meth:`set_buffer_enabled` turns it off.
@@ -175,12 +175,12 @@ class PatcherLogger:
         return self
 
     def set_level(self, level: int) -> PatcherLogger:
-        """Set the level of the logger, below which neither events nor the summary are seen."""
+        """Set the level of the logger, for events and the summary."""
         _standard_logger().setLevel(level)
         return self
 
     def set_buffer_enabled(self, enabled: bool) -> PatcherLogger:
-        """Keep what becomes of patches for the summary, or log it at once."""
+        """Keep outcomes of patches for the summary, or log each at once."""
         self._buffered = enabled
         return self
 
@@ -189,7 +189,7 @@ class PatcherLogger:
     def applied(
         self, target: str, package: str = "", patch_name: str = "", extra_info: str = "", reason: str = ""
     ) -> None:
-        """Tell that a patch was applied. See :class:`PatchInfo` for the arguments."""
+        """Record that a patch was applied. See :class:`PatchInfo` for the arguments."""
         if self._buffered:
             self._keep("applied", PatchInfo(target, package, patch_name, reason, extra_info))
         else:
@@ -198,7 +198,7 @@ class PatcherLogger:
     def skipped(
         self, target: str, reason: str = "", package: str = "", patch_name: str = "", extra_info: str = ""
     ) -> None:
-        """Tell that a patch was skipped. See :class:`PatchInfo` for the arguments."""
+        """Record that a patch was skipped. See :class:`PatchInfo` for the arguments."""
         if self._buffered:
             self._keep("skipped", PatchInfo(target, package, patch_name, reason, extra_info))
         else:
@@ -207,7 +207,7 @@ class PatcherLogger:
     def failed(
         self, target: str, reason: str = "", package: str = "", patch_name: str = "", extra_info: str = ""
     ) -> None:
-        """Tell that a patch failed. See :class:`PatchInfo` for the arguments.
+        """Record that a patch failed. See :class:`PatchInfo` for the arguments.
 
         Raises:
             PatchError: the action is ``exception``.
@@ -219,7 +219,7 @@ class PatcherLogger:
             self.failed_now(target, reason)
 
     def failed_now(self, target: str, reason: str = "") -> None:
-        """Tell that a patch failed after the summary: in the import that it waited for.
+        """Record that a patch failed after the summary, in the import that it waited for.
 
         Raises:
             PatchError: the action is ``exception``.
@@ -228,19 +228,19 @@ class PatcherLogger:
         self._act("on_fail", _line("Failed", target, reason), on_every_rank=True)
 
     def add_skipped_module(self, module_name: str) -> None:
-        """Tell of a module that has a stub in its place."""
+        """Record that a module was replaced by a stub."""
         self._keep("skipped_modules", module_name)
 
     def add_injected_import(self, import_path: str) -> None:
-        """Tell of a name that was put into a module."""
+        """Record that a name was added to a module."""
         self._keep("injected_imports", import_path)
 
     def add_replaced_import(self, desc: str) -> None:
-        """Tell of a module that has another in its place."""
+        """Record that a module was replaced by another."""
         self._keep("replaced_imports", desc)
 
     def error(self, message: str) -> None:
-        """Tell that something went wrong, as ``on_error`` says, on every rank."""
+        """Report an error on every rank, with the action ``on_error``."""
         self._act("on_error", message, on_every_rank=True)
 
     def debug(self, message: str) -> None:
@@ -258,7 +258,7 @@ class PatcherLogger:
     # --- summary ------------------------------------------------------------------------------------------------------
 
     def flush_summary(self) -> None:
-        """Log what was kept, and forget it: the summary on rank 0, a line for each failed patch on the others."""
+        """Log the summary on rank 0, and a line for each failed patch on the others; forget the events."""
         with self._lock:
             events, self._events = self._events, Events()
         if not self._summary.enabled:
@@ -317,7 +317,7 @@ class PatcherLogger:
         return message if rank == 0 else f"rank {rank}: {message}"
 
     def _logger(self) -> Logger:
-        """Return the logger, which is set up before its first record and not again: a user may change it after."""
+        """Return the logger; set it up before its first record only, as a user may change it afterwards."""
         logger = _standard_logger()
         with self._lock:
             if not self._is_set_up:
@@ -333,7 +333,7 @@ def _standard_logger() -> Logger:
 
 
 def _set_up(logger: Logger) -> None:
-    """Give ``logger`` what it lacks for its records to be seen, once."""
+    """Give ``logger`` a handler and a level if it has none."""
     import logging
 
     if not logger.handlers:
@@ -365,7 +365,7 @@ def configure_patcher_logging(
     on_fail: Optional[LogAction] = None,
     on_error: Optional[LogAction] = None,
 ) -> PatcherLogger:
-    """Set what to do about events of the process; see :meth:`PatcherLogger.configure`.
+    """Set the actions for events; see :meth:`PatcherLogger.configure`.
 
     ::
 
@@ -375,5 +375,5 @@ def configure_patcher_logging(
 
 
 def set_patcher_log_level(level: int) -> None:
-    """Set the level below which nothing of the patcher is seen, ``logging.WARNING`` for instance."""
+    """Set the level of the logger, ``logging.WARNING`` for instance."""
     patcher_logger.set_level(level)

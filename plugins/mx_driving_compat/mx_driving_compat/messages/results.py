@@ -1,4 +1,4 @@
-"""What became of one patch, as the 2.0 API tells it."""
+"""The outcome of one patch, as API 2.0 returns it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["PatchResult", "PatchStatus"]
 
 
 class PatchStatus(Enum):
-    """What became of a patch."""
+    """The status of a patch."""
 
     APPLIED = "applied"
     SKIPPED = "skipped"
@@ -19,10 +19,10 @@ class PatchStatus(Enum):
 
 @dataclass
 class PatchResult:
-    """What ``apply()`` of a patch returns.
+    """The return value of a patch's ``apply()``.
 
     Args:
-        status: what became of it.
+        status: applied, skipped or failed.
         name: of the patch; for an atomic patch its target.
         module: the library it belongs to, ``"mmcv"``.
         reason: why it is not applied.

@@ -1,4 +1,4 @@
-"""The text that says what became of all patches: in sections, by package and patch."""
+"""Writes the summary of all patches, in sections, by package and patch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PatchInfo(NamedTuple):
 
 
 class SummaryConfig:
-    """What the summary shows.
+    """Which parts of the summary are shown.
 
     Args:
         enabled: whether there is one.
@@ -60,7 +60,7 @@ class SummaryConfig:
 
 
 class Events:
-    """What has happened since the last summary."""
+    """The events since the last summary."""
 
     def __init__(self) -> None:
         self.applied: list[PatchInfo] = []

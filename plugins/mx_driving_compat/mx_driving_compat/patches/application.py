@@ -1,4 +1,4 @@
-"""Patches of the API in force: units, each a patch of the core, applied together by one Patcher of the core."""
+"""Applies patches of the API: each becomes a patch of patchcore, and one Patcher of patchcore applies them together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Prepare = Callable[[], Optional[Skip]]
 
 
 class Outcome(NamedTuple):
-    """What became of one patch of the API.
+    """The outcome of one patch of the API.
 
     Args:
         status: applied, skipped or failed.
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a patch of the API is by now.
+    """The current status of a patch of the API.
 
     Args:
         status: applied, pending, skipped or failed, as :mod:`patchcore.report` has it.
@@ -56,7 +56,7 @@ class Standing(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A patch of the core, and the patches of the API that it carries out.
+    """A patch of patchcore, and the patches of the API that it stands for.
 
     Args:
         patch: of the core.
@@ -76,12 +76,12 @@ class Unit(NamedTuple):
 
     @property
     def own(self) -> bool:
-        """True for what the migration has declared, false for what a plugin contributes."""
+        """True for a patch of the migration, false for one of a plugin."""
         return self.provenance is LOCAL
 
 
 class Run:
-    """Units that are applied in their order, and reverted together.
+    """Units that are applied in order and reverted together.
 
     Args:
         units: in the order of application.
@@ -90,12 +90,12 @@ class Run:
 
     def __init__(self, units: Iterable[Unit], settings: Optional[Settings] = None) -> None:
         self.units, self._repeated = _in_order(units)
-        self._inner: list[Union[Run, Patcher]] = []  # what patches have applied by hand meanwhile
+        self._inner: list[Union[Run, Patcher]] = []  # applied by functions of patches meanwhile
         self._gate = _Gate(self.units, self._inner)
         self._patcher = _core_patcher(self.units, settings or Settings(), self._gate)
 
     def apply(self) -> list[tuple[Any, Outcome]]:
-        """Apply the units; return each patch of the API with what became of it.
+        """Apply the units; return each patch of the API with its outcome.
 
         What a patch applies by hand meanwhile belongs to this run.
 
@@ -116,16 +116,16 @@ class Run:
         return [pair for unit, name in self._told() for pair in zip(unit.members, outcomes[name])]
 
     def revert(self) -> None:
-        """Restore everything, last applied first."""
+        """Undo everything, the last applied first."""
         _revert(self._inner)
         self._patcher.revert()
 
     def records(self) -> tuple[PatchRecord, ...]:
-        """Return what the core reports of the units; one that does not fit is skipped, as the API has it."""
+        """Return patchcore's records of the units, with the statuses of the API: what does not fit is skipped."""
         return tuple(map(self._record, self._patcher.report().patches))
 
     def standings(self) -> Iterator[tuple[Any, Standing]]:
-        """Yield each patch of the API with the status that it has by now: imports complete some, others fail then."""
+        """Yield each patch of the API with its current status: an import may have completed it, or made it fail."""
         records = {record.name: record for record in self.records()}
         for unit, name in self._told():
             record = records[name]
@@ -138,7 +138,7 @@ class Run:
                     yield member, Standing(change.status, change.reason)
 
     def _told(self) -> Iterator[tuple[Unit, str]]:
-        """Yield each unit with the name of that whose outcome is its own: another one may do the same."""
+        """Yield each unit with the name of the unit whose outcome it has: an earlier one may make the same changes."""
         named = [*((unit, unit.patch.name) for unit in self.units), *((unit, unit.like) for unit in self._repeated)]
         for unit, name in named:
             while name in self._gate.repeated:
@@ -163,14 +163,14 @@ def _revert(runs: list[Union[Run, Patcher]], start: int = 0) -> None:
 
 
 class _Gate:
-    """Hears, as a plugin of the core's Patcher, when it is a unit's turn and when one fails."""
+    """A plugin of patchcore's Patcher: prepares each unit before it is applied, and notes failures."""
 
     def __init__(self, units: Iterable[Unit], inner: list[Union[Run, Patcher]]) -> None:
         self._units = {unit.patch.name: unit for unit in units}
         self._inner = inner
-        self._inner_before = 0  # how many there were when it was the last unit's turn
+        self._inner_before = 0  # their number when the last unit's turn came
         self.outcomes: dict[str, Outcome] = {}
-        self.repeated: dict[str, str] = {}  # the unit that did the same, by unit
+        self.repeated: dict[str, str] = {}  # the name of the earlier unit with the same changes, by unit
         self.open = True  # while the run is being applied
 
     @hookimpl
@@ -186,7 +186,7 @@ class _Gate:
             self.outcomes[patch.name] = Outcome(PatchStatus.SKIPPED, skip.reason)
             return skip
         like = unit.like
-        while like in self.outcomes:  # that one did not fit
+        while like in self.outcomes:  # the earlier one did not fit
             like = self._units[like].like
         if like:
             self.repeated[patch.name] = like
@@ -210,30 +210,30 @@ class _Gate:
 
 
 class _Stack(threading.local):
-    """The runs that this thread is applying, the innermost last."""
+    """The runs that this thread is currently applying, the innermost last."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
 
 
 _stack = _Stack()
-#: The last of this process, for reports; a program may apply patches in a loop.
+#: The latest runs, for reports. A program may apply patches in a loop, so the number is limited.
 _runs: deque[Run] = deque(maxlen=100)
 
 
 def revert_with_run(applied: Union[Run, Patcher]) -> None:
-    """Let what a patch has applied by hand be reverted with the run that is applying the patch in this thread."""
+    """Revert ``applied`` together with the run that this thread is applying: a patch has applied it by hand."""
     if _stack.runs:
         _stack.runs[-1]._inner.append(applied)
 
 
 def runs() -> tuple[Run, ...]:
-    """Return the runs that were applied in this process, also those that were reverted since, the last ones."""
+    """Return the latest runs of this process, also reverted ones."""
     return tuple(_runs)
 
 
 def _whole(unit: Unit, record: PatchRecord) -> Optional[Outcome]:
-    """Return what became of a unit as a whole, ``None`` where its changes say it."""
+    """Return the outcome of a unit as a whole, ``None`` if each change has its own."""
     if record.status == FAILED:
         return Outcome(PatchStatus.FAILED, record.reason)
     if record.status == SKIPPED and all(change.status == SKIPPED and not change.reason for change in record.changes):
@@ -246,13 +246,13 @@ def _of_change(change: Optional[ChangeRecord]) -> Outcome:
         return Outcome(PatchStatus.APPLIED)
     if change.status == PENDING:
         return Outcome(PatchStatus.APPLIED, change.reason.replace("waits for the import of", "on import of"))
-    if change.kind == "call":  # a function that ran, and changed nothing that can be seen
+    if change.kind == "call":  # the function ran, and changed nothing that patchcore can see
         return Outcome(PatchStatus.APPLIED)
     return Outcome(PatchStatus.SKIPPED, change.reason)
 
 
 class _Ordered(Patch):
-    """A patch with its place in a run, which does not make it another one: two runs share an equal patch."""
+    """A patch with its place in a run. The place does not count for equality: two runs share an equal patch."""
 
     @classmethod
     def of(cls, patch: Patch, *, after: tuple[str, ...], before: tuple[str, ...]) -> Patch:
@@ -268,7 +268,7 @@ class _Ordered(Patch):
 
 
 def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
-    """Return the units with distinct names, and those of the migration ordered against all others.
+    """Return the units with distinct names, and with the order of the migration's own patches declared.
 
     Among themselves, patches of plugins keep the order that they declare. One of them that does what an earlier one
     does is left out, and returned in the second list.
@@ -298,7 +298,7 @@ def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
 
 
 def _like(unit: Unit, earlier: Sequence[Unit]) -> str:
-    """Return the name of the unit that does the same, ``""`` for none; what was changed again since is done anew."""
+    """Return the name of an earlier unit with the same changes, empty if a target was changed again since."""
     targets = {change.target for change in unit.patch.changes}
     for other in reversed(earlier):
         if other.patch.changes == unit.patch.changes and targets:

@@ -63,7 +63,7 @@ class AtomicPatch(SinglePatch):
 
     @property
     def replacement(self) -> Any:
-        """The replacement; one that was given by its path is imported, and is ``None`` where that is not possible."""
+        """The replacement; one given by its path is imported, ``None`` if that is not possible."""
         if not isinstance(self._replacement, str):
             return self._replacement
         try:
@@ -76,7 +76,7 @@ class AtomicPatch(SinglePatch):
         root = self.target.partition(".")[0]
         paths = [self.target, *(path for path in self.aliases if is_there(path.partition(".")[0]))]
         if not _has_dot(self.target) or not is_there(root):
-            # no target can be made of the one, and for the other nothing may be imported
+            # A path without a dot is no target, and nothing may be imported for a library that is not installed.
             return Unit(CorePatch(core_name(self.name)), [self], prepare=lambda: self._misfit(root))
         changes = [self._change(path) for path in paths]
         modules = list(dict.fromkeys(change.target.module for change in changes))
@@ -139,7 +139,7 @@ def _called(obj: Any, none: str) -> str:
 
 
 def _difference(original: Any, replacement: Any) -> str:
-    """Return the difference between the sources of two callables, empty where one has none."""
+    """Return the difference between the sources of two callables, empty if one has no source."""
     import difflib
 
     try:
@@ -151,4 +151,4 @@ def _difference(original: Any, replacement: Any) -> str:
 
 
 def _forget(original: Any) -> None:
-    """Do nothing: what an alias held is what the target held."""
+    """Do nothing: an alias held the same object as the target."""

@@ -1,4 +1,4 @@
-"""What all patches of the API have in common."""
+"""The base classes of all patches of the API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["BasePatch", "SinglePatch", "agrees", "core_name", "result_of", "unit
 
 
 class BasePatch(ABC):
-    """What a patcher can apply. A class of one's own gives ``name`` and :meth:`apply`."""
+    """A patch that a patcher can apply. A subclass of a migration defines ``name`` and :meth:`apply`."""
 
     #: Whether it is in force.
     is_applied = False
@@ -30,11 +30,11 @@ class BasePatch(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What it is called in ``disable`` and in messages."""
+        """Its name in ``disable`` and in messages."""
 
     @property
     def module(self) -> str:
-        """The top-level package it is for, empty when the name does not say."""
+        """The top-level package that it changes, empty if the name does not tell."""
         return self.name.partition(".")[0] if "." in self.name else ""
 
     @abstractmethod
@@ -42,18 +42,18 @@ class BasePatch(ABC):
         """Apply this patch alone."""
 
     def get_info(self, show_diff: bool = False) -> str:
-        """Return a line about it; with ``show_diff`` also what it changes, where that is known."""
+        """Return a line about it; with ``show_diff`` also the difference to the original, if that is known."""
         return self.name
 
     def misfit(self) -> str:
-        """Return why it does not fit here, as far as that shows without importing anything; ``""`` where nothing does.
+        """Return why it does not fit here, empty if nothing is known against it; nothing is imported to find out.
 
         Not in mx_driving.patcher.
         """
         return ""
 
     def unit(self) -> Unit:
-        """Return the patch of the core that stands for it; one of a foreign class is its :meth:`apply`, run by hand."""
+        """Return the patch of patchcore that stands for it. By default that calls :meth:`apply`."""
 
         def run(module: Any, options: Any) -> None:
             result = self.apply()
@@ -67,29 +67,29 @@ class BasePatch(ABC):
 
 
 class _Skipped(PatchcoreError):
-    """A patch of a foreign class has said that it does not fit."""
+    """Raised if a migration's own class of patch returns that it was skipped."""
 
 
 class _Failed(PatchcoreError):
-    """A patch of a foreign class has said that it failed."""
+    """Raised if a migration's own class of patch returns that it failed."""
 
 
 class SinglePatch(BasePatch):
-    """A patch that is one patch of the core."""
+    """A patch that becomes one patch of patchcore."""
 
     def __init__(self) -> None:
         self._run: Optional[Run] = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a process needs that has not applied it."""
+        """Return the state for another process, in which the patch is not applied."""
         state = {name: value for name, value in self.__dict__.items() if name != "is_applied"}
         return {**state, "_run": None, "_original": None}
 
     def apply(self) -> PatchResult:
-        """Apply this patch alone; it stays applied until :meth:`revert`. Again, it changes nothing."""
+        """Apply this patch alone, until :meth:`revert`; a second call changes nothing."""
         if self.is_applied:
             return result_of(self, Outcome(PatchStatus.APPLIED))
-        self.revert()  # what was done to aliases of a target that was not there
+        self.revert()  # aliases may have been changed although the target does not exist
         run = self._run = Run([unit_of(self)])
         ((_, outcome),) = run.apply()
         self.is_applied = outcome.status is PatchStatus.APPLIED
@@ -105,12 +105,12 @@ class SinglePatch(BasePatch):
 
 
 def result_of(patch: BasePatch, outcome: Outcome) -> PatchResult:
-    """Return what became of a patch as the API has it."""
+    """Return the outcome of a patch in the form of the API."""
     return PatchResult(outcome.status, patch.name, patch.module, outcome.reason or None)
 
 
 def unit_of(patch: BasePatch) -> Unit:
-    """Return the unit of a patch; one that fails where none can be made of it."""
+    """Return the unit of a patch; if it is declared wrongly, a unit that fails with the reason."""
     try:
         return patch.unit()
     except DeclarationError as error:
@@ -122,7 +122,7 @@ def _fail(error: Exception) -> None:
 
 
 def agrees(precheck: Optional[Callable[..., bool]], arguments: Mapping[str, Any]) -> bool:
-    """Call a ``precheck`` with those of the arguments that it takes by name; true where there is none.
+    """Call a ``precheck`` with the arguments that it takes by name; return true if there is none.
 
     Raises:
         DeclarationError: it raises; that is a bug in it, not a reason to skip the patch.
@@ -137,5 +137,5 @@ def agrees(precheck: Optional[Callable[..., bool]], arguments: Mapping[str, Any]
 
 
 def core_name(text: str) -> str:
-    """Return a name for a patch of the core."""
+    """Return ``text`` as the name of a patch of patchcore."""
     return re.sub(r"[^\w.+-]+", "_", text) or "patch"

@@ -17,7 +17,7 @@ __all__ = ["LegacyPatch", "LegacyPatchWrapper", "WrappedPatch"]
 
 
 class LegacyPatch(SinglePatch):
-    """Runs a function that patches by hand, ``func(module, options)``; what it changes is found out, and reverted.
+    """Runs a function that patches by hand, ``func(module, options)``; finds out what it changes, and can revert it.
 
     Args:
         func: the function. ``AttributeError`` means that it does not fit, anything else that it fails.
@@ -72,13 +72,13 @@ class LegacyPatch(SinglePatch):
 
 
 class LegacyPatchWrapper:
-    """A function ``func(module, options)`` that patches by hand, or one of the predefined ones.
+    """``Patch(function)`` of API 1.0: a function ``func(module, options)`` that patches by hand, or a predefined one.
 
     Args:
         func: the function.
         options: its second argument.
         priority: among the patches of a module, lower goes first.
-        patch_failure_warning: whether a failure is told.
+        patch_failure_warning: whether a failure is reported.
 
     Raises:
         DeclarationError: ``func`` cannot be called.
@@ -101,7 +101,7 @@ class LegacyPatchWrapper:
         self.patch_failure_warning = patch_failure_warning
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a process needs that has not applied it."""
+        """Return the state for another process, in which the patch is not applied."""
         return {**self.__dict__, "is_applied": False}
 
     def __lt__(self, other: LegacyPatchWrapper) -> bool:
@@ -112,7 +112,7 @@ class LegacyPatchWrapper:
 
 
 class WrappedPatch(LegacyPatch):
-    """A function of a migration in a patcher; its wrapper learns whether it was applied."""
+    """A ``Patch(function)`` in a patcher; the two share ``is_applied``."""
 
     def __init__(self, wrapper: LegacyPatchWrapper, module: str) -> None:
         self._wrapper = wrapper
@@ -128,12 +128,12 @@ class WrappedPatch(LegacyPatch):
 
     @property
     def is_quiet(self) -> bool:
-        """True when nobody wants to hear of its failure."""
+        """True if its failure is not to be reported."""
         return not self._wrapper.patch_failure_warning
 
 
 def _outer_name(function: Callable[..., Any]) -> str:
-    """Name a function ``_apply`` after the function ``build_..._patch`` that has made it."""
+    """Return a name for a function ``_apply``: that of the function ``build_..._patch`` that made it."""
     parts = [part for part in function.__qualname__.split(".") if part != "<locals>"]
     outer = parts[-2] if len(parts) > 1 else parts[-1]
     if not outer.endswith("_patch"):

@@ -1,4 +1,4 @@
-"""The changes that patches of the API are made of, where those of the core do not do what migrations expect.
+"""Kinds of changes for patches of the API, which migrations expect to differ from those of patchcore.
 
 Differences to :class:`patchcore.Replace`: whether a target exists is found out when it is written, and one that does
 not is skipped; the path may lead into a stub; a predicate that raises chooses the original.
@@ -29,7 +29,7 @@ Wrapper = Callable[[Any], Any]
 
 
 class _FoundWhenWritten:
-    """Whether the target is there, and its library, is found out when the turn of the change has come."""
+    """Finds the target when the change is written, not when it is planned."""
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ class _FoundWhenWritten:
 
 
 class SetAttribute(_FoundWhenWritten, SlotChange):
-    """Put an object in the place of the target's, or what wraps the target's: the change of an ``AtomicPatch``.
+    """The change of an ``AtomicPatch``: replaces the target, or wraps it.
 
     Args:
         path: dotted path of the target.
@@ -78,7 +78,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
         )
 
     def _key(self) -> tuple[Any, ...]:
-        return Declaration._key(self.evolve(seen=None))  # two that differ in who is told do the same
+        return Declaration._key(self.evolve(seen=None))  # it does not decide what is written
 
     @property
     def kind(self) -> str:
@@ -90,7 +90,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
             return self.replacement if self.replacement is not None else self.target_wrapper
         target = reference_to(self.replacement)
         loaded = sys.modules.get(target.module)
-        # it is not waited for where its module applies the patch itself, and is being imported
+        # A module that applies the patch while it is being imported must not wait for itself.
         return self.replacement if loaded is not None and is_initializing(loaded) else target
 
     @property
@@ -136,7 +136,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
 
 
 class FillStub(SlotChange):
-    """Give a stub what a plugin's patch would put in the place of the library's own.
+    """Adds a plugin's replacement to a stub of the library.
 
     A migration makes a library importable that is not there, and has the few functions that its model calls replaced.
 
@@ -171,7 +171,7 @@ class FillStub(SlotChange):
 
 
 class RegisterProduct(_FoundWhenWritten, Register):
-    """Enter a class in a registry: the change of a ``RegistryPatch``, whose class may be made when it is applied.
+    """The change of a ``RegistryPatch``: registers a class, which a factory may make when the patch is applied.
 
     Args:
         registry: dotted path of the registry.
@@ -188,7 +188,7 @@ class RegisterProduct(_FoundWhenWritten, Register):
         self.__dict__.update(make=make)
 
     def _key(self) -> tuple[Any, ...]:
-        return Declaration._key(self.evolve(make=None))  # source says what is made
+        return Declaration._key(self.evolve(make=None))  # source identifies what the factory makes
 
     @property
     def makes_product(self) -> bool:
@@ -203,7 +203,7 @@ class RegisterProduct(_FoundWhenWritten, Register):
 
 
 def _call(what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function of the migration; say in an error which one it was."""
+    """Call a function of the migration; an error names the function."""
     try:
         return function(*args)
     except Exception as error:
@@ -218,14 +218,14 @@ def _choose(
     if not is_class(below):
         return binding.dispatch(below, replacement, decides, in_class=in_class, counter=counter)
 
-    def choose(*args: Any, **kwargs: Any) -> Any:  # a function in the place of a class, as the API has it
+    def choose(*args: Any, **kwargs: Any) -> Any:  # as in mx_driving.patcher, a function replaces the class
         return (replacement if decides(*args, **kwargs) else below)(*args, **kwargs)
 
     return binding.copy_metadata(choose, below)
 
 
 def guarded(check: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a predicate that is false where ``check`` raises, which says nothing against the original."""
+    """Return a predicate that is false if ``check`` raises, so that the original is called."""
 
     @functools.wraps(check, updated=())
     def decides(*args: Any, **kwargs: Any) -> bool:

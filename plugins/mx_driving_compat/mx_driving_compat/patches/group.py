@@ -16,7 +16,7 @@ Options = Optional[Mapping[str, Any]]
 
 
 class _PatchMeta(ABCMeta):
-    """Lets ``Patch(function)`` make a patch of API 1.0."""
+    """Makes ``Patch(function)`` return a patch of API 1.0."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         function = args[0] if args else kwargs.get("func")
@@ -26,15 +26,15 @@ class _PatchMeta(ABCMeta):
 
 
 class Patch(BasePatch, metaclass=_PatchMeta):
-    """A group of patches, as a class that lists them (API 2.0); or a function that patches by hand (API 1.0).
+    """A group of patches: a class that lists them (API 2.0). Called with a function, a patch of API 1.0.
 
     A subclass gives :meth:`patches`; patchers take the class itself. ``Patch(func, options=None, priority=0,
     patch_failure_warning=True)`` is a :class:`~mx_driving_compat.patches.by_hand.LegacyPatchWrapper`.
     """
 
-    #: What it is called in ``disable`` and in messages; the name of the class by default.
-    name: str = None  # type: ignore[assignment]  # of a subclass it is a text
-    #: Apply it before other classes are asked for their patches, which may import what it repairs.
+    #: Its name in ``disable`` and in messages; by default the name of the class.
+    name: str = None  # type: ignore[assignment]  # __init_subclass__ sets it
+    #: Whether to apply it before the ``patches()`` of other classes are called: these may import what it repairs.
     apply_before_collect = False
     #: Names of patches that cannot be applied together with it.
     conflicts_with: Sequence[str] = ()
@@ -55,11 +55,11 @@ class Patch(BasePatch, metaclass=_PatchMeta):
 
     @classmethod
     def apply_all(cls, options: Options = None) -> list[PatchResult]:
-        """Apply its patches without a patcher; return what became of each. They stay applied."""
+        """Apply its patches without a patcher; return the outcome of each. They stay applied."""
         return [patch.apply() for patch in cls.patches(options)]
 
     def apply(self) -> PatchResult:
-        """Apply its patches; return what became of them together."""
+        """Apply its patches; return their outcome as one."""
         statuses = [result.status for result in type(self).apply_all()]
         for status in (PatchStatus.FAILED, PatchStatus.APPLIED):
             count = statuses.count(status)

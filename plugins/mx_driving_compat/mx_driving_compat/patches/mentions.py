@@ -1,4 +1,4 @@
-"""Which packages a function that patches by hand is about to change, as far as its code says.
+"""Finds the packages that a function will change when it patches by hand, by reading its code.
 
 A function that was registered for mmcv, and imports mmdet and sets something there, changes mmdet. What it does to
 packages named here can be reverted; see :class:`patchcore.Call`.
@@ -19,12 +19,12 @@ __all__ = ["mentioned_packages"]
 
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
-#: Never changed by a migration, or not its business to be reverted.
+#: Packages that a migration never changes, or that must not be reverted with it.
 _OTHERS = frozenset(("builtins", "patchcore", "pluggy", "mx_driving", "mx_driving_compat", "__main__", "__mp_main__"))
 
 
 def mentioned_packages(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the top-level packages that a function and the functions it calls import or name.
+    """Return the top-level packages that a function, or a function that it calls, imports or names.
 
     Functions that it merely defines run later, and do not count.
 
@@ -71,7 +71,7 @@ def _names_of(value: Any, function: FunctionType, seen: set[int]) -> Iterator[st
 
 
 def _is_standard(name: str) -> bool:
-    """Tell whether a top-level module belongs to Python."""
+    """Return whether a top-level module is part of Python."""
     if sys.version_info >= (3, 10):
         return name in sys.stdlib_module_names
     import sysconfig

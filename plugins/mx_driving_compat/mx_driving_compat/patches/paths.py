@@ -1,4 +1,4 @@
-"""Dotted paths, ``package.module.Class.attribute``, which do not say where the module ends."""
+"""Resolves dotted paths, ``package.module.Class.attribute``, which do not tell where the module ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def target_of(path: str) -> Target:
-    """Return the target that a dotted path means: its module is as long as modules are found, importing none.
+    """Return the target of a dotted path: the module is the longest that can be found. Imports nothing.
 
     Raises:
         TargetError: the path is malformed, or names a module as a whole.
@@ -42,10 +42,10 @@ def dotted(target: Target) -> str:
 
 
 def import_module(name: str) -> Optional[str]:
-    """Import a module; return why that is not possible, ``None`` when it was.
+    """Import a module; return why that was not possible, ``None`` if it was.
 
     Raises:
-        Exception: what else than ``ImportError`` its body raises.
+        Exception: the body of the module raises something other than ``ImportError``.
     """
     try:
         importlib.import_module(name)
@@ -58,14 +58,14 @@ def import_module(name: str) -> Optional[str]:
 
 
 def is_there(name: str) -> bool:
-    """Tell whether a top-level module can be imported, be it a stub; imports nothing."""
+    """Return whether a top-level module can be imported, a stub included. Imports nothing."""
     if name in sys.modules:
         return sys.modules[name] is not None
     return bool(name) and (find_module(name) or is_stub(name))
 
 
 def is_stub(name: str) -> bool:
-    """Tell whether importing a top-level module gives a stub."""
+    """Return whether importing a top-level module returns a stub."""
     module = sys.modules.get(name)
     if module is not None:
         return issubclass(type(module), StubModule)
@@ -73,7 +73,7 @@ def is_stub(name: str) -> bool:
 
 
 def reference_to(path: str) -> Target:
-    """Return what a dotted path means, which may be a module as a whole; imports nothing.
+    """Return the target of a dotted path, which may also name a module. Imports nothing.
 
     Raises:
         TargetError: the path is malformed.
@@ -82,23 +82,23 @@ def reference_to(path: str) -> Target:
 
 
 def object_at(path: str) -> Any:
-    """Import what a dotted path names and return it; a static method of a class as it stands there.
+    """Import the object that a dotted path names; a static method is returned as the ``staticmethod`` object.
 
     Raises:
         TargetError: the path is malformed.
         ImportError: a module on the way cannot be imported.
-        TargetNotFound: there is no such thing; the message has the nearest name.
+        TargetNotFound: there is no such object; the message has the nearest name.
     """
     return resolve(reference_to(path), raw=True)
 
 
 class Missing(NamespaceSlot):
-    """The slot of a target that has not even an owner: it holds nothing.
+    """The slot of a target whose owner does not exist.
 
     Args:
         module: of the target.
         target: the target.
-        why: which step does not exist.
+        why: the step of the path that does not exist.
     """
 
     __slots__ = ("why",)
@@ -109,7 +109,7 @@ class Missing(NamespaceSlot):
 
 
 def locate(target: Target, module: Any) -> Slot:
-    """Return the slot of a target, existing or not; modules on the way that nobody has imported yet are imported.
+    """Return the slot of a target, :class:`Missing` if there is none; import submodules that the path names.
 
     A step into a mapping is an item of it, as migrations write ``package.TABLE.key``.
 

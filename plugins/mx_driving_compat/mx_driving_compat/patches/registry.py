@@ -1,4 +1,4 @@
-"""``RegistryPatch``: a class entered in a registry."""
+"""``RegistryPatch``: registers a class."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from patchcore.errors import TargetNotFound
 
 __all__ = ["RegistryPatch"]
 
-#: By package: what registers its own classes, where importing its registries does not.
+#: By package: the module that registers the library's own classes, if importing the registry does not.
 _FILLED_BY = {"mmengine": "mmengine.runner"}
 
 
 class RegistryPatch(SinglePatch):
-    """Enters a class or function in a registry of mmcv or mmengine.
+    """Registers a class or function in a registry of mmcv or mmengine.
 
     Args:
         registry: dotted path of the registry, ``"mmengine.registry.MODELS"``.
@@ -89,15 +89,15 @@ class RegistryPatch(SinglePatch):
         return Unit(CorePatch(name, [change]), [self], prepare=prepare)
 
     def _let_library_register(self) -> None:
-        """Import what the registry has its classes from: the library cannot register a name that was taken before."""
+        """Import the modules that fill the registry: the library cannot register a class whose name is taken."""
         filled_by = _FILLED_BY.get(self.registry.partition(".")[0])
         if filled_by is not None:
             import_module(filled_by)
         try:
             registry = object_at(self.registry)
         except (ImportError, TargetNotFound):
-            return  # the change says so
-        if hasattr(registry, "import_from_location"):  # of mmengine 0.10: its other registries know what fills them
+            return  # the change reports it
+        if hasattr(registry, "import_from_location"):  # most registries of mmengine 0.10 know their modules
             registry.import_from_location()
 
     def misfit(self) -> str:

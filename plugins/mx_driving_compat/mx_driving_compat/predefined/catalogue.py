@@ -1,4 +1,4 @@
-"""What the installed plugins contribute, by the names that the API has for it."""
+"""Finds the patches of installed plugins by their names in mx_driving.patcher."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Catalogue:
         self.settings = settings
 
     def named(self, *names: str) -> list[Candidate]:
-        """Return the patches that are called by one of these names, their legacy names included, in order of names."""
+        """Return the patches with one of these names or legacy names, in the order of the names."""
         return [candidate for name in names for candidate in self.candidates if name in candidate.patch.names]
 
 
@@ -35,7 +35,7 @@ _counting = False
 
 
 def count_calls() -> None:
-    """Let every patcher of this process count calls: ``patchcore run --count`` is not among the settings read here."""
+    """Make every patcher of this process count calls: ``patchcore run --count`` is no setting that is read here."""
     global _counting
     _counting = True
 
@@ -44,7 +44,7 @@ def load(options: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Catalogue
     """Return the catalogue; plugins are loaded once.
 
     Args:
-        options: of patches, by their names, over those that the user has set.
+        options: of patches, by name; they are stronger than the user's settings.
 
     Raises:
         SettingsError: a setting cannot be read.

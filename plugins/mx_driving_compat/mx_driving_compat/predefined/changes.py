@@ -1,4 +1,4 @@
-"""The predefined patches of the API: classes and functions by its names, done by the patches of installed plugins.
+"""Predefined patches of the API, carried out by the patches of installed plugins.
 
 ``mx_driving.patcher`` brings its own replacements. Here the plugins of patchcore do (mmcv-npu-patches,
 mmdet3d-npu-patches, torch-npu-patches), so that there is one implementation, with its requirements and its proof.
@@ -30,7 +30,7 @@ __all__ = ["PluginChange", "Predefined", "apply_units", "units_of"]
 
 
 class PluginChange(BasePatch):
-    """One change of a patch that a plugin contributes. It has what programs know of an ``AtomicPatch``.
+    """One change of a plugin's patch, with the members of an ``AtomicPatch``.
 
     Args:
         candidate: the patch, and who contributes it.
@@ -40,7 +40,7 @@ class PluginChange(BasePatch):
     def __init__(self, candidate: Candidate, index: int) -> None:
         self.candidate = candidate
         self.index = index
-        self._precheck: Any = ABSENT  # what a program has put there
+        self._precheck: Any = ABSENT  # set by a program
         self._runtime_check: Any = ABSENT
 
     @property
@@ -59,7 +59,7 @@ class PluginChange(BasePatch):
 
     @property
     def replacement(self) -> Any:
-        """What it puts in its place, ``None`` where it wraps, or where what it would put there cannot be imported."""
+        """The replacement, ``None`` if it wraps the target or if the replacement cannot be imported."""
         try:
             return resolve(getattr(self.declared, "replacement", None))
         except (ImportError, TargetNotFound):
@@ -67,7 +67,7 @@ class PluginChange(BasePatch):
 
     @property
     def precheck(self) -> Optional[Callable[..., bool]]:
-        """Tells whether it fits here; another one, or ``None``, decides besides what the plugin's patch requires."""
+        """Tells whether the change fits. If a program sets another one, the plugin's requirements still count."""
         return self._fits if self._precheck is ABSENT else self._precheck
 
     @precheck.setter
@@ -76,7 +76,7 @@ class PluginChange(BasePatch):
 
     @property
     def runtime_check(self) -> Optional[Callable[..., bool]]:
-        """Chooses between replacement and original at each call; ``None`` where each call is for the replacement."""
+        """Chooses between replacement and original at each call; ``None`` if every call uses the replacement."""
         return getattr(self.declared, "when_call", None) if self._runtime_check is ABSENT else self._runtime_check
 
     @runtime_check.setter
@@ -92,7 +92,7 @@ class PluginChange(BasePatch):
 
     @property
     def change(self) -> Change:
-        """The change to be made, with the ``runtime_check`` that a program has put there. Not in mx_driving.patcher."""
+        """The change to write, with the ``runtime_check`` that a program has set. Not in mx_driving.patcher."""
         if self._runtime_check is ABSENT:
             return self.declared
         check = None if self._runtime_check is None else guarded(self._runtime_check, self.name)
@@ -100,17 +100,17 @@ class PluginChange(BasePatch):
 
     @property
     def has_own_precheck(self) -> bool:
-        """Whether a program has put a ``precheck`` there. Not in mx_driving.patcher."""
+        """Whether a program has set a ``precheck``. Not in mx_driving.patcher."""
         return self._precheck is not ABSENT and self._precheck is not None
 
     def prepare(self) -> Optional[Skip]:
-        """Ask the ``precheck`` that a program has put there. Not in mx_driving.patcher."""
+        """Call the ``precheck`` that a program has set. Not in mx_driving.patcher."""
         arguments = {"target": self.target, "replacement": self.replacement, "aliases": self.aliases}
         arguments.update(replacement_wrapper=None, target_wrapper=None)
         return None if agrees(self._precheck, arguments) else Skip("precheck failed")
 
     def misfit(self) -> str:
-        if is_stub(self.declared.target.root):  # which it fills
+        if is_stub(self.declared.target.root):  # which the change fills
             return ""
         verdict = Environment().judge(self.candidate.patch)
         return "" if verdict.status == PENDING else verdict.reason
@@ -134,11 +134,11 @@ class PluginChange(BasePatch):
         return f"PluginChange({self.name})"
 
 
-AtomicPatch.register(PluginChange)  # programs ask, and find what they look for
+AtomicPatch.register(PluginChange)  # programs test with isinstance()
 
 
 class NotProvided(BasePatch):
-    """Stands for a predefined patch that no installed plugin contributes.
+    """A predefined patch that no installed plugin contributes; it is always skipped.
 
     Args:
         name: of the predefined patch.
@@ -169,17 +169,17 @@ class NotProvided(BasePatch):
 class Predefined(Patch):
     """Base of the predefined patches.
 
-    A subclass says what plugins call it; its patches are the changes of theirs, each of which can be disabled by its
-    target.
+    A subclass names the plugins' patches that carry it out. Its own patches are the changes of those, each of which can
+    be disabled by its target.
     """
 
-    #: What it is called in API 1.0.
+    #: Its name in API 1.0.
     legacy_name: str = ""
     #: The library that it is for.
     target_module: str = ""
-    #: What the patches of plugins that do it are called.
+    #: The names or legacy names of the plugins' patches that carry it out.
     provided_by: tuple[str, ...] = ()
-    #: Where they are.
+    #: The distribution that has them.
     distribution: str = ""
 
     @classmethod
@@ -217,14 +217,14 @@ class Predefined(Patch):
 
 
 def _known_options(patch: CorePatch, options: Optional[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return those of the options that a patch has, and that differ from what it has."""
+    """Return the options that a patch has and whose values differ from its own."""
     return {key: value for key, value in (options or {}).items() if patch.options.get(key, value) != value}
 
 
 def group(changes: list[PluginChange]) -> Unit:
-    """Return the unit of changes of one plugin's patch: the patch itself where they are all of it.
+    """Return the unit of some changes of a plugin's patch; the patch itself if these are all its changes.
 
-    So it is the same patch for whoever else applies it, and not applied a second time.
+    Another patcher that applies the plugin's patch then applies the same patch, and not a second one.
     """
     patch, provenance = changes[0].candidate
     chosen = tuple(change.change for change in changes)
@@ -236,7 +236,7 @@ def group(changes: list[PluginChange]) -> Unit:
 
 
 def _in_stub(patch: CorePatch, chosen: Sequence[Change], members: list[PluginChange]) -> Unit:
-    """Return the unit that puts replacements in a stub: in its module, and in the packages around that."""
+    """Return the unit that adds replacements to a stub: to its module, and to the packages around it."""
     fills = [FillStub(change.target, change) for change in chosen if isinstance(change, Replace)]
     packages = [
         FillStub(Target(package, fill.target.path), fill.change)
@@ -254,7 +254,7 @@ def _in_stub(patch: CorePatch, chosen: Sequence[Change], members: list[PluginCha
 
 
 def units_of(patches: list[BasePatch]) -> list[Unit]:
-    """Return the units of patches, in their order; neighbours that are changes of one plugin's patch make one unit."""
+    """Return the units of patches in order; successive changes of one plugin's patch make one unit."""
     units: list[Unit] = []
     pending: list[PluginChange] = []
     for patch in patches:
@@ -270,14 +270,14 @@ def units_of(patches: list[BasePatch]) -> list[Unit]:
 
 
 def _goes_with(change: PluginChange, others: Sequence[PluginChange]) -> bool:
-    """Tell whether a change is of the same patch as others, and not one of them over again."""
-    if change.has_own_precheck or others[0].has_own_precheck:  # which is about that change alone
+    """Return whether a change belongs to the same patch as others, and is not one of them."""
+    if change.has_own_precheck or others[0].has_own_precheck:  # a precheck is about one change
         return False
     return change.candidate.patch is others[0].candidate.patch and all(change.index != o.index for o in others)
 
 
 def apply_units(units: list[Unit]) -> list[tuple[Any, PatchResult]]:
-    """Apply units outside of any patcher; return each patch with what became of it. They stay applied."""
+    """Apply units without a patcher; return each patch with its outcome. They stay applied."""
     results = []
     for patch, outcome in Run(units, catalogue.load().settings).apply():
         patch.is_applied = outcome.status is PatchStatus.APPLIED

@@ -1,4 +1,4 @@
-"""What mmdet and mmdet3d are shown for the version of mmcv, which they compare with what they were made for."""
+"""Shows another version of mmcv to mmdet and mmdet3d, which refuse versions that they do not know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ensure_mmcv_version(expected_version: str) -> None:
     """Show ``expected_version`` to mmdet and mmdet3d as ``mmcv.__version__``, while they are being imported.
 
     Nothing is imported now, and before and after mmcv has its own version. A library that is not installed, or that was
-    imported already, is passed over.
+    imported already, is left alone.
 
     Args:
         expected_version: ``"1.6.0"``, say.

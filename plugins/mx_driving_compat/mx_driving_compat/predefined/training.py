@@ -1,4 +1,4 @@
-"""Profiling and brake of the API, by the core's: one of each for a process, whoever asks."""
+"""Profiling and brake of the API, done by patchcore's; a process has one of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Training", "TrainingLoops", "loops_builder", "loops_function"]
 
 
 class Training(NamedTuple):
-    """What is asked of training loops.
+    """The settings for training steps.
 
     Args:
         profiling: arguments of :meth:`patchcore.Patcher.with_profiling`, ``None`` for no profiling.
@@ -29,10 +29,10 @@ class Training(NamedTuple):
     brake: Optional[int] = None
 
     def patcher(self) -> Optional[Patcher]:
-        """Return the Patcher of the core that does it, not applied; ``None`` when nothing is asked.
+        """Return a Patcher of patchcore that does it, not applied; ``None`` if neither is set.
 
         Raises:
-            SettingsError: what is asked means nothing, or contradicts itself.
+            SettingsError: a setting is impossible, or they contradict each other.
         """
         if self.profiling is None and self.brake is None:
             return None
@@ -48,7 +48,7 @@ class Training(NamedTuple):
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Training:
-        """Return what the options of the API's training loop patches ask for.
+        """Return the settings from the options of the API's training loop patches.
 
         Args:
             options: ``enable_profiler``, ``profiling_path``, ``profiling_level``, ``step_ctrl`` (wait, active, warmup,
@@ -67,7 +67,7 @@ _in_force: dict[Training, Patcher] = {}
 
 
 class TrainingLoops(BasePatch):
-    """Profiling and brake in the training loops that plugins know; equal ones are one.
+    """A patch for profiling and brake in every training loop that plugins know; equal patches take effect once.
 
     Args:
         name: of the patch.

@@ -1,4 +1,4 @@
-"""What a ``patch.py`` says, as the declarations of a plugin; and what of it is left to do."""
+"""The records that a ``patch.py`` is read into: declarations of a plugin, and remarks on what is left to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Code", "Construction", "Migration", "PatchDeclaration", "Provided", 
 
 
 class Code(NamedTuple):
-    """An argument that is no literal.
+    """An argument that is an expression of Python, not a literal.
 
     Args:
         text: as it is written in ``plugin.py``, ``_later("X._check")``.
@@ -22,7 +22,7 @@ class Code(NamedTuple):
 
 
 class Construction(NamedTuple):
-    """A change, as it is written in ``plugin.py``.
+    """A change as the call that ``plugin.py`` will have.
 
     Args:
         function: public name of patchcore, ``Replace``.
@@ -35,21 +35,21 @@ class Construction(NamedTuple):
     keywords: Mapping[str, Any] = {}
 
     def check(self) -> None:
-        """Make it, to see whether it can be.
+        """Make the change, to see whether it is valid.
 
         Raises:
-            DeclarationError: it cannot.
+            DeclarationError: it is not.
         """
         constructor = getattr(patchcore, self.function)
         constructor(*map(_stand_in, self.arguments), **{name: _stand_in(v) for name, v in self.keywords.items()})
 
 
 class Remark(NamedTuple):
-    """Something to do, or to know, about a line of the file.
+    """A note about a line of the file, or something to do about it.
 
     Args:
         line: number of the line.
-        what: what is there.
+        what: the code in question.
         advice: what to do about it.
     """
 
@@ -66,8 +66,8 @@ class PatchDeclaration(NamedTuple):
         line: where the file declares it.
         changes: in the order of the file; a :class:`Remark` stands where a change is left to do.
         keywords: further arguments of :class:`patchcore.Patch`.
-        notes: what to know about it.
-        known_as: what the file switches it off by.
+        notes: remarks on how it was read.
+        known_as: the name by which the file disables it.
     """
 
     name: str
@@ -79,23 +79,23 @@ class PatchDeclaration(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """True when nothing of it is left to do."""
+        """True if nothing is left to do by hand."""
         return not any(isinstance(change, Remark) for change in self.changes)
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What is left to do of it."""
+        """What is left to do by hand."""
         return tuple(change for change in self.changes if isinstance(change, Remark))
 
 
 class Provided(NamedTuple):
-    """A patch of ``mx_driving.patcher`` that the file uses, and who has it here.
+    """A predefined patch that the file uses, and the distribution that has it.
 
     Args:
         line: where it is used.
-        name: as the file has it.
-        patches: names of the patches here.
-        distribution: what has them.
+        name: in the file.
+        patches: their names in that distribution.
+        distribution: that has them.
         default: whether they are applied without being asked for.
     """
 
@@ -107,15 +107,15 @@ class Provided(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """What was read.
+    """The result of reading a file.
 
     Args:
         patches: the plugin's, in the order in which they apply.
-        provided: what other plugins have.
+        provided: patches that other plugins have.
         settings: lines for ``[tool.patchcore]``.
         functions: names of ``functions.py``, and what of ``replacements.py`` each is.
         left: what is left to do by hand, by line.
-        notes: what to know, by line.
+        notes: remarks, by line.
         distributions: what the plugin depends on besides patchcore.
         replacements: text of ``replacements.py``.
     """
@@ -131,7 +131,7 @@ class Migration(NamedTuple):
 
 
 def problem_of(construction: Construction) -> str:
-    """Return why a change cannot be made, ``""`` where it can."""
+    """Return why a change is not valid, empty if it is."""
     try:
         construction.check()
     except DeclarationError as error:

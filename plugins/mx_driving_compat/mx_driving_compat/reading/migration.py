@@ -1,4 +1,4 @@
-"""Read a ``patch.py`` for ``mx_driving.patcher`` 1.0 or 2.0 as the declarations of a plugin; it is never imported."""
+"""Reads a ``patch.py`` for ``mx_driving.patcher`` 1.0 or 2.0 into the declarations of a plugin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from patchcore.builtin.new.names import Names
 
 __all__ = ["read_migration"]
 
-#: The copy of the file imports what it imported from mx_driving.patcher from there.
+#: The copy of the file imports the API from there.
 _OWN_DISTRIBUTION = "mx-driving-compat"
 
 
@@ -57,7 +57,7 @@ def read_migration(path: Path, names: Names) -> Migration:
 
 
 def uniquely_named(patches: Iterable[PatchDeclaration]) -> list[PatchDeclaration]:
-    """Return the patches with a number after a name that an earlier one has, and with names that patches can have."""
+    """Return the patches with valid names; a name that an earlier patch has gets a number."""
     taken: set[str] = set()
     made = []
     for patch in patches:
@@ -72,7 +72,7 @@ def uniquely_named(patches: Iterable[PatchDeclaration]) -> list[PatchDeclaration
 
 
 def stacked(patches: list[PatchDeclaration]) -> list[PatchDeclaration]:
-    """Return the patches with ``after=`` where one writes what an earlier one writes: the last one wins, as it did."""
+    """Return the patches with ``after=`` where two have the same target: the last one wins, as in the file."""
     writers: dict[str, str] = {}
     made = []
     for patch in patches:
@@ -86,7 +86,7 @@ def stacked(patches: list[PatchDeclaration]) -> list[PatchDeclaration]:
 
 
 def _missed(source: Source, seen: set[int], configuration: Configuration) -> Iterator[Remark]:
-    """Whatever makes a patch, or tells a patcher something, and has not been come upon."""
+    """Yield a remark for each call on the API that was not read."""
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.Call):
             continue
@@ -98,7 +98,7 @@ def _missed(source: Source, seen: set[int], configuration: Configuration) -> Ite
 
 
 def _disabled(configuration: Configuration, patches: list[PatchDeclaration]) -> Iterator[Union[Setting, Remark]]:
-    """What is switched off as settings, by the names that patches have here; and what has no patch here."""
+    """Yield settings for disabled patches, by their names in plugins, and remarks for names that no patch has."""
     known: dict[str, list[str]] = {}
     for patch in patches:
         for name in {patch.known_as, *patch.keywords.get("legacy_names", ())}:
@@ -125,7 +125,7 @@ def _targets(patch: PatchDeclaration) -> Iterator[str]:
 
 
 def _once(remarks: Iterable[Remark]) -> list[Remark]:
-    """The first of those that say the same."""
+    """Return the first of equal remarks."""
     first: dict[tuple[str, str], Remark] = {}
     for remark in _by_line(remarks):
         first.setdefault((remark.what, remark.advice), remark)

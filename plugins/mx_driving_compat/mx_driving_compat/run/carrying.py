@@ -1,4 +1,4 @@
-"""Carries the patches of a migration to the processes that its program starts.
+"""Hands the patches of a migration on to the processes that its program starts.
 
 A program that applies patches under ``if __name__ == "__main__":`` has workers without them, where these are spawned
 and not forked. In a run of ``patchcore run`` each process leaves a recipe of what it has applied in its environment,
@@ -34,13 +34,13 @@ logger = logging.getLogger("patchcore")
 #: Environment variable with the recipes of what a process has applied, for the processes it starts.
 RECIPES = "PATCHCORE_MX_DRIVING"
 
-_inherited: list[dict[str, Any]] = []  # recipes of the parent
-_left: dict[int, dict[str, Any]] = {}  # by patcher
+_inherited: list[dict[str, Any]] = []  # recipes of the parent process
+_left: dict[int, dict[str, Any]] = {}  # recipes of this process, by id of the patcher
 _waiting: list[_Fetch] = []
 
 
 def begin() -> None:
-    """Apply, in this process of a run, what its parent has applied; from now on leave recipes."""
+    """Apply the patches of the parent process here; from now on leave recipes for child processes."""
     if _LEAVING not in LISTENERS:
         LISTENERS.append(_LEAVING)
     text = os.environ.get(RECIPES)
@@ -101,7 +101,7 @@ def _own(patcher: Patcher) -> Iterator[dict[str, str]]:
         try:
             core = patch.unit().patch
             yield {"name": core.name, "module": core.changes[0].target.module, "patch": _dump(patch)}
-        except Exception as error:  # pickle raises what it likes
+        except Exception as error:  # pickle raises errors of any class
             logger.info("patch %s is not carried to worker processes: %s", patch.name, describe_error(error))
 
 
@@ -112,7 +112,7 @@ def _follow(recipe: dict[str, Any]) -> None:
     for patch_class, options in map(_load, recipe["predefined"]):
         patcher.add(patch_class, options=options)
     for name in recipe["disabled"]:
-        patcher.selection.pass_over(name)  # the parent has said which of them mean nothing
+        patcher.selection.pass_over(name)  # the parent has reported unknown names
     patcher.put_in_force(tell=False)
     units = [
         Unit(CorePatch(entry["name"], [Call(_Fetch(entry["patch"]), module=entry["module"])]), [entry["name"]])
@@ -122,7 +122,7 @@ def _follow(recipe: dict[str, Any]) -> None:
 
 
 class _Fetch:
-    """Applies a patch that is fetched when it is needed.
+    """Unpickles a patch and applies it, when its target is imported.
 
     Args:
         text: the patch, as :func:`_dump` has it.
@@ -137,7 +137,7 @@ class _Fetch:
         except AttributeError:
             if self in _waiting or not _is_of_script(self._text):
                 raise
-            _waiting.append(self)  # the script has imported the module, and has not got to defining the patch
+            _waiting.append(self)  # the script imports the target before it defines the patch
             return
         result = patch.apply()
         logger.debug("patch %s of the parent process: %s", result.name, result.status.value)
@@ -148,7 +148,7 @@ def _is_of_script(text: str) -> bool:
 
 
 def _begin_work(original: Callable[..., int], *args: Any, **kwargs: Any) -> int:
-    """Apply what waits for the script, which has run when a worker begins its work; let it work then."""
+    """Apply the patches that the script defines, which has run by now; then let the worker begin its work."""
     script = vars(sys.modules["__main__"])
     before = dict(script)
     for fetch in _waiting:
@@ -157,7 +157,7 @@ def _begin_work(original: Callable[..., int], *args: Any, **kwargs: Any) -> int:
         except Exception as error:
             logger.warning("a patch of the parent process is not applied here: %s", describe_error(error))
     _waiting.clear()
-    # multiprocessing runs the script in a namespace that is no module's, and makes the module a copy of it
+    # multiprocessing runs the script in a namespace of its own, and copies that to the module __main__.
     changed = {name: value for name, value in script.items() if before.get(name) is not value}
     for function in [value for value in script.values() if isinstance(value, FunctionType)]:
         if changed and function.__module__ == script["__name__"]:
@@ -170,4 +170,4 @@ def _dump(value: Any) -> str:
 
 
 def _load(text: str) -> Any:
-    return pickle.loads(base64.b64decode(text))  # from the environment of this process, as is the code it runs
+    return pickle.loads(base64.b64decode(text))  # the environment of this process also decides which code it runs

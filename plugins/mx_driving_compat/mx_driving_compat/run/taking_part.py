@@ -1,4 +1,4 @@
-"""The part of the API in a run of ``patchcore run``: found in every process, reported, and carried to workers."""
+"""Makes the interface work in each process of ``patchcore run --compat mx_driving``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["take_part"]
 
 
 def take_part(patcher: Patcher) -> None:
-    """Let the program find ``mx_driving.patcher`` here; apply what the process that started this one has applied.
+    """Install ``mx_driving.patcher`` in this process, and apply the patches of its parent process.
 
     Args:
-        patcher: that of the run in this process, whose reports tell of it.
+        patcher: of the run in this process; its reports will have a section about the migration.
     """
     install()
     patcher.plugins.manager.register(_Reporter(), "mx_driving_compat.report")
@@ -27,18 +27,18 @@ def take_part(patcher: Patcher) -> None:
 
 
 class _Reporter:
-    """Tells, as a plugin, what the patchers of the migration have done in this process."""
+    """A plugin that adds a section about the migration's patches to reports."""
 
     @hookimpl
     def report_sections(self) -> list[Section]:
         from mx_driving_compat.patches.application import runs
 
-        # by name: a patch that the parent has applied is there twice, waiting and then applied
+        # A patch of the parent process has two records: one while it waited, one when it was applied.
         records = list({record.name: record for run in runs() for record in run.records()}.values())
         if not records:
             return []
         counts = Report(tuple(records)).summary()
-        # what the plugins contribute to every patcher would be most of the lines
+        # The plugins' patches, which every patcher has, would be most of the lines.
         told = (record for record in records if record.distribution is None or record.status == FAILED)
         lines = (f"{r.status} {r.name}{f': {r.reason}' if r.reason else ''}{_hits(r)}" for r in told)
         data = [{"name": r.name, "status": r.status, "reason": r.reason, "calls": r.calls} for r in records]

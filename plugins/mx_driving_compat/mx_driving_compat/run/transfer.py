@@ -1,4 +1,4 @@
-"""CUDA on the NPU from the import of ``mx_driving.patcher`` on.
+"""Makes calls for CUDA use the NPU as soon as ``mx_driving.patcher`` was imported.
 
 ``mx_driving/__init__.py`` (mx-driving 26.2) imports ``torch_npu.contrib.transfer_to_npu``, so that a migration may rely
 on ``torch.cuda.is_available()`` before it applies anything; mmcv 1.x asks when it is imported, and never again. The
@@ -30,9 +30,9 @@ __all__ = ["Transfer"]
 
 
 class Transfer:
-    """Applies the patches of transfer_to_npu when torch is imported; plugins are not asked before.
+    """Applies the patches of transfer_to_npu when torch is imported; loads plugins only then.
 
-    Where torch_npu's own was imported it has been done.
+    Does nothing if torch_npu's own transfer_to_npu was imported.
     """
 
     def __init__(self) -> None:
@@ -40,15 +40,15 @@ class Transfer:
         self._run: Optional[Run] = None
 
     def begin(self) -> None:
-        """Wait for torch, or apply at once."""
+        """Apply the patches when torch is imported, or at once if it was."""
         LISTENERS.append(self)
         self._waiting.apply()
 
     def applied(self, patcher: Patcher) -> None:
-        """Do nothing: a patcher that is applied has the patches of its own."""
+        """Do nothing: the patcher applies the patches itself."""
 
     def reverts(self, patcher: Patcher) -> None:
-        """Take back what importing ``mx_driving.patcher`` has begun; patchers that are applied keep theirs."""
+        """Revert the transfer; other patchers that are applied keep the patches."""
         self.revert()
 
     def apply(self) -> None:
@@ -58,7 +58,7 @@ class Transfer:
             self._run.apply()
 
     def revert(self) -> None:
-        """Take it back."""
+        """Revert the patches, and stop waiting for torch."""
         if self in LISTENERS:
             LISTENERS.remove(self)
         if self._run is not None:
@@ -91,7 +91,7 @@ class _OnImportOfTorch(Change):
 
 
 class _Applier:
-    """Applies the transfer of an :class:`_OnImportOfTorch`; what that writes is in the journal by itself."""
+    """Applies the transfer of an :class:`_OnImportOfTorch`, which has a journal entry for each of its own changes."""
 
     def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
         assert isinstance(state.change, _OnImportOfTorch)

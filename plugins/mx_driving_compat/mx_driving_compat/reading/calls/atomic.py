@@ -1,4 +1,4 @@
-"""Read ``AtomicPatch(...)``, ``RegistryPatch(...)``, ``LegacyPatch(...)`` and ``Patch(function)`` as changes."""
+"""Reads ``AtomicPatch``, ``RegistryPatch``, ``LegacyPatch`` and ``Patch(function)`` calls as changes of patchcore."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _WIDTH = 90
 
 
 class ReadChange(NamedTuple):
-    """What was made of one patch.
+    """The result of reading one patch.
 
     Args:
         line: where it is.
-        change: ``None`` where nothing could be made of it.
-        requires: versions of libraries that it is for.
-        left: what is left to do of it.
-        notes: what to know about it.
+        change: ``None`` if it could not be translated.
+        requires: the versions of libraries that it needs.
+        left: what has to be done by hand.
+        notes: remarks on how it was read.
     """
 
     line: int
@@ -47,7 +47,7 @@ class ReadChange(NamedTuple):
 
 
 class AtomicReader:
-    """Reads the calls that make patches, and keeps the names of the functions that changes take from classes.
+    """Reads calls that make patches; collects the methods that have to become functions of ``functions.py``.
 
     Args:
         source: the file.
@@ -71,7 +71,7 @@ class AtomicReader:
         return self._attempt(found, lambda: self._call(found, arguments_of(found, "Patch"), module))
 
     def reference(self, node: ast.expr, scope: Scope, *, in_class: bool = False) -> str:
-        """Return the target of an object of the file, where it lies in the new package.
+        """Return the target of an object of the file in the new package.
 
         Args:
             node: the expression that names the object.
@@ -96,7 +96,7 @@ class AtomicReader:
         return f"{self.names.package}.replacements:{reference}"
 
     def _may_be_bound(self, root: str, attribute: str) -> bool:
-        """Tell whether looking an attribute up may give something else than what lies there."""
+        """Return whether the attribute may be another object than the class holds, as with a static method."""
         owner = self.source.defined[root]
         if not isinstance(owner, ast.ClassDef):
             return False
@@ -105,7 +105,7 @@ class AtomicReader:
         return not is_plain and not isinstance(member, ast.ClassDef)
 
     def _function(self, reference: str) -> str:
-        """The name of a function of ``functions.py``."""
+        """Return the name in ``functions.py`` for a method."""
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", reference)
         plain = wanted = "_".join(filter(None, re.split(r"\W|_", words.lower())))
         number = 1
@@ -196,7 +196,7 @@ class AtomicReader:
     def _precheck(
         self, found: FoundCall, given: Mapping[str, ast.expr], target: str
     ) -> tuple[tuple[str, ...], tuple[Remark, ...]]:
-        """The versions that a ``precheck=`` asks for, or what is left to do about it."""
+        """Return the versions that a ``precheck=`` requires, or what has to be done by hand about it."""
         precheck = given.get("precheck")
         if precheck is None:
             return (), ()
@@ -215,7 +215,7 @@ class AtomicReader:
         return Code(f"_later({_quoted(self._own(node, scope))})")
 
     def _own(self, node: ast.expr, scope: Scope) -> str:
-        """A reference to something of the file."""
+        """Return a reference to an object of the file."""
         reference = scope.reference(node)
         root = reference.partition(".")[0]
         if ":" in reference or root not in self.source.defined:
@@ -242,7 +242,7 @@ def arguments_of(found: FoundCall, kind: str) -> dict[str, ast.expr]:
 
 
 def brief(node: ast.AST) -> str:
-    """Return an expression in one line, shortened."""
+    """Return the source of an expression on one line, shortened."""
     text = " ".join(ast.unparse(node).replace("lambda :", "lambda:").split())  # Python 3.9 writes the space
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
 

@@ -1,4 +1,4 @@
-"""Read the patch classes of 2.0: ``class X(Patch)`` with ``patches()``."""
+"""Reads patch classes of API 2.0: ``class X(Patch)`` with ``patches()``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PatchClasses", "grouped"]
 
 _ATOMIC = ("AtomicPatch", "RegistryPatch", "LegacyPatch")
 _PARTS = ("patches", "apply_all")
-#: Class attributes that say something about a patch, and the argument of ours that says the same.
+#: Class attributes, and the arguments of ``pc.Patch`` with the same meaning.
 _NAMES = {"conflicts_with": "conflicts", "legacy_name": "legacy_names"}
 
 
@@ -31,7 +31,7 @@ class PatchClasses:
         self.source = source
         self.reader = reader
         self.walker = Walker(source)
-        #: The calls that were read, by identity.
+        #: The ``id`` of each call that was read.
         self.seen: set[int] = set()
         self.classes = {
             statement.name: statement
@@ -49,7 +49,7 @@ class PatchClasses:
             return class_name
 
     def read(self, class_name: str) -> list[PatchDeclaration]:
-        """Return what a class declares: a patch for each set of versions it has changes for; none for an empty one."""
+        """Return the patches of a class: one for each set of required versions, none for a class without changes."""
         owner = self.classes[class_name]
         changes = list(self._changes(owner))
         keywords, remarks = self._keywords(owner)
@@ -92,7 +92,7 @@ class PatchClasses:
         return keywords, tuple(remarks)
 
     def _is_patch(self, owner: ast.ClassDef) -> bool:
-        """Tell whether a class is made from ``Patch``, or from a class that is."""
+        """Return whether a class derives from ``Patch``, directly or not."""
         for base in owner.bases:
             if self.source.imported(base) is not None:
                 return True
@@ -103,7 +103,7 @@ class PatchClasses:
 
 
 def grouped(name: str, line: int, changes: list[ReadChange], keywords: Mapping[str, Any]) -> list[PatchDeclaration]:
-    """Return patches with these changes: one for each set of versions, since a patch is applied whole or not at all.
+    """Return a patch for each set of required versions: a patch is applied whole or not at all.
 
     Args:
         name: of the patch; where there are several, one that is for a version has the version in its name.
@@ -133,7 +133,7 @@ def grouped(name: str, line: int, changes: list[ReadChange], keywords: Mapping[s
 
 
 def _version_name(requirement: str) -> str:
-    """``mmcv>=2``: ``mmcv2``; ``mmcv<2``: ``mmcv1``; ``mmdet!=3.*``: ``not_mmdet3``."""
+    """Return ``mmcv2`` for ``mmcv>=2``, ``mmcv1`` for ``mmcv<2``, ``not_mmdet3`` for ``mmdet!=3.*``."""
     if requirement.endswith("<2"):
         return f"{requirement[:-2]}1"
     plain = "".join(character for character in requirement if character not in "<>=!*").rstrip(".")

@@ -1,4 +1,4 @@
-"""Read what a file tells a patcher: patches that are added, imports that are changed, what is switched on and off."""
+"""Reads the calls on a patcher: patches added and disabled, imports changed, settings."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from patchcore.errors import PatchcoreError
 __all__ = ["Configuration"]
 
 _PATCHERS = ("Patcher", "PatcherBuilder", "LegacyPatcherBuilder", "default_patcher", "default_patcher_builder")
-#: Methods of patchers that much else has, too.
+#: Names of methods that other objects than patchers often have.
 _COMMON_NAMES = ("add", "disable", "build", "apply", "apply_all")
-#: Calls beside those of a patcher that nobody misses.
+#: Calls of other functions that need no counterpart.
 _SILENT = ("print", "print_info", "info", "debug", "warning")
 _WRAPPERS = ("Patch", "LegacyPatchWrapper")
 _TORCH = "torch-npu-patches"
 
 
 class Configuration:
-    """What the functions and the body of a file do with a patcher; :meth:`read` fills what is listed here.
+    """Everything that a file does with a patcher; filled by :meth:`read`.
 
     Args:
         source: the file.
@@ -55,11 +55,11 @@ class Configuration:
         self.settings: list[Setting] = []
         self.left: list[Remark] = []
         self.notes: list[Remark] = []
-        #: Names of patches that are switched off, with the line, until all patches are known.
+        #: Names of disabled patches with their lines, kept until all patches are known.
         self.disabled: list[Setting] = []
-        #: Names of the distributions that have what is switched on or off.
+        #: The distributions with patches that the file uses or disables.
         self.distributions: set[str] = set()
-        #: The calls that were read, by identity.
+        #: The ``id`` of each call that was read.
         self.seen: set[int] = set()
         self._configuring: dict[int, Function] = {}
         self._added: set[str] = set()
@@ -88,7 +88,7 @@ class Configuration:
         }
 
     def read(self) -> None:
-        """Read every function and the body of the file, then the classes that nothing adds."""
+        """Read every function and the body of the file, then the classes that no patcher adds."""
         for found, function in self._calls():
             handler = self._handler(found)
             if handler is None:
@@ -106,14 +106,14 @@ class Configuration:
         self.left += self._beside()
 
     def is_unmistakable(self, call: ast.Call) -> bool:
-        """Tell whether a call can only be one of a patcher's methods, whatever it is called on, or its constructor."""
+        """Return whether a call must be of a patcher's method or constructor, whatever object it is called on."""
         if self.source.imported(call.func) == "Patcher":
             return bool(call.args or call.keywords)
         is_method = isinstance(call.func, ast.Attribute) and self.source.imported(call.func) is None
         return is_method and called_name(call) in self._handlers and called_name(call) not in _COMMON_NAMES
 
     def _calls(self) -> Iterator[tuple[FoundCall, Optional[Function]]]:
-        """Every call, with the function that it is in."""
+        """Yield every call with the function around it."""
         walker = Walker(self.source)
         module = Scope(self.source.constants, is_module=True)
         for found in walker.calls(self.source.tree.body, module):
@@ -135,7 +135,7 @@ class Configuration:
         return self._handlers.get(name)
 
     def _find_patcher_names(self) -> Iterator[str]:
-        """The names of parameters and variables that are patchers."""
+        """Yield the names of parameters and variables that are patchers."""
         for node in ast.walk(self.source.tree):
             if isinstance(node, ast.arg) and node.annotation is not None and "Patcher" in ast.unparse(node.annotation):
                 yield node.arg
@@ -202,7 +202,7 @@ class Configuration:
             return
         if not used:
             self.notes.append(Remark(line, f"class {name}", "nothing in the file adds it; declared with default=False"))
-        if not used or not all(patch.is_complete for patch in made):  # no part of it without the rest
+        if not used or not all(patch.is_complete for patch in made):  # an incomplete patch is not applied in part
             made = [patch._replace(keywords={**patch.keywords, "default": False}) for patch in made]
         for patch in made:
             self._declare(patch, found)
@@ -223,7 +223,7 @@ class Configuration:
             self._declare(patch._replace(known_as=known_as), found)
 
     def _declare(self, patch: PatchDeclaration, found: Optional[FoundCall] = None) -> None:
-        """Keep a patch; one that may not be added, or of which something is left, is applied only when asked for."""
+        """Keep a patch; make it ``default=False`` if it may not be added, or if part of it is left to do by hand."""
         keywords = dict(patch.keywords)
         if found is not None and found.conditions.requires:
             keywords["requires"] = list(dict.fromkeys((*keywords.get("requires", ()), *found.conditions.requires)))
@@ -265,7 +265,7 @@ class Configuration:
         self._declare_change(read, inner, **keywords)
 
     def _patcher(self, found: FoundCall) -> None:
-        """Read the constructor of 1.0: ``Patcher({"mmcv": [Patch(f)]}, {"names", "that are off"})``."""
+        """Read the constructor of 1.0: ``Patcher({"mmcv": [Patch(f)]}, {"disabled", "names"})``."""
         given = dict(zip(("module_patches", "blacklist", "allow_internal_format"), found.node.args))
         given.update((keyword.arg, keyword.value) for keyword in found.node.keywords if keyword.arg)
         table = found.scope.follow(given["module_patches"]) if "module_patches" in given else None
@@ -347,7 +347,7 @@ class Configuration:
         raise Unknown("there is no such thing here", "use the debugger in the training script")
 
     def _beside(self) -> Iterator[Remark]:
-        """What is done where a patcher is configured, besides configuring it."""
+        """Yield calls of other functions in the functions that configure a patcher."""
         for function in self._configuring.values():
             for statement in run_at_once(function.body):
                 call = statement.value if isinstance(statement, ast.Expr) else None
@@ -361,7 +361,7 @@ class Configuration:
 
 
 def _call_text(node: ast.Call) -> str:
-    """A call without the calls that come before it in a chain."""
+    """Return the source of a call, without the calls before it in a chain."""
     if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
         plain = ast.Call(ast.Name(node.func.attr, ast.Load()), node.args, node.keywords)
         return f"...{brief(plain)}"
@@ -369,7 +369,7 @@ def _call_text(node: ast.Call) -> str:
 
 
 def _outermost_functions(body: Iterable[ast.AST], owner: str = "") -> Iterator[tuple[Function, str]]:
-    """The functions of a module that are in no other function, each with the name of the class it is in."""
+    """Yield the functions that are in no other function, each with the name of its class."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node, owner
@@ -379,7 +379,7 @@ def _outermost_functions(body: Iterable[ast.AST], owner: str = "") -> Iterator[t
 
 
 def _name_of(read: ReadChange) -> str:
-    """The last part of the name of a patch that is a single change."""
+    """Return the last part of the name for a patch that is a single change."""
     if read.change is None:
         return f"line_{read.line}"
     text = str(read.change.arguments[0])

@@ -1,4 +1,4 @@
-"""Read what a patcher does to imports: ``skip_import``, ``replace_import`` and ``inject_import``."""
+"""Reads ``skip_import``, ``replace_import`` and ``inject_import``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ImportPatch(NamedTuple):
 
 
 def _skip_import(found: FoundCall, reader: AtomicReader) -> list[ImportPatch]:
-    """One patch for each library, and one for what is inside of it, which applies only where the library is there."""
+    """Return a patch for each library, and one for the modules inside it, which needs the library."""
     modules = list(dict.fromkeys(found.scope.text(node) for node in found.scope.spread(found.node.args)))
     if not modules:
         raise Unknown("it names no module")

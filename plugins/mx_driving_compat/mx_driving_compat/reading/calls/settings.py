@@ -1,4 +1,4 @@
-"""Read what a patcher is told that is a matter of settings here: profiling, brake, internal format."""
+"""Reads calls that become settings: profiling, brake, private tensor formats."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PROFILING = ("path", "level", "skip_first", "wait", "warmup", "active", "repeat
 
 
 class Setting(NamedTuple):
-    """Something for ``[tool.patchcore]``.
+    """A setting for ``[tool.patchcore]``.
 
     Args:
-        line: where the file says it.
+        line: of the call.
         key: of the setting; of a table ``profiling`` or ``options`` with dots.
         value: a literal.
-        doubt: why it may not hold, ``""`` for nothing.
+        doubt: why the call may not run, empty if it always runs.
     """
 
     line: int
@@ -67,7 +67,7 @@ SETTING_CALLS: Mapping[str, Callable[[FoundCall], list[Setting]]] = {
 
 
 def internal_format(found: FoundCall) -> list[Setting]:
-    """Return what any of the calls that have a say in it says about private tensor formats; off is the default here."""
+    """Return the setting for private tensor formats; nothing if the call forbids them, which is the default."""
     name = called_name(found.node)
     given = [keyword.value for keyword in found.node.keywords if keyword.arg in ("allow", "allow_internal_format")]
     given = [*found.node.args, *given]

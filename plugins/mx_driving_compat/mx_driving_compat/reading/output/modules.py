@@ -135,7 +135,7 @@ def plugin_module(migration: Migration, names: Names, file: str) -> str:
         head += "from operator import attrgetter\nfrom typing import Any, Callable\n\n"
     head += "import patchcore as pc\n"
     register = _REGISTER.format(listed=_value([Code(name) for name in variables.values()], 4))
-    # one empty line between imports and a constant, as the rule of ruff for imports has it
+    # ruff's rule for imports wants one empty line before a constant, and two before a function.
     start = [head, *helpers] if helpers else ["\n".join([head, *declarations[:1]])]
     rest = declarations if helpers else declarations[1:]
     return _with_excuses("\n\n".join([*start, *rest, register]))
@@ -172,7 +172,7 @@ def _references(patch: PatchDeclaration, migration: Migration, names: Names) -> 
 
 
 def _variables(patches: Sequence[PatchDeclaration]) -> dict[str, str]:
-    """A constant for each patch, by the patch's name."""
+    """Return the name of a constant for each patch, by the patch's name."""
     taken: set[str] = set()
     variables = {}
     for patch in patches:
@@ -239,7 +239,7 @@ def _bracketed(opening: str, parts: Sequence[str], closing: str, indent: int) ->
 
 
 def _with_excuses(text: str) -> str:
-    """Return the text of a module with a remark for ruff behind each line that a long literal makes too long."""
+    """Return the text with ``# noqa: E501`` on each line that a long literal makes too long."""
     return "".join(
         f"{line.rstrip()}  # noqa: E501\n" if len(line) > _LINE_LENGTH + 1 and " " in line.strip() else line
         for line in text.splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""Put together the files of a plugin that is made from a ``patch.py``."""
+"""Writes the files of a plugin that is made from a ``patch.py``."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ _INSTALL = "run the program with: patchcore run --compat mx_driving"
 def rewrite_imports(source: Source) -> tuple[str, list[Remark]]:
     """Return the text of the file, its imports of ``mx_driving.patcher`` from mx_driving_compat, and what is left.
 
-    ``from mx_driving.patcher import X`` and ``import mx_driving.patcher as p`` say the same of another package then.
-    ``import mx_driving.patcher`` alone binds ``mx_driving``, which the file may use for the kernels: it is left.
+    ``from mx_driving.patcher import X`` and ``import mx_driving.patcher as p`` change. A plain ``import
+    mx_driving.patcher`` binds ``mx_driving``, which the file may use for the kernels: it is left to do by hand.
     """
     lines = source.text.splitlines(keepends=True)
     left: list[Remark] = []
@@ -56,7 +56,7 @@ def _patcher_modules(node: ast.Import) -> Iterator[ast.alias]:
 
 
 def _replace(lines: list[str], node: ast.stmt, pattern: re.Pattern[str], text: str) -> None:
-    """Replace the first match of ``pattern`` in a statement; columns of the tree count bytes."""
+    """Replace the first match of ``pattern`` in a statement. Columns in the syntax tree count bytes."""
     first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
     before = lines[first].encode()[: node.col_offset].decode()
     statement = lines[first][len(before) :] + "".join(lines[first + 1 : last + 1])

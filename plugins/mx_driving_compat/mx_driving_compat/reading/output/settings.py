@@ -1,4 +1,4 @@
-"""The ``[tool.patchcore]`` of a program, as lines of TOML."""
+"""Writes settings as lines of TOML for the program's ``[tool.patchcore]``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LISTS = ("enable", "disable")
 
 
 def settings_lines(settings: Iterable[Setting]) -> list[str]:
-    """Return the settings as lines; one that may not hold is commented out, with the reason."""
+    """Return the settings as lines; a doubtful one is commented out, with the reason."""
     tables: dict[str, list[str]] = {}
     for setting in sorted(_merged(settings), key=lambda setting: setting.key not in _LISTS):
         table, _, key = setting.key.rpartition(".")
@@ -24,14 +24,14 @@ def settings_lines(settings: Iterable[Setting]) -> list[str]:
         tables.setdefault(f"tool.patchcore.{table}" if table else "tool.patchcore", []).append(line)
     lines: list[str] = []
     for table in sorted(tables):
-        # a table that is there counts, whatever is in it
+        # Even an empty table would count, so its header is commented out with its lines.
         comment = "# " if all(line.startswith("# ") for line in tables[table]) else ""
         lines += [*([""] if lines else []), f"{comment}[{table}]", *tables[table]]
     return lines
 
 
 def _merged(settings: Iterable[Setting]) -> Iterator[Setting]:
-    """Lists of one key in one; of other keys the last."""
+    """Merge lists of the same key; of other keys use the last value."""
     merged: dict[tuple[str, str], Setting] = {}
     for setting in settings:
         key = (setting.key, setting.doubt)
@@ -42,5 +42,5 @@ def _merged(settings: Iterable[Setting]) -> Iterator[Setting]:
 
 
 def _toml(value: Any) -> str:
-    """A literal as TOML; what JSON writes of texts, numbers, truth values and lists is TOML, too."""
+    """Return a literal as TOML: texts, numbers, truth values and lists are written as in JSON."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Targets from dotted texts: where the module ends and what is in it begins."""
+"""Makes targets from dotted texts: decides where the module ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DottedTarget(NamedTuple):
 
     Args:
         target: ``module:attribute``.
-        found: whether the module was found here; else it was told from how names are written.
+        found: whether the module was found here; otherwise PEP 8 names decided.
     """
 
     target: str
@@ -24,12 +24,12 @@ class DottedTarget(NamedTuple):
 
     @property
     def in_class(self) -> bool:
-        """True when what holds the attribute is no module."""
+        """True if the attribute is not one of a module."""
         return "." in self.target.partition(":")[2]
 
 
 def split_target(dotted: str) -> DottedTarget:
-    """Split ``package.module.Class.attribute`` where the module ends; nothing is imported.
+    """Split ``package.module.Class.attribute`` after the module. Imports nothing.
 
     What can be found decides. Where less can be found than PEP 8 says, and that is the first name with a capital, or
     the last one, the library is not there or is another version of it: PEP 8 decides.

@@ -1,4 +1,4 @@
-"""Read a ``patch.py`` as text: what its names mean, without importing or running anything."""
+"""Parses a ``patch.py`` and finds the values of its names, without importing or running anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SUBMODULE = re.compile(r"patcher|patch|legacy|version|reporting|patcher_logger|
 
 
 class Unknown(Exception):
-    """What is written cannot be translated, or cannot be told without running the program.
+    """Raised for code that cannot be translated, or whose value is known only when the program runs.
 
     Args:
         reason: why.
@@ -36,7 +36,7 @@ class Unknown(Exception):
 
 
 class _ImportedName(ast.Name):
-    """A name that an import inside a function has given: ``name`` of ``module``, or the module itself."""
+    """A name bound by an import inside a function: ``name`` of ``module``, or the module itself."""
 
     def __init__(self, local: str, module: str, name: Optional[str] = None) -> None:
         super().__init__(local, ast.Load())
@@ -44,7 +44,7 @@ class _ImportedName(ast.Name):
 
 
 class Scope:
-    """What names stand for at one place of the program: expressions of it.
+    """The expressions that names stand for at one place of the program.
 
     Args:
         constants: expressions by name that the module assigns once.
@@ -58,11 +58,11 @@ class Scope:
         self.constants = constants
         self.owner = owner
         self.is_module = is_module
-        #: Names of a function, and what they stand for, ``None`` where that is not known.
+        #: Expressions by local name, ``None`` if the value is not known.
         self.names: dict[str, Optional[ast.expr]] = {}
 
     def bind(self, target: ast.expr, value: Optional[ast.expr]) -> None:
-        """Note an assignment of ``value``, ``None`` for an unknown one, to a name or to several."""
+        """Record an assignment to one or several names; ``None`` is an unknown value."""
         followed = None if value is None else self._follow_local(value)
         if isinstance(target, ast.Name):
             self.names[target.id] = followed
@@ -74,7 +74,7 @@ class Scope:
                 self.bind(element, part)
 
     def bind_import(self, statement: Union[ast.Import, ast.ImportFrom]) -> None:
-        """Note what an import inside a function gives."""
+        """Record the names that an import inside a function binds."""
         for alias in statement.names:
             local = alias.asname or alias.name.partition(".")[0]
             if isinstance(statement, ast.Import):
@@ -91,7 +91,7 @@ class Scope:
         return made
 
     def follow(self, node: ast.expr) -> ast.expr:
-        """Return the expression that a name stands for, or ``node`` itself where it is no name with a known value."""
+        """Return the expression that a name stands for, or ``node`` itself if it is no name with a known value."""
         for _ in range(_MAX_DEPTH):
             node = self._follow_local(node)
             constant = self.constants.get(node.id) if isinstance(node, ast.Name) and node.id not in self.names else None
@@ -126,7 +126,7 @@ class Scope:
         raise Unknown(f"{ast.unparse(node)} is no list that is written out")
 
     def spread(self, nodes: list[ast.expr]) -> Iterator[ast.expr]:
-        """Iterate over arguments or elements, with those that are starred in their place.
+        """Yield arguments or elements; a starred one is replaced by its elements.
 
         Raises:
             Unknown: what is starred is no list that is written out.
@@ -138,7 +138,7 @@ class Scope:
                 yield node
 
     def literal(self, node: ast.expr, depth: int = 0) -> Any:
-        """Return the value of an expression made of literals, and of names of such.
+        """Return the value of an expression made of literals and of names for literals.
 
         Raises:
             Unknown: it is made of something else.
@@ -177,7 +177,7 @@ class Scope:
         return value
 
     def reference(self, node: ast.expr) -> str:
-        """Return what an expression of names and dots means: ``"SparseConv._forward"`` of the module that is read.
+        """Return the reference that an expression of names and dots is: ``"SparseConv._forward"`` of the file.
 
         What a function has imported itself is returned as a target, ``"mx_driving:npu_op"``.
 
@@ -228,7 +228,7 @@ class Source(NamedTuple):
             SettingsError: it cannot be read, or is no Python.
         """
         try:
-            with tokenize.open(str(path)) as stream:  # in the encoding that it declares
+            with tokenize.open(str(path)) as stream:  # uses the encoding that the file declares
                 text = stream.read()
             tree = ast.parse(text, str(path))
         except OSError as error:
@@ -316,14 +316,14 @@ def called_name(call: ast.Call) -> str:
 
 
 def receiver_root(node: ast.expr) -> ast.expr:
-    """Return where a chain of calls and attributes begins: ``patcher`` of ``patcher.disable(X).add``."""
+    """Return the first object of a chain of calls and attributes: ``patcher`` of ``patcher.disable(X).add``."""
     while isinstance(node, ast.Attribute) or (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
         node = node.value if isinstance(node, ast.Attribute) else node.func
     return node
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when a module is imported, in branches too."""
+    """Yield the statements that run when a module is imported, also those in branches."""
     for statement in body:
         yield statement
         for field in ("body", "orelse", "finalbody"):
@@ -334,7 +334,7 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _definitions(statement: ast.stmt) -> Iterator[tuple[str, Optional[ast.expr]]]:
-    """The names that a statement defines, with the expressions that they are given."""
+    """Yield the names that a statement defines, with their values."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield statement.name, None
     elif isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -350,7 +350,7 @@ def _definitions(statement: ast.stmt) -> Iterator[tuple[str, Optional[ast.expr]]
 
 
 def _may_be_imported(definition: Optional[ast.stmt]) -> bool:
-    """Tell whether the last definition of a name in the module, if any, is an import from the patcher."""
+    """Return whether the last definition of a name in the module, if any, is an import from the patcher."""
     return definition is None or (isinstance(definition, ast.ImportFrom) and _is_patcher(definition))
 
 

@@ -1,4 +1,4 @@
-"""Tests for versions of libraries, as the requirements that patches declare."""
+"""Translates tests for versions of libraries into requirements of patches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMED = {"is_mmcv_v1x": _OLD, "is_mmcv_v2x": _NEW, "is_v1x": _OLD, "is_v2x": _N
 
 
 def version_requirement(test: ast.expr, source: Source) -> Optional[str]:
-    """Return the requirement that a test is for: ``"mmcv>=2"`` of ``mmcv_version.is_v2x``; ``None`` for other tests."""
+    """Return what a test requires, ``"mmcv>=2"`` for ``mmcv_version.is_v2x``; ``None`` for other tests."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = version_requirement(test.operand, source)
         return None if inner is None else negated(inner)
@@ -29,7 +29,7 @@ def version_requirement(test: ast.expr, source: Source) -> Optional[str]:
 
 
 def negated(requirement: str) -> str:
-    """Return the requirement that is met where this one is not."""
+    """Return the opposite requirement."""
     if requirement in (_OLD, _NEW):
         return _OLD if requirement == _NEW else _NEW
     pairs = (("==", "!="), ("!=", "=="))
@@ -37,7 +37,7 @@ def negated(requirement: str) -> str:
 
 
 def precheck_requirement(precheck: ast.expr, reference: Optional[str], source: Source) -> Optional[str]:
-    """Return the requirement that a ``precheck=`` is for, ``None`` where it asks for something else.
+    """Return the requirement that a ``precheck=`` checks, ``None`` if it checks something else.
 
     Args:
         precheck: the argument.
@@ -57,7 +57,7 @@ def precheck_requirement(precheck: ast.expr, reference: Optional[str], source: S
 
 
 def _checked(call: ast.Call) -> Optional[str]:
-    """``check_version("mmdet", major=3)``: ``mmdet==3.*``."""
+    """Return ``mmdet==3.*`` for ``check_version("mmdet", major=3)``."""
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     given.update(zip(("package", "major", "minor"), call.args))
     values: dict[Optional[str], Any] = {n: node.value for n, node in given.items() if isinstance(node, ast.Constant)}

@@ -1,4 +1,4 @@
-"""Follow the statements of a function in the order in which they run, and say under which conditions they do."""
+"""Follows the statements of a function in order, and finds the calls with the conditions under which they run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Conditions", "FoundCall", "Walker", "function_scope", "run_at_once"]
 
 
 class Conditions(NamedTuple):
-    """When something runs.
+    """The conditions under which code runs.
 
     Args:
         requires: versions of libraries that it is for.
@@ -24,11 +24,11 @@ class Conditions(NamedTuple):
     doubt: str = ""
 
     def and_requires(self, requirement: str) -> Conditions:
-        """Return these conditions, and a requirement."""
+        """Return these conditions with one more requirement."""
         return self._replace(requires=tuple(dict.fromkeys((*self.requires, requirement))))
 
     def and_doubt(self, doubt: str) -> Conditions:
-        """Return these conditions, and a reason why it may not run; the first one counts."""
+        """Return these conditions with a reason why the code may not run; the first reason counts."""
         return self if self.doubt else self._replace(doubt=doubt)
 
 
@@ -36,7 +36,7 @@ _ALWAYS = Conditions()
 
 
 class FoundCall(NamedTuple):
-    """A call, what names stand for where it is, and when it runs."""
+    """A call, the values of names at that place, and the conditions under which it runs."""
 
     node: ast.Call
     scope: Scope
@@ -49,7 +49,7 @@ class FoundCall(NamedTuple):
 
 
 class Walker:
-    """Iterates over the calls in statements, inner ones first; loops over lists that are written out are unrolled.
+    """Yields the calls in statements, inner ones first; unrolls loops over lists that are written out.
 
     Args:
         source: the file.
@@ -59,7 +59,7 @@ class Walker:
         self.source = source
 
     def calls(self, body: Sequence[ast.stmt], scope: Scope, when: Conditions = _ALWAYS) -> Iterator[FoundCall]:
-        """Iterate over the calls that statements make; ``scope`` follows their assignments."""
+        """Yield the calls in statements; record their assignments in ``scope``."""
         for statement in body:
             yield from self._statement(statement, scope, when)
             when = self._after(statement, scope, when)
@@ -68,7 +68,7 @@ class Walker:
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             yield from self._expression(node.value, scope, when)
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets if not scope.is_module else ():  # names of the module are names of the copy
+            for target in targets if not scope.is_module else ():  # names of the module stay names of the copy
                 known = None if when.doubt or isinstance(node, ast.AugAssign) else node.value
                 scope.bind(target, known)
         elif isinstance(node, ast.If):
@@ -162,7 +162,7 @@ class Walker:
             yield from self._expression(node.elt, inner, when)
 
     def _branches(self, test: ast.expr, when: Conditions) -> tuple[Conditions, Conditions]:
-        """The conditions of the two branches of a test."""
+        """Return the conditions of the two branches of a test."""
         requirement = version_requirement(test, self.source)
         if requirement is not None:
             return when.and_requires(requirement), when.and_requires(negated(requirement))
@@ -170,7 +170,7 @@ class Walker:
         return doubt, doubt
 
     def _after(self, node: ast.stmt, scope: Scope, when: Conditions) -> Conditions:
-        """The conditions of what follows a statement: a branch may have left the function."""
+        """Return the conditions of the code after a statement: a branch may have left the function."""
         if isinstance(node, ast.If):
             yes, no = self._branches(node.test, when)
             ends = _ends(node.body), _ends(node.orelse)
@@ -203,7 +203,7 @@ def function_scope(function: Function, outer: Scope, *, owner: Optional[str] = N
 
 
 def run_at_once(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Iterate over statements and those inside of them, but not over what runs later, in functions and classes."""
+    """Yield statements, also nested ones, except those inside functions and classes, which run later."""
     for statement in body:
         if isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test):
             continue
