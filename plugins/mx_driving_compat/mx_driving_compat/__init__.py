@@ -13,7 +13,6 @@ Nothing heavy is imported here, and by :func:`install`.
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Optional
 
 from mx_driving_compat.finder import PublicNames
@@ -44,12 +43,7 @@ class Installation:
     def __enter__(self) -> Installation:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.uninstall()
 
 

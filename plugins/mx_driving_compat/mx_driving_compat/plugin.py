@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 from patchcore import Skip, hookimpl
-from patchcore.builtin.new.names import Names
-from patchcore.builtin.new.source import PluginSource
 from patchcore.builtin.run.compat import Compat
 from patchcore.errors import SettingsError
-from patchcore.patcher import Patcher
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchcore.builtin.new.names import Names
+    from patchcore.builtin.new.source import PluginSource
+    from patchcore.patcher import Patcher
 
 __all__ = ["read_plugin_source", "register_compat"]
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Optional
-
 from mx_driving_compat.collecting.module_patches import add_module_patches
 from mx_driving_compat.collecting.patcher import Patcher
 from mx_driving_compat.collecting.requests import TrainingRequests
@@ -100,12 +97,7 @@ class _LegacyPatcher:
         self.apply()
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.revert()
 
 

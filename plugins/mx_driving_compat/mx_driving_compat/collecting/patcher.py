@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Optional, Protocol, Union
 
 from mx_driving_compat.collecting.info import info_text
@@ -295,12 +294,7 @@ class Patcher(TrainingRequests):
     def __enter__(self) -> Patcher:
         return self.apply()
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.revert()
 
     def _take_back(self) -> None:

@@ -1,25 +1,5 @@
-"""What the patcher says, and how it is configured."""
+"""The logger of the patcher, and how it is configured."""
 
-from mx_driving_compat.messages.logger import (
-    EventPolicy,
-    LogAction,
-    PatcherLogger,
-    PatchError,
-    PatchInfo,
-    SummaryConfig,
-    configure_patcher_logging,
-    patcher_logger,
-    set_patcher_log_level,
-)
-
-__all__ = [
-    "EventPolicy",
-    "LogAction",
-    "PatchError",
-    "PatchInfo",
-    "PatcherLogger",
-    "SummaryConfig",
-    "configure_patcher_logging",
-    "patcher_logger",
-    "set_patcher_log_level",
-]
+from mx_driving_compat.messages.logger import *  # noqa: F403
+from mx_driving_compat.messages.logger import __all__ as __all__
+from mx_driving_compat.messages.logger import patcher_logger as patcher_logger

@@ -25,12 +25,14 @@ __all__ = [
 ]
 
 
-class _Stream(Predefined):
+class _OfMmcv1(Predefined):
     @staticmethod
     def precheck() -> bool:
         """Return whether mmcv is 1.x."""
         return is_mmcv_v1x()
 
+
+class _Stream(_OfMmcv1):
     @classmethod
     def scatter_forward(cls, target_gpus: list[int], input_: Any) -> tuple[Any, ...]:
         """Copy a batch to devices, as ``Scatter.forward`` does once this patch is applied.
@@ -47,12 +49,7 @@ class _Stream(Predefined):
         return tuple(copies) if isinstance(copies, (list, tuple)) else (copies,)
 
 
-class _DDP(Predefined):
-    @staticmethod
-    def precheck() -> bool:
-        """Return whether mmcv is 1.x."""
-        return is_mmcv_v1x()
-
+class _DDP(_OfMmcv1):
     @staticmethod
     def ddp_forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
         """Run the model of an ``MMDistributedDataParallel``, as its ``_run_ddp_forward`` does with newer torch.
