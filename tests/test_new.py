@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,13 @@ class TestFromAFile:
         assert "no installed plugin reads this file" in error
         assert "python -m pip install 'patchcore[mx-driving]'" in error
         assert ("RuntimeError: no" in error) == ("fail" in text)
+
+    def test_plugins_that_were_not_asked_are_named(
+        self, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATCHCORE_PLUGINS", "a")
+        error = self.refusal(tmp_path, capsys, "# for b\nx = 1\n")
+        assert re.search(r"reads this file \(left out by the setting plugins: .*\bb\b.*\); for a patch.py", error)
 
 
 @needs_ruff

@@ -66,7 +66,8 @@ def _read(path: Path, names: Names) -> PluginSource:
     Raises:
         SettingsError: no plugin can.
     """
-    plugins = Plugins(allowed=Settings.load().plugins)
+    settings = Settings.load()
+    plugins = Plugins(allowed=settings.plugins, modules=settings.modules)
     refusals = []
     for provenance, answer in plugins.each("read_plugin_source", path=path, names=names):
         if isinstance(answer, PluginSource):
@@ -80,8 +81,10 @@ def _read(path: Path, names: Names) -> PluginSource:
         print_error(str(problem))
     if refusals:
         raise SettingsError(refusals[0])
+    left_out = ", ".join(provenance.plugin for provenance in plugins.denied)
+    hint = f" (left out by the setting plugins: {left_out})" if left_out else ""
     raise SettingsError(
-        f"--from {path}: no installed plugin reads this file; for a patch.py of mx_driving.patcher: {_INSTALL}"
+        f"--from {path}: no installed plugin reads this file{hint}; for a patch.py of mx_driving.patcher: {_INSTALL}"
     )
 
 
