@@ -273,6 +273,22 @@ class TestInstalled:
         assert run(installed.patchcore, "run", "train.py", cwd=installed.folder) == '{"a": 2, "b": 1}\n'
         run(installed.python, "-c", "import npu_emulator; npu_emulator.install(device=False)", cwd=installed.folder)
 
+    def test_a_migration_runs_and_becomes_a_plugin(self, installed: Installation) -> None:
+        source = "\n".join(
+            [
+                "import json",
+                "from mx_driving.patcher import AtomicPatch, Patcher",
+                "def dumps(value): return 'patched'",
+                "Patcher().add(AtomicPatch('json.dumps', dumps)).apply()",
+            ]
+        )
+        (installed.folder / "migrated.py").write_text(source + "\nprint(json.dumps(1))\n")
+        done = run(installed.patchcore, "run", "--compat", "mx_driving", "migrated.py", cwd=installed.folder)
+        assert done == "patched\n"
+        done = run(installed.patchcore, "new", "acme-json", "--from", "migrated.py", cwd=installed.folder)
+        assert "written to acme-json" in done
+        assert "mx_driving_compat.patcher" in (installed.folder / "acme-json/acme_json/replacements.py").read_text()
+
     @pytest.mark.parametrize("flags", [[], ["-E"], ["-I"]])
     def test_run_reaches_isolated_interpreters(self, installed: Installation, flags: list[str]) -> None:
         code = "import json; print(json.dumps({'b': 1, 'a': 2}))"
