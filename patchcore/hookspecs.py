@@ -9,12 +9,12 @@ import pluggy
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from patchcore.context import Context
-    from patchcore.declare.changes import Change, Skip
+    from patchcore.declare.changes import Skip
     from patchcore.declare.patch import Patch
-    from patchcore.engine.writers import WriterFactory
+    from patchcore.engine.writers import Writers
     from patchcore.planning.plan import PlannedPatch
     from patchcore.report import PatchRecord, Remark, Section
     from patchcore.settings import Setting, Settings
@@ -39,11 +39,12 @@ def register_settings() -> Iterable[Setting]:  # type: ignore[empty-body]
 
 
 @hookspec
-def register_writers() -> Mapping[type[Change], WriterFactory]:  # type: ignore[empty-body]
+def register_writers() -> Writers:  # type: ignore[empty-body]
     """Return what puts the kinds of change in force that this plugin brings.
 
     By class of change, a function that is called with the engine and returns a
-    :class:`~patchcore.engine.writers.Writer`.
+    :class:`~patchcore.engine.writers.Writer`. Classes and functions may be given as targets, ``package.module:Class``,
+    which are imported when the first change of that kind is applied.
     """
 
 
@@ -98,7 +99,7 @@ def register_hookspecs() -> Any:
     """Return a module or an object with functions marked ``hookspec``: hooks that this plugin brings for others.
 
     Called once, before any other hook of any plugin. Whoever calls those hooks is that plugin, by
-    ``Plugins.each(name, ...)``. A plugin that implements a hook which another one brings loads without that one, too,
+    ``Plugins.collect(name, ...)``. A plugin that implements a hook which another one brings loads without that one, too,
     where it says so: ``@patchcore.hookimpl(optionalhook=True)``.
     """
 

@@ -361,7 +361,7 @@ class Patcher(contextlib.ContextDecorator):
             for own in self._own:
                 self._take(found, own if isinstance(own, Candidate) else Candidate(own, LOCAL))
             contributed: list[Candidate] = []
-            for provenance, patches in self.plugins.each(
+            for provenance, patches in self.plugins.collect(
                 "register_patches", settings=self.settings, plugins=self.plugins
             ):
                 contributed += (Candidate(patch, provenance) for patch in patches)

@@ -24,7 +24,7 @@ import pluggy
 from patchcore import hookspecs
 from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch
-from patchcore.engine.writers import WriterFactory
+from patchcore.engine.writers import Writers
 from patchcore.errors import PluginError, UnknownName, describe_error, did_you_mean
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
@@ -49,17 +49,6 @@ BUILTINS = (
 
 #: What a name in the setting ``plugins`` begins with that leaves a plugin out.
 _WITHOUT = "no:"
-
-#: Hooks that return what may come from a generator: it is taken inside the call, where a failure is the plugin's.
-_COLLECTING = (
-    "register_patches",
-    "register_settings",
-    "registry_tables",
-    "remarks",
-    "report_sections",
-    "list_sections",
-    "training_loops",
-)
 
 #: What makes a plugin of a module that forgets to be one.
 _HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return [...]"
@@ -155,14 +144,26 @@ class Plugins:
 
         The order is pluggy's; hook wrappers go around the call of each plugin.
         """
+        return self._each(hook, arguments, self._call)
+
+    def collect(self, hook: str, **arguments: Any) -> Iterator[tuple[Provenance, list[Any]]]:
+        """Call a hook that returns several things, maybe a generator, as :meth:`each` does; yield whose they are.
+
+        A generator is run inside the call, where its failure is the plugin's.
+        """
+
+        def call(*call: Any) -> list[Any]:
+            return [item for items in self._call(*call) for item in items]
+
+        return self._each(hook, arguments, call)
+
+    def _each(self, hook: str, arguments: dict[str, Any], call: Callable[..., Any]) -> Iterator[tuple[Provenance, Any]]:
         for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
             if _is_wrapper(implementation.opts):
                 continue
             provenance = self._provenance_of(implementation.plugin)
             try:
-                result = self._call(hook, implementation, arguments)
-                if hook in _COLLECTING:  # a list, as of several plugins, of what may be a generator
-                    result = [item for items in result for item in items]
+                result = call(hook, implementation, arguments)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # also sys.exit(): a plugin may end itself, not the program
@@ -194,7 +195,7 @@ class Plugins:
     def settings(self) -> list[Setting]:
         """Return the settings that plugins have; of two with one key the first, and the other plugin is told."""
         found: dict[str, tuple[Provenance, Setting]] = {}
-        for provenance, settings in self.each("register_settings"):
+        for provenance, settings in self.collect("register_settings"):
             for setting in settings:
                 if not isinstance(setting, Setting):
                     problem: Exception = TypeError(f"expected patchcore.Setting objects, got {shown(setting)}")
@@ -208,29 +209,23 @@ class Plugins:
 
     def registry_tables(self) -> list[str]:
         """Return the attributes in which registries of libraries keep their entries; see the hook of that name."""
-        return [str(name) for _, names in self.each("registry_tables") for name in names]
+        return [str(name) for _, names in self.collect("registry_tables") for name in names]
 
-    def writers(self) -> dict[type[Change], WriterFactory]:
-        """Return what puts the kinds of change in force that plugins bring, by class of change."""
-        found: dict[type[Change], WriterFactory] = {}
+    def writers(self) -> Writers:
+        """Return what puts the kinds of change in force that plugins bring; see the hook ``register_writers``."""
+        found: dict[Any, Any] = {}
         for provenance, (writers,) in self.each("register_writers"):
-            if not isinstance(writers, Mapping):
-                self.note(provenance, "register_writers", TypeError(f"expected a mapping, got {shown(writers)}"))
-                continue
-            for kind, factory in writers.items():
-                if isinstance(kind, type) and issubclass(kind, Change) and callable(factory):
-                    found.setdefault(kind, factory)
-                else:
-                    error = TypeError(
-                        f"expected classes of changes with callables, got {shown(kind)}: {shown(factory)}"
-                    )
-                    self.note(provenance, "register_writers", error)
+            if isinstance(writers, Mapping) and all(map(_is_writer, writers.items())):
+                found.update((kind, factory) for kind, factory in writers.items() if kind not in found)
+            else:
+                error = TypeError(f"expected classes of changes with what makes their writers, got {shown(writers)}")
+                self.note(provenance, "register_writers", error)
         return found
 
     def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
         """Return what plugins have to say about a planned patch here; see the hook ``remarks``."""
         found = []
-        for provenance, remarks in self.each("remarks", entry=entry, thorough=thorough):
+        for provenance, remarks in self.collect("remarks", entry=entry, thorough=thorough):
             for remark in remarks:
                 if isinstance(remark, Remark):
                     found.append(remark)
@@ -307,7 +302,7 @@ class Plugins:
 
     def _sections(self, hook: str, **arguments: Any) -> tuple[Section, ...]:
         found: list[Section] = []
-        for provenance, sections in self.each(hook, **arguments):
+        for provenance, sections in self.collect(hook, **arguments):
             for section in sections:
                 if isinstance(section, Section):
                     found.append(section)
@@ -419,6 +414,12 @@ def _patches_in(plugin: Any) -> list[str]:
         for name, value in space.items()
         if type(value) is Patch or (type(value) in (list, tuple) and any(type(item) is Patch for item in value))
     ]
+
+
+def _is_writer(item: tuple[Any, Any]) -> bool:
+    kind, factory = item
+    is_kind = isinstance(kind, str) or (isinstance(kind, type) and issubclass(kind, Change))
+    return is_kind and (isinstance(factory, str) or callable(factory))
 
 
 def _is_list(answer: Any) -> bool:

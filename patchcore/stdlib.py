@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # by the names that functions import; the others are in _LATE
     import traceback as traceback
     from importlib import metadata as metadata
 
-__all__ = ["EXECUTED_AGAIN", "LIBRARY", "OWN", "SHARED", "PrivateLibrary", "loaded"]
+__all__ = ["EXECUTED_AGAIN", "LIBRARY", "OWN", "SHARED", "PrivateLibrary", "add_own", "loaded"]
 
 #: Executed a second time: they keep nothing that the program must share, and classes of theirs do the work.
 EXECUTED_AGAIN = frozenset({"difflib", "graphlib", "inspect", "json", "pathlib", "textwrap", "tomllib", "traceback"})
@@ -62,11 +62,11 @@ _LATER = {
     "traceback": "traceback",
 }
 
-#: patchcore itself: names by value in these packages never follow a patch.
-OWN = ("patchcore", "patchcore_startup")
+#: The packages of patchcore: names bound by value in their modules never follow a patch. See :func:`add_own`.
+OWN = {"patchcore", "patchcore_startup"}
 
-#: The packages whose modules get the copies: also those that patchcore calls while patches are in force.
-_SERVED = (*OWN, "packaging", "pluggy")
+#: The packages that patchcore calls while patches are in force; their modules get the copies, too.
+_CALLED = ("packaging", "pluggy")
 
 _GONE: Any = object()
 
@@ -254,13 +254,22 @@ class _Copies:
         return module
 
 
+def add_own(package: str) -> None:
+    """Treat a top-level package as one of patchcore's own: its modules never run a patch of the standard library.
+
+    For a plugin that applies patches itself, and works while they are in force.
+    """
+    OWN.add(package)
+
+
 def loaded(name: str) -> Optional[ModuleType]:
     """Return module ``name`` of the standard library as patchcore is to use it, ``None`` if nobody has imported it."""
     return LIBRARY.module(name) if name in sys.modules else None
 
 
 def _own_namespaces() -> list[dict[str, Any]]:
-    return [vars(m) for n, m in sys.modules.copy().items() if n.partition(".")[0] in _SERVED and n != __name__]
+    served = {*OWN, *_CALLED}
+    return [vars(m) for n, m in sys.modules.copy().items() if n.partition(".")[0] in served and n != __name__]
 
 
 def _is_copied(name: str) -> bool:

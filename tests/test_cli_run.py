@@ -162,23 +162,6 @@ class TestCurrentFolder:
         assert as_script.stdout == as_module.stdout.replace("written", "as before")
         assert "not installed" not in as_script.stdout
 
-    def test_is_seen_by_new(self, shop: Programs) -> None:
-        source = """
-            from mx_driving.patcher import PatcherBuilder, Patch
-            import shop.prices
-            def double(module, options): module.price = len
-            builder = PatcherBuilder().add_module_patch("shop.prices", Patch(double))
-        """
-        shop.write({"patch.py": "\n".join(line[12:] for line in source.splitlines())})
-        written = []
-        for command in ([*shop.python, "-m", "patchcore"], [*shop.python, str(shop.folder / "bin" / "patchcore")]):
-            folder = shop.folder / "made"
-            folder.mkdir()
-            shop.run(command, "new", "shop-npu", "--from", "patch.py", "--directory", "made")
-            written.append({path.name: path.read_text() for path in sorted(folder.rglob("*.py"))})
-            folder.rename(shop.folder / f"made-{len(written)}")
-        assert written[0] == written[1]
-
     def test_not_with_a_safe_path(self, shop: Programs) -> None:
         script = [*shop.python, "-I", str(shop.folder / "bin" / "patchcore")]
         done = shop.run(script, "explain", "shop.prices:price", code=2)

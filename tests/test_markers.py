@@ -1,4 +1,4 @@
-"""patchcore.markers without torch: the text of ranges, ranges of one's own, what is wrapped."""
+"""torch_npu_patches.markers without torch: the text of ranges, ranges of one's own, what is wrapped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from patchcore import markers
+from torch_npu_patches import markers
 from patchcore.errors import DeclarationError, SettingsError
-from patchcore.markers import text
+from torch_npu_patches.markers import text
 
 constants = strategies.none() | strategies.booleans() | strategies.integers() | strategies.floats()
 strings = strategies.text(strategies.characters(), max_size=text.LONGEST)
@@ -139,5 +139,5 @@ def test_without_a_plugin_that_marks_starting_says_what_to_install(monkeypatch: 
 
 
 def test_importing_markers_imports_no_torch() -> None:
-    code = "import sys, patchcore.markers; sys.exit('torch' in sys.modules or 'patchcore.patcher' in sys.modules)"
+    code = "import sys, torch_npu_patches.markers; sys.exit('torch' in sys.modules or 'patchcore.patcher' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,7 +8,7 @@ from benchmarks.rows import Budget, Row, TimeLimit, compare
 
 SUBJECT = "compat-import"
 LIMIT = TimeLimit(5e-3)
-INSTALL = "install patchcore.compat.mx_driving, patchcore imported"
+INSTALL = "install mx_driving_compat, patchcore imported"
 NAMES = "import names of both APIs from mx_driving.patcher, installed"
 CORE = "import patchcore and its Patcher"
 
@@ -16,10 +16,10 @@ _CODE = {
     CORE: ("import pluggy", "import patchcore; patchcore.Patcher"),
     INSTALL: (
         "import patchcore; patchcore.Patcher",
-        "from patchcore.compat import mx_driving; import patchcore.compat.mx_driving.patcher; mx_driving.install()",
+        "import mx_driving_compat, mx_driving_compat.patcher; mx_driving_compat.install()",
     ),
     NAMES: (
-        "import patchcore; patchcore.Patcher; from patchcore.compat import mx_driving; mx_driving.install()",
+        "import patchcore; patchcore.Patcher; import mx_driving_compat; mx_driving_compat.install()",
         "from mx_driving.patcher import AtomicPatch, Patch, PatcherBuilder, default_patcher, msda",
     ),
 }

@@ -78,7 +78,7 @@ def rows(budget: Budget) -> list[Row]:
 def _timings(size: Size, budget: Budget, folder: str) -> dict[str, Timing]:
     import torch
 
-    from patchcore import markers
+    from torch_npu_patches import markers
 
     torch.set_num_threads(1)
     step = _training_step(size)

@@ -12,9 +12,9 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
-from typing import Any, Callable, Optional, Protocol, TypeVar
+from typing import Any, Callable, Optional, Protocol, TypeVar, Union
 
 from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch
@@ -24,7 +24,7 @@ from patchcore.engine.events import tell
 from patchcore.engine.importing import ImportWatch, loaded_here
 from patchcore.engine.journal import Journal
 from patchcore.engine.rebinding import FindHolders, Modules, Moves, Rebinder
-from patchcore.engine.writers import WRITERS, Writer, WriterFactory, writer_of
+from patchcore.engine.writers import WRITERS, Writer, WriterFactory, Writers, class_key, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.modules import executed_module, is_lazy, is_stub, missing_ancestor, namespace, submodule_names
 from patchcore.planning.provenance import Provenance
@@ -60,7 +60,8 @@ class Engine:
         self._advancing = threading.local()  # the applications this thread is advancing, and which to go over again
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
-        self._factories: dict[type[Change], WriterFactory] = dict(WRITERS)
+        self._factories: dict[str, Union[WriterFactory, str]] = {}
+        self.learn(WRITERS)
         self._writers: dict[type[Change], Writer] = {}
         self._missed = False  # an import, see _imported
 
@@ -70,10 +71,10 @@ class Engine:
         self._lock = self.journal.lock
         self.watch.after_fork()
 
-    def learn(self, writers: Mapping[type[Change], WriterFactory]) -> None:
-        """Take in the writers of further kinds of change; those of the core cannot be replaced."""
+    def learn(self, writers: Writers) -> None:
+        """Take in the writers of further kinds of change; those that are known stay."""
         for kind, factory in writers.items():
-            self._factories.setdefault(kind, factory)
+            self._factories.setdefault(kind if isinstance(kind, str) else class_key(kind), factory)
 
     @property
     def active(self) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.declare.changes import Change, Register
 from patchcore.declare.registries import is_entry

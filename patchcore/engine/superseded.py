@@ -14,6 +14,7 @@ from types import FrameType, FunctionType, ModuleType
 from typing import Any, Optional
 
 from patchcore.objects.modules import class_namespace, is_class, loaded_modules, mro, namespace
+from patchcore.stdlib import OWN
 
 __all__ = ["is_used"]
 
@@ -93,6 +94,6 @@ def _belongs(value: Any, name: str, others: set[int]) -> bool:
 
 def _is_engine(klass: type) -> bool:
     module = class_namespace(klass).get("__module__")
-    if type(module) is not str or module.partition(".")[0] != "patchcore":
+    if type(module) is not str or module.partition(".")[0] not in OWN:
         return False
     return module not in ("patchcore.engine.journal", "patchcore.declare.target", "patchcore.engine.references")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, Callable, Optional, Protocol
+from typing import Any, Callable, Optional, Protocol, Union
 
-from patchcore.declare.changes import Change, Skip, SlotChange
+from patchcore.declare.changes import Change, Skip, SlotChange, resolve
 from patchcore.declare.slots import ClassSlot, Slot, same_value
+from patchcore.declare.target import Target
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Journal, Layer, Record
 from patchcore.engine.rebinding import Moves, Rebinder
@@ -22,7 +23,7 @@ from patchcore.objects.modules import ABSENT
 from patchcore.objects.signatures import CALLED_AS_DECLARED, alike, misfit
 from patchcore.report import APPLIED, SKIPPED
 
-__all__ = ["WRITERS", "Host", "SlotWriter", "Writer", "WriterFactory", "writer_of"]
+__all__ = ["WRITERS", "Host", "SlotWriter", "Writer", "WriterFactory", "Writers", "class_key", "writer_of"]
 
 
 class Host(Protocol):
@@ -51,6 +52,9 @@ class Writer(Protocol):
 
 #: Makes the writer of one kind of change for the :class:`~patchcore.engine.engine.Engine` of the process.
 WriterFactory = Callable[[Any], Writer]
+
+#: Factories by the class of change, each a class and a callable or the targets of them, which are imported when needed.
+Writers = Mapping[Union[type[Change], str], Union[WriterFactory, str]]
 
 
 class SlotWriter:
@@ -173,23 +177,29 @@ _CHECKED = (*CALLED_AS_DECLARED, *_FORMS)
 
 
 #: The writers of the core, by class of change; a subclass has that of its nearest base.
-WRITERS: dict[type[Change], WriterFactory] = {SlotChange: SlotWriter}
+WRITERS: Writers = {SlotChange: SlotWriter}
 
 
-def writer_of(kind: type[Change], writers: Mapping[type[Change], WriterFactory]) -> WriterFactory:
+def class_key(kind: type[Change]) -> str:
+    """Return the target of a class of change, by which its writer is looked up."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def writer_of(kind: type[Change], writers: Mapping[str, Union[WriterFactory, str]]) -> WriterFactory:
     """Return what makes the writer of a kind of change.
 
     Args:
         kind: class of the change.
-        writers: what there is, by class.
+        writers: what there is, by :func:`class_key`.
 
     Raises:
         DeclarationError: no plugin that is loaded puts such changes in force.
     """
-    found = next((writers[base] for base in kind.__mro__ if base in writers), None)
+    found = next((writers[key] for key in map(class_key, kind.__mro__) if key in writers), None)
     if found is None:
         raise DeclarationError(
             f"no loaded plugin puts changes of the class {kind.__module__}.{kind.__qualname__} in force; load the plugin "
             "that brings it, or give it a writer with the hook register_writers"
         )
-    return found
+    factory: WriterFactory = resolve(Target.parse(found)) if isinstance(found, str) else found
+    return factory

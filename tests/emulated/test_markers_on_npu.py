@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from npu_emulator.torch_npu.npu import _mstx
-from patchcore import markers
+from torch_npu_patches import markers
 
 
 def train() -> Any:

@@ -228,7 +228,7 @@ def test_needs_below_a_nested_namespace_package(make_package: Any, there: str) -
 
 @pytest.mark.parametrize("layout", list(itertools.product((True, False), repeat=2)))
 def test_the_migration_api_below_namespace_packages(make_package: Any, layout: tuple[bool, bool]) -> None:
-    from patchcore.compat.mx_driving.patcher.patcher import Patcher
+    from mx_driving_compat.patcher.patcher import Patcher
 
     regular = {name: "" for name, kept in zip(("projects_x", "projects_x.ops"), layout) if kept}
     make_package({**regular, **NESTED, "fake_x": "def price(): return 'new'"})

@@ -14,10 +14,10 @@ pytest.importorskip("npu_emulator")
 BEFORE = """
     import sys
     import npu_emulator
-    import patchcore.compat.mx_driving
+    import mx_driving_compat
 
     npu_emulator.install()
-    installation = patchcore.compat.mx_driving.install()
+    installation = mx_driving_compat.install()
 """
 AFTER = """
     print(torch.cuda.is_available(), torch.zeros(1, device="cuda").device)

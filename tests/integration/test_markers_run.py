@@ -15,7 +15,7 @@ from launching import PYTHON, RUN, Workplace, two_at_a_time
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_npu_patches")
 
-from patchcore import markers  # noqa: E402
+from torch_npu_patches import markers  # noqa: E402
 from patchcore.cli import main  # noqa: E402
 from torch_npu_patches.markers.options import MarkerOptions, from_environment  # noqa: E402
 from torch_npu_patches.markers.reading import TraceError, events  # noqa: E402
@@ -24,7 +24,7 @@ from torch_npu_patches.markers.summary import Summary  # noqa: E402
 TRAIN = """
 import torch
 from torch.utils.data import DataLoader
-from patchcore import markers
+from torch_npu_patches import markers
 
 def main():
     model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.ReLU())

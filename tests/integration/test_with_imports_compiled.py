@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 SOURCE = """
-    from patchcore.compat.mx_driving.patcher.imports import with_imports
+    from mx_driving_compat.imports.with_imports import with_imports
 
     relu = None
 

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import patchcore as pc
 from mmcv_npu.distributed import DDP, DDP_FORWARD
-from patchcore.compat.mx_driving.patcher import mmcv_patch
+from mx_driving_compat.patcher import mmcv_patch
 
 SIZE = 2
 

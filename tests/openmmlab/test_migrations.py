@@ -23,14 +23,14 @@ import pytest
 import torch
 from migrations_on_cpu import losses
 
+import mx_driving_compat as compat
 import patchcore as pc
+from mx_driving_compat.messages.results import PatchStatus
+from mx_driving_compat.patcher.patcher import Patcher
+from mx_driving_compat.predefined import catalogue
+from mx_driving_compat.predefined.classes import ALL
 from patchcore.builtin.verify.execution import run
 from patchcore.builtin.verify.outcomes import compare
-from patchcore.compat import mx_driving as compat
-from patchcore.compat.mx_driving import catalogue
-from patchcore.compat.mx_driving.defaults import ALL
-from patchcore.compat.mx_driving.patcher.patcher import Patcher
-from patchcore.compat.mx_driving.patcher.reporting import PatchStatus
 from patchcore.declare.changes import resolve
 from patchcore.declare.target import Target
 
@@ -118,10 +118,10 @@ if __name__ == "__main__":
 #: What a program writes at its top instead of being started by ``patchcore run``.
 IN_THE_PROGRAM = """
 import os, runpy, sys
-import npu_emulator, patchcore, patchcore.compat.mx_driving
+import npu_emulator, patchcore, mx_driving_compat
 
 npu_emulator.install()
-patchcore.compat.mx_driving.install()
+mx_driving_compat.install()
 if {line} == 1:
     patchcore.Patcher.discover(plugins=["mmcv"], enable="mmcv.torchvision", disable="*").apply()
 sys.argv = sys.argv[1:]

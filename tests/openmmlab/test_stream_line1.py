@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 import patchcore as pc
 from mmcv_npu.stream import STREAM
-from patchcore.compat.mx_driving.patcher.mmcv_patch import Stream
+from mx_driving_compat.patcher.mmcv_patch import Stream
 from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
 
 

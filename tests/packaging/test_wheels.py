@@ -118,7 +118,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Install
     """What a user gets by naming the core, our plugins and somebody else's."""
     environment = Installation(tmp_path_factory.mktemp("clean"))
     plugins = ["mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"]
-    environment.install("--find-links", wheels, "patchcore", "npu-emulator", "npu-graph", *plugins)
+    environment.install("--find-links", wheels, "patchcore[mx-driving]", "npu-emulator", "npu-graph", *plugins)
     return environment
 
 
@@ -152,6 +152,7 @@ class TestWheels:
             ("mmcv-npu-patches", ROOT / "plugins" / "mmcv_npu", ["mmcv_npu"]),
             ("mmdet3d-npu-patches", ROOT / "plugins" / "mmdet3d_npu", ["mmdet3d_npu"]),
             ("torch-npu-patches", ROOT / "plugins" / "torch_npu_patches", ["torch_npu_patches"]),
+            ("mx-driving-compat", ROOT / "plugins" / "mx_driving_compat", ["mx_driving_compat"]),
             ("npu-emulator", ROOT / "plugins" / "npu_emulator", ["npu_emulator"]),
             ("npu-graph", ROOT / "plugins" / "npu_graph", ["npu_graph"]),
         ],
@@ -172,7 +173,7 @@ class TestWheels:
 
     def test_every_distribution_is_looked_at(self, wheels: Path) -> None:
         plugins = {"acme_npu_patches", "mmcv_npu_patches", "mmdet3d_npu_patches", "torch_npu_patches"}
-        names = {"npu_emulator", "npu_graph", "patchcore", *plugins}
+        names = {"mx_driving_compat", "npu_emulator", "npu_graph", "patchcore", *plugins}
         assert {wheel.name.split("-")[0] for wheel in wheels.iterdir()} == names
         assert len(DISTRIBUTIONS) + 1 == len(names)
 
@@ -180,6 +181,13 @@ class TestWheels:
         wheel = wheel_of(wheels, "patchcore")
         assert "patchcore/py.typed" in files_of(wheel)
         assert "patchcore = patchcore.cli:main" in text_of(wheel, "/entry_points.txt")
+
+    def test_the_core_names_the_interface_of_mx_driving_as_an_extra(self, wheels: Path) -> None:
+        headers = Parser().parsestr(text_of(wheel_of(wheels, "patchcore"), "/METADATA"))
+        assert headers.get_all("Provides-Extra") == ["mx-driving"]
+        extras = [line for line in headers.get_all("Requires-Dist", []) if "extra ==" in line]
+        assert [re.split(r"[ ;]", line)[0] for line in extras] == ["mx-driving-compat"]
+        assert "mx_driving_compat/py.typed" in files_of(wheel_of(wheels, "mx-driving-compat"))
 
     def test_the_core_opens_the_door_to_child_processes(self, wheels: Path) -> None:
         text = text_of(wheel_of(wheels, "patchcore"), "patchcore_startup.pth")
@@ -192,6 +200,7 @@ class TestWheels:
         [
             ("mmcv-npu-patches", "mmcv = mmcv_npu.plugin", [], {"mmcv", "mmcv-full", "mmdet", "mmdet2"}),
             ("mmdet3d-npu-patches", "mmdet3d = mmdet3d_npu.plugin", ["mmcv-npu-patches"], {"mmdet3d"}),
+            ("mx-driving-compat", "mx_driving = mx_driving_compat.plugin", ["packaging>=21"], set()),
             (
                 "torch-npu-patches",
                 "torch_npu = torch_npu_patches.plugin",
@@ -218,6 +227,7 @@ class TestInstalled:
             ("acme", "acme-npu-patches", "3.1.4", "acme_npu:plugin"),
             ("mmcv", "mmcv-npu-patches", "0.1.0", "mmcv_npu.plugin"),
             ("mmdet3d", "mmdet3d-npu-patches", "0.1.0", "mmdet3d_npu.plugin"),
+            ("mx_driving", "mx-driving-compat", "0.1.0", "mx_driving_compat.plugin"),
             ("npu_emulator", "npu-emulator", "0.1.0", "npu_emulator.plugin"),
             ("npu_graph", "npu-graph", "0.1.0", "npu_graph.plugin"),
             ("torch_npu", "torch-npu-patches", "0.1.0", "torch_npu_patches.plugin"),
@@ -242,7 +252,7 @@ class TestInstalled:
         freeze = run(installed.python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check")
         names = {row["name"].lower().replace("_", "-") for row in json.loads(freeze)}
         plugins = {"mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"}
-        ours = {"patchcore", "npu-emulator", "npu-graph", *plugins}
+        ours = {"patchcore", "mx-driving-compat", "npu-emulator", "npu-graph", *plugins}
         needed = {"pluggy", "packaging", "rich", "markdown-it-py", "mdurl", "pygments"}
         backports = {"importlib-metadata", "tomli", "typing-extensions", "zipp"}
         assert ours <= names
@@ -262,6 +272,22 @@ class TestInstalled:
         assert run(installed.python, "train.py", cwd=installed.folder) == '{"b": 1, "a": 2}\n'
         assert run(installed.patchcore, "run", "train.py", cwd=installed.folder) == '{"a": 2, "b": 1}\n'
         run(installed.python, "-c", "import npu_emulator; npu_emulator.install(device=False)", cwd=installed.folder)
+
+    def test_a_migration_runs_and_becomes_a_plugin(self, installed: Installation) -> None:
+        source = "\n".join(
+            [
+                "import json",
+                "from mx_driving.patcher import AtomicPatch, Patcher",
+                "def dumps(value): return 'patched'",
+                "Patcher().add(AtomicPatch('json.dumps', dumps)).apply()",
+            ]
+        )
+        (installed.folder / "migrated.py").write_text(source + "\nprint(json.dumps(1))\n")
+        done = run(installed.patchcore, "run", "--compat", "mx_driving", "migrated.py", cwd=installed.folder)
+        assert done == "patched\n"
+        done = run(installed.patchcore, "new", "acme-json", "--from", "migrated.py", cwd=installed.folder)
+        assert "written to acme-json" in done
+        assert "mx_driving_compat.patcher" in (installed.folder / "acme-json/acme_json/replacements.py").read_text()
 
     @pytest.mark.parametrize("flags", [[], ["-E"], ["-I"]])
     def test_run_reaches_isolated_interpreters(self, installed: Installation, flags: list[str]) -> None:

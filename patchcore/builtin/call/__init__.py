@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from patchcore.hookspecs import hookimpl
 
 __all__ = ["register_writers"]
 
 
 @hookimpl
-def register_writers() -> dict[Any, Any]:
-    from patchcore.builtin.call.change import Call
-    from patchcore.builtin.call.writer import CallWriter
-
-    return {Call: CallWriter}
+def register_writers() -> dict[str, str]:
+    return {"patchcore.builtin.call.change:Call": "patchcore.builtin.call.writer:CallWriter"}

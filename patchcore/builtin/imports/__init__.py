@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from patchcore.hookspecs import hookimpl
 
 __all__ = ["register_writers"]
 
 
 @hookimpl
-def register_writers() -> dict[Any, Any]:
-    from patchcore.builtin.imports.changes import ReplaceImport, StubImport, WhileImporting
-    from patchcore.builtin.imports.replaced_imports import ReplacementWriter
-    from patchcore.builtin.imports.stub_imports import StubWriter
-    from patchcore.builtin.imports.windows import WindowWriter
-
-    return {StubImport: StubWriter, ReplaceImport: ReplacementWriter, WhileImporting: WindowWriter}
+def register_writers() -> dict[str, str]:
+    changes, writers = "patchcore.builtin.imports.changes", "patchcore.builtin.imports"
+    return {
+        f"{changes}:StubImport": f"{writers}.stub_imports:StubWriter",
+        f"{changes}:ReplaceImport": f"{writers}.replaced_imports:ReplacementWriter",
+        f"{changes}:WhileImporting": f"{writers}.windows:WindowWriter",
+    }

@@ -9,7 +9,14 @@ from patchcore.hookspecs import hookimpl
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["register_commands"]
+__all__ = ["register_commands", "register_hookspecs"]
+
+
+@hookimpl
+def register_hookspecs() -> Any:
+    from patchcore.builtin.new import hookspecs
+
+    return hookspecs
 
 
 @hookimpl

@@ -1,23 +1,23 @@
-"""``patchcore new``: write a plugin that passes its own tests, from nothing or from a ``patch.py``."""
+"""``patchcore new``: write a plugin that passes its own tests, from nothing or from the patches of a file."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from patchcore.builtin.new.declarations import Migration, Remark
-from patchcore.builtin.new.migrated import migrated_project
-from patchcore.builtin.new.migration import read_migration
 from patchcore.builtin.new.names import Names
 from patchcore.builtin.new.project import example_project, new_folder, write_project
-from patchcore.cli.output import print_line, print_table
+from patchcore.builtin.new.source import PluginSource, Table
+from patchcore.cli.output import print_error, print_line, print_table
+from patchcore.declare.changes import Skip
+from patchcore.errors import SettingsError
+from patchcore.plugins import Plugins
+from patchcore.settings import Settings
 
 __all__ = ["add_arguments", "main"]
 
-_PATCH_COLUMNS = ("PATCH", "CHANGES", "DEFAULT", "LEFT TO DO")
-_PROVIDED_COLUMNS = ("NAME", "DISTRIBUTION", "PATCHES")
-_REMARK_COLUMNS = ("LINE", "WHAT", "WHAT TO DO")
+_INSTALL = "python -m pip install 'patchcore[mx-driving]'"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,43 +44,47 @@ def main(options: argparse.Namespace) -> int:
     names = Names.derive(options.name)
     folder = new_folder(options.directory, options.name)
     if options.source is None:
-        write_project(folder, example_project(names))
-        _print_next(folder)
+        _write(folder, example_project(names))
         return 0
-    migration = read_migration(options.source, names)
-    write_project(folder, migrated_project(migration, names, options.source.name))
-    _print_migration(migration, options.source)
-    _print_next(folder)
+    source = _read(options.source, names)
+    for told in source.told:
+        if isinstance(told, Table):
+            print_table(*told)
+        else:
+            print_line(told)
+    _write(folder, source.files)
+    print_line(f"its code is written without regard to layout; to lay it out: ruff format {folder}")
     return 0
 
 
-def _print_migration(migration: Migration, source: Path) -> None:
-    rows = [
-        (
-            patch.name,
-            str(len(patch.changes) - len(patch.remarks)),
-            "yes" if patch.keywords.get("default", True) else "no",
-            str(len(patch.remarks) or ""),
-        )
-        for patch in migration.patches
-    ]
-    print_table(f"Patches of {source}", _PATCH_COLUMNS, rows)
-    provided = sorted({(p.name, p.distribution, ", ".join(p.patches)) for p in migration.provided})
-    if provided:
-        print_table("Provided by other plugins", _PROVIDED_COLUMNS, provided)
-    if migration.settings:
-        print_line("For the pyproject.toml of the program")
-        print_line("\n".join(f"  {line}".rstrip() for line in migration.settings))
-    for title, remarks in (("Left to do", migration.left), ("Notes", migration.notes)):
-        if remarks:
-            print_table(title, _REMARK_COLUMNS, _rows(remarks, source))
-    if not migration.left:
-        print_line("nothing is left to do by hand")
+def _read(path: Path, names: Names) -> PluginSource:
+    """Ask plugins to read a file.
+
+    Raises:
+        SettingsError: no plugin can.
+    """
+    settings = Settings.load()
+    plugins = Plugins(allowed=settings.plugins, modules=settings.modules)
+    refusals = []
+    for provenance, answer in plugins.each("read_plugin_source", path=path, names=names):
+        if isinstance(answer, PluginSource):
+            return answer
+        if isinstance(answer, Skip):
+            refusals.append(answer.reason)
+        elif answer is not None:
+            error = TypeError(f"expected a PluginSource, a Skip or None, got {answer!r}")
+            plugins.note(provenance, "read_plugin_source", error)
+    for problem in plugins.problems:
+        print_error(str(problem))
+    if refusals:
+        raise SettingsError(refusals[0])
+    left_out = ", ".join(provenance.plugin for provenance in plugins.denied)
+    hint = f" (left out by the setting plugins: {left_out})" if left_out else ""
+    raise SettingsError(
+        f"--from {path}: no installed plugin reads this file{hint}; for a patch.py of mx_driving.patcher: {_INSTALL}"
+    )
 
 
-def _rows(remarks: Sequence[Remark], source: Path) -> list[tuple[str, str, str]]:
-    return [(f"{source.name}:{remark.line}", remark.what, remark.advice) for remark in remarks]
-
-
-def _print_next(folder: Path) -> None:
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    write_project(folder, files)
     print_line(f"written to {folder}; next: python -m pip install -e {folder} && python -m pytest {folder}")

@@ -7,8 +7,7 @@ It has the settings ``report_dir`` and ``compat``, and calls the hooks ``registe
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from patchcore.hookspecs import hookimpl
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from patchcore.settings import Choice, Setting
 
-__all__ = ["register_commands", "register_settings"]
+__all__ = ["register_commands", "register_hookspecs", "register_settings"]
 
 
 @hookimpl
@@ -37,23 +36,17 @@ def _run(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 @hookimpl
+def register_hookspecs() -> Any:
+    from patchcore.builtin.run import hookspecs
+
+    return hookspecs
+
+
+@hookimpl
 def register_settings() -> Iterable[Setting]:
-    from patchcore.settings import Setting, check_path
+    from patchcore.settings import Setting, check_names, check_path
 
-    return (Setting("report_dir", check_path), Setting("compat", _compat, default=(), choices=_without_patches))
-
-
-def _compat(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
-    from patchcore import compat
-    from patchcore.errors import SettingsError, did_you_mean
-    from patchcore.settings import check_names
-
-    names = check_names(value, where, directory)
-    for name in names:
-        if name not in compat.NAMES:
-            known = ", ".join(compat.NAMES)
-            raise SettingsError(f"{where} = {value!r}; expected one of {known}{did_you_mean(name, compat.NAMES)}")
-    return names
+    return (Setting("report_dir", check_path), Setting("compat", check_names, default=(), choices=_without_patches))
 
 
 def _without_patches(value: Any, origin: str) -> Iterable[Choice]:

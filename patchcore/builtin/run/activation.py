@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Optional
 
-from patchcore import compat
 from patchcore.builtin.run import ranks
+from patchcore.builtin.run.compat import chosen_compat
 from patchcore.builtin.run.logs import log_to_stderr, say
 from patchcore.builtin.run.process_report import ProcessReport
 from patchcore.builtin.run.roles import take_role
@@ -92,9 +92,9 @@ def _activate(session: Session) -> set[str]:
     patcher = _discover(session)
     _expect_plugins(session, patcher)
     _configure(session, patcher)
+    for compat in chosen_compat(patcher.settings, patcher.plugins):
+        compat.take_part(patcher)
     patcher.plugins.notify("start_process", patcher=patcher, session=session)
-    if session.settings.get("compat"):
-        compat.take_part(session.settings.get("compat"), patcher)
     patcher.apply()
     TIMELINE.note(AWAKE, since=begun)
     _active = Activation(session, patcher, take_role(session.launcher))

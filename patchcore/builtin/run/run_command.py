@@ -6,10 +6,11 @@ import argparse
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
-from patchcore import compat
+from patchcore.builtin.run.compat import chosen_compat
 from patchcore.cli import options as shared
 from patchcore.errors import PatchcoreError, PatchError, SettingsError
 from patchcore.patcher import Patcher
@@ -29,6 +30,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     log_to_stderr(patcher.settings.log)
     for problem in patcher.plugins.problems:  # now that it is certain which plugins are loaded
         logger.warning("%s\n%s", problem, problem.traceback)
+    chosen_compat(patcher.settings, patcher.plugins)  # refuses unknown names before anything is started
     parser.add_argument("-h", "--help", action="help", help="show this help message and exit")
     options = shared.parse(parser, arguments, patcher)
     if options.program[:1] == ["--"]:
@@ -73,7 +75,13 @@ def _settle(arguments: Sequence[str]) -> tuple[Patcher, argparse.ArgumentParser,
 
 def _load(options: argparse.Namespace, arguments: Sequence[str]) -> tuple[Patcher, Optional[Path]]:
     project = None if options.as_module else _project(arguments)
-    return shared.patcher_from(options, start=project), project
+    patcher = shared.patcher_from(options, start=project)
+    settings = patcher.settings
+    left_out = {provenance.plugin for provenance in patcher.plugins.denied}.intersection(settings.get("compat"))
+    if left_out:  # --plugin chooses patches; an interface that is asked for by name is wanted whatever it chooses
+        allowed = (*(settings.plugins or ()), *sorted(left_out))
+        patcher = Patcher.discover(settings=replace(settings, plugins=allowed))
+    return patcher, project
 
 
 def _parse_as_far_as_known(
@@ -162,8 +170,8 @@ def _build_parser(
         action="append",
         dest=f"{shared.SETTING}compat",
         metavar="NAME",
-        help=f"the program is written against another patcher, one of: {', '.join(compat.NAMES)}; it finds patchcore "
-        f"in that one's place, and chooses the patches itself",
+        help="the program is written against another patcher, mx_driving say; it finds patchcore in that one's place, "
+        "and chooses the patches itself",
     )
     parser.add_argument(
         "--report-dir",

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import patchcore_startup
-from patchcore import compat
+from patchcore.builtin.run.compat import chosen_compat
 from patchcore.errors import SettingsError
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
@@ -76,7 +76,9 @@ class Session:
         wanted = [entry for entry in plan if not entry.unwanted]
         libraries = {target.root for entry in wanted for target in entry.targets}
         libraries |= {name.partition(".")[0] for entry in wanted for name in entry.patch.needs}
-        libraries |= compat.libraries(patcher.settings.get("compat") or ())
+        libraries |= {
+            module for compat in chosen_compat(patcher.settings, patcher.plugins) for module in compat.modules
+        }
         libraries.discard("patchcore")  # what profiling and brake are around is loaded with them
         return cls(run, os.getpid(), patcher.settings, tuple(arguments), tuple(loaded), tuple(sorted(libraries)))
 

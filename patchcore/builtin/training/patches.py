@@ -28,7 +28,7 @@ def counters(settings: Settings, plugins: Plugins) -> list[Patch]:
     if settings.get("step"):
         return [user_loop(target).patch() for target in settings.get("step")]
     found = {patch.name: patch for patch in optimizers.PATCHES}
-    for provenance, loops in plugins.each("training_loops"):
+    for provenance, loops in plugins.collect("training_loops"):
         for loop in loops:
             if isinstance(loop, TrainingLoop):
                 found.setdefault(loop.name, loop.patch(f"counts training steps of a loop that {provenance} names"))

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from patchcore.markers import mark_call
+from torch_npu_patches.markers.ranges import mark_call
 from patchcore.objects import binding
 
 __all__ = ["mark_classes", "mark_functions"]

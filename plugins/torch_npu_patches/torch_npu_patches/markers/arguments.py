@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from patchcore.markers.text import quote, scalar
+from torch_npu_patches.markers.text import quote, scalar
 
 __all__ = ["describe_arguments"]
 

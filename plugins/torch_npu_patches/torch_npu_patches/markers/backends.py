@@ -77,7 +77,7 @@ def _nvtx() -> Backend:
     from torch.cuda import nvtx
 
     try:
-        nvtx.range_push("patchcore.markers")
+        nvtx.range_push("torch_npu_patches.markers")
         nvtx.range_pop()
     except RuntimeError as error:
         raise PatchError(f"nvtx does not work here: {error} Choose another backend: record_function, trace") from error

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional
 import torch
 
 import patchcore
-from patchcore.markers.text import LONGEST, quote
+from torch_npu_patches.markers.text import LONGEST, quote
 
 __all__ = ["callers"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 import patchcore as pc
-from patchcore import markers
+from torch_npu_patches.markers import ranges as markers
 from torch_npu_patches.markers.options import BACKENDS, LEVELS, ORDERS, VIEWS, MarkerOptions, from_environment
 from torch_npu_patches.markers.patches import make_patches
 

@@ -29,7 +29,7 @@ _PASS = "{'dir':'bwd','mod':'torch.autograd','op':'backward'}"
 
 
 class Marking:
-    """One application of markers; the :class:`patchcore.markers.Marker` in force.
+    """One application of markers; the :class:`torch_npu_patches.markers.Marker` in force.
 
     Args:
         options: what is marked.

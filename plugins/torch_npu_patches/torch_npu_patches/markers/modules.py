@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import torch
 
-from patchcore.markers.text import quote
+from torch_npu_patches.markers.text import quote
 from torch_npu_patches.markers import marking as markings
 from torch_npu_patches.markers.arguments import describe_arguments
 from torch_npu_patches.markers.callers import callers

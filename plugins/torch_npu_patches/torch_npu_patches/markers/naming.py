@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 
 import torch
 
-from patchcore.markers.text import quote
+from torch_npu_patches.markers.text import quote
 
 __all__ = ["Naming", "naming_of"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import patchcore as pc
-from patchcore import markers
+from torch_npu_patches.markers import ranges as markers
 from patchcore.declare.changes import SlotChange
 from patchcore.declare.slots import Slot, find_slot
 from patchcore.objects.modules import ABSENT, find_module
@@ -18,7 +18,7 @@ from torch_npu_patches.markers.options import MarkerOptions
 __all__ = ["APEX_MARKERS", "DISTRIBUTED_MARKERS", "MARKERS", "TORCH_MARKERS", "make_patches"]
 
 _HOOKS = "torch:nn.modules.module._global_forward"
-_KEY = '["patchcore.markers"]'
+_KEY = '["torch_npu_patches.markers"]'
 
 
 class _Force(Slot):

@@ -20,7 +20,7 @@ from patchcore.builtin.run.logs import say
 from patchcore.builtin.training.ending import at_end
 from patchcore.errors import describe_error
 from patchcore.files import append
-from patchcore.markers.text import parse
+from torch_npu_patches.markers.text import parse
 from patchcore.process import process_rank, rank_variable
 from torch_npu_patches.markers.options import CATEGORY
 
@@ -128,7 +128,7 @@ def label(said: Mapping[str, Any]) -> str:
     """Return the short name of a range, as a timeline shows it.
 
     Args:
-        said: by :func:`patchcore.markers.parse`.
+        said: by :func:`torch_npu_patches.markers.parse`.
     """
     name = said.get("name") or said.get("op") or "?"
     return f"{name} (backward)" if said.get("dir") == "bwd" else str(name)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import torch
 
-from patchcore.markers.text import BACKWARD
+from torch_npu_patches.markers.text import BACKWARD
 
 if TYPE_CHECKING:
     from torch_npu_patches.markers.marking import Marking

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.markers import parse
+from torch_npu_patches.markers.ranges import parse
 from torch_npu_patches.markers.options import CATEGORY, VIEWS
 
 __all__ = ["Line", "Summary"]

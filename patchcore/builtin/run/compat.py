@@ -1,0 +1,66 @@
+"""Interfaces of other patchers in a run: ``patchcore run --compat NAME``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchcore.errors import SettingsError, did_you_mean
+
+if TYPE_CHECKING:
+    from patchcore.patcher import Patcher
+    from patchcore.plugins import Plugins
+    from patchcore.settings import Settings
+
+__all__ = ["Compat", "chosen_compat"]
+
+#: The extra of patchcore that installs an interface, by the interface's name.
+_EXTRAS = {"mx_driving": "mx-driving"}
+
+
+class Compat(NamedTuple):
+    """The interface of another patcher, for programs that were written against that one.
+
+    Args:
+        name: for ``--compat``; the entry point of the plugin has the same name.
+        modules: the top-level modules that such programs import.
+        take_part: called in each process of a run with its Patcher, before that is applied: lets the program find the
+            interface.
+    """
+
+    name: str
+    modules: Sequence[str]
+    take_part: Callable[[Patcher], None]
+
+
+def chosen_compat(settings: Settings, plugins: Plugins) -> list[Compat]:
+    """Return the interfaces that the setting ``compat`` names, in its order.
+
+    Raises:
+        SettingsError: no plugin registers one of them; the message has the nearest name, or the line that installs it.
+    """
+    registered = _registered(plugins) if settings.get("compat") else {}
+    for name in settings.get("compat") or ():
+        if name not in registered:
+            raise SettingsError(_refusal(name, settings, registered))
+    return [registered[name] for name in settings.get("compat") or ()]
+
+
+def _registered(plugins: Plugins) -> dict[str, Compat]:
+    found: dict[str, Compat] = {}
+    for provenance, items in plugins.collect("register_compat"):
+        for item in items:
+            if isinstance(item, Compat):
+                found.setdefault(item.name, item)
+            else:
+                error = TypeError(f"expected Compat(name, modules, take_part), got {item!r}")
+                plugins.note(provenance, "register_compat", error)
+    return found
+
+
+def _refusal(name: str, settings: Settings, registered: Iterable[str]) -> str:
+    where = settings.origins.get("compat", "compat")
+    if name in _EXTRAS:
+        return f"{where}: {name!r} is not installed; python -m pip install 'patchcore[{_EXTRAS[name]}]'"
+    names = sorted({*_EXTRAS, *registered})
+    return f"{where} = {name!r}; expected one of {', '.join(names)}{did_you_mean(name, names)}"

@@ -1,0 +1,48 @@
+"""Writes the text of ``Patcher.print_info``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mx_driving_compat.collecting.selection import Selection
+from mx_driving_compat.patches.application import Standing
+from mx_driving_compat.patches.base import BasePatch
+from patchcore.report import APPLIED, PENDING, SKIPPED
+
+__all__ = ["info_text"]
+
+_LINE = "=" * 80
+
+
+def info_text(selection: Selection, standings: Mapping[int, Standing], *, diff: bool) -> str:
+    """Return a text that lists the patches by library, each with its status.
+
+    Args:
+        selection: of the patcher.
+        standings: the status of patches, by their ``id``; empty before they are applied.
+        diff: show also what the replacements change, where source is known.
+    """
+    by_module: dict[str, list[BasePatch]] = {}
+    for patch, _ in selection.patches():
+        by_module.setdefault(patch.module or "other", []).append(patch)
+    count = sum(map(len, by_module.values()))
+    lines = [_LINE, f"Patcher Info ({len(by_module)} modules, {count} patches)", _LINE, ""]
+    for module, patches in by_module.items():
+        lines.append(f"[{module}] {len(patches)} patches")
+        for patch in patches:
+            status, reason = _standing(patch, selection, standings)
+            first, *more = [*patch.get_info(show_diff=diff).split("\n"), *filter(None, reason.split("\n"))]
+            lines += [f"  [{status}] {first}", *(f"    {line}" for line in more)]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _standing(patch: BasePatch, selection: Selection, standings: Mapping[int, Standing]) -> Standing:
+    if selection.is_disabled(patch):
+        return Standing("disabled")
+    if id(patch) in standings:
+        return standings[id(patch)]
+    if patch.is_applied:  # without a patcher
+        return Standing(APPLIED)
+    misfit = patch.misfit()
+    return Standing(SKIPPED, misfit) if misfit else Standing(PENDING)

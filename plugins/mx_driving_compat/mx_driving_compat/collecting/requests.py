@@ -1,0 +1,53 @@
+"""Settings that a patcher and a builder have in common: profiling and the brake."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, TypeVar
+
+from mx_driving_compat.predefined.training import Training
+from patchcore.errors import SettingsError
+
+__all__ = ["TrainingRequests"]
+
+_Asked = TypeVar("_Asked", bound="TrainingRequests")
+
+
+class TrainingRequests:
+    """Keeps the settings for training steps."""
+
+    def __init__(self) -> None:
+        #: Profiling and brake. Not in mx_driving.patcher.
+        self.training = Training()
+
+    def with_profiling(
+        self: _Asked,
+        path: str,
+        level: int = 0,
+        skip_first: int = 20,
+        wait: int = 1,
+        warmup: int = 1,
+        active: int = 1,
+        repeat: int = 1,
+    ) -> _Asked:
+        """Record training steps; return the object. Arguments: see :meth:`patchcore.Patcher.with_profiling`."""
+        steps = {"skip_first": skip_first, "wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
+        self.training = self.training._replace(profiling=tuple({"path": path, "level": level, **steps}.items()))
+        return self
+
+    def brake_at(self: _Asked, step: int) -> _Asked:
+        """End the program, with exit code 0, after training step ``step``; return the object."""
+        self.training = self.training._replace(brake=step)
+        return self
+
+    def with_precision_debugger(
+        self: _Asked,
+        config_path: Optional[str] = None,
+        seed: Optional[int] = None,
+        seed_mode: bool = True,
+        **config_kwargs: Any,
+    ) -> _Asked:
+        """Raise :class:`patchcore.SettingsError`: msprobe is not driven from here."""
+        raise SettingsError(
+            "with_precision_debugger(): patchcore does not drive msprobe's PrecisionDebugger; make one in the training "
+            "script (msprobe.pytorch.PrecisionDebugger), and call its start(), stop() and step() there"
+        )

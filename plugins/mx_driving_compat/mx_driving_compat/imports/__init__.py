@@ -1,0 +1,1 @@
+"""Changes of imports that migrations make: stubs, other modules, and imports that wait for the first call."""

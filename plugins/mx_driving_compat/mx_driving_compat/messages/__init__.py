@@ -1,0 +1,1 @@
+"""What the patcher tells: its logger, the summary of a run, and the result of a patch."""

@@ -1,0 +1,1 @@
+"""The kinds of patches that migrations declare, each carried out by a patch of patchcore."""

@@ -1,0 +1,339 @@
+"""Applies patches of the API: each becomes a patch of patchcore, and one Patcher of patchcore applies them together."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+from mx_driving_compat.messages.logger import LOGGER_NAME, patcher_logger
+from mx_driving_compat.messages.results import PatchStatus
+from patchcore.context import Context
+from patchcore.declare.changes import Skip
+from patchcore.declare.declaration import Declaration
+from patchcore.declare.patch import Patch
+from patchcore.errors import PatchError, TargetNotFound, UnknownName, describe_error
+from patchcore.hookspecs import hookimpl
+from patchcore.patcher import Patcher
+from patchcore.planning.plan import Candidate, select
+from patchcore.planning.provenance import LOCAL, Provenance
+from patchcore.plugins import Plugins
+from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, PatchRecord
+from patchcore.settings import Choice, Settings
+from patchcore.stdlib import add_own
+
+__all__ = ["Outcome", "Run", "Standing", "Unit", "revert_with_run", "runs"]
+
+# A migration may patch the standard library, which this package uses meanwhile.
+add_own("mx_driving_compat")
+
+Prepare = Callable[[], Optional[Skip]]
+
+
+class Outcome(NamedTuple):
+    """The outcome of one patch of the API.
+
+    Args:
+        status: applied, skipped or failed.
+        reason: why it was not applied, or a remark on how it was.
+    """
+
+    status: PatchStatus
+    reason: str = ""
+
+
+class Standing(NamedTuple):
+    """The current status of a patch of the API.
+
+    Args:
+        status: applied, pending, skipped or failed, as :mod:`patchcore.report` has it.
+        reason: for it.
+    """
+
+    status: str
+    reason: str = ""
+
+
+class Unit(NamedTuple):
+    """A patch of patchcore, and the patches of the API that it stands for.
+
+    Args:
+        patch: of the core.
+        members: one for each change; or one for all changes, whose first decides.
+        provenance: who contributes it.
+        prepare: called when it is its turn, before anything is written; returns why it is not to be applied.
+        skips: errors of the patch that mean that it does not fit.
+        like: the last unit before it, by the name of its patch, that does the same; it is not applied on top of that.
+    """
+
+    patch: Patch
+    members: Sequence[Any]
+    provenance: Provenance = LOCAL
+    prepare: Optional[Prepare] = None
+    skips: tuple[type[Exception], ...] = (TargetNotFound,)
+    like: str = ""
+
+    @property
+    def own(self) -> bool:
+        """True for a patch of the migration, false for one of a plugin."""
+        return self.provenance is LOCAL
+
+
+class Run:
+    """Units that are applied in order and reverted together.
+
+    Args:
+        units: in the order of application.
+        settings: the user's, of which those apply that are about these units.
+    """
+
+    def __init__(self, units: Iterable[Unit], settings: Optional[Settings] = None) -> None:
+        self.units, self._repeated = _in_order(units)
+        self._inner: list[Union[Run, Patcher]] = []  # applied by functions of patches meanwhile
+        self._gate = _Gate(self.units, self._inner)
+        self._patcher = _core_patcher(self.units, settings or Settings(), self._gate)
+
+    def apply(self) -> list[tuple[Any, Outcome]]:
+        """Apply the units; return each patch of the API with its outcome.
+
+        What a patch applies by hand meanwhile belongs to this run.
+
+        Raises:
+            PatchcoreError: the plan itself is impossible.
+        """
+        revert_with_run(self)
+        _stack.runs.append(self)
+        try:
+            report = self._patcher.apply()
+        finally:
+            _stack.runs.pop()
+            self._gate.open = False
+        _runs.append(self)
+        outcomes: dict[str, list[Outcome]] = {}
+        for unit in self.units:
+            outcomes[unit.patch.name] = list(self._outcomes(unit, report[unit.patch.name]))
+        return [pair for unit, name in self._told() for pair in zip(unit.members, outcomes[name])]
+
+    def revert(self) -> None:
+        """Undo everything, the last applied first."""
+        _revert(self._inner)
+        self._patcher.revert()
+
+    def records(self) -> tuple[PatchRecord, ...]:
+        """Return patchcore's records of the units, with the statuses of the API: what does not fit is skipped."""
+        return tuple(map(self._record, self._patcher.report().patches))
+
+    def standings(self) -> Iterator[tuple[Any, Standing]]:
+        """Yield each patch of the API with its current status: an import may have completed it, or made it fail."""
+        records = {record.name: record for record in self.records()}
+        for unit, name in self._told():
+            record = records[name]
+            whole = record.status == FAILED or name in self._gate.outcomes or not record.changes
+            for position, member in enumerate(unit.members):
+                change = None if whole or position >= len(record.changes) else record.changes[position]
+                if change is None or (change.status == SKIPPED and not change.reason):
+                    yield member, Standing(record.status, record.reason)
+                else:
+                    yield member, Standing(change.status, change.reason)
+
+    def _told(self) -> Iterator[tuple[Unit, str]]:
+        """Yield each unit with the name of the unit whose outcome it has: an earlier one may make the same changes."""
+        named = [*((unit, unit.patch.name) for unit in self.units), *((unit, unit.like) for unit in self._repeated)]
+        for unit, name in named:
+            while name in self._gate.repeated:
+                name = self._gate.repeated[name]
+            yield unit, name
+
+    def _record(self, record: PatchRecord) -> PatchRecord:
+        outcome = self._gate.outcomes.get(record.name)
+        if outcome is None or outcome.status is PatchStatus.APPLIED:
+            return record
+        return replace(record, status=outcome.status.value, reason=outcome.reason)
+
+    def _outcomes(self, unit: Unit, record: PatchRecord) -> Iterable[Outcome]:
+        decided = self._gate.outcomes.get(unit.patch.name) or _whole(unit, record)
+        for _, change in zip(unit.members, record.changes or (None,) * len(unit.members)):
+            yield decided or _of_change(change)
+
+
+def _revert(runs: list[Union[Run, Patcher]], start: int = 0) -> None:
+    while len(runs) > start:
+        runs.pop().revert()
+
+
+class _Gate:
+    """A plugin of patchcore's Patcher: prepares each unit before it is applied, and notes failures."""
+
+    def __init__(self, units: Iterable[Unit], inner: list[Union[Run, Patcher]]) -> None:
+        self._units = {unit.patch.name: unit for unit in units}
+        self._inner = inner
+        self._inner_before = 0  # their number when the last unit's turn came
+        self.outcomes: dict[str, Outcome] = {}
+        self.repeated: dict[str, str] = {}  # the name of the earlier unit with the same changes, by unit
+        self.open = True  # while the run is being applied
+
+    @hookimpl
+    def before_apply(self, patch: Patch) -> Optional[Skip]:
+        unit = self._units[patch.name]
+        self._inner_before = len(self._inner)
+        try:
+            skip = unit.prepare() if unit.prepare is not None else None
+        except Exception as error:
+            self.outcomes[patch.name] = Outcome(PatchStatus.FAILED, describe_error(error))
+            return Skip(describe_error(error))
+        if skip is not None:
+            self.outcomes[patch.name] = Outcome(PatchStatus.SKIPPED, skip.reason)
+            return skip
+        like = unit.like
+        while like in self.outcomes:  # the earlier one did not fit
+            like = self._units[like].like
+        if like:
+            self.repeated[patch.name] = like
+            skip = Skip(f"does what {like} does")
+        return skip
+
+    @hookimpl
+    def on_failure(self, patch: Patch, error: Exception, context: Context) -> str:
+        unit = self._units[patch.name]
+        if self.open:
+            _revert(self._inner, self._inner_before)
+        skipped = isinstance(error, unit.skips)
+        reason = describe_error(error)
+        self.outcomes[patch.name] = Outcome(PatchStatus.SKIPPED if skipped else PatchStatus.FAILED, reason)
+        if not self.open and not skipped:  # in an import, long after the summary
+            try:
+                patcher_logger.failed_now(patch.name, reason)
+            except PatchError:
+                return "raise"
+        return "ignore"
+
+
+class _Stack(threading.local):
+    """The runs that this thread is currently applying, the innermost last."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+
+
+_stack = _Stack()
+#: The latest runs, for reports. A program may apply patches in a loop, so the number is limited.
+_runs: deque[Run] = deque(maxlen=100)
+
+
+def revert_with_run(applied: Union[Run, Patcher]) -> None:
+    """Revert ``applied`` together with the run that this thread is applying: a patch has applied it by hand."""
+    if _stack.runs:
+        _stack.runs[-1]._inner.append(applied)
+
+
+def runs() -> tuple[Run, ...]:
+    """Return the latest runs of this process, also reverted ones."""
+    return tuple(_runs)
+
+
+def _whole(unit: Unit, record: PatchRecord) -> Optional[Outcome]:
+    """Return the outcome of a unit as a whole, ``None`` if each change has its own."""
+    if record.status == FAILED:
+        return Outcome(PatchStatus.FAILED, record.reason)
+    if record.status == SKIPPED and all(change.status == SKIPPED and not change.reason for change in record.changes):
+        return Outcome(PatchStatus.SKIPPED, record.reason)
+    return None
+
+
+def _of_change(change: Optional[ChangeRecord]) -> Outcome:
+    if change is None or change.status == APPLIED:
+        return Outcome(PatchStatus.APPLIED)
+    if change.status == PENDING:
+        return Outcome(PatchStatus.APPLIED, change.reason.replace("waits for the import of", "on import of"))
+    if change.kind == "call":  # the function ran, and changed nothing that patchcore can see
+        return Outcome(PatchStatus.APPLIED)
+    return Outcome(PatchStatus.SKIPPED, change.reason)
+
+
+class _Ordered(Patch):
+    """A patch with its place in a run. The place does not count for equality: two runs share an equal patch."""
+
+    @classmethod
+    def of(cls, patch: Patch, *, after: tuple[str, ...], before: tuple[str, ...]) -> Patch:
+        made = object.__new__(cls)
+        made.__dict__.update(patch.__dict__, after=after, before=before)
+        return made
+
+    def _key(self) -> tuple[Any, ...]:
+        return Declaration._key(self.evolve(after=(), before=()))
+
+    __eq__ = Declaration.__eq__
+    __hash__ = Patch.__hash__
+
+
+def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
+    """Return the units with distinct names, and with the order of the migration's own patches declared.
+
+    Among themselves, patches of plugins keep the order that they declare. One of them that does what an earlier one
+    does is left out, and returned in the second list.
+    """
+    named: list[Unit] = []
+    repeated: list[Unit] = []
+    taken: set[str] = set()
+    for unit in units:
+        unit = unit._replace(like=_like(unit, named))
+        if unit.like and not unit.own:
+            repeated.append(unit)
+            continue
+        name, count = unit.patch.name, 1
+        while name in taken:
+            count += 1
+            name = f"{unit.patch.name}+{count}"
+        taken.add(name)
+        named.append(unit if name == unit.patch.name else unit._replace(patch=unit.patch.evolve(name=name)))
+    names = [unit.patch.name for unit in named]
+    ordered = [
+        unit._replace(patch=_Ordered.of(unit.patch, after=tuple(names[:i]), before=_plugins_after(named, i)))
+        if unit.own
+        else unit
+        for i, unit in enumerate(named)
+    ]
+    return ordered, repeated
+
+
+def _like(unit: Unit, earlier: Sequence[Unit]) -> str:
+    """Return the name of an earlier unit with the same changes, empty if a target was changed again since."""
+    targets = {change.target for change in unit.patch.changes}
+    for other in reversed(earlier):
+        if other.patch.changes == unit.patch.changes and targets:
+            return other.patch.name
+        if not targets.isdisjoint(change.target for change in other.patch.changes):
+            return ""
+    return ""
+
+
+def _plugins_after(units: Sequence[Unit], position: int) -> tuple[str, ...]:
+    return tuple(unit.patch.name for unit in units[position + 1 :] if not unit.own)
+
+
+def _core_patcher(units: Sequence[Unit], settings: Settings, gate: _Gate) -> Patcher:
+    candidates = [Candidate(unit.patch, unit.provenance) for unit in units]
+    plugins = Plugins(discover=False)
+    plugins.manager.register(gate, LOGGER_NAME)
+    selected = [Choice(True, unit.patch.name, LOGGER_NAME, -1) for unit in units]
+    concerned = [choice for choice in settings.choices if _means_any(choice.name, candidates)]
+    options: Mapping[str, Any] = {unit.patch.name: settings.options.get(unit.patch.name, {}) for unit in units}
+    return Patcher(
+        candidates,
+        plugins=plugins,
+        settings=Settings(
+            on_failure="ignore",
+            choices=(*selected, *concerned),
+            options={name: table for name, table in options.items() if table},
+            count=settings.count,
+        ),
+    )
+
+
+def _means_any(name: str, candidates: Sequence[Candidate]) -> bool:
+    try:
+        return bool(select(name, candidates))
+    except UnknownName:
+        return False

@@ -1,0 +1,154 @@
+"""``AtomicPatch``: one attribute replaced or wrapped."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Optional
+
+from mx_driving_compat.patches.application import Unit
+from mx_driving_compat.patches.base import SinglePatch, agrees, core_name
+from mx_driving_compat.patches.changes import SetAttribute
+from mx_driving_compat.patches.paths import import_module, is_there, object_at
+from patchcore.declare.changes import Skip
+from patchcore.declare.patch import Patch as CorePatch
+from patchcore.errors import DeclarationError, TargetNotFound
+
+__all__ = ["AtomicPatch"]
+
+
+class AtomicPatch(SinglePatch):
+    """Replaces one attribute, or wraps it.
+
+    Args:
+        target: dotted path of what is replaced, ``"mmcv.ops.deform_conv.deform_conv2d"``.
+        replacement: the object, or the dotted path of one that is imported when the patch is applied.
+        aliases: further paths that get the same; names bound to the target by value are found without.
+        precheck: called when it is the patch's turn; false skips it. It may take ``target``, ``replacement``,
+            ``replacement_wrapper``, ``target_wrapper`` and ``aliases`` by these names, or nothing.
+        runtime_check: called with the arguments of each call; where it is false or raises, the original is called.
+        replacement_wrapper: called with the replacement, returns what is put in its place.
+        target_wrapper: called with the original, returns what is put in its place; without ``replacement`` only.
+
+    Raises:
+        ValueError: neither a replacement nor a wrapper of the target is given.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        replacement: Any = None,
+        *,
+        aliases: Optional[list[str]] = None,
+        precheck: Optional[Callable[..., bool]] = None,
+        runtime_check: Optional[Callable[..., bool]] = None,
+        replacement_wrapper: Optional[Callable[[Any], Any]] = None,
+        target_wrapper: Optional[Callable[[Any], Any]] = None,
+    ) -> None:
+        super().__init__()
+        if replacement is None and target_wrapper is None:
+            raise ValueError(f"AtomicPatch({target!r}): give either a replacement or target_wrapper=")
+        self.target = target
+        self.aliases = list(aliases or [])
+        self.precheck = precheck
+        self.runtime_check = runtime_check
+        self._replacement = replacement
+        self._replacement_wrapper = replacement_wrapper
+        self._target_wrapper = target_wrapper
+        self._original: Any = None
+
+    @property
+    def name(self) -> str:
+        return self.target
+
+    @property
+    def replacement(self) -> Any:
+        """The replacement; one given by its path is imported, ``None`` if that is not possible."""
+        if not isinstance(self._replacement, str):
+            return self._replacement
+        try:
+            found = object_at(self._replacement)
+        except (ImportError, TargetNotFound):
+            return None
+        return found.__func__ if isinstance(found, staticmethod) else found
+
+    def unit(self) -> Unit:
+        root = self.target.partition(".")[0]
+        paths = [self.target, *(path for path in self.aliases if is_there(path.partition(".")[0]))]
+        if not _has_dot(self.target) or not is_there(root):
+            # A path without a dot is no target, and nothing may be imported for a library that is not installed.
+            return Unit(CorePatch(core_name(self.name)), [self], prepare=lambda: self._misfit(root))
+        changes = [self._change(path) for path in paths]
+        modules = list(dict.fromkeys(change.target.module for change in changes))
+
+        def prepare() -> Optional[Skip]:
+            arguments = {
+                "target": self.target,
+                "replacement": self._replacement,
+                "replacement_wrapper": self._replacement_wrapper,
+                "target_wrapper": self._target_wrapper,
+                "aliases": self.aliases,
+            }
+            if not agrees(self.precheck, arguments):
+                return Skip("precheck failed")
+            problems = [import_module(name) for name in modules]
+            return Skip(problems[0]) if problems[0] is not None else None
+
+        return Unit(CorePatch(core_name(self.name), changes), [self], prepare=prepare)
+
+    def misfit(self) -> str:
+        root = self.target.partition(".")[0]
+        return "" if is_there(root) else f"module not found: {root}"
+
+    def get_info(self, show_diff: bool = False) -> str:
+        replacement = self.replacement if self._replacement is not None else self._target_wrapper
+        info = f"{self.target}: {_called(self._original, '<missing>')} -> {_called(replacement, '<None>')}"
+        diff = _difference(self._original, replacement) if show_diff else ""
+        return f"{info}\n{diff}" if diff else info
+
+    def __repr__(self) -> str:
+        return f"AtomicPatch({self.target})"
+
+    def _change(self, path: str) -> SetAttribute:
+        return SetAttribute(
+            path,
+            self._replacement,
+            target_wrapper=self._target_wrapper,
+            replacement_wrapper=self._replacement_wrapper,
+            runtime_check=self.runtime_check,
+            seen=self._saw if path == self.target else _forget,
+        )
+
+    def _saw(self, original: Any) -> None:
+        self._original = original
+
+    def _misfit(self, root: str) -> Optional[Skip]:
+        if not _has_dot(self.target):
+            raise DeclarationError(f"invalid target path {self.target!r}; write 'package.module.attribute'")
+        return Skip(f"module not found: {root}")
+
+
+def _has_dot(path: str) -> bool:
+    return "." in path.strip(".")
+
+
+def _called(obj: Any, none: str) -> str:
+    if obj is None:
+        return none
+    return getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or type(obj).__name__
+
+
+def _difference(original: Any, replacement: Any) -> str:
+    """Return the difference between the sources of two callables, empty if one has no source."""
+    import difflib
+
+    try:
+        old, new = inspect.getsource(original), inspect.getsource(replacement)
+    except (OSError, TypeError):
+        return ""
+    names = (f"original: {_called(original, '')}", f"replacement: {_called(replacement, '')}")
+    return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm=""))
+
+
+def _forget(original: Any) -> None:
+    """Do nothing: an alias held the same object as the target."""

@@ -1,0 +1,137 @@
+"""Resolves dotted paths, ``package.module.Class.attribute``, which do not tell where the module ends."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import MutableMapping
+from typing import Any, Optional
+
+from patchcore.builtin.imports.stubs import StubModule
+from patchcore.declare.changes import resolve
+from patchcore.declare.slots import NamespaceSlot, Slot, slot_of
+from patchcore.declare.target import Item, Target
+from patchcore.errors import TargetError, did_you_mean
+from patchcore.objects.modules import ABSENT, StubSpec, executed_module, find_module
+
+__all__ = [
+    "Missing",
+    "dotted",
+    "import_module",
+    "is_stub",
+    "is_there",
+    "locate",
+    "object_at",
+    "reference_to",
+    "target_of",
+]
+
+
+def target_of(path: str) -> Target:
+    """Return the target of a dotted path: the module is the longest that can be found. Imports nothing.
+
+    Raises:
+        TargetError: the path is malformed, or names a module as a whole.
+    """
+    return Target.parse(path).pin()
+
+
+def dotted(target: Target) -> str:
+    """Return a target as a dotted path."""
+    return ".".join([target.module, *(str(getattr(step, "key", step)) for step in target.path)])
+
+
+def import_module(name: str) -> Optional[str]:
+    """Import a module; return why that was not possible, ``None`` if it was.
+
+    Raises:
+        Exception: the body of the module raises something other than ``ImportError``.
+    """
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        missing = getattr(error, "name", None)
+        if missing and f"{name}.".startswith(f"{missing}."):
+            return f"module not found: {missing}"
+        return f"module {name} cannot be imported: {error}"
+    return None
+
+
+def is_there(name: str) -> bool:
+    """Return whether a top-level module can be imported, a stub included. Imports nothing."""
+    if name in sys.modules:
+        return sys.modules[name] is not None
+    return bool(name) and (find_module(name) or is_stub(name))
+
+
+def is_stub(name: str) -> bool:
+    """Return whether importing a top-level module returns a stub."""
+    module = sys.modules.get(name)
+    if module is not None:
+        return issubclass(type(module), StubModule)
+    return name not in sys.modules and isinstance(importlib.util.find_spec(name), StubSpec)
+
+
+def reference_to(path: str) -> Target:
+    """Return the target of a dotted path, which may also name a module. Imports nothing.
+
+    Raises:
+        TargetError: the path is malformed.
+    """
+    return Target(path, ()) if "." not in path or find_module(path) else target_of(path)
+
+
+def object_at(path: str) -> Any:
+    """Import the object that a dotted path names; a static method is returned as the ``staticmethod`` object.
+
+    Raises:
+        TargetError: the path is malformed.
+        ImportError: a module on the way cannot be imported.
+        TargetNotFound: there is no such object; the message has the nearest name.
+    """
+    return resolve(reference_to(path), raw=True)
+
+
+class Missing(NamespaceSlot):
+    """The slot of a target whose owner does not exist.
+
+    Args:
+        module: of the target.
+        target: the target.
+        why: the step of the path that does not exist.
+    """
+
+    __slots__ = ("why",)
+
+    def __init__(self, module: Any, target: Target, why: str) -> None:
+        super().__init__(module, dotted(target), str(target))
+        self.why = why
+
+
+def locate(target: Target, module: Any) -> Slot:
+    """Return the slot of a target, :class:`Missing` if there is none; import submodules that the path names.
+
+    A step into a mapping is an item of it, as migrations write ``package.TABLE.key``.
+
+    Args:
+        target: with its module.
+        module: the module of the target, executed.
+
+    Raises:
+        TargetError: what is there cannot be changed.
+    """
+    owner, path = module, target.module
+    for depth, step in enumerate(target.path):
+        if isinstance(owner, MutableMapping) and isinstance(step, str):
+            step = Item(step)
+        slot = slot_of(owner, step, str(Target(target.module, (*target.path[:depth], step))))
+        if depth + 1 == len(target.path):
+            return slot
+        path = f"{path}{step}" if isinstance(step, Item) else f"{path}.{step}"
+        owner = slot.lookup()
+        if owner is ABSENT and import_module(path) is None:
+            owner = executed_module(path)
+        if owner is None or owner is ABSENT:
+            return Missing(module, target, f"{path} does not exist{did_you_mean(str(slot.key), slot.names())}")
+    raise TargetError(f"target {target} names nothing in a module")

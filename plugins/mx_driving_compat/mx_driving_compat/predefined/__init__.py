@@ -1,0 +1,1 @@
+"""The patches that mx_driving.patcher comes with, done by the patches of the installed plugins."""

@@ -1,0 +1,1 @@
+"""Writes what was read from a `patch.py` as the files of a plugin."""

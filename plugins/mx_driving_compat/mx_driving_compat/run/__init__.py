@@ -1,0 +1,1 @@
+"""The interface in a process of `patchcore run --compat mx_driving`."""

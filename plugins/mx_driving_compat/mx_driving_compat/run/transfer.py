@@ -1,0 +1,95 @@
+"""Makes calls for CUDA use the NPU as soon as ``mx_driving.patcher`` was imported.
+
+``mx_driving/__init__.py`` (mx-driving 26.2) imports ``torch_npu.contrib.transfer_to_npu``, so that a migration may rely
+on ``torch.cuda.is_available()`` before it applies anything; mmcv 1.x asks when it is imported, and never again. The
+first patcher that is reverted takes this back with all else.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, Optional
+
+from mx_driving_compat.collecting.patcher import LISTENERS, Patcher
+from mx_driving_compat.patches.application import Run, Unit
+from mx_driving_compat.predefined import catalogue
+from mx_driving_compat.predefined.changes import units_of
+from mx_driving_compat.predefined.classes import TransferToNpu, torch_npu_transferred
+from patchcore.declare.changes import Change
+from patchcore.declare.patch import Patch
+from patchcore.declare.target import Target
+from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.engine import ENGINE
+from patchcore.engine.rebinding import Moves
+from patchcore.report import APPLIED
+
+__all__ = ["Transfer"]
+
+
+class Transfer:
+    """Applies the patches of transfer_to_npu when torch is imported; loads plugins only then.
+
+    Does nothing if torch_npu's own transfer_to_npu was imported.
+    """
+
+    def __init__(self) -> None:
+        ENGINE.learn({_OnImportOfTorch: lambda engine: _Applier()})
+        self._waiting = Run([Unit(Patch("mx_driving.transfer_to_npu", [_OnImportOfTorch(self)]), [self])])
+        self._run: Optional[Run] = None
+
+    def begin(self) -> None:
+        """Apply the patches when torch is imported, or at once if it was."""
+        LISTENERS.append(self)
+        self._waiting.apply()
+
+    def applied(self, patcher: Patcher) -> None:
+        """Do nothing: the patcher applies the patches itself."""
+
+    def reverts(self, patcher: Patcher) -> None:
+        """Revert the transfer; other patchers that are applied keep the patches."""
+        self.revert()
+
+    def apply(self) -> None:
+        """Apply the patches."""
+        if not torch_npu_transferred():
+            self._run = Run(units_of(TransferToNpu.patches()), catalogue.load().settings)
+            self._run.apply()
+
+    def revert(self) -> None:
+        """Revert the patches, and stop waiting for torch."""
+        if self in LISTENERS:
+            LISTENERS.remove(self)
+        if self._run is not None:
+            self._run.revert()
+        self._run = None
+        self._waiting.revert()
+
+
+class _OnImportOfTorch(Change):
+    """Applies a transfer when torch has been imported.
+
+    Args:
+        transfer: what is applied.
+    """
+
+    transfer: Transfer
+
+    def __init__(self, transfer: Transfer) -> None:
+        super().__init__(target=Target("torch", ("__dict__",)), transfer=transfer)
+
+    @property
+    def source(self) -> Any:
+        return Transfer.apply
+
+    def claims(self, target: Target) -> tuple[Target, ...]:
+        return ()
+
+
+class _Applier:
+    """Applies the transfer of an :class:`_OnImportOfTorch`, which has a journal entry for each of its own changes."""
+
+    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+        assert isinstance(state.change, _OnImportOfTorch)
+        if state.written_in is None:
+            state.written_in, state.status = module, APPLIED
+            state.change.transfer.apply()

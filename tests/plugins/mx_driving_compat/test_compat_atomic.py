@@ -1,0 +1,443 @@
+"""AtomicPatch of the mx_driving.patcher API: one attribute replaced or wrapped, and restored."""
+
+# ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from migrations import Told, assert_identical, new, no_plugins, shop, spaces, told  # noqa: F401
+
+from mx_driving_compat.patcher.patch import AtomicPatch, PatchResult, PatchStatus
+from mx_driving_compat.patcher.patcher import Patcher
+
+APPLIED, SKIPPED, FAILED = PatchStatus.APPLIED, PatchStatus.SKIPPED, PatchStatus.FAILED
+
+
+@pytest.fixture
+def applied(shop: SimpleNamespace) -> Iterator[Any]:
+    """Return a function that applies a patch by itself; at the end all are reverted and everything is as before."""
+    before = spaces(shop.shop, shop.tools, shop.user)
+    patches: list[AtomicPatch] = []
+
+    def apply(*args: Any, **kwargs: Any) -> PatchResult:
+        patches.append(AtomicPatch(*args, **kwargs))
+        return patches[-1].apply()
+
+    yield apply
+    for patch in reversed(patches):
+        patch.revert()
+    assert_identical(spaces(shop.shop, shop.tools, shop.user), before)
+
+
+class TestDeclaring:
+    def test_a_replacement_or_a_wrapper_is_needed(self) -> None:
+        with pytest.raises(ValueError, match=r"AtomicPatch\('shop.tools.price'\).* target_wrapper="):
+            AtomicPatch("shop.tools.price")
+
+    @pytest.mark.parametrize("path", ["shop..price", ".price", "shop.tools.", "shop.to ols.price"])
+    def test_a_malformed_path_does_not_take_the_others_along(self, shop: SimpleNamespace, path: str) -> None:
+        bad = AtomicPatch(path, new)
+        with Patcher().add(AtomicPatch("shop.tools.label", new), bad):
+            assert shop.tools.label("apple") == ("new", "apple")
+            assert not bad.is_applied
+
+    def test_nothing_is_imported_by_it(self, make_package: Any) -> None:
+        make_package({"cheap": "raise RuntimeError('imported')", "cheap.ops": ""})
+        patch = AtomicPatch("cheap.ops.conv", "cheap.other.conv")
+        assert (patch.name, patch.module, patch.target, patch.aliases) == ("cheap.ops.conv", "cheap", patch.name, [])
+        assert "cheap" not in sys.modules
+
+    def test_a_patch_can_be_sent_to_another_process(self, shop: SimpleNamespace) -> None:
+        patch = AtomicPatch("shop.tools.price", new)
+        with Patcher().add(patch):
+            copy = pickle.loads(pickle.dumps(patch))
+            assert patch.is_applied
+        assert (copy.target, copy.replacement, copy.is_applied) == ("shop.tools.price", new, False)
+
+
+class TestReplacing:
+    def test_the_replacement_itself_is_in_the_place(self, applied: Any, shop: SimpleNamespace) -> None:
+        assert applied("shop.tools.price", new) == PatchResult(APPLIED, "shop.tools.price", "shop", None)
+        assert shop.tools.price is new
+
+    def test_names_bound_by_value_before_get_it_too(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.price", new)
+        assert shop.shop.price is shop.user.price is shop.user.cost is new
+        assert shop.user.buy("apple") == ("new", "apple")
+
+    def test_a_re_export_may_be_named_as_an_alias(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.price", target_wrapper=twice, aliases=["shop.price", "user.cost", "absent.price"])
+        assert shop.shop.price is shop.tools.price is shop.user.cost
+        assert shop.tools.price("apple") == ("twice", ("price", "apple", 1))
+
+    def test_an_alias_of_another_object_gets_the_same(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.price", new, aliases=["shop.tools.label"])
+        assert shop.tools.label is new
+
+    def test_the_target_decides_and_not_its_aliases(self, applied: Any, shop: SimpleNamespace) -> None:
+        assert applied("shop.tools.price", new, aliases=["shop.tools.prise"]).status is APPLIED
+        assert applied("shop.tools.prise", new, aliases=["shop.tools.label"]).status is SKIPPED
+
+    def test_a_text_is_the_path_of_the_replacement(self, applied: Any, shop: SimpleNamespace) -> None:
+        assert applied("shop.tools.price", "kernels.price").status is APPLIED
+        assert shop.tools.price is importlib.import_module("kernels").price
+
+    def test_a_replacement_that_is_not_there_is_skipped(self, applied: Any, shop: SimpleNamespace) -> None:
+        result = applied("shop.tools.price", "kernels.prise")
+        assert (result.status, shop.tools.price("apple")) == (SKIPPED, ("price", "apple", 1))
+        assert "kernels:prise does not exist" in result.reason
+        assert "did you mean 'price'" in result.reason
+        assert applied("shop.tools.price", "absent.price").status is SKIPPED
+
+    @pytest.mark.parametrize("value", [0, False, (), 7.5], ids=str)
+    def test_values_that_are_no_functions(self, applied: Any, shop: SimpleNamespace, value: Any) -> None:
+        assert applied("shop.tools.LIMIT", value).status is APPLIED
+        assert shop.tools.LIMIT is value
+
+    def test_a_replacement_wrapper_wraps_the_replacement(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.price", new, replacement_wrapper=twice)
+        assert shop.tools.price("apple") == ("twice", ("new", "apple"))
+        applied("shop.tools.label", "kernels.price", replacement_wrapper=twice)
+        assert shop.tools.label("apple") == ("twice", ("kernel", "apple", 1))
+
+    def test_a_class_is_replaced_everywhere(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.Till", "kernels.Till")
+        assert shop.tools.Till is shop.user.Till is sys.modules["kernels"].Till
+
+    def test_a_submodule_that_nobody_has_imported_is_imported(self, applied: Any, shop: SimpleNamespace) -> None:
+        assert applied("shop.late.delivered", new).status is APPLIED
+        assert sys.modules["shop.late"].delivered is new
+
+
+class TestWrapping:
+    def test_the_wrapper_gets_the_original(self, applied: Any, shop: SimpleNamespace) -> None:
+        original, seen = shop.tools.price, []
+        applied("shop.tools.price", target_wrapper=lambda function: seen.append(function) or twice(function))
+        assert shop.tools.price("apple", 2) == ("twice", ("price", "apple", 2))
+        assert seen == [original]
+
+    def test_a_replacement_goes_before_it(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.price", new, target_wrapper=twice)
+        assert shop.tools.price is new
+
+    def test_there_is_nothing_to_wrap_in_none(self, applied: Any, shop: SimpleNamespace) -> None:
+        assert applied("shop.tools.NOTHING", target_wrapper=twice).reason == "original not found for target_wrapper"
+
+    def test_the_constructor_of_a_class(self, applied: Any, shop: SimpleNamespace) -> None:
+        def with_drawer(original: Any) -> Any:
+            def __init__(self: Any) -> None:
+                original(self)
+                self.drawer = "open"
+
+            return __init__
+
+        applied("shop.tools.Till.__init__", target_wrapper=with_drawer)
+        assert shop.tools.Till().drawer == "open"
+
+
+class TestKindsOfTargets:
+    """What it is called as stays: methods, static and class methods, properties, items."""
+
+    TILL = "shop.tools.Till"
+
+    def test_a_method(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied(f"{self.TILL}.ring", lambda self, item: ("new", type(self).__name__, item))
+        assert shop.tools.Till().ring("apple") == ("new", "Till", "apple")
+        assert shop.tools.Till().again("apple") == ("new", "Till", "apple")  # bound by value in the class body
+        assert shop.tools.BigTill().ring("apple") == ("new", "BigTill", "apple")
+
+    def test_an_inherited_method_is_changed_in_the_subclass_alone(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.BigTill.ring", lambda self, item: ("new", item))
+        assert shop.tools.BigTill().ring("apple") == ("new", "apple")
+        assert shop.tools.Till().ring("apple") == ("ring", "apple")
+
+    @pytest.mark.parametrize("owner", ["Till", "BigTill"])
+    @pytest.mark.parametrize("how", ["replace", "wrap", "choose"])
+    def test_a_static_method_gets_no_self(self, applied: Any, shop: SimpleNamespace, owner: str, how: str) -> None:
+        applied(f"shop.tools.{owner}.static", **ways(how))
+        till = getattr(shop.tools, owner)
+        assert isinstance(inspect.getattr_static(till, "static"), staticmethod)
+        assert till.static("apple") == till().static("apple") == expected(how, ("static", "apple"), "apple")
+
+    @pytest.mark.parametrize("how", ["wrap", "choose"])
+    def test_a_class_method_gets_the_class(self, applied: Any, shop: SimpleNamespace, how: str) -> None:
+        applied(f"{self.TILL}.klass", **ways(how))
+        assert isinstance(inspect.getattr_static(shop.tools.Till, "klass"), classmethod)
+        big = shop.tools.BigTill
+        assert big.klass("apple") == big().klass("apple") == expected(how, ("BigTill", "apple"), big, "apple")
+
+    def test_a_class_method_of_another_class_keeps_its_kind(self, applied: Any, shop: SimpleNamespace) -> None:
+        class Other:
+            @classmethod
+            def klass(cls, item: Any) -> Any:
+                return ("other", cls.__name__, item)
+
+        applied(f"{self.TILL}.klass", vars(Other)["klass"])
+        assert shop.tools.BigTill.klass("apple") == ("other", "BigTill", "apple")
+
+    def test_a_property_stays_one(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied(f"{self.TILL}.size", lambda self: "new")
+        assert isinstance(inspect.getattr_static(shop.tools.Till, "size"), property)
+        assert shop.tools.BigTill().size == "new"
+
+    def test_a_property_for_a_property(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied(f"{self.TILL}.size", property(lambda self: "other"))
+        assert shop.tools.Till().size == "other"
+
+    def test_a_static_method_given_by_its_path(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.Till.ring", "shop.tools.Till.static")
+        assert shop.tools.Till().ring("apple") == ("static", "apple")
+
+    def test_items_of_tables(self, applied: Any, shop: SimpleNamespace) -> None:
+        assert applied("shop.tools.TABLE.price", 10).status is APPLIED
+        assert applied("shop.tools.TABLE.inner.key", 20).status is APPLIED
+        assert shop.tools.TABLE == {"price": 10, "inner": {"key": 20}}
+        assert "target not found" in applied("shop.tools.TABLE.prise", 10).reason
+        assert shop.tools.TABLE == {"price": 10, "inner": {"key": 20}}
+
+
+class TestLastOnTop:
+    """Several patches on one slot: the last is on top, and has the one below as its original."""
+
+    def test_a_wrapper_gets_what_is_below(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.price", new)
+        applied("shop.tools.price", target_wrapper=twice)
+        assert shop.tools.price("apple") == ("twice", ("new", "apple"))
+
+    def test_within_one_patcher(self, shop: SimpleNamespace) -> None:
+        patcher = Patcher().add(
+            AtomicPatch("shop.tools.price", target_wrapper=twice),
+            AtomicPatch("shop.tools.price", target_wrapper=thrice),
+        )
+        with patcher:
+            assert shop.user.cost("apple") == ("thrice", ("twice", ("price", "apple", 1)))
+        assert shop.user.cost("apple") == ("price", "apple", 1)
+
+    def test_a_re_export_is_the_same_slot(self, shop: SimpleNamespace) -> None:
+        patcher = Patcher().add(
+            AtomicPatch("shop.tools.price", target_wrapper=twice), AtomicPatch("shop.price", target_wrapper=thrice)
+        )
+        with patcher:
+            assert shop.shop.price("apple") == ("thrice", ("twice", ("price", "apple", 1)))
+
+    def test_the_same_once_more_changes_nothing(self, shop: SimpleNamespace) -> None:
+        patches = [AtomicPatch(path, target_wrapper=twice) for path in ("shop.tools.price", "shop.tools.price")]
+        with Patcher().add(*patches):
+            assert shop.tools.price("apple") == ("twice", ("price", "apple", 1))
+            assert all(patch.is_applied for patch in patches)
+            with Patcher().add(AtomicPatch("shop.tools.price", target_wrapper=twice)):
+                assert shop.tools.price("apple") == ("twice", ("price", "apple", 1))
+            assert shop.tools.price("apple") == ("twice", ("price", "apple", 1))
+        assert shop.tools.price("apple") == ("price", "apple", 1)
+
+    def test_applying_a_patch_again_changes_nothing(self, shop: SimpleNamespace) -> None:
+        patch = AtomicPatch("shop.tools.price", target_wrapper=twice)
+        assert [patch.apply().status, patch.apply().status] == [APPLIED, APPLIED]
+        assert shop.tools.price("apple") == ("twice", ("price", "apple", 1))
+        patch.revert()
+        assert shop.tools.price("apple") == ("price", "apple", 1)
+        assert not patch.is_applied
+        patch.revert()  # and neither does reverting it again
+
+
+class TestRuntimeCheck:
+    def test_it_chooses_at_each_call(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.price", new, runtime_check=lambda item, count=1: count > 1)
+        assert shop.user.cost("apple") == ("price", "apple", 1)
+        assert shop.user.cost("apple", 2) == ("new", "apple", 2)
+
+    def test_where_it_raises_the_original_is_called(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.price", new, runtime_check=lambda *args: 1 / 0)
+        assert shop.tools.price("apple") == ("price", "apple", 1)
+
+    def test_an_error_of_the_replacement_reaches_the_caller(self, applied: Any, shop: SimpleNamespace) -> None:
+        def broken(basket: list[str]) -> None:
+            basket.append("half done")
+            raise RuntimeError("kernel failed")
+
+        applied("shop.tools.fill", broken, runtime_check=lambda basket: True)
+        basket: list[str] = []
+        with pytest.raises(RuntimeError, match="kernel failed"):
+            shop.tools.fill(basket)
+        assert basket == ["half done"]  # and the original has not run on what was left
+
+    def test_a_class_may_be_chosen(self, applied: Any, shop: SimpleNamespace) -> None:
+        original = shop.tools.Till
+        applied("shop.tools.Till", "kernels.Till", runtime_check=lambda *args: bool(args))
+        assert type(shop.tools.Till()) is original
+
+    def test_what_chooses_is_as_good_as_what_it_stands_for(self, applied: Any, shop: SimpleNamespace) -> None:
+        shop.tools.price._torchdynamo_disable = True
+        try:
+            applied("shop.tools.price", new, runtime_check=lambda *args: True)
+            chooser = shop.tools.price
+            assert pickle.loads(pickle.dumps(chooser)) is chooser
+            assert not hasattr(chooser, "_torchdynamo_disable")  # a framework's mark is for that very function
+            assert str(inspect.signature(chooser)) == "(item, count=1)"
+        finally:
+            del chooser.__wrapped__._torchdynamo_disable
+
+    def test_a_value_is_replaced_whatever_it_says(self, applied: Any, shop: SimpleNamespace) -> None:
+        applied("shop.tools.LIMIT", 4, runtime_check=lambda: False)
+        assert shop.tools.LIMIT == 4
+
+
+class TestPrecheck:
+    def test_false_skips(self, applied: Any, shop: SimpleNamespace) -> None:
+        result = applied("shop.tools.price", new, precheck=lambda: False)
+        assert (result.status, result.reason) == (SKIPPED, "precheck failed")
+        assert shop.tools.price is not new
+
+    def test_it_gets_what_it_asks_for_by_name(self, applied: Any) -> None:
+        got: dict[str, Any] = {}
+
+        def check(target: str, replacement: Any, aliases: list[str], target_wrapper: Any, absent: int = 3) -> bool:
+            got.update(locals())
+            return True
+
+        applied("shop.tools.price", new, aliases=["shop.price"], precheck=check)
+        names = ("target", "replacement", "aliases", "target_wrapper", "absent")
+        assert [got[name] for name in names] == ["shop.tools.price", new, ["shop.price"], None, 3]
+
+    def test_a_bug_in_it_is_a_failure(self, applied: Any, shop: SimpleNamespace) -> None:
+        result = applied("shop.tools.price", new, precheck=lambda: {}["missing"])
+        assert (result.status, result.reason) == (FAILED, "precheck error: KeyError: 'missing'")
+        assert applied("shop.tools.price", new, precheck=lambda other: True).status is FAILED
+        assert shop.tools.price is not new
+
+    def test_heavy_imports_wait_for_it(self, make_package: Any) -> None:
+        make_package({"heavy": "", "heavy.ops": "", "heavy_kernels": ""})
+        patch = AtomicPatch("heavy.ops.conv", "heavy_kernels.conv", precheck=lambda: False)
+        assert patch.apply().status is SKIPPED
+        assert not [name for name in sys.modules if name.startswith("heavy")]
+
+    def test_and_for_the_library(self, make_package: Any) -> None:
+        make_package({"heavy_kernels": ""})
+        asked: list[str] = []
+        patch = AtomicPatch("absent.ops.conv", "heavy_kernels.conv", precheck=lambda: asked.append("asked") or True)
+        assert (patch.apply().reason, asked) == ("module not found: absent", [])
+        assert "heavy_kernels" not in sys.modules
+
+
+class TestWhatDoesNotFit:
+    """Fail-safe: what is not there is skipped, what breaks has failed, and nothing raises."""
+
+    @pytest.mark.parametrize(
+        ("path", "reason"),
+        [
+            ("absent.price", "module not found: absent"),
+            ("shop.tools.prise", "target not found: shop.tools:prise; did you mean 'price'?"),
+            ("shop.tols.price", "target not found: shop.tols does not exist; did you mean 'tools'?"),
+            ("shop.tools.Till.rang", "target not found: shop.tools:Till.rang; did you mean 'ring'?"),
+            ("shop.tools.Tull.ring", "target not found: shop.tools.Tull does not exist; did you mean 'Till'?"),
+        ],
+    )
+    def test_a_target_that_is_not_there(self, applied: Any, path: str, reason: str) -> None:
+        result = applied(path, new)
+        assert result.status is SKIPPED
+        assert result.reason == reason
+
+    def test_a_path_without_a_dot(self) -> None:
+        result = AtomicPatch("price", new).apply()
+        assert result.status is FAILED
+        assert "invalid target path 'price'" in result.reason
+
+    def test_a_library_that_cannot_be_imported(self, make_package: Any) -> None:
+        make_package({"broken": "import nothing_of_this_name", "broken.ops": ""})
+        result = AtomicPatch("broken.ops.conv", new).apply()
+        assert (result.status, "nothing_of_this_name" in result.reason) == (SKIPPED, True)
+
+    def test_a_library_whose_import_has_a_bug(self, make_package: Any) -> None:
+        make_package({"broken": "1 / 0", "broken.ops": ""})
+        result = AtomicPatch("broken.ops.conv", new).apply()
+        assert (result.status, "ZeroDivisionError" in result.reason) == (FAILED, True)
+
+    @pytest.mark.parametrize("wrapper", ["target_wrapper", "replacement_wrapper"])
+    def test_a_wrapper_that_raises_leaves_nothing_half_done(
+        self, applied: Any, shop: SimpleNamespace, wrapper: str
+    ) -> None:
+        calls: list[Any] = []
+
+        def fails_the_second_time(function: Any) -> Any:
+            calls.append(function)
+            if len(calls) > 1:
+                raise RuntimeError("no more")
+            return lambda *args: args
+
+        replacement = new if wrapper == "replacement_wrapper" else None
+        original = shop.tools.price
+        result = applied(
+            "shop.tools.price", replacement, aliases=["shop.tools.label"], **{wrapper: fails_the_second_time}
+        )
+        assert (result.status, result.reason) == (FAILED, f"{wrapper} error: RuntimeError: no more")
+        assert len(calls) == 2
+        assert shop.tools.price is shop.user.cost is original
+
+    def test_attributes_of_builtin_types(self) -> None:
+        result = AtomicPatch("builtins.int.bit_length", new).apply()
+        assert result.status is FAILED
+
+    def test_getattr_of_a_lazy_module_is_not_asked(self, make_package: Any) -> None:
+        source = "asked = []\ndef __getattr__(name):\n    asked.append(name)\n    raise AttributeError(name)\n"
+        make_package({"lazy": source})
+        import lazy  # type: ignore[import-not-found]
+
+        assert AtomicPatch("lazy.conv", new).apply().status is SKIPPED
+        assert not set(lazy.asked) - {"__path__", "conv"}
+
+
+class TestInfo:
+    def test_from_what_to_what(self, applied: Any, shop: SimpleNamespace) -> None:
+        patch = AtomicPatch("shop.tools.price", new)
+        assert patch.get_info() == "shop.tools.price: <missing> -> new"
+        patch.apply()
+        assert patch.get_info() == "shop.tools.price: price -> new"
+        assert "\n" not in patch.get_info()
+        patch.revert()
+
+    def test_the_difference_of_the_sources(self, shop: SimpleNamespace) -> None:
+        patch = AtomicPatch("shop.tools.price", "kernels.price")
+        patch.apply()
+        first, *difference = patch.get_info(show_diff=True).split("\n")
+        patch.revert()
+        assert first == "shop.tools.price: price -> price"
+        assert '-def price(item, count=1): return ("price", item, count)' in difference
+        assert '+def price(item, count=1): return ("kernel", item, count)' in difference
+        assert difference[0].startswith("--- original: price")
+
+    def test_without_sources_there_is_none(self, shop: SimpleNamespace) -> None:
+        assert AtomicPatch("shop.tools.LIMIT", 4).get_info(show_diff=True) == "shop.tools.LIMIT: <missing> -> int"
+
+
+def twice(function: Any) -> Any:
+    def doubled(*args: Any, **kwargs: Any) -> Any:
+        return ("twice", function(*args, **kwargs))
+
+    return doubled
+
+
+def thrice(function: Any) -> Any:
+    def tripled(*args: Any, **kwargs: Any) -> Any:
+        return ("thrice", function(*args, **kwargs))
+
+    return tripled
+
+
+def ways(how: str) -> dict[str, Any]:
+    """Return arguments of AtomicPatch, for each way to change something."""
+    return {
+        "replace": {"replacement": new},
+        "wrap": {"target_wrapper": twice},
+        "choose": {"replacement": new, "runtime_check": lambda *args: True},
+    }[how]
+
+
+def expected(how: str, original: Any, *args: Any) -> Any:
+    return ("twice", original) if how == "wrap" else ("new", *args)

@@ -1,0 +1,365 @@
+"""API 1.0 of mx_driving.patcher: functions that patch by hand, Patch(function), builders and the patchers they make."""
+
+# ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
+from __future__ import annotations
+
+import importlib
+import pickle
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from migrations import SHOP, Told, assert_identical, new, no_plugins, shop, spaces, told  # noqa: F401
+
+from mx_driving_compat.messages.logger import PatchError, configure_patcher_logging
+from mx_driving_compat.patcher import default_patcher_builder
+from mx_driving_compat.patcher.legacy import LegacyPatcherBuilder, LegacyPatchWrapper, PatcherBuilder
+from mx_driving_compat.patcher.mmcv_patch import msda
+from mx_driving_compat.patcher.patch import AtomicPatch, LegacyPatch, Patch, PatchResult, PatchStatus
+from mx_driving_compat.patcher.patcher import Patcher
+from mx_driving_compat.predefined import catalogue
+from patchcore.errors import DeclarationError, SettingsError
+
+APPLIED, SKIPPED, FAILED = PatchStatus.APPLIED, PatchStatus.SKIPPED, PatchStatus.FAILED
+
+
+def sell(module: Any, options: Any) -> None:
+    module.tools.price = new
+
+
+def label(module: Any, options: Any) -> None:
+    module.tools.label = options.get("label", new)
+
+
+@pytest.fixture
+def restored(shop: SimpleNamespace) -> Any:
+    """The library, which is to be at the end what it was."""
+    before = spaces(shop.shop, shop.tools, shop.user)
+    yield shop
+    assert_identical(spaces(shop.shop, shop.tools, shop.user), before)
+
+
+class TestLegacyPatch:
+    def test_what_the_function_changes_is_found_and_restored(self, restored: Any) -> None:
+        patch = LegacyPatch(sell, target_module="shop")
+        assert patch.apply() == PatchResult(APPLIED, "sell", "shop", None)
+        assert restored.user.cost is restored.shop.price is restored.tools.price is new
+        patch.revert()
+        assert restored.user.cost("apple") == ("price", "apple", 1)
+
+    def test_it_gets_the_module_and_the_options(self, restored: Any) -> None:
+        got = []
+        LegacyPatch(lambda *args: got.append(args), {"speed": 2}, target_module="shop.tools").apply()
+        LegacyPatch(lambda *args: got.append(args), target_module="shop").apply()
+        assert got == [(restored.tools, {"speed": 2}), (restored.shop, {})]
+
+    def test_static_and_class_methods_keep_their_kind(self, restored: Any) -> None:
+        def by_hand(module: Any, options: Any) -> None:
+            module.tools.Till.static = staticmethod(lambda item: ("new", item))
+            module.tools.Till.klass = classmethod(lambda cls, item: ("new", cls.__name__, item))
+            module.tools.Till.size = property(lambda self: "new")
+
+        with Patcher().add(LegacyPatch(by_hand, target_module="shop")):
+            till = restored.tools.Till()
+            assert (till.static(1), till.klass(1), till.size) == (("new", 1), ("new", "Till", 1), "new")
+        till = restored.tools.Till()
+        assert (till.static(1), till.klass(1), till.size) == (("static", 1), ("Till", 1), "size")
+
+    def test_a_target_module_is_needed(self) -> None:
+        with pytest.raises(ValueError, match=r"LegacyPatch\(sell, target_module='mmcv'\)"):
+            LegacyPatch(sell)
+
+    def test_a_module_that_is_not_there_is_skipped(self) -> None:
+        called: list[Any] = []
+        result = LegacyPatch(lambda *args: called.append(args), target_module="absent.ops").apply()
+        assert (result.status, result.reason, called) == (SKIPPED, "module not found", [])
+
+    def test_nor_one_in_a_package_that_is(self, restored: Any) -> None:
+        assert LegacyPatch(sell, target_module="shop.absent").apply().status is SKIPPED
+
+    def test_an_attribute_error_means_that_it_does_not_fit(self, restored: Any) -> None:
+        def by_hand(module: Any, options: Any) -> None:
+            module.tools.price = new
+            module.absent.price = new
+
+        result = LegacyPatch(by_hand, target_module="shop").apply()
+        assert (result.status, "has no attribute 'absent'" in result.reason) == (SKIPPED, True)
+        assert restored.tools.price is not new  # nothing is left half done
+
+    def test_any_other_error_that_it_failed(self, restored: Any) -> None:
+        def by_hand(module: Any, options: Any) -> None:
+            module.tools.price = new
+            raise KeyError("speed")
+
+        result = LegacyPatch(by_hand, target_module="shop").apply()
+        assert (result.status, result.reason) == (FAILED, "KeyError: 'speed'")
+        assert restored.user.cost is not new
+
+    def test_what_it_applied_by_hand_is_undone_with_it(self, restored: Any) -> None:
+        def by_hand(module: Any, options: Any) -> None:
+            AtomicPatch("shop.tools.price", new).apply()
+            assert module.tools.price is new
+            if options:
+                raise KeyError("speed")
+
+        failing = LegacyPatch(by_hand, {"fail": True}, target_module="shop")
+        assert failing.apply().status is FAILED
+        assert restored.tools.price is not new
+        with Patcher().add(failing):
+            assert restored.tools.price is not new
+        patch = LegacyPatch(by_hand, target_module="shop")
+        with Patcher().add(patch):
+            assert (patch.is_applied, restored.tools.price) == (True, new)
+        assert restored.tools.price is not new
+
+    def test_one_that_changes_nothing_is_applied(self, restored: Any) -> None:
+        assert LegacyPatch(lambda module, options: None, target_module="shop").apply().status is APPLIED
+
+    def test_other_packages_that_it_mentions_are_restored_too(self, restored: Any) -> None:
+        def by_hand(module: Any, options: Any) -> None:
+            import user  # type: ignore[import-not-found]
+
+            user.buy = new
+
+        patch = LegacyPatch(by_hand, target_module="shop")
+        patch.apply()
+        assert restored.user.buy is new
+        patch.revert()
+        assert restored.user.buy is not new
+
+    @pytest.mark.parametrize(
+        ("qualname", "name"),
+        [
+            ("build_epoch_runner_patch.<locals>._apply", "epoch_runner"),
+            ("epoch_runner_patch.<locals>._apply", "epoch_runner"),
+            ("Builders.build_loop_patch.<locals>._apply", "loop"),
+            ("something.<locals>._apply", "_apply"),
+            ("_apply", "_apply"),
+        ],
+    )
+    def test_a_function_in_a_builder_has_its_name(self, qualname: str, name: str) -> None:
+        def _apply(module: Any, options: Any) -> None: ...
+
+        _apply.__qualname__ = qualname
+        assert LegacyPatch(_apply, target_module="shop").name == name
+        _apply.__patch_name__ = "explicit"  # type: ignore[attr-defined]
+        assert LegacyPatch(_apply, target_module="shop").name == "explicit"
+
+
+class TestPatchOfAFunction:
+    """``Patch(function)``, the same name as the base class of API 2.0."""
+
+    def test_it_is_a_wrapper(self) -> None:
+        patch = Patch(sell, {"speed": 2}, 3, False)
+        assert isinstance(patch, LegacyPatchWrapper)
+        assert (patch.func, patch.name, patch.options, patch.priority) == (sell, "sell", {"speed": 2}, 3)
+        assert (patch.patch_failure_warning, patch.is_applied, repr(patch)) == (False, False, "Patch(sell)")
+        assert (Patch(sell).options, Patch(sell).priority, Patch(sell).patch_failure_warning) == ({}, 0, True)
+
+    def test_as_keywords(self) -> None:
+        patch = Patch(func=sell, priority=1)
+        assert (patch.func, patch.priority) == (sell, 1)
+
+    def test_lower_priorities_sort_first(self) -> None:
+        patches = [Patch(sell, priority=2), Patch(label, priority=1), Patch(new, priority=2)]
+        assert [patch.name for patch in sorted(patches)] == ["label", "sell", "new"]
+
+    def test_a_subclass_is_what_it_was(self) -> None:
+        class Mine(Patch):
+            @classmethod
+            def patches(cls, options: Any = None) -> Any:
+                return [AtomicPatch("shop.tools.price", new)]
+
+        assert isinstance(Mine(), Mine)
+        assert [patch.name for patch in Mine()] == ["shop.tools.price"]
+
+    def test_what_cannot_be_called_is_refused(self) -> None:
+        with pytest.raises((DeclarationError, TypeError)):
+            Patch("sell")
+
+    def test_it_can_be_sent_to_another_process(self, restored: Any) -> None:
+        patch = Patch(sell, {"speed": 2})
+        with Patcher({"shop": patch}):
+            assert patch.is_applied
+            copy = pickle.loads(pickle.dumps(patch))
+        assert (copy.func, copy.options, copy.is_applied) == (sell, {"speed": 2}, False)
+        assert not patch.is_applied
+
+
+class TestBuilder:
+    def test_the_patcher_restores_everything(self, restored: Any) -> None:
+        patch = Patch(sell)
+        builder = PatcherBuilder().add_module_patch("shop", patch, Patch(label, {"label": len}))
+        with builder.build() as patcher:
+            assert patcher.is_applied
+            assert patch.is_applied
+            assert restored.user.buy("apple") == ("new", "apple")
+            assert restored.tools.label is len
+            patcher.transfer_to_npu()
+        assert not patcher.is_applied
+
+    def test_applied_by_hand_it_stays(self, restored: Any) -> None:
+        patcher = LegacyPatcherBuilder().add_module_patch("shop", Patch(sell)).build()
+        patcher.apply()
+        assert restored.tools.price is new
+        patcher.revert()
+
+    def test_names_can_be_left_out(self, restored: Any, told: Told) -> None:
+        builder = PatcherBuilder().add_module_patch("shop", Patch(sell), Patch(label)).disable_patches("sell")
+        with builder.build():
+            assert restored.tools.price is not new
+            assert restored.tools.label is new
+        assert not told.warnings
+
+    def test_a_typo_among_them_is_told(self, restored: Any, told: Told) -> None:
+        builder = PatcherBuilder().add_module_patch("shop", Patch(sell)).disable_patches("sel")
+        with builder.build():
+            assert restored.tools.price is new
+        assert told.warnings == ["disable('sel'): there is no such patch; did you mean 'sell'?"]
+
+    def test_dotted_modules(self, restored: Any) -> None:
+        def by_hand(module: Any, options: Any) -> None:
+            assert module is restored.tools
+            module.price = new
+
+        with PatcherBuilder().add_module_patch("shop.tools", Patch(by_hand)).build():
+            assert restored.user.cost is new
+
+    def test_the_order_is_by_module_in_order_of_mention_then_by_priority(self, make_package: Any) -> None:
+        make_package({"one": "", "two": "", "two.inner": ""})
+        order: list[str] = []
+
+        def note(name: str, priority: int = 0) -> LegacyPatchWrapper:
+            def function(module: Any, options: Any) -> None:
+                order.append(f"{module.__name__} {name}")
+
+            function.__name__ = name
+            return Patch(function, priority=priority)
+
+        builder = PatcherBuilder()
+        builder.add_module_patch("two", note("a", 1), note("b"))
+        builder.add_module_patch("one", note("c", -1))
+        builder.add_module_patch("two.inner", note("d"))
+        builder.add_module_patch("two", note("e"), note("f", 1), note("g", -5))
+        with builder.build():
+            pass
+        assert order == ["two g", "two b", "two e", "two a", "two f", "one c", "two.inner d"]
+
+    def test_what_does_not_fit_does_not_raise(self, restored: Any, told: Told) -> None:
+        def missing(module: Any, options: Any) -> None:
+            module.absent.price = new
+
+        def broken(module: Any, options: Any) -> None:
+            raise KeyError("speed")
+
+        def ignored(module: Any, options: Any) -> None:
+            raise KeyError("nobody asks")
+
+        builder = PatcherBuilder().add_module_patch("shop", Patch(missing), Patch(broken), Patch(sell))
+        builder.add_module_patch("shop", Patch(ignored, patch_failure_warning=False)).add_module_patch(
+            "absent", Patch(label)
+        )
+        with builder.build():
+            assert restored.tools.price is new
+        assert "~ missing (AttributeError: module 'shop' has no attribute 'absent')" in told.summary
+        assert "! broken (KeyError: 'speed')" in told.summary
+        assert "~ label (module not found)" in told.summary
+        assert "ignored" not in told.summary
+
+    def test_what_is_no_patch_is_refused(self) -> None:
+        with pytest.raises(DeclarationError, match=r"add_module_patch\('shop', Patch\(sell\)\)"):
+            PatcherBuilder().add_module_patch("shop", sell)  # type: ignore[arg-type]
+
+    def test_the_same_function_twice_runs_once(self, restored: Any) -> None:
+        calls: list[str] = []
+
+        def by_hand(module: Any, options: Any) -> None:
+            calls.append("called")
+            original = module.tools.price
+            module.tools.price = lambda *args: ("wrapped", original(*args))
+
+        patches = [Patch(by_hand), Patch(by_hand)]
+        with PatcherBuilder().add_module_patch("shop", *patches).build():
+            assert restored.tools.price("apple") == ("wrapped", ("price", "apple", 1))
+            assert all(patch.is_applied for patch in patches)
+        assert calls == ["called"]
+
+
+class TestNamesOfBuiltIns:
+    """A function of the migration is itself, whatever it is called; a built-in is the predefined patch."""
+
+    def test_a_function_named_like_a_built_in_is_the_users(self, restored: Any, told: Told) -> None:
+        def msda(module: Any, options: Any) -> None:
+            module.tools.price = new
+
+        patch = Patch(msda)
+        with PatcherBuilder().add_module_patch("shop", patch).build():
+            assert restored.tools.price is new
+            assert patch.is_applied
+        assert "+ msda" in told.summary
+
+    def test_the_built_in_is_what_plugins_contribute(self, told: Told) -> None:
+        with PatcherBuilder().add_module_patch("mmcv", Patch(msda)).build():
+            pass
+        assert (
+            "~ multi_scale_deformable_attention (no installed plugin contributes it; pip install mmcv-npu-patches)"
+            in told.summary
+        )
+
+    def test_it_can_be_left_out_by_its_name(self, told: Told) -> None:
+        with PatcherBuilder().add_module_patch("mmcv", Patch(msda)).disable_patches("msda").build():
+            pass
+        assert not told.warnings
+        assert not any("multi_scale" in message for _, message in told.messages)
+
+    def test_called_directly_it_changes_nothing_without_plugins(self) -> None:
+        assert msda("mmcv", {}) is None
+
+    def test_the_default_builder_has_the_default_patches(self, told: Told) -> None:
+        assert repr(default_patcher_builder) == "<default_patcher_builder>"
+        with default_patcher_builder.build():
+            pass
+        for name in ("deform_conv", "spconv3d", "resnet_maxpool", "nuscenes_metric", "batch_matmul"):
+            assert f"~ {name} (" in told.summary
+        assert catalogue.load().candidates == []
+
+
+class TestPatcherOfApi1:
+    """``Patcher(module_patches, blacklist, allow_internal_format)``."""
+
+    def test_patches_by_module_and_a_blacklist(self, restored: Any) -> None:
+        with Patcher({"shop": [Patch(sell), Patch(label)]}, ["label"], True) as patcher:
+            assert restored.tools.price is new
+            assert restored.tools.label is not new
+            assert patcher.internal_format is True
+        with Patcher({"shop": Patch(label)}, allow_internal_format=False):
+            assert restored.tools.label is new
+
+    def test_more_can_be_added(self, restored: Any) -> None:
+        with Patcher({"shop": [Patch(sell)]}).add(AtomicPatch("shop.tools.label", new)):
+            assert restored.tools.price is restored.tools.label is new
+
+
+def test_a_failure_that_is_to_raise_leaves_the_process_as_it_was(restored: Any) -> None:
+    def broken(module: Any, options: Any) -> None:
+        module.tools.label = new
+        raise KeyError("speed")
+
+    configure_patcher_logging(on_fail="exception")
+    patcher = PatcherBuilder().add_module_patch("shop", Patch(sell), Patch(broken)).build()
+    with pytest.raises(PatchError, match="broken"):
+        patcher.apply()
+    assert not patcher.is_applied
+
+
+def test_modules_are_imported_that_are_installed(make_package: Any) -> None:
+    make_package(SHOP)
+    with PatcherBuilder().add_module_patch("shop.tools", Patch(lambda module, options: None)).build():
+        assert "shop.tools" in sys.modules
+    assert importlib.import_module("shop.tools").price("apple") == ("price", "apple", 1)
+
+
+def test_the_debugger_of_msprobe_is_refused_by_a_builder_too() -> None:
+    with pytest.raises(SettingsError, match=r"msprobe\.pytorch\.PrecisionDebugger"):
+        LegacyPatcherBuilder().with_precision_debugger(dump_path="dump")

@@ -1,0 +1,492 @@
+"""Logging of the mx_driving.patcher API: events, summary and ranks; and the results it reports."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from distributions import write_distribution
+
+import patchcore
+from mx_driving_compat.messages import summary
+from mx_driving_compat.messages.logger import (
+    EventPolicy,
+    PatcherLogger,
+    PatchError,
+    PatchInfo,
+    SummaryConfig,
+    configure_patcher_logging,
+    patcher_logger,
+    set_patcher_log_level,
+)
+from mx_driving_compat.messages.results import PatchResult, PatchStatus
+from patchcore.process import RANK_VARIABLES
+
+LOGGER = logging.getLogger("mx_driving.patcher")
+
+
+@pytest.fixture(autouse=True)
+def fresh_logger(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the logger be as in a new process, in no job, and put it back afterwards."""
+    for name in RANK_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    before = LOGGER.handlers[:], LOGGER.level, LOGGER.propagate
+    LOGGER.handlers[:], LOGGER.propagate = [], True
+    LOGGER.setLevel(logging.NOTSET)
+    yield
+    LOGGER.handlers[:], LOGGER.propagate = before[0], before[2]
+    LOGGER.setLevel(before[1])
+
+
+@pytest.fixture
+def log() -> PatcherLogger:
+    """A logger that logs events at once."""
+    return PatcherLogger().set_buffer_enabled(False)
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err
+
+
+# --- the logger -----------------------------------------------------------------------------------------------------
+
+
+def test_messages_go_to_standard_error_with_a_prefix(log: PatcherLogger, capsys: pytest.CaptureFixture[str]) -> None:
+    log.info("one")
+    log.warning("two")
+    log.debug("not seen at this level")
+    assert shown(capsys) == "[Patcher] INFO: one\n[Patcher] WARNING: two\n"
+
+
+def test_they_go_to_the_standard_error_of_the_moment(
+    log: PatcherLogger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.info("one")
+    other = io.StringIO()
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", other)
+        log.info("two")
+    assert (shown(capsys), other.getvalue()) == ("[Patcher] INFO: one\n", "[Patcher] INFO: two\n")
+
+
+def test_they_do_not_reach_other_loggers(log: PatcherLogger, caplog: pytest.LogCaptureFixture) -> None:
+    log.info("one")
+    assert not caplog.records
+
+
+def test_the_logger_is_left_alone_until_the_first_record(run_python: Any) -> None:
+    printed = run_python(
+        """
+        import logging
+        from mx_driving_compat.messages.logger import patcher_logger
+        logger = logging.getLogger("mx_driving.patcher")
+        print(len(logger.handlers), logger.level, logger.propagate)
+        patcher_logger.info("one")
+        print(len(logger.handlers), logger.level, logger.propagate)
+        """
+    )
+    assert printed.split() == ["0", "0", "True", "1", str(logging.INFO), "False"]
+
+
+def test_a_handler_and_a_level_of_the_user_are_kept(log: PatcherLogger, capsys: pytest.CaptureFixture[str]) -> None:
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.DEBUG)
+    log.debug("one")
+    assert [record.getMessage() for record in records] == ["one"]
+    assert LOGGER.handlers == [handler]
+    assert shown(capsys) == ""
+
+
+def test_what_the_user_changes_after_the_first_record_is_kept(
+    log: PatcherLogger, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.info("one")
+    LOGGER.propagate = True
+    LOGGER.handlers.clear()
+    log.info("two")
+    assert [record.getMessage() for record in caplog.records] == ["two"]
+    assert not LOGGER.handlers
+
+
+def test_the_level_can_be_set_before_the_first_record(log: PatcherLogger, capsys: pytest.CaptureFixture[str]) -> None:
+    set_patcher_log_level(logging.WARNING)
+    log.info("one")
+    log.warning("two")
+    assert log.set_level(logging.DEBUG) is log
+    log.debug("three")
+    assert shown(capsys) == "[Patcher] WARNING: two\n[Patcher] DEBUG: three\n"
+
+
+# --- events and actions ---------------------------------------------------------------------------------------------
+
+
+def test_events_are_logged_with_their_reasons(log: PatcherLogger, capsys: pytest.CaptureFixture[str]) -> None:
+    log.applied("mmcv.a")
+    log.applied("mmcv.b", reason="on import of mmcv")
+    log.skipped("mmcv.c", reason="precheck failed")
+    log.failed("mmcv.d", "no such thing", package="mmcv")
+    log.error("unexpected")
+    assert shown(capsys).splitlines() == [
+        "[Patcher] INFO: Applied: mmcv.a",
+        "[Patcher] INFO: Applied: mmcv.b (on import of mmcv)",
+        "[Patcher] INFO: Skipped: mmcv.c (precheck failed)",
+        "[Patcher] WARNING: Failed: mmcv.d (no such thing)",
+        "[Patcher] WARNING: unexpected",
+    ]
+
+
+EVENTS = {
+    "on_apply": lambda log: log.applied("x"),
+    "on_skip": lambda log: log.skipped("x"),
+    "on_fail": lambda log: log.failed("x"),
+    "on_error": lambda log: log.error("x"),
+}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("action", ["debug", "info", "warning", "error"])
+def test_an_action_can_be_a_level(
+    log: PatcherLogger, capsys: pytest.CaptureFixture[str], event: str, action: Any
+) -> None:
+    log.set_level(logging.DEBUG).configure(**{event: action})
+    EVENTS[event](log)
+    assert shown(capsys).startswith(f"[Patcher] {action.upper()}: ")
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_an_action_can_be_silence(log: PatcherLogger, capsys: pytest.CaptureFixture[str], event: str) -> None:
+    log.configure(**{event: "silent"})  # type: ignore[arg-type]
+    EVENTS[event](log)
+    assert shown(capsys) == ""
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_an_action_can_be_an_exception_on_every_rank(log: PatcherLogger, event: str, rank: int) -> None:
+    log.set_rank(rank).configure(**{event: "exception"})  # type: ignore[arg-type]
+    with pytest.raises(PatchError, match="x") as error:
+        EVENTS[event](log)
+    assert isinstance(error.value, patchcore.PatchError)
+    assert str(error.value).startswith("rank 2: ") is (rank == 2)
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_an_action_can_be_the_end_of_every_rank(
+    log: PatcherLogger, capsys: pytest.CaptureFixture[str], event: str, rank: int
+) -> None:
+    log.set_rank(rank).configure(**{event: "exit"})  # type: ignore[arg-type]
+    with pytest.raises(SystemExit) as end:
+        EVENTS[event](log)
+    assert end.value.code == 1
+    assert shown(capsys).startswith("[Patcher] ERROR: rank 2: " if rank else "[Patcher] ERROR: ")
+
+
+@pytest.mark.parametrize("action", ["exception", "exit"])
+def test_a_failure_that_ends_it_does_not_wait_for_the_summary(action: Any) -> None:
+    log = PatcherLogger().configure(on_fail=action)
+    with pytest.raises((PatchError, SystemExit)):
+        log.failed("x")
+
+
+def test_a_failure_after_the_summary_is_logged_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    log = PatcherLogger()
+    log.failed_now("mmcv.a", "no such thing")
+    log.flush_summary()
+    assert shown(capsys) == "[Patcher] WARNING: Failed: mmcv.a (no such thing)\n"
+
+
+def test_an_unknown_action_is_refused_and_changes_nothing(
+    log: PatcherLogger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValueError) as error:
+        log.configure(on_apply="silent", on_fail="warn")  # type: ignore[arg-type]
+    assert str(error.value) == (
+        "on_fail='warn' is not an action; did you mean 'warning'?; "
+        "expected one of debug, info, warning, error, exception, exit, silent"
+    )
+    log.applied("x")
+    assert shown(capsys) == "[Patcher] INFO: Applied: x\n"
+
+
+@pytest.mark.parametrize("action", [3, ["info"], "INFO", ""])
+def test_what_is_no_action_at_all_is_refused(log: PatcherLogger, action: Any) -> None:
+    with pytest.raises(ValueError, match="on_skip"):
+        log.configure(on_skip=action)
+
+
+def test_the_logger_of_the_process_is_configured_by_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patcher_logger, "_actions", dict(patcher_logger._actions))
+    assert configure_patcher_logging(on_fail="exception") is patcher_logger
+    with pytest.raises(PatchError):
+        patcher_logger.failed("x")
+
+
+# --- the summary ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary, "installed_version", {"mmcv": "2.1.0", "other": "9"}.get)
+
+
+@pytest.fixture
+def kept(versions: None) -> PatcherLogger:
+    """A logger with something of every kind for the summary."""
+    log = PatcherLogger()
+    log.add_skipped_module("flash_attn")
+    log.add_injected_import("mmcv.runner.Hook")
+    log.add_replaced_import("a -> b")
+    log.applied("loose")
+    log.applied("mmcv.ops.msda.forward", package="mmcv", patch_name="msda")
+    log.applied("mmcv.ops.msda.backward", package="mmcv", patch_name="msda", reason="on import of mmcv.ops")
+    log.applied("mmcv.ops.dc", package="mmcv", patch_name="dc")
+    log.skipped("mmdet.x", "not installed", package="mmdet", patch_name="resnet", extra_info="3.3")
+    log.failed("mmcv.y", "precheck error: boom", package="mmcv", patch_name="dc")
+    return log
+
+
+LINE, THIN = "=" * 78, "-" * 78
+IMPORTS = [
+    "  Skipped Modules:",
+    "    - flash_attn",
+    THIN,
+    "  Injected Imports:",
+    "    + mmcv.runner.Hook",
+    THIN,
+    "  Replaced Imports:",
+    "    * a -> b",
+]
+APPLIED = [
+    "  Applied Patches:",
+    "    [mmcv] (2.1.0)",
+    "      dc:",
+    "        + mmcv.ops.dc",
+    "      msda:",
+    "        + mmcv.ops.msda.forward",
+    "        + mmcv.ops.msda.backward (on import of mmcv.ops)",
+    "    [other]",
+    "      unknown:",
+    "        + loose",
+]
+SKIPPED = ["  Skipped Patches:", "    [mmdet] (3.3)", "      resnet:", "        ~ mmdet.x (not installed)"]
+FAILED = [
+    "  Failed Patches:",
+    "    [mmcv] (2.1.0)",
+    "      dc:",
+    "        ! mmcv.y (precheck error: boom)",
+]
+
+
+def framed(*sections: list[str]) -> str:
+    lines = ["", LINE, "=== MX-DRIVING PATCHER SUMMARY ===", LINE]
+    for section in sections:
+        lines += [*section, THIN]
+    return "\n".join([*lines[:-1], LINE, "", ""])
+
+
+def test_the_summary_shows_everything_by_package_and_patch(
+    kept: PatcherLogger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown(capsys) == ""
+    kept.flush_summary()
+    assert shown(capsys) == "[Patcher] INFO: " + framed(IMPORTS, APPLIED, SKIPPED, FAILED)
+
+
+def test_what_was_in_a_summary_is_not_in_the_next(kept: PatcherLogger, capsys: pytest.CaptureFixture[str]) -> None:
+    kept.flush_summary()
+    shown(capsys)
+    kept.flush_summary()
+    assert shown(capsys) == ""
+
+
+@pytest.mark.parametrize(
+    ("configuration", "sections"),
+    [
+        ({"show_applied": False}, (IMPORTS, SKIPPED, FAILED)),
+        ({"show_skipped": False}, (IMPORTS, APPLIED, FAILED)),
+        ({"show_failed": False}, (IMPORTS, APPLIED, SKIPPED)),
+        ({"show_import_events": False}, (APPLIED, SKIPPED, FAILED)),
+        ({"on_apply": "silent"}, (IMPORTS, SKIPPED, FAILED)),
+        ({"on_skip": "silent"}, (IMPORTS, APPLIED, FAILED)),
+        ({"on_fail": "silent"}, (IMPORTS, APPLIED, SKIPPED)),
+        ({"on_apply": "silent", "show_applied": True}, (IMPORTS, APPLIED, SKIPPED, FAILED)),
+        ({"on_apply": "debug"}, (IMPORTS, APPLIED, SKIPPED, FAILED)),
+    ],
+    ids=lambda value: "-and-".join(value) if isinstance(value, dict) else str(len(value)),
+)
+def test_sections_are_shown_unless_switched_off_or_silent(
+    kept: PatcherLogger, capsys: pytest.CaptureFixture[str], configuration: dict[str, Any], sections: Any
+) -> None:
+    actions = {name: value for name, value in configuration.items() if name.startswith("on_")}
+    kept.configure(**actions).configure_summary(
+        **{name: value for name, value in configuration.items() if name not in actions}
+    )
+    kept.flush_summary()
+    assert shown(capsys) == "[Patcher] INFO: " + framed(*sections)
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {"enabled": False},
+        {"level": logging.DEBUG},
+        {"show_applied": False, "show_skipped": False, "show_failed": False, "show_import_events": False},
+    ],
+    ids="-".join,
+)
+def test_a_summary_that_is_not_wanted_is_forgotten(
+    kept: PatcherLogger, capsys: pytest.CaptureFixture[str], configuration: Any
+) -> None:
+    assert kept.configure_summary(**configuration) is kept
+    kept.flush_summary()
+    kept.configure_summary(enabled=True, level=logging.INFO, show_applied=True)
+    kept.flush_summary()
+    assert shown(capsys) == ""
+
+
+def test_the_summary_has_a_level_of_its_own(kept: PatcherLogger, capsys: pytest.CaptureFixture[str]) -> None:
+    kept.set_level(logging.ERROR).configure_summary(level=logging.ERROR)
+    kept.flush_summary()
+    assert shown(capsys).startswith("[Patcher] ERROR: \n====")
+
+
+def test_versions_come_from_metadata_alone(make_package: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make_package({"kit_of_summary": "raise RuntimeError('imported')"})
+    write_distribution(folder, "kit-of-summary-full", "1.2", packages=["kit_of_summary"])
+    log = PatcherLogger()
+    log.applied("kit_of_summary.a", package="kit_of_summary", patch_name="a")
+    log.flush_summary()
+    assert "    [kit_of_summary] (1.2)\n" in shown(capsys)
+    assert "kit_of_summary" not in sys.modules
+
+
+def test_threads_lose_no_event(capsys: pytest.CaptureFixture[str]) -> None:
+    log = PatcherLogger()
+    log.configure_summary(show_import_events=False)
+
+    def work() -> None:
+        for i in range(200):
+            log.applied(str(i))
+            if i % 50 == 0:
+                log.flush_summary()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log.flush_summary()
+    assert shown(capsys).count("        + ") == 800
+
+
+# --- ranks ----------------------------------------------------------------------------------------------------------
+
+
+def test_other_ranks_tell_only_what_went_wrong(log: PatcherLogger, capsys: pytest.CaptureFixture[str]) -> None:
+    log.set_rank(3)
+    log.applied("a")
+    log.skipped("b")
+    log.info("c")
+    log.warning("d")
+    log.debug("e")
+    log.failed("f", "why")
+    log.error("g")
+    assert shown(capsys).splitlines() == ["[Patcher] WARNING: rank 3: Failed: f (why)", "[Patcher] WARNING: rank 3: g"]
+
+
+def test_other_ranks_log_the_failures_of_a_summary(kept: PatcherLogger, capsys: pytest.CaptureFixture[str]) -> None:
+    kept.set_rank(3).configure(on_fail="error")
+    kept.flush_summary()
+    kept.flush_summary()
+    assert shown(capsys) == "[Patcher] ERROR: rank 3: Failed: mmcv.y (precheck error: boom)\n"
+
+
+@pytest.mark.parametrize(
+    "configuration", [{"on_fail": "silent"}, {"show_failed": False}, {"enabled": False}], ids="-".join
+)
+def test_other_ranks_are_as_silent_as_rank_0(
+    kept: PatcherLogger, capsys: pytest.CaptureFixture[str], configuration: Any
+) -> None:
+    kept.set_rank(3)
+    if "on_fail" in configuration:
+        kept.configure(**configuration)
+    else:
+        kept.configure_summary(**configuration)
+    kept.flush_summary()
+    assert shown(capsys) == ""
+
+
+def test_a_silent_failure_that_is_shown_is_logged_at_the_level_of_the_summary(
+    kept: PatcherLogger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept.set_rank(3).configure(on_fail="silent").configure_summary(show_failed=True, level=logging.ERROR)
+    kept.flush_summary()
+    assert shown(capsys) == "[Patcher] ERROR: rank 3: Failed: mmcv.y (precheck error: boom)\n"
+
+
+@pytest.mark.parametrize("variable", ["RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"])
+def test_the_rank_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    log = PatcherLogger()
+    assert (log.rank, log.is_main_process) == (0, True)
+    monkeypatch.setenv(variable, "4")
+    assert (log.rank, log.is_main_process) == (4, False)
+
+
+def test_the_first_variable_that_is_a_number_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for i, variable in enumerate(reversed(RANK_VARIABLES), 1):
+        monkeypatch.setenv(variable, str(i))
+        assert PatcherLogger().rank == i
+    monkeypatch.setenv("RANK", "none")
+    assert PatcherLogger().rank == 4
+
+
+def test_a_rank_that_was_set_stays_until_the_environment_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = PatcherLogger().set_rank(2)
+    monkeypatch.setenv("RANK", "5")
+    assert log.rank == 2
+    assert log.set_rank_from_env().rank == 5
+    monkeypatch.setenv("RANK", "6")
+    assert log.rank == 6
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+
+def test_the_public_names_are_those_of_the_api() -> None:
+    # the package has the logger under the name of the module, as the original has
+    module = importlib.import_module("mx_driving_compat.messages.logger")
+    assert set(module.__all__) == {
+        "EventPolicy",
+        "LogAction",
+        "PatchError",
+        "PatchInfo",
+        "PatcherLogger",
+        "SummaryConfig",
+        "configure_patcher_logging",
+        "patcher_logger",
+        "set_patcher_log_level",
+    }
+
+
+def test_records_have_the_defaults_of_the_api() -> None:
+    assert EventPolicy() == ("log", logging.INFO)
+    assert PatchInfo("t", "p", "n") == ("t", "p", "n", "", "")
+    assert tuple(vars(SummaryConfig()).values()) == (True, logging.INFO, None, None, None, True)
+
+
+def test_a_result_says_what_became_of_a_patch() -> None:
+    result = PatchResult(PatchStatus.SKIPPED, "mmcv.x", "mmcv")
+    assert result == PatchResult(status=PatchStatus("skipped"), name="mmcv.x", module="mmcv", reason=None)
+    assert [status.value for status in PatchStatus] == ["applied", "skipped", "failed"]

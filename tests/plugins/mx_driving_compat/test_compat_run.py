@@ -1,0 +1,180 @@
+"""``patchcore run --compat mx_driving``: migrations run as they are, workers included, and reports tell of them."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any
+
+import pytest
+from migrations import install_compat
+from programs import SHOP, Programs
+
+MIGRATION = """
+from mx_driving.patcher import AtomicPatch, LegacyPatch, Patcher
+
+def twenty(item):
+    return 20
+
+def by_hand(module, options):
+    module.label = lambda item: "new label"
+
+def apply():
+    return Patcher().add(
+        AtomicPatch("shop.prices.price", twenty),
+        LegacyPatch(by_hand, target_module="shop.labels"),
+        AtomicPatch("shop.prices.absent", twenty),
+        AtomicPatch("shop.prices.tax", target_wrapper=lambda original: lambda: -1),
+    ).skip_import("flash_x").apply()
+"""
+
+LIBRARY = {
+    **SHOP,
+    "shop/prices.py": "def price(item):\n    return 10\ndef tax():\n    return 1\n",
+    "shop/labels.py": "def label(item):\n    return 'label'\n",
+    "migration.py": MIGRATION,
+}
+
+#: Applies its patches under the guard, and asks a worker of each kind what it has.
+TRAIN = """
+import multiprocessing, os, subprocess, sys
+
+def look():
+    from shop.prices import price, tax
+    from shop.labels import label
+    import flash_x
+    return price("apple"), label("apple"), tax()
+
+if __name__ == "__main__":
+    import migration
+    migration.apply()
+    print("program", *look(), flush=True)
+    for method in sys.argv[1:]:
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(method, *pool.apply(look), flush=True)
+    code = "import train; print('subprocess', *train.look(), flush=True)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+"""
+
+
+@pytest.fixture
+def shop(programs: Programs) -> Programs:
+    programs.write({**LIBRARY, "train.py": TRAIN})
+    install_compat(programs)
+    return programs
+
+
+def run(shop: Programs, *arguments: str, code: int = 0, **environment: str) -> Any:
+    return shop.run([*shop.patchcore, "--compat", "mx_driving"], *arguments, code=code, **environment)
+
+
+class TestWorkers:
+    def test_each_gets_what_can_be_named(self, shop: Programs) -> None:
+        done = run(shop, "--report-dir", "out", "train.py", "fork", "spawn", "forkserver")
+        assert done.stdout.splitlines() == [
+            "program 20 new label -1",
+            "fork 20 new label -1",
+            "spawn 20 new label 1",  # a lambda stays behind
+            "forkserver 20 new label 1",
+            "subprocess 20 new label 1",
+        ]
+        assert "Traceback" not in done.stderr
+        reports = [json.loads(path.read_text()) for path in (shop.folder / "out").glob("report-*.json")]
+        (main,) = (report for report in reports if report["role"] == "main")
+        told = json.dumps(main)
+        assert "shop.prices.price" in told
+        assert "target not found" in told
+
+    def test_calls_are_counted(self, shop: Programs) -> None:
+        script = """
+            if __name__ == "__main__":
+                import migration
+                migration.apply()
+                from shop.prices import price, tax
+                print(price("apple"), price("pear"))
+            """
+        shop.write({"counted.py": textwrap.dedent(script)})
+        run(shop, "--count", "--report-dir", "out", "counted.py")
+        (path,) = (shop.folder / "out").glob("report-*.json")
+        (section,) = (s for s in json.loads(path.read_text())["sections"] if s["title"] == "mx_driving.patcher")
+        calls = {told["name"]: told["calls"] for told in section["data"]}
+        assert (calls["shop.prices.price"], calls["shop.prices.tax"], calls["shop.prices.absent"]) == (2, 0, None)
+        assert any(line.endswith("shop.prices.price (2 calls)") for line in section["lines"])
+
+    def test_functions_of_the_script_itself_are_found(self, shop: Programs) -> None:
+        script = """
+            import multiprocessing
+            from shop.prices import price
+
+            def twenty(item):
+                return 20
+
+            def look():
+                return price("apple")
+
+            if __name__ == "__main__":
+                from mx_driving.patcher import AtomicPatch, default_patcher
+                default_patcher.add(AtomicPatch("shop.prices.price", twenty)).apply()
+                for method in ("spawn", "forkserver"):
+                    with multiprocessing.get_context(method).Pool(1) as pool:
+                        print(look(), pool.apply(look), flush=True)
+            """
+        shop.write({"alone.py": textwrap.dedent(script)})
+        assert run(shop, "alone.py").stdout == "20 20\n20 20\n"
+
+    def test_none_where_the_block_has_ended(self, shop: Programs) -> None:
+        script = """
+            import subprocess, sys
+            from mx_driving.patcher import AtomicPatch, Patcher
+            from migration import twenty
+
+            code = "from shop.prices import price; print(price('apple'), flush=True)"
+            if __name__ == "__main__":
+                with Patcher().add(AtomicPatch("shop.prices.price", twenty)):
+                    subprocess.run([sys.executable, "-c", code], check=True)
+                subprocess.run([sys.executable, "-c", code], check=True)
+            """
+        shop.write({"block.py": textwrap.dedent(script)})
+        assert run(shop, "block.py").stdout == "20\n10\n"
+
+
+class TestTheProgram:
+    def test_a_program_that_does_without_is_as_without(self, shop: Programs) -> None:
+        assert shop.compare("sell.py", options=["--compat", "mx_driving"]) == "10\n"
+
+    def test_one_that_needs_it_fails_without_the_option(self, shop: Programs) -> None:
+        done = shop.run(shop.patchcore, "train.py", code=1)
+        assert "No module named 'mx_driving'" in done.stderr
+
+    def test_the_setting_does_the_same(self, shop: Programs) -> None:
+        shop.write({"pyproject.toml": "[tool.patchcore]\ncompat = ['mx_driving']\n"})
+        assert shop.run(shop.patchcore, "train.py").stdout.startswith("program 20 new label -1\n")
+
+    def test_it_is_found_though_other_plugins_are_chosen(self, shop: Programs) -> None:
+        done = run(shop, "--plugin", "none", "train.py", code=2)
+        assert "no plugin 'none' is installed" in done.stderr
+        for chosen in ("", "mx_driving"):
+            done = run(shop, "train.py", PATCHCORE_PLUGINS=chosen)
+            assert done.stdout.startswith("program 20 new label -1\n"), chosen
+
+    def test_a_misspelt_name_is_said(self, shop: Programs) -> None:
+        done = shop.run([*shop.patchcore, "--compat", "mx_drivin"], "train.py", code=2)
+        assert "mx_drivin" in done.stderr
+        assert "did you mean 'mx_driving'" in done.stderr
+
+    def test_the_summary_is_told_at_the_end(self, shop: Programs) -> None:
+        done = run(shop, "train.py")
+        assert "=== MX-DRIVING PATCHER SUMMARY ===" in done.stderr
+        assert "        + shop.prices.price" in done.stderr
+        assert "        ~ shop.prices.absent (target not found: shop.prices:absent)" in done.stderr
+        assert done.stderr.splitlines()[-1].startswith("patchcore: no patches (mx_driving.patcher: 4 applied, ")
+
+    def test_a_failure_is_told_by_every_rank(self, shop: Programs) -> None:
+        script = (
+            "from mx_driving.patcher import *\nPatcher().add(AtomicPatch('shop.prices.price', 1, precheck=len)).apply()"
+        )
+        shop.write({"fails.py": script})
+        for rank in ("0", "1"):
+            done = run(shop, "fails.py", RANK=rank)
+            assert "shop.prices.price (precheck error: " in done.stderr
+            assert (f"rank {rank}: Failed: " in done.stderr) == (rank == "1")

@@ -1,0 +1,748 @@
+"""with_imports of the mx_driving.patcher API: imports at the first call, and what is missing is said there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib
+import inspect
+import logging
+import pickle
+import sys
+import threading
+from typing import Any, Callable
+
+import pytest
+
+from mx_driving_compat.imports.with_imports import with_imports
+from mx_driving_compat.messages.logger import patcher_logger
+from patchcore.errors import DeclarationError
+
+KIT = {
+    "kit": "LEVEL = 1",
+    "kit.ops": """
+        def conv(x): return ("conv", x)
+        def pool(x): return ("pool", x)
+        def sum(x): return ("kit", x)
+        """,
+    "kit.decorators": """
+        HALF = "half"
+        def tag(*args, **kwargs):
+            def decorate(function):
+                def tagged(*a, **k):
+                    return ("tag", args, kwargs, function(*a, **k))
+                return tagged
+            return decorate
+        def plain(function):
+            def tagged(*a, **k):
+                return ("plain", function(*a, **k))
+            return tagged
+        """,
+    "kit.broken": "import nothing_of_this_name",
+}
+
+HEAD = "from mx_driving_compat.imports.with_imports import with_imports\n"
+
+
+@pytest.fixture
+def migration(make_package: Any) -> Callable[[str], Any]:
+    """Return a function that imports source as the module ``migration``, next to the library ``kit``."""
+
+    def load(source: str) -> Any:
+        make_package({**KIT, "migration": ""})
+        folder = make_package({})
+        (folder / "migration.py").write_text(HEAD + inspect.cleandoc(source))
+        importlib.invalidate_caches()
+        return importlib.import_module("migration")
+
+    return load
+
+
+def warnings_in(records: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in records.records if record.levelno == logging.WARNING]
+
+
+@pytest.fixture
+def records(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """The records of the patcher's logger, all levels."""
+    caplog.set_level(logging.DEBUG, "mx_driving.patcher")
+    logger = logging.getLogger("mx_driving.patcher")
+    patcher_logger._logger()  # set up, which would turn propagation off at the first record
+    before = logger.propagate
+    logger.propagate = True
+    yield caplog
+    logger.propagate = before
+
+
+# --- what is bound --------------------------------------------------------------------------------------------------
+
+
+SPECS = [
+    pytest.param('"kit.ops"', "ops.conv(x)", id="the last part of a module"),
+    pytest.param('("kit.ops", "conv")', "conv(x)", id="a name"),
+    pytest.param('("kit.ops", "pool", "conv")', "pool(conv(x)[1])[:0] + conv(x)", id="names"),
+    pytest.param('("kit.ops", "conv", "convolve")', "convolve(x)", id="an alias"),
+    pytest.param('("kit.ops", "conv", "convolve")', "conv(x)", id="what has an alias"),
+    pytest.param('("kit", "ops")', "ops.conv(x)", id="a submodule that nobody has imported"),
+    pytest.param('["kit.ops", "conv"]', "conv(x)", id="a list"),
+    pytest.param('("kit.ops",)', "ops.conv(x)", id="a tuple of the module alone"),
+]
+
+
+@pytest.mark.parametrize(("specs", "result"), SPECS)
+def test_names_are_there_when_the_function_is_called(migration: Callable[[str], Any], specs: str, result: str) -> None:
+    module = migration(f"@with_imports({specs})\ndef function(x): return {result}")
+    assert module.function(1) == ("conv", 1)
+    assert module.function(2) == ("conv", 2)
+
+
+def test_nothing_is_imported_before_the_first_call(migration: Callable[[str], Any]) -> None:
+    module = migration('@with_imports("kit.ops")\ndef function(x): return ops.conv(x)')
+    assert "kit" not in sys.modules
+    module.function(1)
+    assert "kit.ops" in sys.modules
+
+
+def test_an_alias_is_told_of_since_it_may_be_a_misspelt_name(
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
+) -> None:
+    module = migration('@with_imports(("kit.ops", "conv", "convolve"))\ndef function(x): return convolve(x)')
+    module.function(1)
+    messages = [record.getMessage() for record in records.records if record.levelno == logging.INFO]
+    assert messages == ["with_imports(('kit.ops', 'conv', 'convolve')): convolve stands for conv, kit.ops has none"]
+
+
+def test_a_third_name_that_exists_is_no_alias(migration: Callable[[str], Any]) -> None:
+    module = migration('@with_imports(("kit.ops", "conv", "pool"))\ndef function(x): return pool(x)')
+    assert module.function(1) == ("pool", 1)
+
+
+def test_functions_inside_the_function_see_the_names(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        '@with_imports(("kit.ops", "conv"))\ndef function(xs): return [conv(x) for x in xs], (lambda: conv)()'
+    )
+    assert module.function([1])[0] == [("conv", 1)]
+
+
+# --- the function stays what it is ----------------------------------------------------------------------------------
+
+
+FORMS = """
+    class Head:
+        scale = 3
+
+        @with_imports(("kit.ops", "conv"))
+        def method(self, x): return conv(x * self.scale)
+
+        @staticmethod
+        @with_imports(("kit.ops", "conv"))
+        def static(x): return conv(x)
+
+        @with_imports(("kit.ops", "conv"))
+        @staticmethod
+        def static_inside(x): return conv(x)
+
+        @classmethod
+        @with_imports(("kit.ops", "conv"))
+        def klass(cls, x): return conv(x * cls.scale)
+
+        @with_imports(("kit.ops", "conv"))
+        @classmethod
+        def klass_inside(cls, x): return conv(x * cls.scale)
+
+    class Child(Head):
+        @with_imports(("kit.ops", "conv"))
+        def method(self, x): return conv(super().method(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "result"), [("method", 6), ("static", 2), ("static_inside", 2), ("klass", 6), ("klass_inside", 6)]
+)
+def test_methods_of_every_kind_get_what_they_get_undecorated(
+    migration: Callable[[str], Any], name: str, result: int
+) -> None:
+    head = migration(FORMS).Head
+    assert getattr(head(), name)(2) == ("conv", result)
+    if name != "method":
+        assert getattr(head, name)(2) == ("conv", result)
+
+
+def test_super_without_arguments_works(migration: Callable[[str], Any]) -> None:
+    assert migration(FORMS).Child().method(2) == ("conv", ("conv", 6))
+
+
+def test_defaults_closures_and_attributes_are_kept(migration: Callable[[str], Any]) -> None:
+    for own in ("", "conv = None\n"):  # in the module, and in a copy of its names
+        sys.modules.pop("migration", None)
+        module = migration(
+            own
+            + '''
+def make(offset):
+    @with_imports(("kit.ops", "conv"))
+    def function(x: int = 1, *, y: int = 2) -> tuple:
+        """Documented."""
+        return conv(x + y + offset)
+    return function
+'''
+        )
+        function = module.make(10)
+        assert function() == ("conv", 13)
+        assert function(2, y=3) == ("conv", 15)
+        assert str(inspect.signature(function)).replace("'", "") == "(x: int = 1, *, y: int = 2) -> tuple"
+        assert (function.__qualname__, function.__doc__) == ("make.<locals>.function", "Documented.")
+
+
+def test_public_attributes_are_copied_and_private_ones_of_frameworks_are_not() -> None:
+    def function() -> None: ...
+
+    function.mark = 1  # type: ignore[attr-defined]
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]
+    made = with_imports("json")(function)
+    assert made.mark == 1
+    assert not hasattr(made, "_torchdynamo_disable")
+
+
+def test_generators_and_coroutines_run_as_such(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        @with_imports(("kit.ops", "conv"))
+        def generate(n):
+            for i in range(n):
+                yield conv(i)
+
+        @with_imports(("kit.ops", "conv"))
+        async def wait(x):
+            return conv(x)
+        """
+    )
+    assert list(module.generate(2)) == [("conv", 0), ("conv", 1)]
+    assert asyncio.run(module.wait(1)) == ("conv", 1)
+
+
+def test_the_function_is_pickled_by_reference(migration: Callable[[str], Any]) -> None:
+    module = migration('@with_imports("kit.ops")\ndef function(x): return ops.conv(x)')
+    assert pickle.loads(pickle.dumps(module.function)) is module.function
+    module.function(1)
+    assert pickle.loads(pickle.dumps(module.function)) is module.function
+
+
+# --- globals --------------------------------------------------------------------------------------------------------
+
+
+def test_global_statements_write_to_the_module(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        counter = 0
+
+        @with_imports(("kit.ops", "conv"))
+        def function():
+            global counter
+            counter += 1
+            return conv(counter)
+        """
+    )
+    assert [module.function(), module.function()] == [("conv", 1), ("conv", 2)]
+    assert module.counter == 2
+    module.counter = 10
+    assert module.function() == ("conv", 11)
+
+
+def test_a_name_that_means_something_else_in_the_module_keeps_its_meaning_there(
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
+) -> None:
+    module = migration(
+        """
+        conv = "mine"
+
+        @with_imports(("kit.ops", "conv"))
+        def function(): return conv(1)
+
+        @with_imports(("kit.ops", "sum"))
+        def shadows(): return sum(1)
+
+        def others(): return conv, sum([1, 2])
+        """
+    )
+    assert module.function() == ("conv", 1)
+    assert module.shadows() == ("kit", 1)
+    assert module.others() == ("mine", 3)
+    assert not records.records
+
+
+def test_a_name_that_only_a_function_inside_uses_counts_as_used(
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
+) -> None:
+    module = migration(
+        """
+        conv = None
+
+        @with_imports(("kit.ops", "conv"), ("kit.ops", "lost"))
+        def function(x):
+            def inner(): return conv(x)
+            def losing(): return lost
+            return inner()
+        """
+    )
+    assert module.function(1) == ("conv", 1)
+    (warning,) = warnings_in(records)
+    assert "kit.ops has no 'lost'" in warning
+
+
+def test_two_functions_may_mean_different_things_by_a_name(migration: Callable[[str], Any], make_package: Any) -> None:
+    module = migration(
+        """
+        @with_imports(("kit.ops", "conv"))
+        def first(): return conv(1)
+
+        @with_imports(("other", "conv"))
+        def second(): return conv(1)
+        """
+    )
+    make_package({"other": "def conv(x): return ('other', x)"})
+    assert [module.first(), module.second(), module.first()] == [("conv", 1), ("other", 1), ("conv", 1)]
+
+
+def test_what_another_function_has_imported_does_not_stand_in_for_what_is_missing(
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
+) -> None:
+    module = migration(
+        """
+        @with_imports(("kit.ops", "conv"))
+        def first(): return conv(1)
+
+        @with_imports(("kit", "conv"))
+        def second(): return conv(1)
+        """
+    )
+    module.first()
+    module.second()
+    (warning,) = warnings_in(records)
+    assert "migration:second" in warning
+    assert "kit has no 'conv'" in warning
+
+
+def test_writes_that_the_module_cannot_see_are_warned_of(
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
+) -> None:
+    module = migration(
+        """
+        counter = 0
+        conv = None
+
+        @with_imports(("kit.ops", "conv"))
+        def function():
+            global counter
+            counter += 1
+            return conv(counter)
+        """
+    )
+    assert [module.function(), module.function()] == [("conv", 1), ("conv", 2)]
+    assert module.counter == 0
+    warnings = [record.getMessage() for record in records.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 1
+    assert "migration:function" in warnings[0]
+    assert "writes to global counter" in warnings[0]
+
+
+def test_names_that_are_imported_and_not_used_do_not_make_a_copy(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        counter = 0
+        pool = "mine"
+
+        @with_imports(("kit.ops", "conv", "pool", "sum"))
+        def function():
+            global counter
+            counter += 1
+            return conv(counter)
+        """
+    )
+    module.function()
+    assert (module.counter, module.pool, hasattr(module, "sum")) == (1, "mine", False)
+
+
+def test_code_that_belongs_to_no_module_works() -> None:
+    scope: dict[str, Any] = {"with_imports": with_imports, "loads": None}
+    exec("@with_imports(('json', 'loads'))\ndef function(x): return loads(x)", scope)
+    assert scope["function"]("[1]") == [1]
+
+
+def test_an_object_that_the_module_has_under_the_name_already_needs_no_copy(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        from kit.ops import conv
+        counter = 0
+
+        @with_imports(("kit.ops", "conv"))
+        def function():
+            global counter
+            counter += 1
+            return conv(counter)
+        """
+    )
+    module.function()
+    assert module.counter == 1
+
+
+# --- other decorators -----------------------------------------------------------------------------------------------
+
+
+def test_stacked_with_imports_adds_up(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        @with_imports(("kit.decorators", "tag"), "@tag(2)")
+        @with_imports(("kit.ops", "conv"), ("kit.decorators", "plain"), "@plain")
+        def function(x): return conv(x)
+        """
+    )
+    assert module.function(1) == ("tag", (2,), {}, ("plain", ("conv", 1)))
+
+
+def test_names_do_not_go_to_the_module_of_a_decorator_below(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        import functools
+
+        @with_imports(("kit.ops", "conv"))
+        @functools.lru_cache(maxsize=None)
+        def cached(x): return conv(x)
+
+        @with_imports(("kit.ops", "pool"))
+        @functools.wraps(functools.update_wrapper)
+        def named_after_another(x): return pool(x)
+        """
+    )
+    assert module.cached(1) is module.cached(1)
+    assert module.named_after_another(1) == ("pool", 1)
+    assert not hasattr(functools, "pool")
+
+
+def test_names_go_to_the_function_that_a_decorator_below_has_wrapped(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        from contextlib import contextmanager
+
+        @with_imports(("kit.ops", "conv"))
+        @contextmanager
+        def managed(x): yield conv(x)
+        """
+    )
+    with module.managed(1) as value:
+        assert value == ("conv", 1)
+    assert not hasattr(contextlib, "conv")
+
+
+def test_a_decorator_between_two_with_imports_is_kept(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        import functools
+
+        def between(function):
+            @functools.wraps(function)
+            def wrapper(*args): return ("between", function(*args))
+            return wrapper
+
+        @with_imports(("kit.ops", "pool"))
+        @between
+        @with_imports(("kit.ops", "conv"))
+        def function(x): return conv(pool(x))
+        """
+    )
+    assert module.function(1) == ("between", ("conv", ("pool", 1)))
+
+
+def test_decorators_get_the_attributes_of_the_function(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        conv = None
+        seen = []
+
+        def mark(function):
+            function._mark = 1
+            return function
+
+        def look(function):
+            seen.append(function._mark)
+            return function
+
+        @with_imports(("kit.ops", "conv"), "@look")
+        @mark
+        def function(x): return conv(x)
+        """
+    )
+    assert module.function(1) == ("conv", 1)
+    assert module.seen == [1]
+
+
+def test_a_copy_is_made_of_a_function_that_is_only_named_after_another(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        import functools
+        conv = None
+
+        @with_imports(("kit.ops", "conv"))
+        @functools.wraps(functools.update_wrapper)
+        def named_after_another(x): return conv(x)
+        """
+    )
+    assert module.named_after_another(1) == ("conv", 1)
+    assert module.conv is None
+
+
+def test_a_copy_cannot_be_made_of_what_another_decorator_has_wrapped(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        import functools
+        conv = None
+
+        @with_imports(("kit.ops", "conv"))
+        @functools.lru_cache(maxsize=None)
+        def cached(x): return conv(x)
+        """
+    )
+    with pytest.raises(DeclarationError, match=r"(?s)migration:cached .*conv means something else.*right above def"):
+        module.cached(1)
+
+
+EXPRESSIONS = [
+    pytest.param("@decorators.plain", ("plain", 1), id="a name"),
+    pytest.param("@ decorators . tag ( ) ", ("tag", (), {}, 1), id="no arguments"),
+    pytest.param(
+        "@decorators.tag(1, 'a', -2.5, None, True, apply_to=('q', 'k'), kinds={'a': [1]}, some={3})",
+        ("tag", (1, "a", -2.5, None, True), {"apply_to": ("q", "k"), "kinds": {"a": [1]}, "some": {3}}, 1),
+        id="literals",
+    ),
+    pytest.param("@decorators.tag(decorators.HALF)", ("tag", ("half",), {}, 1), id="an imported name"),
+    pytest.param("@decorators.tag(kinds=(MINE, int))", ("tag", (), {"kinds": ("mine", int)}, 1), id="names within"),
+    pytest.param("@decorators.tag(\n    1,\n)", ("tag", (1,), {}, 1), id="several lines"),
+]
+
+
+@pytest.mark.parametrize(("text", "result"), EXPRESSIONS)
+def test_decorators_are_read_without_eval(migration: Callable[[str], Any], text: str, result: Any) -> None:
+    module = migration(
+        f"""
+        MINE = "mine"
+
+        @with_imports("kit.decorators", {text!r})
+        def function(x): return x
+        """
+    )
+    assert "kit" not in sys.modules
+    assert module.function(1) == result
+
+
+MALFORMED = [
+    pytest.param("@tag(lambda: 1)", "column 6: expected a literal or a name, found 'lambda: 1'", id="lambda"),
+    pytest.param("@tag(x=open('f'))", "column 8: expected a literal or a name, found \"open('f')\"", id="call"),
+    pytest.param("@tag((1, f()))", "column 10: expected a literal or a name, found 'f()'", id="call within"),
+    pytest.param("@tag(**{})", "column 8: ** cannot be used", id="double star"),
+    pytest.param("@tag(*[1])", "column 6: expected a literal", id="star"),
+    pytest.param("@tag({**a})", "column 6: expected a literal", id="double star within"),
+    pytest.param("@tag(1)(2)", "column 2: expected the name of a decorator", id="called twice"),
+    pytest.param("@1", "column 2: expected the name of a decorator", id="no name"),
+    pytest.param("@tag(", "column ", id="not closed"),
+    pytest.param("@", "column ", id="nothing"),
+    pytest.param("@a), (b", "column ", id="two"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MALFORMED)
+def test_a_decorator_that_is_more_than_a_call_is_refused_where_it_stands(text: str, message: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        with_imports("kit.decorators", text)
+    assert repr(text) in str(error.value)
+    assert message in str(error.value)
+
+
+def test_decorators_by_path_import_what_they_need(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        @with_imports(apply_decorators=[("kit.decorators.plain", {}), ("kit.decorators.tag", {"a": 1})])
+        def function(x): return x
+        """
+    )
+    assert module.function(1) == ("tag", (), {"a": 1}, ("plain", 1))
+
+
+def test_a_decorator_that_raises_is_left_out_with_a_warning(
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
+) -> None:
+    module = migration(
+        """
+        @with_imports("kit.decorators", "@decorators.plain(1, 2)")
+        def function(x): return x
+        """
+    )
+    assert module.function(1) == 1
+    (warning,) = warnings_in(records)
+    assert "migration:function" in warning
+    assert "'@decorators.plain(1, 2)': TypeError" in warning
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ('"kit.decorators", "@decorators.tagg(1)"', "decorators has no 'tagg'; did you mean 'tag'?"),
+        ('"kit.decorators", "@decoratorz.tag(1)"', "'decoratorz' is not imported; did you mean 'decorators'?"),
+        ('("kit.decorators", "tagg"), "@tagg(1)"', "kit.decorators has no 'tagg'; did you mean 'tag'?"),
+        ('apply_decorators=[("kit.decorators.tagg", {})]', "there is no kit.decorators.tagg"),
+        ('apply_decorators=[("kitt.tag", {})]', "No module named 'kitt'"),
+    ],
+)
+def test_a_decorator_that_is_not_there_is_left_out_with_a_warning(
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture, arguments: str, message: str
+) -> None:
+    module = migration(f"@with_imports({arguments})\ndef function(x): return x")
+    assert [module.function(1), module.function(2)] == [1, 2]
+    said = " ".join(warnings_in(records))
+    assert "migration:function" in said
+    assert message in said
+
+
+# --- what is missing ------------------------------------------------------------------------------------------------
+
+
+MISSING = [
+    pytest.param('"kit.opps"', "opps", "there is no module kit.opps; did you mean 'kit.ops'?", id="module"),
+    pytest.param('"kitt.ops"', "ops", "there is no module kitt; did you mean 'kit'?", id="library"),
+    pytest.param('("kit.ops", "convv")', "convv", "kit.ops has no 'convv'; did you mean 'conv'?", id="name"),
+    pytest.param('("kit.ops", "convv", "c")', "c", "kit.ops has no 'c'", id="what an alias stands for"),
+    pytest.param(
+        '"kit.broken"', "broken", "kit.broken cannot be imported: ModuleNotFoundError: No module", id="broken module"
+    ),
+    pytest.param(
+        '("kit", "broken")', "broken", "broken of kit cannot be imported: ModuleNotFoundError", id="broken submodule"
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "name", "message"), MISSING)
+def test_what_is_used_and_missing_is_a_warning_of_the_first_call(
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture, spec: str, name: str, message: str
+) -> None:
+    module = migration(f"\n@with_imports({spec})\ndef function(flag):\n    if flag: return {name}\n    return 1")
+    assert [module.function(False), module.function(False)] == [1, 1]
+    (warning,) = warnings_in(records)
+    assert "migration:function" in warning
+    assert f"{module.__file__}:2" in warning
+    assert f"with_imports({spec[1:-1]!r})" in warning or spec.replace('"', "'") in warning
+    assert message in warning
+    with pytest.raises(NameError, match=name):
+        module.function(True)
+
+
+def test_what_is_missing_and_not_used_is_only_noted(
+    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
+) -> None:
+    module = migration(
+        """
+        @with_imports("nothing_there", ("kit.ops", "conv", "absent", "more"))
+        def function(x): return conv(x).count(x.nothing_there if x == 2 else 1)
+        """
+    )
+    assert module.function(1) == 1
+    notes = "\n".join(record.getMessage() for record in records.records if record.levelno == logging.DEBUG)
+    assert all(f"migration.py:2) does without {name}: " in notes for name in ("nothing_there", "absent", "more"))
+    assert not [record for record in records.records if record.levelno > logging.DEBUG]
+
+
+def test_what_the_module_has_itself_stands_in_for_what_is_missing(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        absent = None
+
+        @with_imports("absent", ("kit.ops", "len"))
+        def function(): return absent, len([1])
+        """
+    )
+    assert module.function() == (None, 1)
+
+
+def test_other_errors_of_an_import_reach_the_caller(migration: Callable[[str], Any], make_package: Any) -> None:
+    module = migration('@with_imports("failing")\ndef function(): return failing')
+    make_package({"failing": "raise RuntimeError('no driver')"})
+    with pytest.raises(RuntimeError, match="no driver"):
+        module.function()
+
+
+# --- declarations ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "spec", ["", ".ops", "kit ops", (), ("kit", 1), ("kit", "*"), ("kit", "a.b"), (None, "a"), 3, ("", "a")]
+)
+def test_a_malformed_specification_is_refused(spec: Any) -> None:
+    with pytest.raises(DeclarationError, match="with_imports"):
+        with_imports(spec)
+
+
+@pytest.mark.parametrize("entry", ["kit.plain", ("kit.plain",), ("kit.plain", None), (1, {}), ("kit plain", {})])
+def test_a_malformed_path_of_a_decorator_is_refused(entry: Any) -> None:
+    with pytest.raises(DeclarationError, match="apply_decorators"):
+        with_imports(apply_decorators=[entry])
+
+
+def test_forgotten_parentheses_are_noticed() -> None:
+    with pytest.raises(DeclarationError, match=r"write @with_imports\(\.\.\.\)"):
+
+        @with_imports
+        def function() -> None: ...
+
+
+@pytest.mark.parametrize(
+    "thing", [3, len, int, property(lambda self: 1)], ids=["number", "builtin", "class", "property"]
+)
+def test_only_functions_are_decorated(thing: Any) -> None:
+    with pytest.raises(DeclarationError, match="decorates functions"):
+        with_imports("json")(thing)
+
+
+# --- threads --------------------------------------------------------------------------------------------------------
+
+
+def test_threads_that_call_at_once_get_one_function(migration: Callable[[str], Any]) -> None:
+    module = migration(
+        """
+        made = []
+
+        def count(function):
+            made.append(function)
+            return function
+
+        @with_imports(("kit.ops", "conv"), "@count")
+        def function(x): return conv(x)
+        """
+    )
+    barrier = threading.Barrier(8)
+    results: list[Any] = []
+
+    def call(x: int) -> None:
+        barrier.wait()
+        results.append(module.function(x))
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [("conv", i) for i in range(8)]
+    assert len(module.made) == 1
+
+
+def test_a_module_that_calls_the_function_while_it_is_imported_for_it(
+    migration: Callable[[str], Any], make_package: Any
+) -> None:
+    module = migration('@with_imports("calling")\ndef function(): return calling.VALUE')
+    make_package({"calling": "import migration\nVALUE = 1\nCALLED = migration.function()"})
+    assert module.function() == 1
+    assert sys.modules["calling"].CALLED == 1
+
+
+def test_a_decorator_whose_import_calls_the_function(migration: Callable[[str], Any], make_package: Any) -> None:
+    module = migration("@with_imports(apply_decorators=[('calling.plain', {})])\ndef function(): return 1")
+    make_package({"calling": "import migration\ndef plain(f): return f\nCALLED = migration.function()"})
+    assert module.function() == 1
+    assert sys.modules["calling"].CALLED == 1

@@ -1,0 +1,304 @@
+"""``patchcore new --from patch.py``: what a patch.py did, the plugin that is made from it does."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributions import write_distribution
+from migrations import install_compat
+from programs import SHOP, Programs
+from replay import same
+from scaffold import ROOT, new, passes_its_tests, python
+
+from mx_driving_compat.predefined.table import TABLE
+from patchcore.cli import main
+
+PLUGINS = {"mmcv": "mmcv_npu", "mmdet3d": "mmdet3d_npu", "torch_npu": "torch_npu_patches"}
+needs_ruff = pytest.mark.skipif(importlib.util.find_spec("ruff") is None, reason="ruff is not installed")
+
+#: A library that a patch.py is for.
+LIBRARY = {
+    "shop/__init__.py": "",
+    "shop/tills.py": """
+from mx_driving import __name__ as kernels
+
+
+class Till:
+    def __init__(self, price):
+        self.price = price
+
+    def total(self, count):
+        return self.price * count
+
+    @staticmethod
+    def name():
+        return "till"
+
+
+def opened():
+    return "by hand"
+
+
+def closed():
+    return "by hand"
+
+
+LIMIT = 3
+""",
+    "shop/doors.py": """
+import lidar_ops
+import lidar_ops.voxels
+from shop import locks
+
+
+def key():
+    return locks.KEY, lidar_ops.__name__
+""",
+    "shop/locks.py": "KEY = 'brass'\n",
+    "shop/steel_locks.py": "KEY = 'steel'\n",
+    "mx_driving/__init__.py": "def fused_total(till, count):\n    return -till.price * count\n",
+}
+PATCH_2 = '''
+"""Patches of the shop."""
+import mx_driving
+from mx_driving.patcher import AtomicPatch, DeformConv, LegacyPatch, Patch, Patcher
+from mx_driving.patcher.patch import with_imports
+
+SKIP = ["lidar_ops", "lidar_ops.voxels"]
+
+
+def limit(module, options):
+    module.LIMIT = options["limit"]
+
+
+def shout(function):
+    return lambda *args: function(*args).upper()
+
+
+class Till(Patch):
+    """The till, fused."""
+
+    name = "shop_till"
+
+    @classmethod
+    def patches(cls, options=None):
+        return [
+            AtomicPatch("shop.tills.Till.total", cls._total, runtime_check=cls._is_large),
+            AtomicPatch("shop.tills.Till.__init__", target_wrapper=cls._init),
+            AtomicPatch("shop.tills.Till.name", cls._name),
+            AtomicPatch("shop.tills.opened", cls._opened, aliases=["shop.opened"]),
+            AtomicPatch("shop.tills.closed", cls._opened, replacement_wrapper=shout),
+        ]
+
+    @staticmethod
+    @with_imports(("mx_driving", "fused_total"))
+    def _total(self, count):
+        return fused_total(self, count)  # noqa: F821
+
+    @staticmethod
+    def _is_large(self, count):
+        return count > 10
+
+    @staticmethod
+    def _init(original):
+        def init(self, price):
+            original(self, price + 1)
+
+        return init
+
+    @staticmethod
+    def _name():
+        return "npu till"
+
+    @staticmethod
+    def _opened():
+        return "by npu"
+
+
+def configure_patcher(patcher: Patcher, options):
+    patcher.skip_import(*SKIP)
+    patcher.replace_import("shop.locks", "shop.steel_locks")
+    patcher.add(DeformConv, Till, LegacyPatch(limit, {"limit": 5}, "shop.tills"))
+    patcher.add(AtomicPatch("shop.tills.closing", lambda: "never"))
+'''
+SCRIPT = """
+import patchcore as pc
+from {package} import plugin
+
+with pc.Patcher(plugin.register_patches()) as patcher:
+    from shop import doors, tills
+
+    till = tills.Till(2)
+    print(till.total(10), till.total(20), till.name(), tills.opened(), tills.closed(), tills.LIMIT, doors.key())
+    print(sorted(record.status for record in patcher.report().patches), patcher.report().ok)
+till = tills.Till(2)
+print(till.total(10), till.total(20), till.name(), tills.opened(), tills.closed(), tills.LIMIT)
+"""
+PATCH_1 = """
+from mx_driving.patcher import Patch, PatcherBuilder, msda
+
+
+def tills(module, options):
+    if hasattr(module, "Till"):
+        module.Till.total = lambda self, count: options["factor"] * self.price * count
+
+
+def index(module, options):
+    module.LIMIT = 7
+
+
+def generate_patcher_builder():
+    builder = (
+        PatcherBuilder()
+        .add_module_patch("mmcv", Patch(msda))
+        .add_module_patch("shop.tills", Patch(tills, {"factor": 100}), Patch(index))
+        .disable_patches("ddp")
+    )
+    return builder.with_profiling("profile").brake_at(10)
+"""
+SCRIPT_1 = """
+import patchcore as pc
+from {package} import plugin
+
+with pc.Patcher(plugin.register_patches()) as patcher:
+    from shop import tills
+
+    print(tills.Till(2).total(3), tills.LIMIT, patcher.report().ok)
+print(tills.Till(2).total(3), tills.LIMIT)
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A folder with the library and the two patch.py."""
+    for name, text in {**LIBRARY, "patch.py": PATCH_2, "old_patch.py": PATCH_1}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_file_that_cannot_be_read_leaves_no_folder(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "patch.py").write_text("def f(:")
+    assert main(["new", "a-npu", "--directory", str(tmp_path), "--from", str(tmp_path / "patch.py")]) == 2
+    assert "is no Python" in capsys.readouterr().err
+    assert not (tmp_path / "a-npu").exists()
+
+
+class TestMigration:
+    def test_patch_classes_do_what_they_did(self, library: Path) -> None:
+        project = new(library, "shop-npu", "--from", str(library / "patch.py"))
+        assert passes_its_tests(project)
+        printed = python("-c", SCRIPT.format(package="shop_npu"), path=[project, library], cwd=library)
+        assert printed.splitlines() == [
+            "30 -60 npu till by npu BY NPU 5 ('steel', 'lidar_ops')",
+            "['applied', 'applied', 'applied', 'applied', 'applied', 'skipped'] True",
+            "20 40 till by hand by hand 3",
+        ]
+
+    def test_functions_do_what_they_did(self, library: Path) -> None:
+        project = new(library, "shop-npu", "--from", str(library / "old_patch.py"))
+        assert passes_its_tests(project)
+        printed = python("-c", SCRIPT_1.format(package="shop_npu"), path=[project, library], cwd=library)
+        assert printed.splitlines() == ["600 7 True", "6 3"]
+
+    def test_the_file_is_copied_but_for_its_imports(self, library: Path) -> None:
+        project = new(library, "shop-npu", "--from", str(library / "patch.py"))
+        copy = (project / "shop_npu" / "replacements.py").read_text()
+        assert copy == PATCH_2.replace("from mx_driving.", "from mx_driving_compat.")
+
+    def test_what_is_left_is_printed_and_kept(self, library: Path, capsys: Any) -> None:
+        project = new(library, "shop-npu", "--from", str(library / "patch.py"))
+        printed = capsys.readouterr().out
+        plugin = (project / "shop_npu" / "plugin.py").read_text()
+        for text in (printed, plugin, (project / "README.md").read_text()):
+            assert "patch.py:62" in text
+            assert "it is a lambda; declare it by hand" in text
+        assert "# TODO patch.py:62: AtomicPatch('shop.tills.closing', lambda: 'never')" in plugin
+        assert "mmcv.deform_conv" in printed
+
+    def test_settings_are_for_the_program(self, library: Path) -> None:
+        readme = (new(library, "shop-npu", "--from", str(library / "old_patch.py")) / "README.md").read_text()
+        assert 'disable = ["mmcv.ddp"]\nbrake = 10\n\n[tool.patchcore.profiling]\npath = "profile"\n' in readme
+        assert "| `msda` | `mmcv.multi_scale_deformable_attention` | `mmcv-npu-patches` | by default |" in readme
+
+    def test_plugins_that_have_patches_are_dependencies(self, library: Path) -> None:
+        text = (new(library, "shop-npu", "--from", str(library / "patch.py")) / "pyproject.toml").read_text()
+        assert 'dependencies = ["patchcore", "mmcv-npu-patches", "mx-driving-compat"]' in text
+
+    def test_nothing_to_do_is_said(self, tmp_path: Path, capsys: Any) -> None:
+        (tmp_path / "patch.py").write_text("from mx_driving.patcher import Patcher\n")
+        new(tmp_path, "shop-npu", "--from", str(tmp_path / "patch.py"))
+        assert "nothing is left to do by hand" in capsys.readouterr().out
+
+    def test_long_and_odd_texts_are_written_as_they_are(self, library: Path) -> None:
+        odd = f"""A "quoted" 'text' with a \\\\ and é {"long " * 30}"""
+        text = PATCH_2.replace("The till, fused.", odd.replace('"', '\\"')).replace("shop_till", "shop till!")
+        (library / "patch.py").write_text(text, encoding="utf-8")
+        project = new(library, "shop-npu", "--from", str(library / "patch.py"))
+        assert passes_its_tests(project)
+        code = "from shop_npu import plugin; print([(p.name, p.summary) for p in (plugin.SHOP_TILL,)][0])"
+        printed = python("-X", "utf8", "-c", code, path=[project], cwd=project)
+        assert printed.strip() == str(("shop_till_", odd.replace("\\\\", "\\").strip()))
+
+
+@needs_ruff
+@pytest.mark.parametrize("arguments", [("--from", "patch.py"), ("--from", "old_patch.py")], ids=["2.0", "1.0"])
+def test_the_code_follows_the_rules(library: Path, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> None:
+    monkeypatch.chdir(library)
+    project = new(library, "shop-npu", *arguments)
+    ours = ("--config", str(ROOT / "pyproject.toml"), "--no-cache", "--exclude", "replacements.py")
+    for settings in (("--no-cache",), ours):
+        python("-m", "ruff", "check", *settings, ".", path=[], cwd=project)
+
+
+def test_the_patches_that_other_plugins_provide_are_there(tmp_path: Path) -> None:
+    folders = [ROOT / "plugins" / folder for folder in PLUGINS.values()]
+    distributions = {"mmcv": "mmcv-npu-patches", "mmdet3d": "mmdet3d-npu-patches", "torch_npu": "torch-npu-patches"}
+    for plugin, package in PLUGINS.items():
+        write_distribution(tmp_path, distributions[plugin], plugins={plugin: f"{package}.plugin"})
+    printed = python("-m", "patchcore", "list", "--format", "json", path=[tmp_path, *folders], cwd=tmp_path)
+    found = {patch["name"]: (patch["distribution"], patch["default"]) for patch in json.loads(printed)["patches"]}
+    expected = {patch: (entry.distribution, entry.default) for entry in TABLE for patch in entry.patches}
+    assert {name: found.get(name) for name in expected} == expected
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    page = (ROOT / "docs" / "new-plugin.md").read_text(encoding="utf-8")
+    source, plugin = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    (tmp_path / "migrate_to_ascend").mkdir()
+    (tmp_path / "migrate_to_ascend" / "patch.py").write_text(source, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for session in re.findall(r"```console\n(.*?)```", page, flags=re.DOTALL):
+        command, _, output = session.partition("\n")
+        assert main(command.split()[2:]) == 0
+        assert same(output, capsys.readouterr().out)
+    assert plugin in (tmp_path / "birdview-npu" / "birdview_npu" / "plugin.py").read_text(encoding="utf-8")
+
+
+def test_modules_of_the_current_folder_are_seen(programs: Programs) -> None:
+    programs.write(SHOP)
+    install_compat(programs)
+    source = """
+        from mx_driving.patcher import PatcherBuilder, Patch
+        import shop.prices
+        def double(module, options): module.price = len
+        builder = PatcherBuilder().add_module_patch("shop.prices", Patch(double))
+    """
+    programs.write({"patch.py": "\n".join(line[8:] for line in source.splitlines())})
+    written = []
+    for command in (
+        [*programs.python, "-m", "patchcore"],
+        [*programs.python, str(programs.folder / "bin" / "patchcore")],
+    ):
+        folder = programs.folder / "made"
+        folder.mkdir()
+        programs.run(command, "new", "shop-npu", "--from", "patch.py", "--directory", "made")
+        written.append({path.name: path.read_text() for path in sorted(folder.rglob("*.py"))})
+        folder.rename(programs.folder / f"made-{len(written)}")
+    assert written[0] == written[1]
