@@ -42,6 +42,20 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+#: The modules of the public names that are not loaded with the package: declaring patches takes no Patcher.
+_LATER = {
+    "patchcore.builtin.call.change": ("Call",),
+    "patchcore.builtin.imports.changes": ("InjectImport", "ReplaceImport", "StubImport", "WhileImporting"),
+    "patchcore.builtin.training.loops": ("TrainingLoop",),
+    "patchcore.builtin.verify.check": ("Case", "Check", "Size"),
+    "patchcore.context": ("Context",),
+    "patchcore.patcher": ("Patcher", "apply"),
+    "patchcore.planning.plan": ("Plan",),
+    "patchcore.report": ("Remark", "Report", "Section"),
+    "patchcore.settings": ("Setting", "Settings"),
+}
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
+
 __all__ = [
     "Call",
     "Case",
@@ -86,35 +100,13 @@ __all__ = [
     "wrap",
 ]
 
-#: Where each public name comes from that is not loaded with the package: declaring patches takes no Patcher.
-_LAZY = {
-    "Call": "patchcore.builtin.call.change",
-    "Case": "patchcore.builtin.verify.check",
-    "Check": "patchcore.builtin.verify.check",
-    "Context": "patchcore.context",
-    "InjectImport": "patchcore.builtin.imports.changes",
-    "Patcher": "patchcore.patcher",
-    "Plan": "patchcore.planning.plan",
-    "ReplaceImport": "patchcore.builtin.imports.changes",
-    "Remark": "patchcore.report",
-    "Report": "patchcore.report",
-    "Section": "patchcore.report",
-    "Setting": "patchcore.settings",
-    "Settings": "patchcore.settings",
-    "Size": "patchcore.builtin.verify.check",
-    "StubImport": "patchcore.builtin.imports.changes",
-    "WhileImporting": "patchcore.builtin.imports.changes",
-    "TrainingLoop": "patchcore.builtin.training.loops",
-    "apply": "patchcore.patcher",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
+    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
     return value
 
 

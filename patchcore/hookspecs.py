@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import pluggy
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from patchcore.context import Context
     from patchcore.declare.changes import Skip
     from patchcore.declare.patch import Patch
-    from patchcore.engine.writers import Writers
+    from patchcore.engine.writers import Guard, Writers
     from patchcore.planning.plan import PlannedPatch
     from patchcore.report import PatchRecord, Remark, Section
     from patchcore.settings import Setting, Settings
@@ -46,6 +46,11 @@ def register_writers() -> Writers:  # type: ignore[empty-body]
     :class:`~patchcore.engine.writers.Writer`. Classes and functions may be given as targets, ``package.module:Class``,
     which are imported when the first change of that kind is applied.
     """
+
+
+@hookspec
+def register_guards() -> Iterable[Union[Guard, str]]:  # type: ignore[empty-body]
+    """Return functions that are asked before a value is written to a slot, or their targets; see :data:`Guard`."""
 
 
 @hookspec

@@ -28,7 +28,6 @@ from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
 from patchcore.report import APPLIED, FAILED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
-from patchcore.stdlib import LIBRARY
 
 __all__ = ["Patcher", "apply"]
 
@@ -376,9 +375,7 @@ class Patcher(contextlib.ContextDecorator):
         """Apply some entries of the plan; when one fails under the policy to raise, nothing stays applied."""
         try:
             self._refuse(entries)
-            ENGINE.learn(self.plugins.writers())
-            if LIBRARY.is_concerned(target for entry in entries if entry.go for target in entry.targets):
-                LIBRARY.prepare()  # here no lock is held
+            ENGINE.learn(self.plugins.writers(), self.plugins.guards())
             self._apply(plan, entries)
             report = self.report()
         except BaseException as error:

@@ -17,14 +17,14 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import pluggy
 
 from patchcore import hookspecs
 from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch
-from patchcore.engine.writers import Writers
+from patchcore.engine.writers import Guard, Writers
 from patchcore.errors import PluginError, UnknownName, describe_error, did_you_mean
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
@@ -44,7 +44,8 @@ GROUP = "npu_patches"
 #: The features that ship with the core, each a package of that name in ``patchcore.builtin``. This table of texts is all
 #: that the core knows of them.
 BUILTINS = (
-    "call", "imports", "holders", "callers", "drift", "training", "run", "page", "explain", "doctor", "verify", "bisect", "new",
+    "call", "imports", "stdlib", "signatures", "holders", "callers", "drift", "training",
+    "list", "plan", "check", "run", "page", "explain", "doctor", "verify", "bisect", "new",
 )  # fmt: skip
 
 #: What a name in the setting ``plugins`` begins with that leaves a plugin out.
@@ -220,6 +221,18 @@ class Plugins:
             else:
                 error = TypeError(f"expected classes of changes with what makes their writers, got {shown(writers)}")
                 self.note(provenance, "register_writers", error)
+        return found
+
+    def guards(self) -> list[Union[Guard, str]]:
+        """Return what is asked before a value is written to a slot; see the hook ``register_guards``."""
+        found = []
+        for provenance, guards in self.collect("register_guards"):
+            for guard in guards:
+                if isinstance(guard, str) or callable(guard):
+                    found.append(guard)
+                else:
+                    error = TypeError(f"expected functions or their targets, got {shown(guard)}")
+                    self.note(provenance, "register_guards", error)
         return found
 
     def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:

@@ -1,34 +1,20 @@
-"""The standard library as patchcore uses it, also while patches of the standard library are in force.
+"""Modules of the standard library that functions of patchcore import when they are called.
 
-A patch may make ``json.dumps`` return bytes, or ``open`` read from object storage. patchcore writes its reports with
-the same functions, and must not run the patch. So while a patch of the standard library is in force, every name in
-patchcore's modules that leads into the standard library leads to a private copy of it. The program sees no difference,
-and other threads neither. Without such a patch nothing is copied.
-
-Most modules are copied as they are: the copy has a namespace of its own, and its functions read that. What the module
-keeps, such as ``os.environ`` or the table of loggers, stays the program's. The modules of :data:`EXECUTED_AGAIN` are
-executed a second time, so that nobody reaches the methods of their classes either. Those of :data:`SHARED` are used as
-they are.
-
-A function that imports a module of the standard library when it is called takes it from here::
+A patch may make ``json.dumps`` return bytes. patchcore writes its reports with the same function, and must not run the
+patch: the built-in plugin ``stdlib`` gives patchcore's modules copies of their own then. It finds what is imported at
+the top of a module; a function that imports later takes the module from here::
 
     from patchcore.stdlib import json
 """
 
 from __future__ import annotations
 
-import builtins
-import os
 import sys
-import threading
-from collections.abc import Iterable, Mapping
-from functools import cache
 from importlib import import_module
-from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
-from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Optional, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable, Optional
 
-if TYPE_CHECKING:  # by the names that functions import; the others are in _LATER
+if TYPE_CHECKING:  # by the names that functions import; the others are in LATER
     import difflib as difflib
     import inspect as inspect
     import json as json
@@ -38,20 +24,10 @@ if TYPE_CHECKING:  # by the names that functions import; the others are in _LATE
     import traceback as traceback
     from importlib import metadata as metadata
 
-__all__ = ["EXECUTED_AGAIN", "LIBRARY", "OWN", "SHARED", "PrivateLibrary", "add_own", "loaded"]
-
-#: Executed a second time: they keep nothing that the program must share, and classes of theirs do the work.
-EXECUTED_AGAIN = frozenset({"difflib", "graphlib", "inspect", "json", "pathlib", "textwrap", "tomllib", "traceback"})
-
-#: Used as they are. What they have is the interpreter's own, or a module that the program sees through patchcore.
-SHARED = frozenset(
-    {"__future__", "__main__", "_abc", "_collections_abc", "_frozen_importlib", "_frozen_importlib_external"}
-    | {"abc", "builtins", "collections", "enum", "linecache", "sys", "types", "typing"}
-)
-_SHARED_SUBMODULES = ("importlib._bootstrap", "importlib._bootstrap_external")
+__all__ = ["LATER", "OWN", "add_own", "loaded", "take_from"]
 
 #: Imported by functions of patchcore when they are called, by the names that these use.
-_LATER = {
+LATER = {
     "difflib": "difflib",
     "inspect": "inspect",
     "json": "json",
@@ -65,193 +41,7 @@ _LATER = {
 #: The packages of patchcore: names bound by value in their modules never follow a patch. See :func:`add_own`.
 OWN = {"patchcore", "patchcore_startup"}
 
-#: The packages that patchcore calls while patches are in force; their modules get the copies, too.
-_CALLED = ("packaging", "pluggy")
-
-_GONE: Any = object()
-
-
-class HasRoot(Protocol):
-    """A target, as far as it matters here; :class:`patchcore.declare.target.Target` is one."""
-
-    @property
-    def root(self) -> str:
-        """The top-level package that the target is in."""
-
-    @property
-    def path(self) -> tuple[object, ...]:
-        """The steps from the module to what is changed."""
-
-
-class PrivateLibrary:
-    """Private copies of modules of the standard library, in use while somebody needs them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._prepared = False
-        self._users: dict[int, object] = {}
-        self._copies: Optional[_Copies] = None
-        self._swapped: list[tuple[dict[str, Any], str, Any, Any]] = []  # namespace, name, what was there, what is
-
-    @staticmethod
-    def is_concerned(targets: Iterable[HasRoot]) -> bool:
-        """Tell whether one of ``targets`` is in the standard library."""
-        return any(_is_standard(target.root) for target in targets)
-
-    def prepare(self) -> None:
-        """Import what the copies are made for: modules of patchcore, and of the library, that are otherwise late."""
-        if self._prepared:
-            return
-        self._prepared = True
-        import pkgutil
-
-        for name in _LATER.values():
-            import_module(name)
-        for package in ("patchcore", "patchcore.builtin.run"):
-            if package in sys.modules:
-                for info in pkgutil.iter_modules(sys.modules[package].__path__):
-                    if not info.ispkg and info.name not in ("__main__", "probe"):
-                        import_module(f"{package}.{info.name}")
-
-    def enter(self, user: object, targets: Iterable[HasRoot]) -> None:
-        """Use private copies until :meth:`leave`, if one of ``targets`` is in the standard library.
-
-        Args:
-            user: on whose behalf; compared by identity.
-            targets: what is about to be patched.
-        """
-        listed = list(targets)
-        if not self.is_concerned(listed):
-            return
-        with self._lock:
-            if self._copies is None:
-                self.prepare()
-                self._copies = _Copies()
-                self._use(self._copies)
-            self._users[id(user)] = user
-            for target in listed:
-                if target.root == "builtins" and target.path:
-                    self._hide(str(target.path[0]))
-
-    def leave(self, user: object) -> None:
-        """Undo :meth:`enter`; after the last user left, patchcore's modules use the program's library again."""
-        if not self._users:
-            return
-        with self._lock:
-            if self._users.pop(id(user), None) is not None and not self._users:
-                for space, name, before, now in reversed(self._swapped):
-                    if space.get(name, _GONE) is now:
-                        if before is _GONE:
-                            del space[name]
-                        else:
-                            space[name] = before
-                self._swapped.clear()
-                self._copies = None
-
-    def module(self, name: str) -> ModuleType:
-        """Return module ``name`` of the standard library as patchcore is to use it now."""
-        copies = self._copies
-        return import_module(name) if copies is None else copies.module(name)
-
-    def _use(self, copies: _Copies) -> None:
-        for space in _own_namespaces():
-            for name, value in list(space.items()):
-                copy = copies.of(value)
-                if copy is not value and not name.startswith("__"):
-                    self._put(space, name, copy)
-
-    def _hide(self, name: str) -> None:
-        """Put a builtin that is about to be patched in front of the patched one, as a global of patchcore's modules."""
-        value = builtins.__dict__.get(name, _GONE)
-        for space in (*_own_namespaces(), globals()):
-            if value is not _GONE and name not in space:
-                self._put(space, name, value)
-
-    def _put(self, space: dict[str, Any], name: str, value: Any) -> None:
-        self._swapped.append((space, name, space.get(name, _GONE), value))
-        space[name] = value
-
-
-class _Copies:
-    """The copies, made when they are first asked for, of modules that nobody has patched yet."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, ModuleType] = {}
-        # the copies of functions and modules look their builtins up here, also what imports modules
-        self._builtins = {**vars(builtins), "__import__": self._import}
-        for module in [m for space in _own_namespaces() for m in space.values() if type(m) is ModuleType]:
-            self.of(module)
-        for name in _LATER.values():
-            self.module(name)
-
-    def of(self, value: Any) -> Any:
-        """Return the copy of a module, or of a function or class of one; ``value`` itself where there is none."""
-        kind = type(value)
-        if kind is ModuleType:
-            return self.module(value.__name__) if _is_copied(value.__name__) else value
-        home = value.__module__ if kind is FunctionType or issubclass(kind, type) else None
-        if not isinstance(home, str) or home not in sys.modules or not _is_copied(home):
-            return value
-        if vars(sys.modules[home]).get(value.__name__) is not value:
-            return value
-        return getattr(self.module(home), value.__name__, value)
-
-    def module(self, name: str) -> ModuleType:
-        """Return the copy of module ``name``; the module itself if it is shared."""
-        module = self._made.get(name)
-        if module is not None:
-            return module
-        shared = import_module(name)
-        if not _is_copied(name):
-            return shared
-        copy = self._made[name] = ModuleType(name, shared.__doc__)
-        if name.partition(".")[0] not in EXECUTED_AGAIN or not self._execute(shared, copy):
-            self._copy(shared, copy)
-        parent, _, tail = name.rpartition(".")
-        if parent:
-            setattr(self.module(parent), tail, copy)
-        return copy
-
-    def _execute(self, shared: ModuleType, copy: ModuleType) -> bool:
-        spec = shared.__spec__
-        get_code = getattr(getattr(spec, "loader", None), "get_code", None)
-        code = None if get_code is None else get_code(shared.__name__)
-        if code is None:
-            return False
-        space = vars(copy)
-        kept = ("__spec__", "__loader__", "__package__", "__path__", "__file__")
-        space.update({key: vars(shared)[key] for key in kept if key in vars(shared)}, __builtins__=self._builtins)
-        exec(code, space)
-        return True
-
-    def _copy(self, shared: ModuleType, copy: ModuleType) -> None:
-        space = vars(copy)
-        space.update(vars(shared), __builtins__=self._builtins)
-        for key, value in list(space.items()):
-            if type(value) is FunctionType and value.__globals__ is vars(shared):
-                space[key] = _with_globals(value, space)
-            elif type(value) is ModuleType and not key.startswith("__"):
-                space[key] = self.of(value)
-
-    def _import(
-        self,
-        name: str,
-        globals: Optional[Mapping[str, Any]] = None,
-        locals: Optional[Mapping[str, Any]] = None,
-        fromlist: Iterable[str] = (),
-        level: int = 0,
-    ) -> ModuleType:
-        """Does what ``import`` statements of a copy mean: see :func:`__import__`."""
-        if level:
-            package = str((globals or {})["__package__"])
-            name = ".".join(filter(None, (package.rsplit(".", level - 1)[0], name)))
-        module = self.module(name)
-        if not fromlist:
-            return self.module(name.partition(".")[0])
-        for item in fromlist:
-            if item != "*" and not hasattr(module, item):
-                setattr(module, item, self.module(f"{name}.{item}"))
-        return module
+_take: Callable[[str], ModuleType] = import_module
 
 
 def add_own(package: str) -> None:
@@ -262,48 +52,18 @@ def add_own(package: str) -> None:
     OWN.add(package)
 
 
+def take_from(function: Callable[[str], ModuleType]) -> None:
+    """Take modules from ``function``, called with their names, instead of importing them."""
+    global _take
+    _take = function
+
+
 def loaded(name: str) -> Optional[ModuleType]:
     """Return module ``name`` of the standard library as patchcore is to use it, ``None`` if nobody has imported it."""
-    return LIBRARY.module(name) if name in sys.modules else None
-
-
-def _own_namespaces() -> list[dict[str, Any]]:
-    served = {*OWN, *_CALLED}
-    return [vars(m) for n, m in sys.modules.copy().items() if n.partition(".")[0] in served and n != __name__]
-
-
-def _is_copied(name: str) -> bool:
-    root = name.partition(".")[0]
-    return _is_standard(root) and root not in SHARED and name not in _SHARED_SUBMODULES
-
-
-@cache
-def _is_standard(root: str) -> bool:
-    """Tell whether a top-level module is of the standard library."""
-    if sys.version_info >= (3, 10):
-        return root in sys.stdlib_module_names
-    if root in sys.builtin_module_names:
-        return True
-    # The files are looked at, not sys.modules: a program may have put anything there, None included.
-    folder = os.path.dirname(os.__file__)
-    sources = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))
-    compiled = FileFinder(os.path.join(folder, "lib-dynload"), (ExtensionFileLoader, EXTENSION_SUFFIXES))
-    return any(spec is not None and spec.loader for spec in (sources.find_spec(root), compiled.find_spec(root)))
-
-
-def _with_globals(function: FunctionType, space: dict[str, Any]) -> FunctionType:
-    copy = FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)
-    copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__qualname__ = function.__qualname__
-    vars(copy).update(vars(function))
-    return copy
+    return _take(name) if name in sys.modules else None
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name not in _LATER:
+    if name not in LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return LIBRARY.module(_LATER[name])
-
-
-#: The one of this process.
-LIBRARY = PrivateLibrary()
+    return _take(LATER[name])

@@ -569,7 +569,7 @@ class TestTerminal:
         assert shell("patchcore list | true") == Result(0, "", "")  # gone before anything is printed
         # more than a pipe holds, so that it is printing that fails and not the flush at the end
         (site / "endless.py").write_text(
-            "import sys\nfrom patchcore.cli import list_, main\n"
+            "import sys\nfrom patchcore.builtin.list import command as list_\nfrom patchcore.cli import main\n"
             "list_.print_table = lambda *_: print('x' * 1_000_000)\nsys.exit(main(['list']))\n"
         )
         assert shell("python endless.py | head -c 1") == Result(0, "x", "")

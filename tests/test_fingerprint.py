@@ -20,9 +20,9 @@ from patchcore.builtin.drift.drift import BODY_CHANGED, GONE, SIGNATURE_CHANGED,
 from patchcore.builtin.drift.fingerprint import COMPILED, Originals
 from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Recorded, file_of
 from patchcore.builtin.drift.syntax import digest, signature_text
+from patchcore.builtin.signatures.signatures import alike, misfit
 from patchcore.declare.target import Target
 from patchcore.errors import PluginError, TargetNotFound, Unseen
-from patchcore.objects.signatures import alike, misfit
 from patchcore.planning.plan import Candidate
 from patchcore.planning.provenance import Provenance
 

@@ -13,8 +13,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from torch_npu_patches import markers
 from patchcore.errors import DeclarationError, SettingsError
+from torch_npu_patches import markers
 from torch_npu_patches.markers import text
 
 constants = strategies.none() | strategies.booleans() | strategies.integers() | strategies.floats()
@@ -139,5 +139,7 @@ def test_without_a_plugin_that_marks_starting_says_what_to_install(monkeypatch: 
 
 
 def test_importing_markers_imports_no_torch() -> None:
-    code = "import sys, torch_npu_patches.markers; sys.exit('torch' in sys.modules or 'patchcore.patcher' in sys.modules)"
+    code = (
+        "import sys, torch_npu_patches.markers; sys.exit('torch' in sys.modules or 'patchcore.patcher' in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

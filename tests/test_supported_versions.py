@@ -13,9 +13,9 @@ from packaging.requirements import Requirement
 
 from patchcore.builtin.drift.drift import watched
 from patchcore.builtin.drift.recorded import Fingerprint, Recorded, file_of
+from patchcore.builtin.signatures.signatures import misfit
 from patchcore.declare.changes import Replace, SlotChange, Wrap
 from patchcore.declare.target import Target
-from patchcore.objects.signatures import misfit
 from patchcore.planning.plan import Candidate
 from patchcore.planning.provenance import Provenance
 

@@ -1,4 +1,4 @@
-"""The command line: ``patchcore`` and ``python -m patchcore``, one module per command.
+"""The command line: ``patchcore`` and ``python -m patchcore``. Every command comes from a plugin.
 
 Exit codes: 0 ok, 1 findings, 2 usage, 3 internal, 130 interrupt; ``run`` passes the program's own code through.
 """
@@ -6,10 +6,9 @@ Exit codes: 0 ok, 1 findings, 2 usage, 3 internal, 130 interrupt; ``run`` passes
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from patchcore import __version__
@@ -19,9 +18,6 @@ from patchcore.errors import PatchcoreError, SettingsError, UnknownName, did_you
 __all__ = ["main"]
 
 OK, FINDINGS, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
-
-#: The modules of the commands of the core; those of plugins come from the hook ``register_commands``.
-_COMMANDS = {"list": "patchcore.cli.list_", "plan": "patchcore.cli.plan", "check": "patchcore.cli.check"}
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -78,22 +74,20 @@ def _see_current_folder() -> None:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
-    if name in _COMMANDS:
-        return _build_parser([name])[0].parse_args(arguments)
-    parser, subparsers = _build_parser(_COMMANDS)
-    _add_plugin_commands(subparsers, discover=name is None)  # help shows the commands of every plugin
+    parser, subparsers = _build_parser(discover=name is None)  # help shows the commands of every plugin
     if name is not None and name not in subparsers.choices:  # an installed plugin may have it
-        parser, subparsers = _build_parser(_COMMANDS)
-        _add_plugin_commands(subparsers, discover=True)
+        parser, subparsers = _build_parser(discover=True)
     if name is not None and name not in subparsers.choices:
         raise UnknownName(f"no command {name!r}{did_you_mean(name, subparsers.choices) or '.'} See patchcore --help")
     take_over = subparsers.choices[name].take_over if name is not None and arguments[0] == name else None
     return parser.parse_args(arguments) if take_over is None else take_over(arguments[1:])
 
 
-def _build_parser(commands: Iterable[str]) -> tuple[argparse.ArgumentParser, Any]:
-    """Return the parser with some of the core's commands, and its sub-parsers for plugins to add to."""
+def _build_parser(*, discover: bool) -> tuple[argparse.ArgumentParser, Any]:
+    """Return the parser with the commands of the built-in plugins, or (``discover``) of every one that is installed."""
     from patchcore.cli.options import Parser
+    from patchcore.plugins import Plugins
+    from patchcore.settings import Settings
 
     parser = Parser(
         prog="patchcore",
@@ -102,26 +96,18 @@ def _build_parser(commands: Iterable[str]) -> tuple[argparse.ArgumentParser, Any
     )
     parser.add_argument("--version", action="version", version=f"patchcore {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
-    for command in commands:
-        importlib.import_module(_COMMANDS[command]).add_parser(subparsers)
-    return parser, subparsers
-
-
-def _add_plugin_commands(subparsers: Any, *, discover: bool) -> None:
-    """Let plugins add their commands: the built-in ones, or (``discover``) every one that is installed."""
-    from patchcore.plugins import Plugins
-    from patchcore.settings import Settings
-
     try:
         settings = Settings.load()
         plugins = Plugins(allowed=settings.plugins, discover=discover)
         settings.complete(plugins.settings())
     except PatchcoreError as error:  # help is wanted most when something is wrong
-        _complain(error, USAGE)
+        if discover:
+            _complain(error, USAGE)
         plugins = Plugins(discover=False)
     plugins.notify("register_commands", subparsers=subparsers)
     for problem in plugins.problems:
         _complain(problem, OK)
+    return parser, subparsers
 
 
 def _complain(what: object, code: int) -> int:

@@ -16,20 +16,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar, Union
 
-from patchcore.declare.changes import Change
+from patchcore.declare.changes import Change, SlotChange, resolve
 from patchcore.declare.patch import Patch
+from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
 from patchcore.engine.application import Application, ChangeState, Holder
 from patchcore.engine.events import tell
 from patchcore.engine.importing import ImportWatch, loaded_here
 from patchcore.engine.journal import Journal
 from patchcore.engine.rebinding import FindHolders, Modules, Moves, Rebinder
-from patchcore.engine.writers import WRITERS, Writer, WriterFactory, Writers, class_key, writer_of
+from patchcore.engine.writers import WRITERS, Guard, Writer, WriterFactory, Writers, class_key, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.modules import executed_module, is_lazy, is_stub, missing_ancestor, namespace, submodule_names
 from patchcore.planning.provenance import Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
-from patchcore.stdlib import LIBRARY
 
 __all__ = ["ENGINE", "Engine", "ImportWitness"]
 
@@ -61,6 +61,7 @@ class Engine:
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
         self._factories: dict[str, Union[WriterFactory, str]] = {}
+        self._guards: dict[Union[Guard, str], Guard] = {}
         self.learn(WRITERS)
         self._writers: dict[type[Change], Writer] = {}
         self._missed = False  # an import, see _imported
@@ -71,10 +72,18 @@ class Engine:
         self._lock = self.journal.lock
         self.watch.after_fork()
 
-    def learn(self, writers: Writers) -> None:
-        """Take in the writers of further kinds of change; those that are known stay."""
+    def learn(self, writers: Writers, guards: Iterable[Union[Guard, str]] = ()) -> None:
+        """Take in the writers of further kinds of change, and further guards; those that are known stay."""
         for kind, factory in writers.items():
             self._factories.setdefault(kind if isinstance(kind, str) else class_key(kind), factory)
+        for guard in guards:
+            if guard not in self._guards:
+                self._guards[guard] = resolve(Target.parse(guard)) if isinstance(guard, str) else guard
+
+    def admit(self, change: SlotChange, slot: Slot, below: Any, product: Any) -> None:
+        """Ask the guards; see :data:`patchcore.engine.writers.Guard`."""
+        for guard in list(self._guards.values()):
+            guard(change, slot, below, product)
 
     @property
     def active(self) -> list[str]:
@@ -107,7 +116,6 @@ class Engine:
                 application = Application(patch, targets, provenance, shared=shared, counting=counting)
                 application.holders.append(holder)  # first: an interrupted holder lets go of all that it holds
                 self._active.setdefault(patch.name, []).append(application)
-                LIBRARY.enter(application, targets)
                 for name in application.modules:
                     self._expect(name, application)
             elif holder not in application.holders:
@@ -297,7 +305,6 @@ class Engine:
             self.watch.unwatch(name, application)
         self.watch.leave_roots(application)
         application.expects.clear()
-        LIBRARY.leave(application)
 
     def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
         for witness in list(self._witnesses):

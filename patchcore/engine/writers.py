@@ -18,12 +18,15 @@ from patchcore.engine.journal import Journal, Layer, Record
 from patchcore.engine.rebinding import Moves, Rebinder
 from patchcore.engine.references import StaticSlot
 from patchcore.errors import ConflictError, DeclarationError, conflict_message
-from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.modules import ABSENT
-from patchcore.objects.signatures import CALLED_AS_DECLARED, alike, misfit
 from patchcore.report import APPLIED, SKIPPED
 
-__all__ = ["WRITERS", "Host", "SlotWriter", "Writer", "WriterFactory", "Writers", "class_key", "writer_of"]
+__all__ = ["WRITERS", "Guard", "Host", "SlotWriter", "Writer", "WriterFactory", "Writers", "class_key", "writer_of"]
+
+
+#: Asked before ``product`` is written to ``slot``, where a lookup finds ``below`` now, for ``change``; what it raises
+#: fails the patch.
+Guard = Callable[[SlotChange, Slot, Any, Any], None]
 
 
 class Host(Protocol):
@@ -31,6 +34,9 @@ class Host(Protocol):
 
     journal: Journal
     rebinder: Rebinder
+
+    def admit(self, change: SlotChange, slot: Slot, below: Any, product: Any) -> None:
+        """Ask the guards; see :data:`Guard`."""
 
     def defers(self, application: Application, state: ChangeState) -> bool:
         """Tell whether the replacement is being imported right now, so that the change has to wait for it."""
@@ -88,7 +94,7 @@ class SlotWriter:
             self._refuse_conflict(application, slot, own)
             try:
                 product = change.build(below, slot)
-                _refuse_misfit(change, slot, below, product)
+                self._engine.admit(change, slot, below, product)
             except Exception:
                 if self._engine.defers(application, state):
                     return True
@@ -147,33 +153,6 @@ class SlotWriter:
                 continue
             if any(holder in application.holders for holder in other.holders):
                 raise ConflictError(conflict_message(slot.name + through, other, application))
-
-
-def _refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> None:
-    """Raise where what is to be put in a slot cannot take the calls that the target gets."""
-    if not issubclass(type(below), _CHECKED) or isinstance(product, Skip):
-        return
-    callee = change.callee(product)
-    if callee is None or (callee[0] is product and alike(below, product)):
-        return
-    form = type(below) if issubclass(type(below), _FORMS) else None
-    if form is not (type(product) if issubclass(type(product), _FORMS) else None):
-        return  # who gives it another form has changed what its arguments are
-    original, taker = wrapped_callable(below), wrapped_callable(callee[0])
-    bound = isinstance(slot, ClassSlot) and form is not staticmethod
-    why = misfit(original, taker, bound=bound, before=callee[1])
-    if why is not None:
-        name = getattr(taker, "__qualname__", repr(taker))
-        raise DeclarationError(
-            f"{name} cannot take every call of {slot.name}: {why}; give it the parameters of the target, "
-            "or *args and **kwargs"
-        )
-
-
-#: Objects that say how what is in them is called.
-_FORMS = (staticmethod, classmethod, property)
-#: What is asked how it is called.
-_CHECKED = (*CALLED_AS_DECLARED, *_FORMS)
 
 
 #: The writers of the core, by class of change; a subclass has that of its nearest base.

@@ -25,8 +25,8 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from patchcore import files
-from patchcore.files import UntrustedPath, append, private_folder, refuse_shared, user_cache, write_whole
+from patchcore.builtin import files
+from patchcore.builtin.files import UntrustedPath, append, private_folder, refuse_shared, user_cache, write_whole
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs owners and permissions of POSIX")
 
@@ -301,8 +301,8 @@ class TestAppend:
 
 #: Calls that write a file some other way, by module and function, and why that is safe.
 OTHER_WAYS = {
-    ("patchcore/files.py", "write_whole"): "the way itself",
-    ("patchcore/files.py", "append"): "the way itself",
+    ("patchcore/builtin/files.py", "write_whole"): "the way itself",
+    ("patchcore/builtin/files.py", "append"): "the way itself",
     ("patchcore/cli/__init__.py", "_run"): "opens os.devnull",
     ("plugins/npu_graph/npu_graph/c/toolchain.py", "_accepts"): "in a new folder with a name that cannot be guessed",
     ("plugins/torch_npu_patches/torch_npu_patches/migrate/command.py", "_save"): "other files of a project, which may "

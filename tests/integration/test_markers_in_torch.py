@@ -20,8 +20,8 @@ pytest.importorskip("torch_npu_patches")
 
 from marker_probes import PROBES, QUIET, data, network  # noqa: E402
 
-from torch_npu_patches import markers  # noqa: E402
 from patchcore.errors import PatchError  # noqa: E402
+from torch_npu_patches import markers  # noqa: E402
 from torch_npu_patches.markers import backends  # noqa: E402
 
 nn = torch.nn

@@ -15,8 +15,8 @@ from launching import PYTHON, RUN, Workplace, two_at_a_time
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_npu_patches")
 
-from torch_npu_patches import markers  # noqa: E402
 from patchcore.cli import main  # noqa: E402
+from torch_npu_patches import markers  # noqa: E402
 from torch_npu_patches.markers.options import MarkerOptions, from_environment  # noqa: E402
 from torch_npu_patches.markers.reading import TraceError, events  # noqa: E402
 from torch_npu_patches.markers.summary import Summary  # noqa: E402

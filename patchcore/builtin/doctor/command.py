@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 from patchcore import __version__
+from patchcore.builtin.check import command as check
 from patchcore.builtin.doctor.probe import UNPATCHED
 from patchcore.builtin.run.session import Session
-from patchcore.cli import check
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line, print_table
 from patchcore.errors import PatchError

@@ -16,9 +16,9 @@ from typing import Any, Optional, Union
 
 from patchcore.builtin.drift.drift import watched
 from patchcore.builtin.drift.fingerprint import Originals
+from patchcore.builtin.files import write_whole
 from patchcore.builtin.run.manifest import Difference, compare, make_manifest
 from patchcore.errors import PatchError, SettingsError, TargetNotFound, Unseen
-from patchcore.files import write_whole
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Plan, PlannedPatch
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from patchcore.builtin.files import write_whole
 from patchcore.builtin.page.html.chart import timeline_section
 from patchcore.builtin.page.html.elements import Element, h, render
 from patchcore.builtin.page.html.environment import environment_section, options_section
@@ -21,7 +22,6 @@ from patchcore.builtin.page.html.told import told_section
 from patchcore.builtin.page.html.verdict import headline, verdict_section
 from patchcore.builtin.page.merge import Finding, Process
 from patchcore.errors import SettingsError
-from patchcore.files import write_whole
 from patchcore.objects.printable import printable
 
 __all__ = ["make_page", "write_page"]

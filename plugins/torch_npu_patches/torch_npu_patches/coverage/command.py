@@ -10,11 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore.builtin.files import write_whole
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
 from patchcore.declare.changes import Replace
 from patchcore.errors import SettingsError
-from patchcore.files import write_whole
 from patchcore.planning.plan import Plan
 from torch_npu_patches.coverage import printing
 from torch_npu_patches.coverage.judging import MISSING, Coverage, judge

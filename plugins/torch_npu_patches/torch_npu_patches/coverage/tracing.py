@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
 import patchcore as pc
-from patchcore.files import write_whole
+from patchcore.builtin.files import write_whole
 from torch_npu_patches.coverage import phases
 from torch_npu_patches.coverage.records import OperatorRecord, ProcessTrace
 from torch_npu_patches.coverage.sites import Replaced, Site, Sites

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from torch_npu_patches.markers.ranges import mark_call
 from patchcore.objects import binding
+from torch_npu_patches.markers.ranges import mark_call
 
 __all__ = ["mark_classes", "mark_functions"]
 

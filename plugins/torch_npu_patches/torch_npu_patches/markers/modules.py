@@ -12,12 +12,12 @@ from typing import Any, Optional
 
 import torch
 
-from torch_npu_patches.markers.text import quote
 from torch_npu_patches.markers import marking as markings
 from torch_npu_patches.markers.arguments import describe_arguments
 from torch_npu_patches.markers.callers import callers
 from torch_npu_patches.markers.functions import enter, leave
 from torch_npu_patches.markers.scopes import Scope, thread
+from torch_npu_patches.markers.text import quote
 
 __all__ = ["after_forward", "before_forward"]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import patchcore as pc
-from torch_npu_patches.markers import ranges as markers
 from patchcore.declare.changes import SlotChange
 from patchcore.declare.slots import Slot, find_slot
 from patchcore.objects.modules import ABSENT, find_module
+from torch_npu_patches.markers import ranges as markers
 from torch_npu_patches.markers.options import MarkerOptions
 
 __all__ = ["APEX_MARKERS", "DISTRIBUTED_MARKERS", "MARKERS", "TORCH_MARKERS", "make_patches"]

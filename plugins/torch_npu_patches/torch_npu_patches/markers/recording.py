@@ -16,13 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore.builtin.files import append
 from patchcore.builtin.run.logs import say
 from patchcore.builtin.training.ending import at_end
 from patchcore.errors import describe_error
-from patchcore.files import append
-from torch_npu_patches.markers.text import parse
 from patchcore.process import process_rank, rank_variable
 from torch_npu_patches.markers.options import CATEGORY
+from torch_npu_patches.markers.text import parse
 
 __all__ = ["Recording", "label"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple, Optional
 
-from torch_npu_patches.markers.ranges import parse
 from torch_npu_patches.markers.options import CATEGORY, VIEWS
+from torch_npu_patches.markers.ranges import parse
 
 __all__ = ["Line", "Summary"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 import patchcore as pc
-from patchcore.files import write_whole
+from patchcore.builtin.files import write_whole
 from torch_npu_patches.migrate import reports
 from torch_npu_patches.migrate.findings import NEEDS_A_HUMAN, Finding
 from torch_npu_patches.migrate.rules import Rule, RuleTable, built_in_rules, read_rules

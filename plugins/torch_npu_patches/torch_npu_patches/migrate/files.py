@@ -10,8 +10,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from patchcore.builtin.files import write_whole
 from patchcore.errors import SettingsError
-from patchcore.files import write_whole
 
 __all__ = ["NOT_OURS", "Source", "decode", "encode", "walk", "write"]
 

@@ -12,16 +12,12 @@ from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment
 from patchcore.report import PENDING
 
-__all__ = ["add_parser", "main"]
+__all__ = ["add_arguments", "main"]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "list",
-        help="show plugins and patches",
-        description="Show which plugins and patches are installed, and whether they fit here. Imports no target.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = "Show which plugins and patches are installed, and whether they fit here. Imports no target."
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="show every target and legacy name")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from typing import Any
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line, print_table
@@ -14,20 +13,18 @@ from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Plan
 from patchcore.report import FAILED, PENDING
 
-__all__ = ["COLUMNS", "Finding", "add_parser", "findings", "main"]
+__all__ = ["COLUMNS", "Finding", "add_arguments", "findings", "main"]
 
 #: Kind, subject and message.
 Finding = tuple[str, str, str]
 COLUMNS = ("KIND", "SUBJECT", "MESSAGE")
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "check",
-        help="exit 1 when something is wrong",
-        description="Exit with 1 on broken plugins, conflicts, failing patches, unmet required ones, and targets that "
-        "have changed since their fingerprints were recorded; for CI.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        "Exit with 1 on broken plugins, conflicts, failing patches, unmet required ones, and targets that "
+        "have changed since their fingerprints were recorded; for CI."
     )
     shared.add_selection(parser)
     shared.add_format(parser)

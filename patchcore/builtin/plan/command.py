@@ -10,16 +10,12 @@ from patchcore.cli.output import print_json, print_line, print_table
 from patchcore.planning.plan import PlannedPatch
 from patchcore.report import Remark
 
-__all__ = ["add_parser", "main"]
+__all__ = ["add_arguments", "main"]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "plan",
-        help="show what would happen, and why",
-        description="Show what would be applied here, in which order, and why the rest would not. Changes nothing.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = "Show what would be applied here, in which order, and why the rest would not. Changes nothing."
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.set_defaults(command=main)

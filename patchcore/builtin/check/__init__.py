@@ -1,0 +1,23 @@
+"""Built-in plugin ``check``: ``patchcore check`` fails in CI where patches do not fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser("check", help="exit 1 when something is wrong", fill=_check)
+
+
+def _check(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.check import command
+
+    command.add_arguments(parser)

@@ -1,0 +1,23 @@
+"""Built-in plugin ``list``: ``patchcore list`` shows which plugins and patches are installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser("list", help="show plugins and patches", fill=_list)
+
+
+def _list(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.list import command
+
+    command.add_arguments(parser)

@@ -1,0 +1,23 @@
+"""Built-in plugin ``plan``: ``patchcore plan`` shows what would happen here, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser("plan", help="show what would happen, and why", fill=_plan)
+
+
+def _plan(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.plan import command
+
+    command.add_arguments(parser)

@@ -1,0 +1,44 @@
+"""Refuses replacements that cannot take every call of their target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from patchcore.builtin.signatures.signatures import CALLED_AS_DECLARED, alike, misfit
+from patchcore.declare.changes import Skip, SlotChange
+from patchcore.declare.slots import ClassSlot, Slot
+from patchcore.errors import DeclarationError
+from patchcore.objects.binding import wrapped_callable
+
+__all__ = ["refuse_misfit"]
+
+
+def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> None:
+    """Check that a replacement accepts every call that its target accepts; see :data:`patchcore.engine.writers.Guard`.
+
+    Raises:
+        DeclarationError: it does not.
+    """
+    if not issubclass(type(below), _CHECKED) or isinstance(product, Skip):
+        return
+    callee = change.callee(product)
+    if callee is None or (callee[0] is product and alike(below, product)):
+        return
+    form = type(below) if issubclass(type(below), _FORMS) else None
+    if form is not (type(product) if issubclass(type(product), _FORMS) else None):
+        return  # who gives it another form has changed what its arguments are
+    original, taker = wrapped_callable(below), wrapped_callable(callee[0])
+    bound = isinstance(slot, ClassSlot) and form is not staticmethod
+    why = misfit(original, taker, bound=bound, before=callee[1])
+    if why is not None:
+        name = getattr(taker, "__qualname__", repr(taker))
+        raise DeclarationError(
+            f"{name} cannot take every call of {slot.name}: {why}; give it the parameters of the target, "
+            "or *args and **kwargs"
+        )
+
+
+#: Objects that say how what is in them is called.
+_FORMS = (staticmethod, classmethod, property)
+#: What is asked how it is called.
+_CHECKED = (*CALLED_AS_DECLARED, *_FORMS)

@@ -1,0 +1,41 @@
+"""Built-in plugin ``stdlib``: keeps patches of the standard library out of patchcore's own work."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from patchcore.declare.patch import Patch
+    from patchcore.report import PatchRecord
+
+__all__ = ["after_apply", "before_apply"]
+
+
+@hookimpl
+def before_apply(patch: Patch) -> None:
+    from patchcore.builtin.stdlib.private import LIBRARY, is_standard
+
+    targets = [target for change in patch.changes for target in (change.target, *change.claims(change.target))]
+    if any(is_standard(target.root) for target in targets):
+        from patchcore.engine.events import observe
+
+        observe(_leave)
+        LIBRARY.enter(patch.name, targets)
+
+
+@hookimpl
+def after_apply(patch: Patch, outcome: PatchRecord) -> None:
+    _leave(outcome.status, patch.name)
+
+
+def _leave(kind: str, subject: str, detail: str = "", since: object = None) -> None:
+    """Use the program's library again once no patch of that name is in force any more."""
+    private = sys.modules.get("patchcore.builtin.stdlib.private")
+    if private is not None and private.LIBRARY.has_user(subject):
+        from patchcore.engine.engine import ENGINE
+
+        if subject not in ENGINE.active:
+            private.LIBRARY.leave(subject)
