@@ -120,13 +120,14 @@ class Plugins:
         self.absent: list[str] = []  # names of plugins that whoever started this process has, and that are not here
         self._wrappers = _Wrappers("patchcore")
         self._wrappers.add_hookspecs(hookspecs)
-        named = None if allowed is None else [name for name in allowed if not name.startswith(_WITHOUT)]
+        named = None if allowed is None or not discover else [name for name in allowed if not name.startswith(_WITHOUT)]
         without = [name[len(_WITHOUT) :] for name in allowed or () if name.startswith(_WITHOUT)]
         builtin = [_builtin(name) for name in BUILTINS]
         self.load(item for item in builtin if item[0].plugin not in without)
         self.builtins, self.provenances = self.provenances, {}
         installed = installed_plugins() if discover else []
-        _refuse_unknown(without, [item[0] for item in (*builtin, *installed)])
+        if discover:
+            _refuse_unknown(without, [item[0] for item in (*builtin, *installed)])
         declared = _allow(installed, None if without and not named else named, without, self.denied)
         declared += ((Provenance(local.name, value=local.name), partial(_import_local, local)) for local in modules)
         self.load(declared)

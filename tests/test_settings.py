@@ -552,4 +552,4 @@ def test_another_patcher_whose_programs_choose_themselves_disables_all_that_noth
 
 
 def test_names_of_other_patchers_are_not_looked_up_when_settings_are_read(tmp_path) -> None:
-    assert load(tmp_path, environ={"PATCHCORE_COMPAT": "mx_drivin"}).compat == ("mx_drivin",)
+    assert load(tmp_path, environ={"PATCHCORE_COMPAT": "mx_drivin"}).get("compat") == ("mx_drivin",)

@@ -99,7 +99,8 @@ def _build_parser(*, discover: bool) -> tuple[argparse.ArgumentParser, Any]:
     try:
         settings = Settings.load()
         plugins = Plugins(allowed=settings.plugins, discover=discover)
-        settings.complete(plugins.settings())
+        if discover:  # the settings of every plugin are known
+            settings.complete(plugins.settings())
     except PatchcoreError as error:  # help is wanted most when something is wrong
         if discover:
             _complain(error, USAGE)

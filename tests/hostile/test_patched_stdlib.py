@@ -14,6 +14,7 @@ from programs import Programs
 
 import patchcore as pc
 from patchcore import stdlib
+from patchcore.builtin.stdlib import private
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,7 +75,7 @@ def _is_language(module: str) -> bool:
 
 
 def _is_standard(module: str) -> bool:
-    return stdlib._is_standard(module.partition(".")[0]) and not _is_language(module)
+    return private.is_standard(module.partition(".")[0]) and not _is_language(module)
 
 
 def _uses(path: Path) -> Iterator[str]:
@@ -88,8 +89,8 @@ def _uses(path: Path) -> Iterator[str]:
                 modules[alias.asname or whole] = whole
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
-                if node.module == "patchcore.stdlib" and alias.name in stdlib._LATER:
-                    modules[alias.asname or alias.name] = stdlib._LATER[alias.name]
+                if node.module == "patchcore.stdlib" and alias.name in stdlib.LATER:
+                    modules[alias.asname or alias.name] = stdlib.LATER[alias.name]
                 elif _is_standard(node.module):
                     yield f"{node.module}:{alias.name}"
     for node in ast.walk(tree):
@@ -103,7 +104,8 @@ def _uses(path: Path) -> Iterator[str]:
 
 
 def _all_uses() -> list[str]:
-    folders = ("", "launch", "training", "markers")
+    features = ("call", "callers", "explain", "holders", "imports", "run", "signatures", "stdlib", "training")
+    folders = ("", "declare", "engine", "objects", "planning", *(f"builtin/{name}" for name in features))
     found = {use for folder in folders for path in (ROOT / "patchcore" / folder).glob("*.py") for use in _uses(path)}
     found.update(f"{module}:{name}" for module, names in _BELOW.items() for name in names.split())
     return sorted(found - _IMPORT - _LOGGING - _IMMUTABLE)
@@ -294,7 +296,7 @@ class TestCopies:
 
     def test_are_not_made_for_other_patches(self, make_package, monkeypatch) -> None:
         make_package({"shop": "def price():\n    return 10\n"})
-        monkeypatch.setattr(stdlib, "_Copies", None)
+        monkeypatch.setattr(private, "_Copies", None)
         with pc.Patcher([pc.Patch("own", [pc.Replace("shop:price", _zero)])]) as patcher:
             assert patcher.report().ok
 
@@ -318,7 +320,7 @@ class TestCopies:
             assert activation.time.perf_counter() > 0
             assert not [place for place in change.rebound if place.startswith("patchcore")]
 
-    @pytest.mark.parametrize("name", sorted(stdlib._LATER))
+    @pytest.mark.parametrize("name", sorted(stdlib.LATER))
     def test_late_imports_get_the_copy(self, name: str) -> None:
         before = getattr(stdlib, name)
         with pc.Patcher([pc.Patch("quiet", [pc.Replace("json:dumps", _as_bytes)])]):

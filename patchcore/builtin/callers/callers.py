@@ -7,6 +7,7 @@ code and sources, which are not run; a function that calls one of its own module
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Optional
@@ -16,7 +17,7 @@ from patchcore.declare.target import Target
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import TargetError, TargetNotFound, Unseen
 from patchcore.objects.binding import wrapped_callable
-from patchcore.objects.modules import ABSENT, executed_module, is_class, mro_lookup
+from patchcore.objects.modules import ABSENT, is_class, mro_lookup
 from patchcore.report import Remark
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Callers:
         """Return what there is to say about ``change``, whose target with its module is ``target``, if anything."""
         if not getattr(change, "calls_original", False):
             return None
-        module = executed_module(target.module)
+        module = sys.modules.get(target.module)  # also while its import ends
         try:
             if module is not None:
                 slot: Slot = find_slot(target, module)

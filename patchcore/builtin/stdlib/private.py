@@ -62,7 +62,7 @@ class PrivateLibrary:
 
         for name in LATER.values():
             import_module(name)
-        for package in _packages_in_use():
+        for package in _packages():
             for info in pkgutil.iter_modules(sys.modules[package].__path__):
                 if not info.ispkg and not info.name.endswith(("__main__", "command", "probe")):
                     import_module(f"{package}.{info.name}")
@@ -209,10 +209,10 @@ class _Copies:
         return module
 
 
-def _packages_in_use() -> list[str]:
-    """Return the packages of patchcore some of whose modules are loaded: what they import later is loaded before."""
-    loaded = [name for name in sys.modules if name.startswith("patchcore.")]
-    return ["patchcore", *dict.fromkeys(name.rpartition(".")[0] for name in loaded if name.count(".") > 1)]
+def _packages() -> list[str]:
+    """Return the packages of patchcore that are loaded, those of built-in plugins among them."""
+    loaded = sys.modules.copy().items()
+    return [name for name, module in loaded if name.partition(".")[0] == "patchcore" and hasattr(module, "__path__")]
 
 
 def _own_namespaces() -> list[dict[str, Any]]:
