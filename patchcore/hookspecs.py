@@ -123,8 +123,8 @@ def register_commands(subparsers: Any) -> None:
 
 
 @hookspec
-def register_run_options(parser: ArgumentParser) -> None:
-    """Add options to ``patchcore run``."""
+def register_run_options(parser: ArgumentParser, command: str) -> None:
+    """Add options to a command that runs code with patches: ``run`` or ``verify``, as ``command`` says."""
 
 
 @hookspec

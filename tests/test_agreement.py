@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reports import LABEL, PRICE, SHOP, patcher
 
+from patchcore.builtin.manifest import digest, make_manifest
 from patchcore.builtin.run.agreement import compare_ranks
-from patchcore.builtin.run.manifest import digest, make_manifest
 
 Manifest = Mapping[str, Any]
 

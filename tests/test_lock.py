@@ -21,8 +21,8 @@ from reports import SHOP as LIBRARY
 import patchcore as pc
 from patchcore import __version__
 from patchcore.builtin.drift.lockfile import make_lock, read_lock, to_toml, write_lock
+from patchcore.builtin.manifest import compare
 from patchcore.builtin.run.command import Command
-from patchcore.builtin.run.manifest import compare
 from patchcore.errors import SettingsError
 from patchcore.planning.plan import Plan
 

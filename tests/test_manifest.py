@@ -18,7 +18,7 @@ from reports import LABEL, PRICE, SHOP, new, patcher
 
 import patchcore as pc
 from patchcore import __version__
-from patchcore.builtin.run.manifest import Difference, compare, digest, make_manifest
+from patchcore.builtin.manifest import Difference, compare, digest, make_manifest
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_it_is_the_same_in_every_process(folder: Path, run_python: Any, monkeypa
         import sys
         sys.path.insert(0, {tests!r})
         from reports import *
-        from patchcore.builtin.run.manifest import *
+        from patchcore.builtin.manifest import *
         options = {{"names": ("a", "b"), "table": {{"b": 1, "a": None}}, "f": 0.1, "text": "x"}}
         print(digest(make_manifest(patcher(PRICE.evolve(options=options), LABEL).plan())))
     """

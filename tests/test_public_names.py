@@ -70,7 +70,7 @@ HOOKS = {
     "register_hookspecs": [],
     "list_sections": ["plugins"],
     "register_commands": ["subparsers"],
-    "register_run_options": ["parser"],
+    "register_run_options": ["parser", "command"],
     "start_process": ["patcher", "session"],
     "configure_run": ["options", "settings"],
 }

@@ -15,7 +15,7 @@ from reports import LABEL, PRICE, SHOP, patcher
 from test_agreement import MemoryStore
 
 import patchcore as pc
-from patchcore.builtin.run.manifest import make_manifest
+from patchcore.builtin.manifest import make_manifest
 from patchcore.builtin.run.process_report import ProcessReport
 from patchcore.builtin.run.ranks import compare_when_grouped
 from patchcore.builtin.run.session import Session

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Callable, Optional
 
 import patchcore_startup
-from patchcore.builtin.run.manifest import digest, make_manifest
+from patchcore.builtin.manifest import digest, make_manifest
 from patchcore.errors import describe_error
 from patchcore.objects.modules import find_module
 

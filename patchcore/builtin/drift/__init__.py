@@ -7,17 +7,18 @@ records them, ``patchcore lock`` pins a whole environment, and ``patchcore outda
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import argparse
 
-    from patchcore.planning.plan import PlannedPatch
+    from patchcore.errors import PatchcoreError
+    from patchcore.planning.plan import Plan, PlannedPatch
     from patchcore.report import Remark
 
-__all__ = ["register_commands", "remarks"]
+__all__ = ["refuse_run", "register_commands", "register_run_options", "remarks"]
 
 
 @hookimpl
@@ -27,6 +28,29 @@ def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
     from patchcore.builtin.drift.drift import remarks_on  # reads files: for plugins that may carry fingerprints
 
     return remarks_on(entry, thorough=thorough)
+
+
+@hookimpl
+def register_run_options(parser: argparse.ArgumentParser, command: str) -> None:
+    if command == "run":
+        text = "start nothing where patchcore.lock says something else"
+        parser.add_argument("--locked", action="store_true", help=text)
+
+
+@hookimpl(optionalhook=True)
+def refuse_run(options: argparse.Namespace, plan: Plan) -> Optional[PatchcoreError]:
+    if not getattr(options, "locked", False):
+        return None
+    from pathlib import Path
+
+    from patchcore.builtin.drift.lockfile import find_lock, refuse_differences
+    from patchcore.errors import PatchError, SettingsError
+
+    try:
+        refuse_differences(find_lock(options.project, Path.cwd()), plan)
+    except (PatchError, SettingsError) as error:
+        return error
+    return None
 
 
 @hookimpl

@@ -1,7 +1,7 @@
 """``patchcore.lock``: what an environment would patch, and into what, written down to be reviewed and compared.
 
 The file is the manifest of a plan as TOML: sorted, without paths and times, so that it is the same wherever the same
-is installed, and a change of it is a change of what is patched. See :mod:`patchcore.builtin.run.manifest` for what is in it; in the
+is installed, and a change of it is a change of what is patched. See :mod:`patchcore.builtin.manifest` for what is in it; in the
 place of whole files of libraries it has the fingerprints of targets, which do not change with comments and layout.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Optional, Union
 from patchcore.builtin.drift.drift import watched
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.files import write_whole
-from patchcore.builtin.run.manifest import Difference, compare, make_manifest
+from patchcore.builtin.manifest import Difference, compare, make_manifest
 from patchcore.errors import PatchError, SettingsError, TargetNotFound, Unseen
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Plan, PlannedPatch

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from patchcore.builtin.run.manifest import compare
+from patchcore.builtin.manifest import compare
 from patchcore.builtin.run.process_report import FILES
 from patchcore.builtin.run.report_file import read_report
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Protocol
 
-from patchcore.builtin.run.manifest import compare
+from patchcore.builtin.manifest import compare
 from patchcore.builtin.run.report_file import MANIFEST
 from patchcore.builtin.run.schema import Malformed, list_of, text
 

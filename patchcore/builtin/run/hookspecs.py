@@ -1,16 +1,28 @@
-"""The hook by which ``patchcore run`` learns of the interfaces of other patchers."""
+"""The hooks that the plugin ``run`` brings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 
 from patchcore.hookspecs import hookspec
 
 if TYPE_CHECKING:
-    from patchcore.builtin.run.compat import Compat
+    from argparse import Namespace
 
-__all__ = ["register_compat"]
+    from patchcore.builtin.run.compat import Compat
+    from patchcore.errors import PatchcoreError
+    from patchcore.planning.plan import Plan
+
+__all__ = ["refuse_run", "register_compat"]
+
+
+@hookspec(firstresult=True)
+def refuse_run(options: Namespace, plan: Plan) -> Optional[PatchcoreError]:
+    """Called by ``patchcore run`` before the program starts; return an error to start nothing.
+
+    ``options.project`` is the folder of the program, ``None`` where that is not known.
+    """
 
 
 @hookspec

@@ -73,7 +73,7 @@ class ProcessReport:
     @property
     def manifest(self) -> dict[str, Any]:
         """The manifest of this process."""
-        from patchcore.builtin.run.manifest import make_manifest  # for those who want reports
+        from patchcore.builtin.manifest import make_manifest  # for those who want reports
 
         plan = self._patcher.applied_plan
         if self._manifest is None or self._manifest[0] is not plan:
@@ -104,7 +104,7 @@ class ProcessReport:
 
     def _to_json(self, finished: bool) -> str:
         from patchcore.builtin.explain.layers import describe_layers
-        from patchcore.builtin.run.manifest import digest
+        from patchcore.builtin.manifest import digest
         from patchcore.stdlib import json
 
         report = self._patcher.report()

@@ -46,7 +46,7 @@ def _change(value: Any) -> None:
         raise Malformed(f"expected a kind of change, a space and a target, found {value[:60]!r}")
 
 
-#: What :func:`patchcore.builtin.run.manifest.make_manifest` returns.
+#: What :func:`patchcore.builtin.manifest.make_manifest` returns.
 MANIFEST: Shape = record(
     {
         "patchcore": text,

@@ -136,11 +136,15 @@ def main(options: argparse.Namespace) -> None:
         problems += map(str, patcher.plugins.problems)
         if problems:
             raise PatchError(f"nothing was started: {'; '.join(problems)}")
-    if options.locked:
-        from patchcore.builtin.drift.lockfile import find_lock, refuse_differences
-
-        refuse_differences(find_lock(options.project, Path.cwd()), plan)
+    expected = "None or an error of patchcore"
+    refusal = patcher.plugins.first("refuse_run", _is_error, expected, options=options, plan=plan)
+    if refusal is not None:
+        raise refusal
     command.replace_process(Session.of(patcher, plan, options.arguments).environment(os.environ))
+
+
+def _is_error(answer: object) -> bool:
+    return isinstance(answer, PatchcoreError)
 
 
 def _project(arguments: Sequence[str]) -> Optional[Path]:
@@ -182,11 +186,10 @@ def _build_parser(
     parser.add_argument(
         "--count", action="store_true", help="count the calls of what is patched; the summary names what nobody called"
     )
-    parser.add_argument("--locked", action="store_true", help="start nothing where patchcore.lock says something else")
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
     if program:
         rest = argparse.REMAINDER
         parser.add_argument("program", nargs=rest, metavar="SCRIPT", help="what to run, and its arguments")
     if plugins is not None:
-        plugins.notify("register_run_options", parser=parser)
+        plugins.notify("register_run_options", parser=parser, command="run")
     return parser

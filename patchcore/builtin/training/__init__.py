@@ -42,10 +42,11 @@ def register_settings() -> Iterable[Setting]:
 
 
 @hookimpl
-def register_run_options(parser: ArgumentParser) -> None:
+def register_run_options(parser: ArgumentParser, command: str) -> None:
     from patchcore.builtin.training.settings import add_options
 
-    add_options(parser)
+    if command == "run":
+        add_options(parser)
 
 
 @hookimpl

@@ -172,7 +172,7 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
     )
     parser.add_argument("--verbose", action="store_true", help="a line for each size")
     if plugins is not None:
-        plugins.notify("register_run_options", parser=parser)
+        plugins.notify("register_run_options", parser=parser, command="verify")
     parser.add_argument("patches", nargs="*", metavar="PATCH", help="what to verify (default: every patch that fits)")
     return parser
 
