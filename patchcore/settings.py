@@ -349,8 +349,8 @@ def _merge(sources: Sequence[_Source]) -> Settings:
                 origins[key] = origin
             else:
                 values[key], origins[key] = checked, origin
-    chosen = {"choices": tuple(choices), "modules": tuple(modules.values()), "given": tuple(given)}
-    return Settings(origins=origins, **chosen, **values)
+    values.update(choices=tuple(choices), modules=tuple(modules.values()), given=tuple(given))
+    return Settings(origins=origins, **values)
 
 
 def _spelled(origin: str, key: str, option: Optional[str]) -> str:
