@@ -113,7 +113,7 @@ def test_a_version_that_is_none_is_skipped_with_the_version(make_package) -> Non
 def test_a_malformed_requirement_is_failed(requirement) -> None:
     status, reason = judge(requires=requirement)
     assert status == "failed"
-    assert reason.startswith(f"requires={requirement!r} is not a requirement like 'mmcv>=2,<3'")
+    assert reason.startswith(f"requires={requirement!r} is not a requirement like 'package>=2,<3'")
 
 
 def test_a_requirement_for_other_environments_does_not_count() -> None:

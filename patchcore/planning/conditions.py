@@ -134,7 +134,7 @@ class Environment:
         try:
             name, specifier, holds = _parse_requirement(text)
         except ValueError as error:  # InvalidRequirement, InvalidSpecifier
-            raise DeclarationError(f"requires={text!r} is not a requirement like 'mmcv>=2,<3': {error}") from error
+            raise DeclarationError(f"requires={text!r} is not a requirement like 'package>=2,<3': {error}") from error
         if not holds:
             return None
         package = name.replace("-", "_")

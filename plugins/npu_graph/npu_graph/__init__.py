@@ -24,11 +24,12 @@ from npu_graph.errors import (
 )
 from npu_graph.recording import GraphRecord, NodeRecord, SubgraphRecord, records
 from npu_graph.vendor import Vendor
+from npu_graph.version import VERSION
 
 if TYPE_CHECKING:
     from npu_graph.pipeline.subgraph import Operand, Operation, Subgraph, TensorSpec, size_source
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Backend",

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import Any, Callable, Optional
 
 import torch
 
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import is_one, size
 from npu_graph.pipeline.subgraph import Operand
-
-if TYPE_CHECKING:
-    from npu_graph.c.reading import Reader, Writer
 
 __all__ = ["PARALLEL_FROM", "Block", "Fold", "Index", "Map", "Part", "View", "broadcast", "loops", "places"]
 
@@ -28,11 +25,11 @@ class Map:
     """One element of the result from elements of others.
 
     Args:
-        element: takes a reader and an index of the result, returns the element as a C expression.
+        element: takes a :class:`~npu_graph.c.reading.Reader` and an index of the result, returns the element as a C expression.
         is_cheap: made anew where it is read, so that it never needs memory of its own (constants, counters).
     """
 
-    element: Callable[[Reader, Index], str]
+    element: Callable[[Any, Index], str]
     is_cheap: bool = False
 
 
@@ -54,12 +51,12 @@ class Block:
     """Loops of its own.
 
     Args:
-        write: takes a writer and the memory of each result (``None`` where there is none), which lies row by row;
+        write: takes a :class:`~npu_graph.c.reading.Writer` and the memory of each result (``None`` where there is none), which lies row by row;
             returns C statements.
         folds: operands that it reads element by element, each element once: these need no memory unless others read it.
     """
 
-    write: Callable[[Writer, Sequence[Any]], str]
+    write: Callable[[Any, Sequence[Any]], str]
     folds: tuple[Operand, ...] = ()
 
 
@@ -87,7 +84,7 @@ class Fold:
     Args:
         operand: whose elements; it needs no memory unless others read it.
         gone: the dimensions, in order.
-        element: takes a reader and an index of the operand, returns the element as a C expression.
+        element: takes a :class:`~npu_graph.c.reading.Reader` and an index of the operand, returns the element as a C expression.
         dtype: of the element.
         parts: the accumulators.
         step: a statement, with the element as ``{x}``.
@@ -96,7 +93,7 @@ class Fold:
 
     operand: Operand
     gone: tuple[int, ...]
-    element: Callable[[Reader, Index], str]
+    element: Callable[[Any, Index], str]
     dtype: torch.dtype
     parts: tuple[Part, ...]
     step: str

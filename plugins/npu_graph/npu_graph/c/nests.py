@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Optional, Union
 
 import sympy
 
 from npu_graph.c.loops import PARALLEL_FROM, Fold, Index, Map, loops, places
 from npu_graph.c.memory import Buffer, elements
 from npu_graph.c.printing import C_TYPES, is_one, same, size
-from npu_graph.c.reading import Reader, Tracer
+from npu_graph.c.reading import Reader, Tracer, Values
 from npu_graph.pipeline.values import expression
-
-if TYPE_CHECKING:
-    from npu_graph.c.program import Program
 
 __all__ = ["Access", "Member", "Nest", "NestText", "Own", "collapse", "enough", "merged", "stride"]
 
@@ -130,7 +127,7 @@ class Nest:
         kept = [place for dim, place in enumerate(places(self.shape)) if dim not in self.gone]
         return Access(member.buffer, tuple(kept if isinstance(member.made, Fold) else places(self.shape)))
 
-    def trace(self, program: Program) -> None:
+    def trace(self, program: Values) -> None:
         """Note what it reads, and which dimensions are one as far as memory is concerned."""
         index = places(self.shape)
         tracer = Tracer(program, index, self)
@@ -197,7 +194,7 @@ class NestText:
 
     def __init__(
         self,
-        program: Program,
+        program: Values,
         nest: Nest,
         outer: Mapping[int, str],
         is_stored: Iterable[str],

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Optional, Protocol
 
 import torch
 
@@ -12,14 +12,41 @@ from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import C_TYPES, same, size
 from npu_graph.pipeline.subgraph import Operand
 
-if TYPE_CHECKING:
-    from npu_graph.c.nests import Nest
-    from npu_graph.c.program import Program
-
-__all__ = ["Reader", "Tracer", "Writer"]
+__all__ = ["Loops", "Reader", "Tracer", "Values", "Writer"]
 
 #: Takes memory and an index; returns the element where it has another place than in that memory, else ``None``.
 Elsewhere = Callable[[Buffer, Index], Optional[str]]
+
+
+class Loops(Protocol):
+    """What a reader asks of a :class:`~npu_graph.c.nests.Nest`."""
+
+    shape: Sequence[Any]
+    step: int
+
+
+class Values(Protocol):
+    """What a reader or a writer asks of a :class:`~npu_graph.c.program.Program`."""
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The values by the names of operands."""
+
+    @property
+    def nests(self) -> Mapping[str, Any]:
+        """The loops that compute a value, by the name of its operand."""
+
+    def unique(self, stem: str) -> str:
+        """Return a name that nothing else has."""
+
+    def in_memory(self, operand: Operand) -> Buffer:
+        """Return where a value lies; one that has no memory gets some."""
+
+    def copied(self, buffer: Buffer) -> Buffer:
+        """Return a copy that lies row by row."""
+
+    def memory(self, name: str, dtype: torch.dtype, shape: Sequence[Any]) -> Buffer:
+        """Return new memory, which lies row by row."""
 
 
 class Reader:
@@ -34,8 +61,8 @@ class Reader:
 
     def __init__(
         self,
-        program: Program,
-        nest: Optional[Nest] = None,
+        program: Values,
+        nest: Optional[Loops] = None,
         index: Index = (),
         elsewhere: Elsewhere = lambda buffer, index: None,
     ) -> None:
@@ -58,7 +85,7 @@ class Reader:
             return f"v_{operand.name}"
         return self.element(value, index)
 
-    def _is_in(self, nest: Nest) -> bool:
+    def _is_in(self, nest: Loops) -> bool:
         return nest is self._nest
 
     def element(self, buffer: Buffer, index: Index) -> str:
@@ -100,7 +127,7 @@ class Tracer(Reader):
     """
 
     def __init__(
-        self, program: Program, index: Index, nest: Optional[Nest] = None, shape: Optional[Sequence[Any]] = None
+        self, program: Values, index: Index, nest: Optional[Loops] = None, shape: Optional[Sequence[Any]] = None
     ) -> None:
         super().__init__(program, nest, index)
         self.accesses: list[tuple[Buffer, tuple[str, ...]]] = []
@@ -108,7 +135,7 @@ class Tracer(Reader):
         self.after = -1
         self._shape = shape
 
-    def _is_in(self, nest: Nest) -> bool:
+    def _is_in(self, nest: Loops) -> bool:
         if self._shape is None:
             return nest is self._nest
         fits = len(nest.shape) == len(self._shape) and all(map(same, nest.shape, self._shape))
@@ -131,7 +158,7 @@ class Writer:
         program: has the values.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Values) -> None:
         self._program = program
 
     def unique(self, stem: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Optional, Union
 
 import sympy
 
@@ -13,10 +13,8 @@ from npu_graph.c.loops import Fold, places
 from npu_graph.c.memory import Root, elements
 from npu_graph.c.nests import Access, Member, Nest, NestText, Own, collapse, enough, merged, stride
 from npu_graph.c.printing import C_TYPES, same, size
+from npu_graph.c.reading import Values
 from npu_graph.pipeline.values import expression
-
-if TYPE_CHECKING:
-    from npu_graph.c.program import Program
 
 __all__ = ["Rows", "joined"]
 
@@ -76,7 +74,7 @@ class Rows:
 
     # --- source -------------------------------------------------------------------------------------------------------
 
-    def text(self, program: Program, readers: Mapping[str, set[Nest]]) -> str:
+    def text(self, program: Values, readers: Mapping[str, set[Nest]]) -> str:
         """Return the loops; ``readers`` are the nests that read each memory."""
         own, memory, is_stored = self._owned(readers)
         if len(self.nests) == 1 and (self.nests[0].is_tiled or not self.sizes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
@@ -20,6 +20,9 @@ from npu_graph.vendor import Vendor
 __all__ = ["Check", "deviation", "run_kernel"]
 
 logger = logging.getLogger("patchcore")
+
+#: Compiles a graph with its symbols, under a name, for a vendor with options; returns the subgraph and its kernel.
+Compile = Callable[[Vendor, Options, GraphModule, Sequence[Any], str], tuple[Subgraph, Entry]]
 
 
 def run_kernel(vendor: Vendor, subgraph: Subgraph, entry: Entry, inputs: Sequence[Any]) -> list[torch.Tensor]:
@@ -67,9 +70,11 @@ class Check:
         options: whether to raise; where single operators are compiled, to tell which deviates.
         subgraph: what was compiled.
         name: for messages.
+        compile: compiles one operator by itself, to tell which deviates: :func:`.compiling.compile_subgraph`.
     """
 
-    def __init__(self, vendor: Vendor, options: Options, subgraph: Subgraph, name: str) -> None:
+    def __init__(self, vendor: Vendor, options: Options, subgraph: Subgraph, name: str, compile: Compile) -> None:
+        self._compile = compile
         self._vendor = vendor
         self._options = options
         self._subgraph = subgraph
@@ -99,7 +104,7 @@ class Check:
     def _first_operator(self, inputs: Sequence[Any]) -> str:
         """Say which operator is the first that deviates when it is run by itself on what eager gives."""
         values = dict(zip(map(str, self._subgraph.symbols), inputs[len(self._subgraph.inputs) :]))
-        interpreter = _Comparison(self._subgraph.graph, self._vendor, self._options, values)
+        interpreter = _Comparison(self._subgraph.graph, self._vendor, self._options, values, self._compile)
         with torch.no_grad():
             interpreter.run(*inputs[: len(self._subgraph.inputs)])
         return interpreter.found or "each operator by itself agrees with eager"
@@ -108,8 +113,11 @@ class Check:
 class _Comparison(Interpreter):
     """Runs a subgraph eagerly, and each operator as a kernel of its own, until one deviates."""
 
-    def __init__(self, graph: GraphModule, vendor: Vendor, options: Options, symbols: Mapping[str, Any]) -> None:
+    def __init__(
+        self, graph: GraphModule, vendor: Vendor, options: Options, symbols: Mapping[str, Any], compile: Compile
+    ) -> None:
         super().__init__(graph)
+        self._compile = compile
         self.found: Optional[str] = None
         self._vendor = vendor
         self._options = options
@@ -130,10 +138,8 @@ class _Comparison(Interpreter):
         return wanted
 
     def _run_alone(self, alone: GraphModule, arguments: Sequence[Any]) -> list[torch.Tensor]:
-        from npu_graph.pipeline.compiling import compile_subgraph
-
         symbols = symbols_in(alone)
-        subgraph, entry = compile_subgraph(self._vendor, self._options, alone, symbols, "a check of one operator")
+        subgraph, entry = self._compile(self._vendor, self._options, alone, symbols, "a check of one operator")
         values = [self._symbols[str(symbol)] for symbol in symbols]
         return run_kernel(self._vendor, subgraph, entry, [*arguments, *values])
 

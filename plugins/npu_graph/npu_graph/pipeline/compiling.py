@@ -15,7 +15,6 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
-import npu_graph
 from npu_graph import recording
 from npu_graph.cache import HIT, Cache, Entry, key_of
 from npu_graph.errors import CompileError, ConversionError
@@ -33,6 +32,7 @@ from npu_graph.pipeline.support import NUMBER, judge
 from npu_graph.pipeline.values import describe_symbols, free_symbols, line_of, value_of
 from npu_graph.recording import EAGER, HOST, GraphRecord, NodeRecord, SubgraphRecord
 from npu_graph.vendor import Conversion, Vendor
+from npu_graph.version import VERSION
 
 __all__ = ["compile_graph", "compile_subgraph"]
 
@@ -97,7 +97,7 @@ def compile_subgraph(
             f"vendor {vendor.name}: generating source failed: {type(error).__name__}: {error}"
         ) from error
     facts = {"vendor": vendor.name, "version": vendor.version}
-    facts |= {"torch": str(torch.__version__), "npu_graph": npu_graph.__version__}
+    facts |= {"torch": str(torch.__version__), "npu_graph": VERSION}
     about = {**facts, "graph": where, "operators": _operators_of(subgraph), "lines": _lines_of(subgraph)}
     cache = Cache(options.cache_dir / vendor.name)
     load = functools.partial(_load, vendor)
@@ -157,7 +157,7 @@ def _place(vendor: Vendor, options: Options, where: str, graph: GraphModule, par
     """Put a kernel in the place of a subgraph."""
     name = f"{part.name} of {where}"
     subgraph, entry = compile_subgraph(vendor, options, part.module, part.symbols, name)
-    check = Check(vendor, options, subgraph, name) if options.check != "off" else None
+    check = Check(vendor, options, subgraph, name, compile_subgraph) if options.check != "off" else None
     Launch(vendor, subgraph, entry, name, check).replace(part.call)
     graph.delete_submodule(part.name)
     operators = sum(not operation.is_item for operation in subgraph.operations)

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional, Protocol, Union
 
 import sympy
 import torch
@@ -15,13 +15,28 @@ from torch.fx import GraphModule, Node
 
 from npu_graph.errors import ConversionError
 from npu_graph.pipeline.values import expression, free_symbols, line_of, tensors_in, value_of
-from npu_graph.vendor import Conversion
 
 __all__ = ["Operand", "Operation", "Output", "Subgraph", "TensorSpec", "failed_conversion", "size_source", "symbols_in"]
 
 
 #: Arguments that say what the result is like, as its value does.
 _TOLD_BY_RESULT = {"dtype", "layout", "device", "pin_memory", "non_blocking", "memory_format", "requires_grad"}
+
+
+class Conversion(Protocol):
+    """What an operation asks of a :class:`npu_graph.vendor.Conversion`."""
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """Turns the operation into code."""
+
+    @property
+    def parameters(self) -> Optional[frozenset[str]]:
+        """The arguments that it takes by name, ``None`` for whatever there is."""
+
+    @property
+    def provider(self) -> str:
+        """The module that declares it."""
 
 
 @dataclass(frozen=True)

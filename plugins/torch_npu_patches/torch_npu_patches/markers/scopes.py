@@ -13,14 +13,11 @@ from __future__ import annotations
 import functools
 import threading
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional, Protocol
 
 import torch
 
 from torch_npu_patches.markers.text import BACKWARD
-
-if TYPE_CHECKING:
-    from torch_npu_patches.markers.marking import Marking
 
 __all__ = ["BackwardPass", "Scope", "thread"]
 
@@ -28,6 +25,18 @@ _is_compiling = torch.compiler.is_compiling
 _task_id = torch._C._current_graph_task_id
 _Tensor = torch.Tensor
 _FEW = 8  # so many tensors of a result are looked at
+
+
+class Marking(Protocol):
+    """What makes ranges: a :class:`torch_npu_patches.markers.marking.Marking`."""
+
+    on: bool
+
+    def open(self, text: str) -> Any:
+        """Begin a range; return what :meth:`close` takes."""
+
+    def close(self, token: Any) -> None:
+        """End a range."""
 
 
 class Scope:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Callable, Optional
 
 import torch
 
 from npu_emulator import device as emulated
 from npu_emulator.torch_npu.npu._utils import valid_device_index
 
-if TYPE_CHECKING:
-    from npu_emulator.torch_npu.npu.streams import Stream
+Stream = torch.Stream
 
 __all__ = ["StreamContext", "current_stream", "default_stream", "set_stream", "stream"]
 
@@ -59,10 +58,13 @@ def _guard_keeps_streams() -> bool:
     return emulated.active().name == "native"
 
 
-def _stream_with_id(number: int, index: int) -> Stream:
-    from npu_emulator.torch_npu.npu.streams import Stream  # which imports this module
+#: Called with the number of a stream and the index of its device; set by the module that has the class of streams.
+make_stream: Optional[Callable[[int, int], Stream]] = None
 
-    return Stream(stream_id=number, device_index=index)
+
+def _stream_with_id(number: int, index: int) -> Stream:
+    assert make_stream is not None
+    return make_stream(number, index)
 
 
 class StreamContext:
