@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import pluggy
 
@@ -51,6 +51,15 @@ def register_writers() -> Writers:  # type: ignore[empty-body]
 @hookspec
 def register_guards() -> Iterable[Union[Guard, str]]:  # type: ignore[empty-body]
     """Return functions that are asked before a value is written to a slot, or their targets; see :data:`Guard`."""
+
+
+@hookspec
+def register_marks() -> Iterable[Union[Callable[[Any, Any, bool], None], str]]:  # type: ignore[empty-body]
+    """Return functions that are called with each wrapper or dispatcher patchcore makes, or their targets.
+
+    They get the function, what it stands for, and whether it is a method, and may set attributes of the function: what
+    tells a compiler that reads source how to call it.
+    """
 
 
 @hookspec

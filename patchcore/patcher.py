@@ -375,7 +375,7 @@ class Patcher(contextlib.ContextDecorator):
         """Apply some entries of the plan; when one fails under the policy to raise, nothing stays applied."""
         try:
             self._refuse(entries)
-            ENGINE.learn(self.plugins.writers(), self.plugins.guards())
+            ENGINE.learn(self.plugins.writers(), *map(self.plugins.functions, ("register_guards", "register_marks")))
             self._apply(plan, entries)
             report = self.report()
         except BaseException as error:

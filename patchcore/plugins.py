@@ -17,14 +17,14 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import pluggy
 
 from patchcore import hookspecs
 from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch
-from patchcore.engine.writers import Guard, Writers
+from patchcore.engine.writers import Writers
 from patchcore.errors import PluginError, UnknownName, describe_error, did_you_mean
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
@@ -44,7 +44,7 @@ GROUP = "npu_patches"
 #: The features that ship with the core, each a package of that name in ``patchcore.builtin``. This table of texts is all
 #: that the core knows of them.
 BUILTINS = (
-    "call", "imports", "stdlib", "signatures", "holders", "callers", "drift", "training",
+    "call", "imports", "stdlib", "signatures", "holders", "callers", "drift", "training", "torchscript",
     "list", "plan", "check", "run", "page", "explain", "doctor", "verify", "bisect", "new",
 )  # fmt: skip
 
@@ -224,16 +224,15 @@ class Plugins:
                 self.note(provenance, "register_writers", error)
         return found
 
-    def guards(self) -> list[Union[Guard, str]]:
-        """Return what is asked before a value is written to a slot; see the hook ``register_guards``."""
+    def functions(self, hook: str) -> list[Any]:
+        """Return what a hook collects that returns functions or their targets."""
         found = []
-        for provenance, guards in self.collect("register_guards"):
-            for guard in guards:
-                if isinstance(guard, str) or callable(guard):
-                    found.append(guard)
+        for provenance, functions in self.collect(hook):
+            for function in functions:
+                if isinstance(function, str) or callable(function):
+                    found.append(function)
                 else:
-                    error = TypeError(f"expected functions or their targets, got {shown(guard)}")
-                    self.note(provenance, "register_guards", error)
+                    self.note(provenance, hook, TypeError(f"expected functions or targets, got {shown(function)}"))
         return found
 
     def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:

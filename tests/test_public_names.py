@@ -60,6 +60,7 @@ HOOKS = {
     "register_settings": [],
     "register_writers": [],
     "register_guards": [],
+    "register_marks": [],
     "registry_tables": [],
     "remarks": ["entry", "thorough"],
     "before_apply": ["patch", "context"],

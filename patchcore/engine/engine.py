@@ -27,6 +27,7 @@ from patchcore.engine.journal import Journal
 from patchcore.engine.rebinding import FindHolders, Modules, Moves, Rebinder
 from patchcore.engine.writers import WRITERS, Guard, Writer, WriterFactory, Writers, class_key, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
+from patchcore.objects.binding import MARKS
 from patchcore.objects.modules import executed_module, is_lazy, is_stub, missing_ancestor, namespace, submodule_names
 from patchcore.planning.provenance import Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
@@ -61,7 +62,7 @@ class Engine:
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
         self._factories: dict[str, Union[WriterFactory, str]] = {}
-        self._guards: dict[Union[Guard, str], Guard] = {}
+        self._guards: list[Guard] = []
         self.learn(WRITERS)
         self._writers: dict[type[Change], Writer] = {}
         self._missed = False  # an import, see _imported
@@ -72,17 +73,23 @@ class Engine:
         self._lock = self.journal.lock
         self.watch.after_fork()
 
-    def learn(self, writers: Writers, guards: Iterable[Union[Guard, str]] = ()) -> None:
-        """Take in the writers of further kinds of change, and further guards; those that are known stay."""
+    def learn(self, writers: Writers, guards: Iterable[Any] = (), marks: Iterable[Any] = ()) -> None:
+        """Take in the writers of further kinds of change, further guards and marks; those that are known stay.
+
+        Args:
+            writers: see the hook ``register_writers``.
+            guards, marks: functions or their targets, see the hooks ``register_guards`` and ``register_marks``.
+        """
         for kind, factory in writers.items():
             self._factories.setdefault(kind if isinstance(kind, str) else class_key(kind), factory)
-        for guard in guards:
-            if guard not in self._guards:
-                self._guards[guard] = resolve(Target.parse(guard)) if isinstance(guard, str) else guard
+        learned: tuple[tuple[list[Any], Iterable[Any]], ...] = ((self._guards, guards), (MARKS, marks))
+        for known, functions in learned:
+            found = (resolve(Target.parse(f)) if isinstance(f, str) else f for f in functions)
+            known += (function for function in found if function not in known)
 
     def admit(self, change: SlotChange, slot: Slot, below: Any, product: Any) -> None:
         """Ask the guards; see :data:`patchcore.engine.writers.Guard`."""
-        for guard in list(self._guards.values()):
+        for guard in self._guards:
             guard(change, slot, below, product)
 
     @property

@@ -8,7 +8,6 @@ a replacement is the object itself, a wrapper is one plain Python function.
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -51,8 +50,8 @@ _HELPERS = (
 _MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
 _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
-#: Modules whose ``mark(function, original, in_class)`` tells a compiler, which reads source, of a function of ours.
-_COMPILERS = ("patchcore.builtin.torchscript",)
+#: Called with each function that is made here, what it stands for, and whether it is a method; see ``register_marks``.
+MARKS: list[Callable[[Any, Any, bool], None]] = []
 
 
 def reference(raw: Any) -> Any:
@@ -272,14 +271,9 @@ def _finished(function: Any, original: Any, in_class: bool) -> Any:
 
 def _marked(function: Any, original: Any, in_class: bool) -> Any:
     """Return ``function`` after compilers that read source were told of it."""
-    for mark in _marks():
+    for mark in MARKS:
         mark(function, original, in_class)
     return function
-
-
-@functools.cache
-def _marks() -> tuple[Callable[[Any, Any, bool], None], ...]:
-    return tuple(importlib.import_module(name).mark for name in _COMPILERS)
 
 
 def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:
