@@ -9,7 +9,8 @@ from mx_driving_compat.patches.application import Unit
 from mx_driving_compat.patches.base import SinglePatch, core_name
 from mx_driving_compat.patches.mentions import mentioned_packages
 from mx_driving_compat.patches.paths import import_module, is_there
-from patchcore.declare.changes import Call, Skip
+from patchcore.builtin.call.change import Call
+from patchcore.declare.changes import Skip
 from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError
 
