@@ -352,7 +352,7 @@ def _merge(sources: Sequence[_Source]) -> Settings:
                 origins[key] = origin
             else:
                 values[key], origins[key] = checked, origin
-    chosen = {"choices": tuple(choices), "modules": tuple(modules.values()), "given": tuple(given)}
+    chosen: dict[str, Any] = {"choices": tuple(choices), "modules": tuple(modules.values()), "given": tuple(given)}
     return Settings(origins=origins, **chosen, **values)
 
 

@@ -1,8 +1,8 @@
 """The engine: puts patches in force, now or when their modules are imported, whole or not at all.
 
 One engine serves the process. An :class:`~patchcore.engine.application.Application` lives until the last Patcher
-that holds it lets go. How a change is written is up to its :class:`~patchcore.engine.writers.Writer`. Code of others (imports
-of replacements, factories, legacy functions) never runs while the journal's lock is held.
+that holds it lets go. A :class:`~patchcore.engine.writers.Writer` writes each kind of change. Code of others (imports of
+replacements, factories, legacy functions) never runs while the journal's lock is held.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Engine:
             other.completed(application)
 
     def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
-        """Bind by-value references to what ``moves`` replaced; see :meth:`patchcore.engine.rebinding.Rebinder.rebind`."""
+        """Bind by-value references to the replacements; see :meth:`patchcore.engine.rebinding.Rebinder.rebind`."""
         if any(move.followed for move in moves):  # first, as such an import may end in the middle of what follows
             later = Moves(move._replace(first=False) for move in moves)  # it may take the replacement from its slot
             self.watch.join_elsewhere(lambda name, module, fresh: self.rebinder.rebind(later, fresh))
