@@ -1,8 +1,8 @@
 """The engine: puts patches in force, now or when their modules are imported, whole or not at all.
 
 One engine serves the process. An :class:`~patchcore.engine.application.Application` lives until the last Patcher
-that holds it lets go. A :class:`~patchcore.engine.writers.Writer` writes each kind of change. Code of others (imports of
-replacements, factories, legacy functions) never runs while the journal's lock is held.
+that holds it lets go. A :class:`~patchcore.engine.writers.Writer` writes each kind of change. Code of others (imports
+of replacements, factories, legacy functions) never runs while the journal's lock is held.
 """
 
 from __future__ import annotations
