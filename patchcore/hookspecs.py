@@ -1,4 +1,8 @@
-"""The hooks a plugin may implement, with ``@patchcore.hookimpl``. Any argument may be left out."""
+"""The hooks that a plugin may implement.
+
+An implementation is a function of the hook's name, marked ``@patchcore.hookimpl``; it may leave any argument out.
+docs/hooks.md shows each hook with an example.
+"""
 
 from __future__ import annotations
 
@@ -27,30 +31,41 @@ hookimpl = pluggy.HookimplMarker("patchcore")
 
 @hookspec
 def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:  # type: ignore[empty-body]
-    """Return the patches this plugin contributes; called each time patches are collected. Import nothing heavy.
+    """Return the patches that this plugin contributes.
 
-    ``plugins`` is the :class:`~patchcore.plugins.Plugins` that are loaded, for a plugin that brings hooks of its own.
+    Called each time patches are collected, also by ``patchcore list``: import nothing heavy.
+
+    Args:
+        settings: what the user decided.
+        plugins: the loaded :class:`~patchcore.plugins.Plugins`, for a plugin that calls hooks of its own.
     """
 
 
 @hookspec
 def register_settings() -> Iterable[Setting]:  # type: ignore[empty-body]
-    """Return the settings of this plugin: keys of ``[tool.patchcore]``, with their environment variables and options."""
+    """Return the settings of this plugin: keys of ``[tool.patchcore]`` with their environment variables and options.
+
+    Called when a Patcher is made.
+    """
 
 
 @hookspec
 def register_writers() -> Writers:  # type: ignore[empty-body]
-    """Return what puts the kinds of change in force that this plugin brings.
+    """Return the writers of the kinds of change that this plugin brings, by class of change.
 
-    By class of change, a function that is called with the engine and returns a
-    :class:`~patchcore.engine.writers.Writer`. Classes and functions may be given as targets, ``package.module:Class``,
-    which are imported when the first change of that kind is applied.
+    A value is a function that takes the engine and returns a :class:`~patchcore.engine.writers.Writer`. Classes and
+    functions may be given as targets, ``package.module:Class``; they are imported when the first change of that kind is
+    applied. Called before patches are applied.
     """
 
 
 @hookspec
 def register_guards() -> Iterable[Union[Guard, str]]:  # type: ignore[empty-body]
-    """Return functions that are asked before a value is written to a slot, or their targets; see :data:`Guard`."""
+    """Return guards: functions, or their targets, that are called before a value is written to a slot.
+
+    A guard that raises fails the patch; see :data:`patchcore.engine.writers.Guard`. Guards apply to every patch of the
+    process from then on.
+    """
 
 
 @hookspec
@@ -64,87 +79,106 @@ def register_marks() -> Iterable[Union[Callable[[Any, Any, bool], None], str]]: 
 
 @hookspec
 def registry_tables() -> Iterable[str]:  # type: ignore[empty-body]
-    """Return the attributes in which the registries of a library keep their entries by name, each a dictionary.
+    """Return the names of attributes in which registries of a library keep their entries.
 
-    An entry is then a target, ``mmengine.registry:MODELS["ResNet"]``, and :class:`patchcore.Register` can make one.
+    Such an attribute holds a dictionary, by name of the entry. An entry is then a target,
+    ``mmengine.registry:MODELS["ResNet"]``, and :class:`patchcore.Register` can add one.
     """
 
 
 @hookspec
 def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:  # type: ignore[empty-body]
-    """Return what there is to say about a planned patch here.
+    """Return what the user should know about a planned patch in this environment.
 
-    Called when a plan is shown, checked or applied under the policy ``raise`` (``thorough``: sources may be read), and
-    once in each process when a patch has been applied, where there is less time.
+    Args:
+        entry: the patch, who contributes it, and its targets.
+        thorough: true if a plan is shown, checked or applied under the policy ``raise``: the implementation may read
+            sources. False once in each process, when the patch was applied: be quick.
     """
 
 
 @hookspec(firstresult=True)
 def before_apply(patch: Patch, context: Context) -> Optional[Skip]:
-    """Called before each patch is applied; return ``Skip("reason")`` to veto it."""
+    """Veto a patch right before it is applied, with ``Skip("reason")``; the first veto counts."""
 
 
 @hookspec
 def after_apply(patch: Patch, outcome: PatchRecord) -> None:
-    """Called when a patch has got its status; again when a pending one is completed by an import."""
+    """Take note of the status that a patch has got. Called again when an import completes a pending patch."""
 
 
 @hookspec(firstresult=True)
 def on_failure(patch: Patch, error: Exception, context: Context) -> Optional[str]:
-    """Called when a patch failed and was undone; return ``"raise"``, ``"warn"`` or ``"ignore"`` to say what follows."""
+    """Return the policy for a patch that failed and was undone: ``"raise"``, ``"warn"`` or ``"ignore"``.
+
+    The first answer counts. Without an answer ``required=True`` of the patch and the setting ``on_failure`` decide.
+    """
 
 
 @hookspec(firstresult=True)
 def find_holders(originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:  # type: ignore[empty-body]
-    """Return what still holds one of ``originals``, which were replaced: the original, the kind of place, the place.
+    """Return the places that still hold an object that was replaced; called for ``Patcher.report(unreachable=True)``.
 
-    Called for ``Patcher.report(unreachable=True)``. What holds them as part of ``ours`` (replacements, wrappers) is left
-    out.
+    Each place is a triple: the original, the kind of place (``instance attribute``), the place (``demo:NET.act``). The
+    first list that a plugin returns counts.
+
+    Args:
+        originals: the objects that were replaced.
+        ours: replacements and wrappers. A place inside one of them does not count.
     """
 
 
 @hookspec
 def report_sections() -> Iterable[Section]:  # type: ignore[empty-body]
-    """Return what reports of this process tell besides patches; called each time one is made, so be quick about it."""
+    """Return sections that reports of this process have besides patches; called for each report, so be quick."""
 
 
 @hookspec
 def register_hookspecs() -> Any:
-    """Return a module or an object with functions marked ``hookspec``: hooks that this plugin brings for others.
+    """Return a module or object with functions marked ``hookspec``: hooks that this plugin brings for other plugins.
 
-    Called once, before any other hook of any plugin. Whoever calls those hooks is that plugin, by
-    ``Plugins.collect(name, ...)``. A plugin that implements a hook which another one brings loads without that one, too,
-    where it says so: ``@patchcore.hookimpl(optionalhook=True)``.
+    Called once, before any other hook of any plugin. The plugin that brings a hook calls it itself, with
+    ``Plugins.collect(name, ...)``. Another plugin that implements the hook with
+    ``@patchcore.hookimpl(optionalhook=True)`` also loads if this plugin is missing.
     """
 
 
 @hookspec
 def list_sections(plugins: Any) -> Iterable[Section]:  # type: ignore[empty-body]
-    """Return what ``patchcore list`` shows besides plugins and patches.
+    """Return sections that ``patchcore list`` shows besides plugins and patches.
 
-    ``plugins`` is the :class:`~patchcore.plugins.Plugins` that are listed.
+    Args:
+        plugins: the listed :class:`~patchcore.plugins.Plugins`.
     """
 
 
 @hookspec
 def register_commands(subparsers: Any) -> None:
-    """Add sub-commands to ``patchcore``: ``subparsers.add_parser(...)`` with ``set_defaults(command=function)``."""
+    """Add commands to ``patchcore`` with ``subparsers.add_parser("name", help="...", fill=add_arguments)``.
+
+    ``add_arguments`` is called with the parser of the command if that command is used. It adds the arguments and calls
+    ``parser.set_defaults(command=function)``; the function takes the parsed options and returns the exit code.
+    """
 
 
 @hookspec
 def register_run_options(parser: ArgumentParser, command: str) -> None:
-    """Add options to a command that runs code with patches: ``run`` or ``verify``, as ``command`` says."""
+    """Add options to ``patchcore run`` or ``patchcore verify``, whose name is ``command``.
+
+    An option with ``dest=f"{patchcore.cli.options.SETTING}key"`` sets the setting ``key``.
+    """
 
 
 @hookspec
 def start_process(patcher: Any, session: Any) -> None:
-    """Called in each process of ``patchcore run``, before its patches are applied.
+    """Prepare a process of ``patchcore run``, right before its patches are applied.
 
-    ``patcher`` is the :class:`~patchcore.Patcher` of the process, ``session`` what the process knows of the run
-    (:class:`patchcore.builtin.run.session.Session`).
+    Args:
+        patcher: the :class:`~patchcore.Patcher` of the process.
+        session: the run, as this process knows it: :class:`patchcore.builtin.run.session.Session`.
     """
 
 
 @hookspec
 def configure_run(options: Namespace, settings: Settings) -> None:
-    """Act on the options of ``patchcore run``, in every process, before patches are applied."""
+    """Act on the options of ``patchcore run``, in each process of the run, before patches are applied."""

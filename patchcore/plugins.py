@@ -1,8 +1,8 @@
-"""Plugins: from entry points to loaded, isolated implementations of hooks.
+"""Loads plugins and calls their hooks, so that no plugin can take another one down.
 
-patchcore's own features are plugins too, see :data:`BUILTINS`: they are loaded first, and each can be left out with
-``no:NAME``. A plugin that fails, at load or in any hook, becomes a :class:`~patchcore.report.Problem` with its distribution and
-traceback; the others go on.
+patchcore's own features are plugins too, see :data:`BUILTINS`. They are loaded first, and each can be left out with
+``no:NAME``. A plugin that fails, while it is loaded or in a hook, becomes a :class:`~patchcore.report.Problem` with its
+distribution and traceback; the other plugins go on.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ __all__ = ["BUILTINS", "GROUP", "Plugins", "installed_plugins"]
 #: The entry-point group that plugins are declared in.
 GROUP = "npu_patches"
 
-#: The features that ship with the core, each a package of that name in ``patchcore.builtin``. This table of texts is all
-#: that the core knows of them.
+#: The features that ship with the core, each a package of that name in ``patchcore.builtin``. The core knows nothing
+#: else of them.
 BUILTINS = (
     "call", "imports", "stdlib", "signatures", "holders", "callers", "drift", "training", "torchscript",
     "list", "plan", "check", "run", "page", "explain", "doctor", "verify", "bisect", "new",
 )  # fmt: skip
 
-#: What a name in the setting ``plugins`` begins with that leaves a plugin out.
+#: The beginning of a name in the setting ``plugins`` that leaves a plugin out.
 _WITHOUT = "no:"
 
-#: What makes a plugin of a module that forgets to be one.
+#: The advice for a module with patches that registers none of them.
 _HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return [...]"
 
-#: The hook that brings hooks; asked before any other, so that the plugins that implement what it brings may load first.
+#: The hook that brings hooks. It is called before any other, so that plugins may load in any order.
 _BRINGING = "register_hookspecs"
 
 Loader = Callable[[], Any]
@@ -63,10 +63,10 @@ logger = logging.getLogger("patchcore")
 
 
 def installed_plugins() -> list[tuple[Provenance, Loader]]:
-    """Return every declared plugin with the function that loads it, sorted by name and distribution, loading none.
+    """Return every installed plugin with the function that loads it, sorted by name and distribution; load none.
 
-    A distribution that is found twice on the path (installed and editable, say) counts once, as for imports: the first.
-    One whose metadata is broken becomes a plugin that fails to load.
+    A distribution that is on the path twice, installed and editable for example, counts once: the first one, as for
+    imports. A distribution with broken metadata becomes a plugin that fails to load.
     """
     from patchcore.stdlib import metadata  # for those who discover only
 
@@ -96,12 +96,12 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
 
 
 class Plugins:
-    """The loaded plugins of one Patcher, and what went wrong with the others.
+    """The loaded plugins of one Patcher, and the problems of plugins that failed.
 
     Args:
-        allowed: names of the plugins to load, ``None`` for all that are installed; ``no:NAME`` leaves one out, of the
-            built-in ones too. Built-in plugins are loaded without being named.
-        discover: load installed plugins at all.
+        allowed: names of the installed plugins to load, ``None`` for all. ``no:NAME`` leaves a plugin out, installed or
+            built-in. Built-in plugins are loaded without being named.
+        discover: whether to load installed plugins.
         modules: local modules that are plugins without being packaged.
 
     Raises:
@@ -138,20 +138,21 @@ class Plugins:
         return not self.problems and not self.denied and not self.absent
 
     def implements(self, hook: str) -> bool:
-        """Tell whether any plugin implements ``hook``, so that nobody prepares arguments for nobody."""
+        """Return true if a plugin implements ``hook``; otherwise the caller need not prepare its arguments."""
         return bool(getattr(self.manager.hook, hook).get_hookimpls())
 
     def each(self, hook: str, **arguments: Any) -> Iterator[tuple[Provenance, Any]]:
-        """Call ``hook`` on each plugin that implements it and yield who returned what; a failure is noted, not raised.
+        """Call ``hook`` on each plugin that implements it, and yield the plugin and its answer.
 
-        The order is pluggy's; hook wrappers go around the call of each plugin.
+        A plugin that raises is noted as a problem. The order is pluggy's: the plugin that was loaded last comes first.
+        Hook wrappers go around the call of each plugin.
         """
         return self._each(hook, arguments, self._call)
 
     def collect(self, hook: str, **arguments: Any) -> Iterator[tuple[Provenance, list[Any]]]:
-        """Call a hook that returns several things, maybe a generator, as :meth:`each` does; yield whose they are.
+        """Call a hook that returns several things, and yield each plugin with a list of them.
 
-        A generator is run inside the call, where its failure is the plugin's.
+        Works like :meth:`each`. A plugin may return a generator; if the generator raises, the plugin has failed.
         """
 
         def call(*call: Any) -> list[Any]:
@@ -174,18 +175,18 @@ class Plugins:
                 yield provenance, result
 
     def notify(self, hook: str, **arguments: Any) -> None:
-        """Call ``hook`` on each plugin that implements it, as :meth:`each` does; what it returns is of no interest."""
+        """Call ``hook`` on each plugin that implements it, as :meth:`each` does, and ignore the answers."""
         for _ in self.each(hook, **arguments):
             pass
 
     def first(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Any:
-        """Return the first answer other than ``None``; an answer that ``accept`` refuses is noted and passed over."""
+        """Return the first answer other than ``None``. An answer that ``accept`` refuses is a problem of its plugin."""
         return self.decide(hook, accept, expected, **arguments)[1]
 
     def decide(
         self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any
     ) -> tuple[Optional[Provenance], Any]:
-        """Return who gives the answer that :meth:`first` returns, ``None`` for nobody, and the answer."""
+        """Return the plugin whose answer :meth:`first` returns, and the answer; two times ``None`` if there is none."""
         for provenance, answer in self.each(hook, **arguments):
             if answer is None:
                 continue
@@ -195,7 +196,7 @@ class Plugins:
         return None, None
 
     def settings(self) -> list[Setting]:
-        """Return the settings that plugins have; of two with one key the first, and the other plugin is told."""
+        """Return the settings of all plugins. If two have the same key, the second is a problem of its plugin."""
         found: dict[str, tuple[Provenance, Setting]] = {}
         for provenance, settings in self.collect("register_settings"):
             for setting in settings:
@@ -210,11 +211,11 @@ class Plugins:
         return [setting for _, setting in found.values()]
 
     def registry_tables(self) -> list[str]:
-        """Return the attributes in which registries of libraries keep their entries; see the hook of that name."""
+        """Return the attributes in which registries keep their entries; see the hook ``registry_tables``."""
         return [str(name) for _, names in self.collect("registry_tables") for name in names]
 
     def writers(self) -> Writers:
-        """Return what puts the kinds of change in force that plugins bring; see the hook ``register_writers``."""
+        """Return the writers of the kinds of change that plugins bring; see the hook ``register_writers``."""
         found: dict[Any, Any] = {}
         for provenance, (writers,) in self.each("register_writers"):
             if isinstance(writers, Mapping) and all(map(_is_writer, writers.items())):
@@ -236,7 +237,7 @@ class Plugins:
         return found
 
     def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
-        """Return what plugins have to say about a planned patch here; see the hook ``remarks``."""
+        """Return the remarks of all plugins on a planned patch; see the hook ``remarks``."""
         found = []
         for provenance, remarks in self.collect("remarks", entry=entry, thorough=thorough):
             for remark in remarks:
@@ -249,35 +250,35 @@ class Plugins:
         return found
 
     def find_holders(self, originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:
-        """Return what still holds originals; see the hook ``find_holders``."""
+        """Return the places that still hold originals; see the hook ``find_holders``."""
         expected = "a list of (original, kind, place)"
         found = self.first("find_holders", _is_list, expected, originals=originals, ours=ours)
         return found or ()
 
     def sections(self) -> tuple[Section, ...]:
-        """Return what plugins tell of this process besides patches."""
+        """Return the sections that reports of this process have; see the hook ``report_sections``."""
         return self._sections("report_sections")
 
     def listings(self) -> tuple[Section, ...]:
-        """Return what ``patchcore list`` shows of plugins besides patches."""
+        """Return the sections of ``patchcore list``; see the hook ``list_sections``."""
         return self._sections("list_sections", plugins=self)
 
     def load(self, declared: Iterable[tuple[Provenance, Loader]]) -> None:
-        """Load plugins together: the hooks that one of them brings are there when the others are looked at.
+        """Load plugins together, so that each may implement hooks that another one brings.
 
         Args:
-            declared: who they are, with functions that return them; one that fails is noted as that plugin's problem.
+            declared: each plugin with the function that loads it. A plugin whose function raises is a problem.
         """
         loaded = [found for found in (self._load(provenance, load) for provenance, load in declared) if found]
         for provenance, plugin in [found for found in loaded if self._add_hookspecs(*found)]:
             self._admit(provenance, plugin)
 
     def note_without_patches(self, provenance: Provenance, patches: Iterable[object]) -> None:
-        """Note that a plugin has returned no patches although there are some in its module.
+        """Note a problem if a plugin has returned no patches although its module has some.
 
         Args:
-            provenance: whose.
-            patches: what it has returned; nothing is noted unless that is empty.
+            provenance: the plugin.
+            patches: the patches that it has returned.
         """
         plugin = self.manager.get_plugin(provenance.plugin)
         named = _patches_in(plugin)
@@ -285,9 +286,9 @@ class Plugins:
             self._note_forgotten(provenance, named, "returns none of them")
 
     def _expect_patches(self, provenance: Provenance, plugin: Any) -> None:
-        """Note a plugin that has patches and no hook that registers them, or an installed one that has no hooks at all.
+        """Note a plugin with patches that does not register them, and an installed plugin without any hook.
 
-        A local module without patches may be there for what importing it does.
+        A local module without hooks and patches is fine: importing it may be all that its user wants.
         """
         hooks = {caller.name for caller in self.manager.get_hookcallers(plugin) or ()}
         named = _patches_in(plugin)
@@ -333,7 +334,7 @@ class Plugins:
             return None
 
     def _add_hookspecs(self, provenance: Provenance, plugin: Any) -> bool:
-        """Take the hooks that a plugin brings for others to implement; tell whether it may go on."""
+        """Add the hooks that a plugin brings for other plugins; return false if that fails."""
         bring = getattr(plugin, _BRINGING, None)
         if bring is None or self.manager.parse_hookimpl_opts(plugin, _BRINGING) is None:
             return True
@@ -385,7 +386,7 @@ class Plugins:
                 raise ValueError(f"patchcore has no hook {hook.name!r}{did_you_mean(hook.name, known)}")
 
     def _call(self, hook: str, implementation: Any, arguments: dict[str, Any]) -> Any:
-        """Call one implementation inside the hook wrappers; a wrapper that fails is noted and left out from then on."""
+        """Call one implementation inside the hook wrappers. A wrapper that fails is noted and removed."""
         caller, function = getattr(self._wrappers.hook, hook), implementation.function
         if not caller.get_hookimpls() and arguments.keys() >= set(implementation.argnames):
             result = function(*(arguments[name] for name in implementation.argnames))
@@ -444,10 +445,10 @@ def _is_wrapper(options: Any) -> bool:
 
 
 def _at_fault(error: BaseException, function: Any, wrappers: Sequence[Any]) -> list[Any]:
-    """The wrappers that raised ``error``, none when ``function`` did: whose line is the innermost."""
+    """Return the wrappers that raised ``error``, judged by the innermost line; none if ``function`` raised it."""
     by_code: dict[Optional[CodeType], list[Any]] = {_code(wrapper.function): [wrapper] for wrapper in wrappers}
     by_code[_code(function)] = []
-    found = list(wrappers)  # no line of any of them: pluggy raised, about a wrapper that does not yield once
+    found = list(wrappers)  # if no line is theirs, pluggy has raised, because a wrapper does not yield exactly once
     for frame, _ in traceback.walk_tb(error.__traceback__):
         found = by_code.get(frame.f_code, found)
     return found
@@ -506,7 +507,7 @@ def _import_local(module: LocalModule) -> Any:
 
 @contextlib.contextmanager
 def _first_on_path(directory: str) -> Iterator[None]:
-    """Import from ``directory`` before all other places; afterwards still, for what patches import, but after them."""
+    """Put ``directory`` first on the path for the block, and last afterwards, for what patches import later."""
     sys.path.insert(0, directory)
     try:
         yield

@@ -1,4 +1,7 @@
-"""Settings: command line > environment > ``[tool.patchcore]`` in pyproject.toml > default, each with its origin."""
+"""Reads settings: command line > environment > ``[tool.patchcore]`` in pyproject.toml > default.
+
+Each value keeps its origin, so that errors and ``patchcore doctor`` can name the source.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,10 @@ __all__ = [
     "check_text",
 ]
 
-#: What to do about a patch that fails: log and go on, undo everything and raise, or go on without a word.
+#: What to do if a patch fails: log it and go on, undo everything and raise, or go on silently.
 POLICIES = ("warn", "raise", "ignore")
 
-#: The table of named tables, each of which may have any key but ``use_profile``.
+#: The key of the table of profiles. A profile may have any key but ``use_profile``.
 _PROFILES = "profiles"
 
 
@@ -36,8 +39,8 @@ class Choice(NamedTuple):
         enable: whether it was enabled.
         name: a patch, legacy name, target or plugin, or ``*``.
         origin: where that was said, for messages.
-        strength: choices of one source have the same; what a stronger source says overrules a weaker one. ``None`` is
-            as strong as the strongest of the others.
+        strength: of the source. A choice of a stronger source wins over one of a weaker source. ``None`` is as strong
+            as the strongest of the other choices.
     """
 
     enable: bool
@@ -51,7 +54,7 @@ class LocalModule(NamedTuple):
 
     Args:
         name: dotted name.
-        directory: where it is imported from before all other places, ``None`` for wherever ``sys.path`` has it.
+        directory: the folder that is searched first for it, ``None`` to search ``sys.path`` only.
     """
 
     name: str
@@ -64,13 +67,13 @@ class Setting(NamedTuple):
     Args:
         key: its name, ``"report_dir"``.
         check: called with a value, the words that name its source in errors, and the folder that relative paths are
-            relative to (``None`` for none); returns the value to use, or raises :class:`~patchcore.SettingsError`.
-            The value must survive JSON: each process of a run gets it.
+            relative to (``None`` for none). Returns the value to use, or raises :class:`~patchcore.SettingsError`. The
+            value must survive JSON, because each process of a run gets it.
         default: the value where nobody sets it.
         option: how the command line spells it, ``"--report-dir"``; by default ``--`` and the key.
-        choices: called with a checked value and its origin; returns what else the user decides with it.
-        agree: called with all settings of plugins by key, once they are known; raises
-            :class:`~patchcore.SettingsError` where this one contradicts another.
+        choices: called with a checked value and its origin. Returns what the user enables and disables with it.
+        agree: called with the values of all settings of plugins, by key. Raises :class:`~patchcore.SettingsError` if
+            this setting contradicts another one.
     """
 
     key: str
@@ -82,12 +85,12 @@ class Setting(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A value that a source has for a key of a plugin; it is checked once the plugins are loaded.
+    """An unchecked value for a setting of a plugin; :meth:`Settings.complete` checks it once plugins are loaded.
 
     Args:
-        key, value: what the source says.
-        source: what to call the source.
-        directory: what relative paths are relative to.
+        key, value: the setting and its value.
+        source: the words that name the source in errors.
+        directory: the folder that relative paths are relative to.
     """
 
     key: str
@@ -98,15 +101,15 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user decided, from every source.
+    """What a user decided, merged from every source.
 
-    The settings of plugins are in :attr:`values`, see :meth:`get`.
+    :meth:`get` returns any setting; those of plugins are in :attr:`values`.
 
     Args:
         plugins: names of the plugins to load, ``None`` for all that are installed. ``no:NAME`` leaves one out, a
             built-in one (``no:patchcore.page``) or an installed one.
         modules: local modules that are plugins, from every source, weakest first.
-        choices: what was enabled and disabled, weakest source first.
+        choices: the names that were enabled and disabled, weakest source first.
         on_failure: ``warn``, ``raise`` or ``ignore``.
         log: level of the ``patchcore`` logger, ``None`` to leave it alone.
         options: per patch name, values that override the patch's own options.
@@ -114,8 +117,8 @@ class Settings:
             for none.
         count: whether the calls of patched targets are counted.
         values: the settings of plugins, by key.
-        origins: for each setting that is not a default, which source decided it.
-        given: values of settings of plugins that nobody has checked yet.
+        origins: the source of each setting that is not a default.
+        given: values of settings of plugins that are not checked yet.
     """
 
     plugins: Optional[tuple[str, ...]] = None
@@ -145,12 +148,12 @@ class Settings:
 
         Args:
             arguments: the strongest source, by key; ``None`` values count as not given.
-            origin: what to call that source, ``"command line"`` say.
+            origin: the words that name that source in errors, such as ``"command line"``.
             environ: environment variables, ``os.environ`` by default.
-            start: directory from which pyproject.toml is looked for upwards, before it is from the current one.
+            start: the folder at or above which pyproject.toml is looked for first; after that, the current folder.
 
         Raises:
-            SettingsError: unreadable file, unknown profile (with the nearest one) or impossible value, saying where.
+            SettingsError: a file cannot be read, a profile is unknown, or a value is impossible, with the place.
         """
         environ = os.environ if environ is None else environ
         here = _current_directory()
@@ -174,11 +177,11 @@ class Settings:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, origin: str) -> Settings:
-        """Return the settings that a program gives by key; relative paths are relative to the current directory.
+        """Return settings with the given values and no other source.
 
         Args:
-            given: values as in ``[tool.patchcore]``.
-            origin: what to call the program in errors.
+            given: values as in ``[tool.patchcore]``. Relative paths are relative to the current folder.
+            origin: the words that name the source in errors.
 
         Raises:
             SettingsError: see :meth:`load`.
@@ -186,27 +189,27 @@ class Settings:
         return _merge([_Source(origin, given, _ARGUMENTS, _current_directory())])
 
     def with_given(self, given: Mapping[str, Any], *, origin: str) -> Settings:
-        """Return these settings with values of settings of plugins on top; they are checked by :meth:`complete`.
+        """Return these settings with further values for settings of plugins, which :meth:`complete` checks.
 
         Args:
             given: values as in ``[tool.patchcore]``.
-            origin: what to call their source in errors.
+            origin: the words that name their source in errors.
         """
         here = _current_directory()
         return replace(self, given=(*self.given, *(Given(key, value, origin, here) for key, value in given.items())))
 
     def with_values(self, **values: Any) -> Settings:
-        """Return these settings with settings of plugins set to values that need no check."""
+        """Return these settings with values for settings of plugins that need no check."""
         return replace(self, values={**self.values, **values})
 
     def complete(self, settings: Iterable[Setting]) -> Settings:
-        """Return these settings with what was given for settings of plugins, checked.
+        """Return these settings with the values for settings of plugins checked.
 
         Args:
-            settings: those that the loaded plugins have.
+            settings: the settings that the loaded plugins have.
 
         Raises:
-            SettingsError: a key that nobody has (with the nearest one), or an impossible value, saying where.
+            SettingsError: a key is unknown (with the nearest one), or a value is impossible; the message says where.
         """
         known = {setting.key: setting for setting in settings}
         values = {key: setting.default for key, setting in known.items()}
@@ -234,10 +237,10 @@ class Settings:
 
     @classmethod
     def from_dict(cls, view: Mapping[str, Any]) -> Settings:
-        """Return the settings that ``dataclasses.asdict`` described, whatever JSON has made of its tuples.
+        """Return the settings that ``dataclasses.asdict`` described; tuples may have become lists in JSON.
 
         Raises:
-            TypeError, KeyError, ValueError: these are no settings.
+            TypeError, KeyError, ValueError: ``view`` does not describe settings.
         """
         plugins = view["plugins"]
         return cls(
@@ -278,7 +281,7 @@ def _last(sources: Sequence[_Source], key: str) -> Any:
 
 
 def _with_profile(path: Path, table: Mapping[str, Any], chosen: Any) -> list[_Source]:
-    """Return the table of a pyproject.toml, and over it the profile that is chosen, there or by a stronger source."""
+    """Return the sources in a pyproject.toml: its table, and the chosen profile, which is the stronger one."""
     where = f"{path} [tool.patchcore]"
     profiles = table.get(_PROFILES, {})
     if not isinstance(profiles, Mapping) or not all(isinstance(profile, Mapping) for profile in profiles.values()):
@@ -358,7 +361,7 @@ def _spelled(origin: str, key: str, option: Optional[str]) -> str:
 
 
 def check_names(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
-    """Check a setting that is a list of names, or a text with commas; see :class:`Setting`."""
+    """Return the names in a list, or in a text with commas: a ``check`` of :class:`Setting`."""
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
     if not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
@@ -386,13 +389,13 @@ def _policy(value: Any, where: str, directory: Optional[Path]) -> str:
 
 
 def check_path(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
-    """Check a setting that is a path, relative to the folder of its source; see :class:`Setting`."""
+    """Return a path, relative to the folder of its source: a ``check`` of :class:`Setting`."""
     text = check_text(value, where, directory)
     return text if text is None or directory is None else os.path.join(directory, text)
 
 
 def check_text(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
-    """Check a setting that is a text; an empty one is ``None``; see :class:`Setting`."""
+    """Return a text, ``None`` for an empty one: a ``check`` of :class:`Setting`."""
     if not isinstance(value, (str, os.PathLike)):
         raise SettingsError(f"{where} = {value!r}; expected text")
     return os.fsdecode(value) or None
@@ -423,7 +426,7 @@ def _options(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, 
     return {name: dict(table) for name, table in value.items()}
 
 
-#: What an environment variable may say.
+#: The texts that stand for true and false in environment variables.
 _SWITCHES = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("", "0", "false", "no", "off"), False)}
 
 _CHECKS = {

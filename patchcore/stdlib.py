@@ -1,8 +1,9 @@
-"""Modules of the standard library that functions of patchcore import when they are called.
+"""Gives functions of patchcore the modules of the standard library that they import when they are called.
 
 A patch may make ``json.dumps`` return bytes. patchcore writes its reports with the same function, and must not run the
-patch: the built-in plugin ``stdlib`` gives patchcore's modules copies of their own then. It finds what is imported at
-the top of a module; a function that imports later takes the module from here::
+patch. The built-in plugin ``stdlib`` therefore gives patchcore's modules private copies of the standard library while
+such a patch is in force. It replaces the modules that are imported at the top of a module of patchcore. A function that
+imports later has to import from here::
 
     from patchcore.stdlib import json
 """
@@ -26,7 +27,7 @@ if TYPE_CHECKING:  # by the names that functions import; the others are in LATER
 
 __all__ = ["LATER", "OWN", "add_own", "loaded", "take_from"]
 
-#: Imported by functions of patchcore when they are called, by the names that these use.
+#: The modules that functions of patchcore import when they are called, by the name that the functions use.
 LATER = {
     "difflib": "difflib",
     "inspect": "inspect",
@@ -45,21 +46,21 @@ _take: Callable[[str], ModuleType] = import_module
 
 
 def add_own(package: str) -> None:
-    """Treat a top-level package as one of patchcore's own: its modules never run a patch of the standard library.
+    """Keep the modules of a top-level package from running patches of the standard library, like patchcore's own.
 
-    For a plugin that applies patches itself, and works while they are in force.
+    A plugin that works while the patches it has applied are in force calls this for its package.
     """
     OWN.add(package)
 
 
 def take_from(function: Callable[[str], ModuleType]) -> None:
-    """Take modules from ``function``, called with their names, instead of importing them."""
+    """Get modules by calling ``function`` with their names from now on, instead of importing them."""
     global _take
     _take = function
 
 
 def loaded(name: str) -> Optional[ModuleType]:
-    """Return module ``name`` of the standard library as patchcore is to use it, ``None`` if nobody has imported it."""
+    """Return the module ``name`` that patchcore uses, maybe its private copy; ``None`` if it is not imported."""
     return _take(name) if name in sys.modules else None
 
 

@@ -1,1 +1,1 @@
-"""The features that ship with the core, each a plugin of it that uses only hooks which a third party can use."""
+"""Features that ship with patchcore, one plugin per folder. They use the hooks that third parties use."""

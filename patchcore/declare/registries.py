@@ -1,8 +1,7 @@
-"""Registries of classes by name: where their entries are.
+"""Finds the entries of registries, the objects in which libraries keep classes by name.
 
-Libraries keep such tables in objects, ``MODELS`` say. A target names an entry as an item of the object,
-``mmengine.registry:MODELS["ResNet"]``; which attribute of the object is the table, the plugin for its library tells
-with the hook ``registry_tables``.
+A target names an entry as an item of the registry: ``mmengine.registry:MODELS["ResNet"]``. The registry keeps its
+entries in an attribute whose name differs between libraries; plugins tell the names with the hook ``registry_tables``.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from patchcore.objects.modules import namespace
 
 __all__ = ["is_entry", "learn_tables", "table_of"]
 
-#: The attributes that hold the entries of registries, by plugins that said so.
+#: The names of attributes that hold the entries of registries, from plugins. A dictionary keeps their order.
 _TABLES: dict[str, None] = {}
 
 
 def learn_tables(names: Iterable[str]) -> None:
-    """Take in names of attributes in which registries keep their entries, each a dictionary."""
+    """Add names of attributes in which registries keep their entries; each attribute holds a dictionary."""
     _TABLES.update(dict.fromkeys(names))
 
 
 def table_of(registry: Any) -> Optional[dict[Any, Any]]:
-    """Return the entries of a registry by name; ``None`` for anything else."""
+    """Return the dictionary of a registry's entries; ``None`` if the object is no registry."""
     space = namespace(registry)
     if space is None:
         return None
@@ -32,5 +31,5 @@ def table_of(registry: Any) -> Optional[dict[Any, Any]]:
 
 
 def is_entry(name: str) -> bool:
-    """Tell whether the name of a slot says that it is an entry of a registry, by the attribute that is the table."""
+    """Return true if the name of a slot contains the attribute of a registry, as in ``lib:MODELS._entries['Net']``."""
     return any(f".{table}[" in name for table in _TABLES)

@@ -1,7 +1,7 @@
 """The engine: puts patches in force, now or when their modules are imported, whole or not at all.
 
 One engine serves the process. An :class:`~patchcore.engine.application.Application` lives until the last Patcher
-that holds it lets go. How a change is written is up to its :class:`~patchcore.engine.writers.Writer`. Code of others (imports
+that holds it lets go. A :class:`~patchcore.engine.writers.Writer` writes each kind of change. Code of others (imports
 of replacements, factories, legacy functions) never runs while the journal's lock is held.
 """
 
@@ -180,6 +180,10 @@ class Engine:
                     if module is not None:
                         self._leave_queue(application, name, module)
         except Exception as error:
+            if self.journal.records_of(application):
+                # Names that somebody imported from where a replacement is defined would else be taken for names that
+                # took it from the patched slot, and undoing the patch would bind them to the original.
+                self.rebinder.rebind(moves)
             if not self.fail(application, state, error) and isinstance(error, PatchError):
                 raise  # a patch failed, under the policy to raise, in an import that this one made
             return
@@ -200,7 +204,7 @@ class Engine:
             other.completed(application)
 
     def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
-        """Bind by-value references to what ``moves`` replaced; see :meth:`patchcore.engine.rebinding.Rebinder.rebind`."""
+        """Bind by-value references to the replacements; see :meth:`patchcore.engine.rebinding.Rebinder.rebind`."""
         if any(move.followed for move in moves):  # first, as such an import may end in the middle of what follows
             later = Moves(move._replace(first=False) for move in moves)  # it may take the replacement from its slot
             self.watch.join_elsewhere(lambda name, module, fresh: self.rebinder.rebind(later, fresh))

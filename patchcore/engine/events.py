@@ -1,4 +1,4 @@
-"""Events: what happens to patches and to the imports that they wait for, for those who keep a record of it."""
+"""Tells observers what happens to patches and to the imports that they wait for."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from typing import Callable, Optional
 
 __all__ = ["IMPORTED", "Observer", "observe", "tell"]
 
-#: A module that patches wait for was imported. The other kinds of event are the statuses that patches get.
+#: The kind of event for the import of a module that patches wait for. Every other kind is a status that a patch gets.
 IMPORTED = "import"
 
-#: Called with the kind of event, the module or patch, what else there is to say, and when it began (seconds of
-#: ``time.perf_counter``; ``None`` for a moment). Takes a microsecond or two, and raises nothing.
+#: Called with the kind of event, the name of the module or patch, a detail, and when the event began (seconds of
+#: ``time.perf_counter``; ``None`` for an event without duration). An observer must be quick and must not raise: it runs
+#: inside imports.
 Observer = Callable[[str, str, str, Optional[float]], None]
 
 _observers: list[Observer] = []
 
 
 def observe(observer: Observer) -> None:
-    """Have every event of this process told to ``observer`` from now on."""
+    """Tell ``observer`` of every event of this process from now on."""
     if observer not in _observers:
         _observers.append(observer)
 
 
 def tell(kind: str, subject: str, detail: str = "", since: Optional[float] = None) -> None:
-    """Tell the observers what has just happened; see :data:`Observer`."""
+    """Tell the observers of an event; see :data:`Observer` for the arguments."""
     for observer in _observers:
         observer(kind, subject, detail, since)

@@ -1,7 +1,7 @@
-"""Writers: how the engine puts a change of each kind in force.
+"""Writers put changes in force: one class for each kind of change.
 
-The table of writers is by class of change. The core has one, for changes of a slot; plugins add others by the hook
-``register_writers``.
+The engine looks up the writer by the class of the change. The core has :class:`SlotWriter`, for changes of a slot.
+Plugins add writers with the hook ``register_writers``.
 """
 
 from __future__ import annotations
@@ -24,49 +24,51 @@ from patchcore.report import APPLIED, SKIPPED
 __all__ = ["WRITERS", "Guard", "Host", "SlotWriter", "Writer", "WriterFactory", "Writers", "class_key", "writer_of"]
 
 
-#: Asked before ``product`` is written to ``slot``, where a lookup finds ``below`` now, for ``change``; what it raises
-#: fails the patch.
+#: Called with ``change``, ``slot``, ``below`` and ``product``: the change is about to write ``product`` to ``slot``,
+#: where a lookup finds ``below`` now. A guard that raises fails the patch.
 Guard = Callable[[SlotChange, Slot, Any, Any], None]
 
 
 class Host(Protocol):
-    """What a writer of slots uses of the engine; writers of plugins may use all of it."""
+    """The part of the engine that :class:`SlotWriter` uses; a writer of a plugin may use the whole engine."""
 
     journal: Journal
     rebinder: Rebinder
 
     def admit(self, change: SlotChange, slot: Slot, below: Any, product: Any) -> None:
-        """Ask the guards; see :data:`Guard`."""
+        """Call every guard; see :data:`Guard`."""
 
     def defers(self, application: Application, state: ChangeState) -> bool:
-        """Tell whether the replacement is being imported right now, so that the change has to wait for it."""
+        """Return true if the replacement's module is being imported right now, so that the change has to wait."""
 
 
 class Writer(Protocol):
     """Puts changes of one kind in force."""
 
     def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
-        """Put one change in force, and say so in ``state``; what it raises fails the patch.
+        """Put one change in force and note that in ``state``. An exception fails the patch.
 
         Args:
-            application: the patch; it may end meanwhile, in another thread, and then nothing is to be written.
-            state: the change.
-            module: the module of its target, executed; ``None`` for a change that does not wait for it.
-            moves: gets what was written to slots that others hold by value.
+            application: the patch that the change belongs to. Another thread may revert it at any time: check
+                ``application.in_force`` under the journal's lock, and write nothing if it is false.
+            state: the change, its status, and the slots that were written for it.
+            module: the module of the change's target, imported; ``None`` if the change does not wait for that import.
+            moves: collects the written slots; names that hold an old value of such a slot are bound to the new value.
         """
 
 
 #: Makes the writer of one kind of change for the :class:`~patchcore.engine.engine.Engine` of the process.
 WriterFactory = Callable[[Any], Writer]
 
-#: Factories by the class of change, each a class and a callable or the targets of them, which are imported when needed.
+#: Writer factories by class of change. Classes and factories may be targets, which are imported when they are needed.
 Writers = Mapping[Union[type[Change], str], Union[WriterFactory, str]]
 
 
 class SlotWriter:
     """Writes a :class:`~patchcore.declare.changes.SlotChange` to its slot.
 
-    A product is made first, with no lock held, and then written if nothing moved meanwhile, else made again.
+    The product is built without a lock, because code of others runs then. It is written if the slot has not changed
+    meanwhile; otherwise it is built again.
     """
 
     def __init__(self, engine: Host) -> None:
@@ -84,7 +86,7 @@ class SlotWriter:
     def _write_once(
         self, application: Application, state: ChangeState, change: SlotChange, module: ModuleType, moves: Moves
     ) -> bool:
-        """Write the change; return False when the slot moved while the product was made."""
+        """Write the change; return false if the slot has changed while the product was built."""
         slot = change.find_slot(state.target, module)
         self._rebinder.catch_up(slot, moves)
         own, below = slot.read(), slot.lookup()
@@ -123,7 +125,7 @@ class SlotWriter:
         return True
 
     def _carrier(self, application: Application, change: SlotChange, slot: Slot, below: Any) -> Optional[Record]:
-        """The record through which ``slot`` carries this very change already: a re-export, or what a base class has."""
+        """Return the record through which ``slot`` shows this change already: of a re-export, or of a base class."""
         record = self._journal.find(slot)
         if record is not None and any(e.owner is application and e.change is change for e in record.layers):
             return record
@@ -133,7 +135,7 @@ class SlotWriter:
         if carrier.slot.identity == slot.identity:
             return
         state.reason = f"through {carrier.slot.name}"
-        # one that follows another slot, which has got the same, is to go back to what that one held
+        # A slot that already follows another record is left alone: on revert it gets what the slot of that record gets.
         if own is not ABSENT and not self._journal.looks_after(slot):
             if isinstance(slot, ClassSlot):
                 slot = StaticSlot.of(slot.owner, slot.key, slot.name, own)
@@ -155,30 +157,30 @@ class SlotWriter:
                 raise ConflictError(conflict_message(slot.name + through, other, application))
 
 
-#: The writers of the core, by class of change; a subclass has that of its nearest base.
+#: The writers of the core by class of change. A subclass has the writer of its nearest base class.
 WRITERS: Writers = {SlotChange: SlotWriter}
 
 
 def class_key(kind: type[Change]) -> str:
-    """Return the target of a class of change, by which its writer is looked up."""
+    """Return the key of a class of change in the table of writers: its target, ``package.module:Class``."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def writer_of(kind: type[Change], writers: Mapping[str, Union[WriterFactory, str]]) -> WriterFactory:
-    """Return what makes the writer of a kind of change.
+    """Return the factory of the writer for a class of change.
 
     Args:
-        kind: class of the change.
-        writers: what there is, by :func:`class_key`.
+        kind: the class.
+        writers: the known factories, by :func:`class_key`.
 
     Raises:
-        DeclarationError: no plugin that is loaded puts such changes in force.
+        DeclarationError: no loaded plugin has a writer for this class or a base class of it.
     """
     found = next((writers[key] for key in map(class_key, kind.__mro__) if key in writers), None)
     if found is None:
         raise DeclarationError(
-            f"no loaded plugin puts changes of the class {kind.__module__}.{kind.__qualname__} in force; load the plugin "
-            "that brings it, or give it a writer with the hook register_writers"
+            f"no loaded plugin puts changes of the class {kind.__module__}.{kind.__qualname__} in force; load the "
+            "plugin that brings it, or give it a writer with the hook register_writers"
         )
     factory: WriterFactory = resolve(Target.parse(found)) if isinstance(found, str) else found
     return factory

@@ -1,4 +1,4 @@
-"""Built-in plugin ``call``: puts :class:`~patchcore.Call` in force, which runs a function that patches by hand."""
+"""Built-in plugin ``call``: the kind of change :class:`~patchcore.Call`, which runs a function that patches by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Built-in plugin ``callers``: tells of wrapped functions that look at the frame of their caller, and find patchcore's."""
+"""Built-in plugin ``callers``: warns about wrapped functions that inspect the frame of their caller.
+
+Such a function finds a frame of patchcore instead.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,6 @@ __all__ = ["remarks"]
 def remarks(entry: PlannedPatch) -> Sequence[Remark]:
     if not any(getattr(change, "calls_original", False) for change in entry.patch.changes):
         return []
-    from patchcore.builtin.callers.callers import remarks_on  # reads sources: for patches that put something between
+    from patchcore.builtin.callers.callers import remarks_on  # reads sources: only if needed
 
     return remarks_on(entry)

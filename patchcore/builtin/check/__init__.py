@@ -1,4 +1,4 @@
-"""Built-in plugin ``check``: ``patchcore check`` fails in CI where patches do not fit."""
+"""Built-in plugin ``check``: ``patchcore check`` exits with 1 if patches do not fit, for CI."""
 
 from __future__ import annotations
 

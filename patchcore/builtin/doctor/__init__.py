@@ -1,4 +1,4 @@
-"""Built-in plugin ``doctor``: ``patchcore doctor`` examines the environment, and how its child processes are patched."""
+"""Built-in plugin ``doctor``: ``patchcore doctor`` checks the environment and which child processes are patched."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Built-in plugin ``drift``: tells when the target of a patch is not what its author saw.
+"""Built-in plugin ``drift``: warns if the target of a patch has changed since the patch was written.
 
-Plugins carry fingerprints of their targets. ``remarks`` compares them with what is installed; ``patchcore fingerprint``
+Plugins carry fingerprints of their targets. The remarks compare these with the installed libraries; ``patchcore fingerprint``
 records them, ``patchcore lock`` pins a whole environment, and ``patchcore outdated`` names patches that can go.
 """
 
@@ -23,9 +23,9 @@ __all__ = ["refuse_run", "register_commands", "register_run_options", "remarks"]
 
 @hookimpl
 def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
-    if entry.provenance.file is None:  # fingerprints lie beside the file of a plugin
+    if entry.provenance.file is None:  # fingerprints are stored beside the file of a plugin
         return []
-    from patchcore.builtin.drift.drift import remarks_on  # reads files: for plugins that may carry fingerprints
+    from patchcore.builtin.drift.drift import remarks_on  # reads files, so only for plugins that may carry fingerprints
 
     return remarks_on(entry, thorough=thorough)
 

@@ -1,4 +1,4 @@
-"""Built-in plugin ``holders``: finds what still holds an original and cannot be rebound, for reports that ask."""
+"""Built-in plugin ``holders``: finds places that hold a replaced object and cannot be rebound."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ __all__ = ["find_holders"]
 
 @hookimpl
 def find_holders(originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:
-    from patchcore.builtin.holders.search import find_unreachable  # takes several walks over all objects
+    from patchcore.builtin.holders.search import find_unreachable  # walks over all objects several times
 
     return [(held, place.kind, place.where) for held, place in find_unreachable(originals, ours)]

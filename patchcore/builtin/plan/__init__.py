@@ -1,4 +1,4 @@
-"""Built-in plugin ``plan``: ``patchcore plan`` shows what would happen here, and why."""
+"""Built-in plugin ``plan``: ``patchcore plan`` shows which patches would be applied here, and why."""
 
 from __future__ import annotations
 

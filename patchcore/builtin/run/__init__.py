@@ -1,4 +1,4 @@
-"""Built-in plugin ``run``: ``patchcore run``, which patches every Python process of a program.
+"""Built-in plugin ``run``: ``patchcore run`` starts a program and patches every Python process of it.
 
 It has the settings ``report_dir`` and ``compat``, and calls the hooks ``register_run_options``, ``configure_run`` and
 ``start_process``.
@@ -50,7 +50,7 @@ def register_settings() -> Iterable[Setting]:
 
 
 def _without_patches(value: Any, origin: str) -> Iterable[Choice]:
-    """Programs that are written against another patcher apply patches themselves: no others are applied before."""
+    """Disable all patches for a program that is written for another patcher: it applies patches itself."""
     from patchcore.settings import Choice
 
     return [Choice(False, "*", f"{origin} {','.join(value)}", -1)] if value else []

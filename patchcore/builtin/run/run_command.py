@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
@@ -52,18 +52,18 @@ def _settle(arguments: Sequence[str]) -> tuple[Patcher, argparse.ArgumentParser,
 
     Plugins add options, and options choose plugins: only with a plugin's option ``--markers trace`` is it certain that
     ``trace`` is not the program, and that ``-p MODULE`` behind it is an option of patchcore. So the arguments are
-    parsed again until they choose the plugins that they were parsed with.
+    parsed again until they choose the plugins that they were parsed with, and the settings of these plugins are set.
     """
     base = _build_parser(Plugins(discover=False), add_help=False)
     options, _ = base.parse_known_args(arguments)
-    decisive = vars(options).keys() - {"program"}
+    known = vars(options).keys() - {"program"}
     patcher, project = _load(options, arguments)
     tried: list[dict[str, Any]] = []
     while True:
         parser = _build_parser(patcher.plugins, add_help=False)
-        tried.append({name: getattr(options, name) for name in decisive})
+        tried.append(_decisive(options, known))
         options, unknown = _parse_as_far_as_known(parser, arguments)
-        if {name: getattr(options, name) for name in decisive} in tried:
+        if _decisive(options, known) in tried:
             return patcher, parser, project
         try:
             patcher, project = _load(options, arguments)
@@ -71,6 +71,12 @@ def _settle(arguments: Sequence[str]) -> tuple[Patcher, argparse.ArgumentParser,
             if unknown:  # what was taken for an option may be none: better to complain about the unknown one
                 return patcher, parser, project
             raise
+
+
+def _decisive(options: argparse.Namespace, known: Container[str]) -> dict[str, Any]:
+    """Return the options that decide on plugins and settings: those of patchcore, and those that set a setting."""
+    given = ((name, value) for name, value in vars(options).items() if value is not None)
+    return {name: value for name, value in given if name in known or name.startswith(shared.SETTING)}
 
 
 def _load(options: argparse.Namespace, arguments: Sequence[str]) -> tuple[Patcher, Optional[Path]]:

@@ -1,4 +1,4 @@
-"""Built-in plugin ``stdlib``: keeps patches of the standard library out of patchcore's own work."""
+"""Built-in plugin ``stdlib``: keeps patchcore from running patches of the standard library itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def after_apply(patch: Patch, outcome: PatchRecord) -> None:
 
 
 def _leave(kind: str, subject: str, detail: str = "", since: object = None) -> None:
-    """Use the program's library again once no patch of that name is in force any more."""
+    """End the use of private copies for a patch, unless a patch of that name is still in force."""
     private = sys.modules.get("patchcore.builtin.stdlib.private")
     if private is not None and private.LIBRARY.has_user(subject):
         from patchcore.engine.engine import ENGINE

@@ -1,7 +1,7 @@
-"""Built-in plugin ``training``: counts training steps, records some of them, and ends a program after one.
+"""Built-in plugin ``training``: counts training steps, profiles some of them, and ends a program after one.
 
-It has the settings ``profiling``, ``brake`` and ``step``, and contributes patches where a user sets one of them. Other
-plugins name training loops with the hook ``training_loops``.
+It has the settings ``profiling``, ``brake`` and ``step``, and contributes patches if a user sets ``profiling`` or
+``brake``. Other plugins name training loops with the hook ``training_loops``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def register_run_options(parser: ArgumentParser, command: str) -> None:
 def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:
     if settings.get("profiling") is None and settings.get("brake") is None:
         return []
-    from patchcore.builtin.training.patches import counters, listeners  # for those who train and ask
+    from patchcore.builtin.training.patches import counters, listeners  # only if a user asks for them
 
     return [*counters(settings, plugins), *listeners(settings)]
 

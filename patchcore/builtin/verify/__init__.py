@@ -1,4 +1,4 @@
-"""Built-in plugin ``verify``: ``patchcore verify`` compares replacements with what they replace."""
+"""Built-in plugin ``verify``: ``patchcore verify`` compares the results of replacements and originals."""
 
 from __future__ import annotations
 

@@ -8,7 +8,11 @@
 ``patchcore run --compat mx_driving train.py`` does the same for a program, without a line in it. What is offered is the
 interface of the distribution mx-driving 26.2; docs/mx-driving-patcher.md has the differences that are intended.
 
-Nothing heavy is imported here, and by :func:`install`.
+Neither importing this package nor :func:`install` imports anything heavy.
+
+``patcher/`` has the public names. Imports go downwards: ``patcher/``, ``run/``, ``collecting/``, ``predefined/``,
+``imports/``, ``patches/``, ``messages/``. ``reading/`` reads a ``patch.py`` and needs none of these but the table of
+predefined patches.
 """
 
 from __future__ import annotations

@@ -13,6 +13,11 @@ kernels that NPU patches call are there, as reference implementations in plain P
 
 Neither importing the package nor installing imports torch. ``patchcore run --emulate-npu train.py`` does it for whole
 runs, and ``pytest --emulate-npu`` for tests.
+
+``installation.py`` and ``stand_ins.py`` answer imports. ``device/`` gives torch the device, either in Python
+(``dlpack/``) or compiled (``native/csrc``), behind one interface (``interface.py``); both share ``kernels/``,
+``hccl.py`` and ``compiling.py``. ``torch_npu/`` and ``mx_driving/`` are the libraries, written with nothing but
+torch.
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 A vendor is a :class:`Vendor` that a plugin contributes; the pipeline around it is the same for all: dynamo,
 aot_autograd, decomposition, rewriting, partitioning by what the vendor converts, a compile job with a cache, launch.
 What a vendor does not convert stays eager. Importing this package imports no torch.
+
+``vendor.py`` is what a vendor fills in, ``registry.py`` what plugins contribute, and ``pipeline/`` the steps that
+compile a graph, in the order of ``pipeline/compiling.py``; no step knows a vendor. ``reference/`` and ``c/`` are two
+vendors that use nothing that another vendor could not. ``conformance/`` holds the tests that every vendor can run.
+``cache.py`` keeps kernels, ``housekeeping.py`` removes them, and ``explaining.py`` and the ``cli_*.py`` modules are
+the command.
 """
 
 from __future__ import annotations
