@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     The hundreds of processes that :class:`programs.Programs` starts write no bytecode, and each would compile it anew.
     """
+    config.addinivalue_line("markers", "slow: repeats on larger models what other tests protect; run by nox -s slow")
     config.addinivalue_line("markers", "libraries(*names): a test that is skipped where one of these is not installed")
     if not hasattr(config, "workerinput"):  # once, before the workers of pytest-xdist start
         for package in ("patchcore", "patchcore_startup"):
