@@ -152,6 +152,10 @@ class Engine:
                     if module is not None:
                         self._leave_queue(application, name, module)
         except Exception as error:
+            if self.journal.records_of(application):
+                # Names that somebody imported from where a replacement is defined would else be taken for names that
+                # took it from the patched slot, and undoing the patch would bind them to the original.
+                self.rebinder.rebind(moves)
             if not self.fail(application, state, error) and isinstance(error, PatchError):
                 raise  # a patch failed, under the policy to raise, in an import that this one made
             return
