@@ -162,7 +162,7 @@ class _Replacement:
     def _is_placeholder(self, module: Any) -> bool:
         """Tell whether another thread imports ``module`` through this object, and is about to exchange it."""
         spec = (namespace(module) or {}).get("__spec__")
-        loader = spec.loader if type(spec) is ModuleSpec else None
+        loader: Any = spec.loader if type(spec) is ModuleSpec else None
         return type(loader) is ProviderLoader and loader.provider is self
 
     def catch_up(self, name: str, module: ModuleType) -> None:
