@@ -304,7 +304,7 @@ class LibrariesEnvironment:
 
 @nox.session(python=False, requires=[LIBRARIES])
 def tests(session: nox.Session) -> None:
-    """Run the suite, but for what the sessions packaging and browser run: here what needs the real libraries.
+    """Run the suite, but for what the sessions packaging, browser and slow run: here what needs the real libraries.
 
     The rest is run by sessions that follow, each once, and none that was run before: nox leaves those out.
     """
@@ -312,7 +312,7 @@ def tests(session: nox.Session) -> None:
     if session.posargs:  # what is chosen by name may be anywhere
         chosen = ["--ignore=tests/packaging", "--ignore=tests/browser"]
     else:
-        chosen = ["-m", "libraries", "tests/integration", *map(str, modules_with_libraries())]
+        chosen = ["-m", "libraries and not slow", "tests/integration", *map(str, modules_with_libraries())]
         for version in pythons_of_the_suite():
             session.notify(f"core-{version}")
             session.notify(f"hostile-{version}")
@@ -323,6 +323,14 @@ def tests(session: nox.Session) -> None:
             session.notify(name)
     env = {**environment.env, **ONE_THREAD}
     run_pytest(session, *chosen, *STEALING, python=environment.python, env=env)
+
+
+@nox.session(python=False, requires=[LIBRARIES])
+def slow(session: nox.Session) -> None:
+    """Run the tests that repeat on larger models, for minutes each, what others protect; before a release."""
+    environment = LibrariesEnvironment(session)
+    env = {**environment.env, **ONE_THREAD}
+    run_pytest(session, "tests/integration", "-m", "slow", *STEALING, python=environment.python, env=env)
 
 
 def modules_with_libraries() -> list[Path]:

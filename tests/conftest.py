@@ -33,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     The hundreds of processes that :class:`programs.Programs` starts write no bytecode, and each would compile it anew.
     """
+    config.addinivalue_line("markers", "slow: repeats on larger models what other tests protect; run by nox -s slow")
     config.addinivalue_line("markers", "libraries(*names): a test that is skipped where one of these is not installed")
     learn_tables(["_module_dict"])  # of the registries of tests; from a plugin it comes with the hook registry_tables
     if not hasattr(config, "workerinput"):  # once, before the workers of pytest-xdist start

@@ -229,3 +229,20 @@ def test_an_entry_of_a_registry_changes_no_name(make_package, registry: str) -> 
         assert m.registry.MODELS._module_dict["Net"] is NewNet
         assert m.nets.Net is original
     assert m.registry.MODELS._module_dict["Net"] is m.nets.Net is original
+
+
+def test_a_patch_that_fails_leaves_names_of_the_replacement_alone(make_package) -> None:
+    make_package(
+        {
+            "shop": "def price():\n    return 'original'\n",
+            "mine": "def price():\n    return 'new'\n",
+            "user": "from mine import price as cheaper\nfrom shop import price\n",
+        }
+    )
+    user, mine, shop = map(importlib.import_module, ("user", "mine", "shop"))
+    changes = [patchcore.Replace("shop:price", "mine:price"), patchcore.Replace("shop:missing", len)]
+    with patchcore.Patcher([patchcore.Patch("failing", changes)]) as patcher:
+        assert patcher.report()["failing"].status == "failed"
+        assert user.cheaper is mine.price
+        assert user.price is shop.price
+        assert shop.price() == "original"

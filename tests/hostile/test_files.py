@@ -624,6 +624,7 @@ def kernels(tmp_path: Path) -> Kernels:
     return Kernels(tmp_path / "kernels")
 
 
+@pytest.mark.libraries("filelock")
 class TestKernels:
     @pytest.mark.parametrize("level", ["kernels", "kernels/acme", "kernels/acme/ab", "."])
     @pytest.mark.parametrize("how", ["everybody", "group", "stranger"])

@@ -11,6 +11,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 #: How many rows each subject that needs no torch has.
 ROWS = {"import": 4, "compat-import": 2, "list": 4, "calls": 24, "apply": 11, "import-watch": 6}
@@ -38,6 +40,7 @@ def test_quick_run_reports_every_row_in_table_and_json(tmp_path):
         assert row["verdict"] == ("not judged in a quick run" if row["limit"] else "")
 
 
+@pytest.mark.slow
 def test_graph_backend_is_measured_where_inductor_has_no_compiler_and_the_row_says_so(tmp_path):
     """Without inductor it takes a fraction of the time, and what is measured of inductor is measured like the rest."""
     file = tmp_path / "rows.json"

@@ -124,7 +124,7 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(folder, tmp_path)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [WAYS[0], *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS[1:])])
 def test_readme_of_each_way_prints_what_it_shows(shell: Shell, way: str) -> None:
     shell.folder /= way
     for session in sessions(ADOPTION / way / "README.md"):

@@ -77,15 +77,15 @@ class ProviderLoader:
     """Loads the modules of one provider."""
 
     def __init__(self, provider: Any) -> None:
-        self._provider = provider
+        self.provider = provider
 
     def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
-        module: Optional[ModuleType] = self._provider.create(spec.name)
+        module: Optional[ModuleType] = self.provider.create(spec.name)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         spec: Any = (namespace(module) or {})["__spec__"]
-        self._provider.execute(spec.name, module)
+        self.provider.execute(spec.name, module)
 
 
 def refuse_parent_that_cannot_have(name: str) -> None:

@@ -141,7 +141,11 @@ class _Replacement:
 
     def take_over(self) -> None:
         """Exchange what was imported before, and bind anew the names that others got from there."""
-        loaded = {n: m for n, m in loaded_modules().items() if f"{n}.".startswith(f"{self._name}.")}
+        loaded = {
+            name: module
+            for name, module in loaded_modules().items()
+            if f"{name}.".startswith(f"{self._name}.") and not self._is_placeholder(module)
+        }
         others = {name: self._import(name) for name in loaded if self._has(name)}
         shared = [pair for name, other in others.items() for pair in _shared_exports(name, loaded[name], other)]
         exports = {id(old): (old, new) for old, new in shared}
@@ -156,6 +160,12 @@ class _Replacement:
                 self._rebind(slot, held, records, exports)
             self._displace(name for name in loaded if name not in others)
             self._state.status, self._state.reason = APPLIED, ""
+
+    def _is_placeholder(self, module: Any) -> bool:
+        """Tell whether another thread imports ``module`` through this object, and is about to exchange it."""
+        spec = (namespace(module) or {}).get("__spec__")
+        loader: Any = spec.loader if type(spec) is ModuleSpec else None
+        return type(loader) is ProviderLoader and loader.provider is self
 
     def catch_up(self, name: str, module: ModuleType) -> None:
         """Put the other module in the place of the real one, which was imported past this provider."""

@@ -55,10 +55,10 @@ needs_compiler = pytest.mark.skipif(find_toolchain() is None, reason="no C compi
 #: once for each kind of sizes. The c vendor's models with symbols are the detectors of test_graph_mmdet.py.
 RUNS = [
     ("reference", "dynamic", "test_operators"),
-    ("reference", "dynamic", "test_models and not without_some_conversions"),
+    pytest.param("reference", "dynamic", "test_models and not without_some_conversions", marks=pytest.mark.slow),
     pytest.param("c", "dynamic", "test_operators", marks=needs_compiler),
-    pytest.param("c", "static", "test_models and not resnet50", marks=needs_compiler),
-    pytest.param("c", "static", "resnet50 and not inference", marks=needs_compiler),
+    pytest.param("c", "static", "test_models and not resnet50", marks=[needs_compiler, pytest.mark.slow]),
+    pytest.param("c", "static", "resnet50 and not inference", marks=[needs_compiler, pytest.mark.slow]),
 ]
 
 

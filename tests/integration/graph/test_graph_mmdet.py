@@ -112,7 +112,7 @@ def compiled_for(vendor: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("vendor", "name", "dynamic"),
-    [("reference", "retinanet", False), ("c", "deformable_detr", True)],
+    [("reference", "retinanet", False), pytest.param("c", "deformable_detr", True, marks=pytest.mark.slow)],
     indirect=["vendor"],
 )
 def test_a_detector_trains_as_it_does_without(vendor: Any, compiled_for: Any, name: str, dynamic: bool) -> None:
@@ -141,6 +141,7 @@ def test_a_detector_trains_as_it_does_without(vendor: Any, compiled_for: Any, na
     assert breaks() == BREAKS[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vendor", ["c"], indirect=True)
 def test_a_detector_predicts_as_it_does_without(vendor: Any, compiled_for: Any) -> None:
     detector = make("retinanet").eval()
