@@ -33,7 +33,7 @@ def core_alone(monkeypatch) -> None:
     """The engine as in a process that has loaded no built-in plugin."""
     monkeypatch.setattr(ENGINE, "_factories", {class_key(kind): factory for kind, factory in WRITERS.items()})
     monkeypatch.setattr(ENGINE, "_writers", {})
-    monkeypatch.setattr(ENGINE, "_guards", {})
+    monkeypatch.setattr(ENGINE, "_guards", [])
 
 
 @pytest.fixture

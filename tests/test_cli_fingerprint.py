@@ -258,6 +258,6 @@ class TestUpgrade:
         code, out, _ = cli("check")
         assert code == 1
         assert f"{site.file} cannot be read" in out
-        code, _, err = cli("plan")
+        code, out, _ = cli("plan")
         assert code == 0
-        assert "cannot be read" in err
+        assert "cannot be read" in out

@@ -21,6 +21,7 @@ from patchcore import hookspecs
 from patchcore.cli import main
 from patchcore.declare import registries
 from patchcore.engine.engine import ENGINE
+from patchcore.objects import binding
 from patchcore.plugins import BUILTINS, Plugins
 from patchcore.settings import LocalModule, Settings
 
@@ -58,16 +59,23 @@ def faster(x: Any) -> Any:
     return "faster", x
 
 
+def slower(original: Any, x: Any) -> Any:
+    return original(x)
+
+
 @pytest.fixture
-def plugin(monkeypatch) -> ModuleType:
+def plugin(monkeypatch) -> Iterator[ModuleType]:
     """The example's module; what the engine learns of it is forgotten after the test."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    for table in ("_factories", "_writers", "_guards"):
+    for table in ("_factories", "_writers"):
         monkeypatch.setattr(ENGINE, table, dict(getattr(ENGINE, table)))
+    monkeypatch.setattr(ENGINE, "_guards", list(ENGINE._guards))
     monkeypatch.setattr(registries, "_TABLES", dict(registries._TABLES))
     module = importlib.import_module("team_cluster.plugin")
     monkeypatch.setattr(module, "AUDIT", module.Audit())
-    return module
+    marks = list(binding.MARKS)
+    yield module
+    binding.MARKS[:] = marks
 
 
 @pytest.fixture
@@ -206,6 +214,11 @@ def test_the_guard_refuses_a_lambda(plugin, pointcloud) -> None:
         assert record.status == "failed"
         assert "pointcloud:voxels: a lambda cannot be pickled; write a function with a name" in record.reason
         assert importlib.import_module("pointcloud").voxels is voxels
+
+
+def test_what_stands_for_an_original_is_marked(plugin, pointcloud) -> None:
+    with patcher(pc.Patch("plain", pc.Wrap("pointcloud:voxels", slower))):
+        assert importlib.import_module("pointcloud").voxels.sampled_as == "pointcloud.voxels"
 
 
 def test_the_remark_is_a_finding_where_sources_are_read(plugin, pointcloud) -> None:

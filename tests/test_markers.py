@@ -15,7 +15,7 @@ from hypothesis import strategies
 
 from patchcore.errors import DeclarationError, SettingsError
 from torch_npu_patches import markers
-from torch_npu_patches.markers import text
+from torch_npu_patches.markers import ranges, text
 
 constants = strategies.none() | strategies.booleans() | strategies.integers() | strategies.floats()
 strings = strategies.text(strategies.characters(), max_size=text.LONGEST)
@@ -45,9 +45,9 @@ class Log:
 @pytest.fixture
 def log() -> Any:
     made = Log()
-    markers.use(made)
+    ranges.use(made)
     yield made
-    markers.use(None)
+    ranges.use(None)
 
 
 @hypothesis.given(strategies.dictionaries(strategies.sampled_from("abc"), constants | strings, min_size=1))
@@ -93,18 +93,18 @@ def test_a_decorated_function_may_call_itself(log: Log) -> None:
 
 def test_a_range_that_is_open_when_marking_ends_is_closed_by_who_opened_it(log: Log) -> None:
     with markers.range("outer"):
-        markers.use(None)
+        ranges.use(None)
     assert log.events == [{"op": "outer"}, 1]
 
 
 def test_while_nobody_listens_nothing_is_opened() -> None:
     silent = Log(ready=False)
-    markers.use(silent)
+    ranges.use(silent)
     try:
         with markers.range("decode"):
             assert markers.mark_call(len, "abc") == 3
     finally:
-        markers.use(None)
+        ranges.use(None)
     assert silent.events == []
 
 

@@ -98,7 +98,7 @@ def test_without_being_asked_no_process_is_started(programs: Programs) -> None:
 
 
 def test_outside_a_run_there_is_nothing_to_see(programs: Programs) -> None:
-    code = "from patchcore.builtin.run import probe; print(probe.look())"
+    code = "from patchcore.builtin.doctor import probe; print(probe.look())"
     assert programs.run(programs.python, "-c", code).stdout == "None\n"
 
 

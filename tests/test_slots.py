@@ -403,7 +403,7 @@ def test_the_kind_of_slot_follows_the_owner(module: types.ModuleType) -> None:
         ("m:Owner.metod", "m:Owner has no metod (target m:Owner.metod); did you mean 'method'?"),
         ("m:Owner.inheritd", "m:Owner has no inheritd (target m:Owner.inheritd); did you mean 'inherited'?"),
         ("m:Ownr.method", "m has no Ownr (target m:Ownr.method); did you mean 'Owner'?"),
-        ("m:MODELS['Nt']", "m:MODELS._module_dict has no ['Nt'] (target "),
+        ("m:MODELS['Nt']", "m:MODELS has no ['Nt'] (target m:MODELS['Nt']); did you mean 'Net'?"),
         ("m:zzzz", "m has no zzzz (target m:zzzz)"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any, Optional
 
 from mx_driving_compat.patches.application import Unit
@@ -11,6 +11,7 @@ from mx_driving_compat.patches.changes import RegisterProduct
 from mx_driving_compat.patches.paths import import_module, is_there, object_at
 from patchcore.declare.changes import Skip
 from patchcore.declare.patch import Patch as CorePatch
+from patchcore.declare.registries import table_of
 from patchcore.errors import TargetNotFound
 
 __all__ = ["RegistryPatch"]
@@ -83,22 +84,28 @@ class RegistryPatch(SinglePatch):
             problem = import_module(change.target.module)
             if problem is not None:
                 return Skip(f"registry not found: {self.registry} ({problem})")
-            self._let_library_register()
-            return None
+            return self._let_library_register()
 
         return Unit(CorePatch(name, [change]), [self], prepare=prepare)
 
-    def _let_library_register(self) -> None:
-        """Import the modules that fill the registry: the library cannot register a class whose name is taken."""
+    def _let_library_register(self) -> Optional[Skip]:
+        """Import the modules that fill the registry: the library cannot register a class whose name is taken.
+
+        Returns:
+            why the patch is skipped: what has the registry's path is none.
+        """
         filled_by = _FILLED_BY.get(self.registry.partition(".")[0])
         if filled_by is not None:
             import_module(filled_by)
         try:
             registry = object_at(self.registry)
         except (ImportError, TargetNotFound):
-            return  # the change reports it
+            return None  # the change reports it
+        if table_of(registry) is None and not isinstance(registry, MutableMapping):
+            return Skip(f"registry not found: {self.registry} is a {type(registry).__name__}")
         if hasattr(registry, "import_from_location"):  # most registries of mmengine 0.10 know their modules
             registry.import_from_location()
+        return None
 
     def misfit(self) -> str:
         return "" if is_there(self.registry.partition(".")[0]) else f"registry not found: {self.registry}"
