@@ -41,7 +41,8 @@ class Patch(Declaration):
         options: values the patch's functions read; ``[tool.patchcore.options]`` overrides them.
         upstream: link to the issue or pull request that makes the patch unnecessary.
         remove_when: requirement under which the patch is no longer needed, ``"mmcv>=2.3"``.
-        checks: :class:`patchcore.Check` objects, one or a list: how ``patchcore verify`` compares the patch with what it replaces.
+        checks: one or more :class:`patchcore.Check`: how ``patchcore verify`` compares the patch with what it
+            replaces.
         count: ``False`` leaves the calls of its targets uncounted under ``--count``.
 
     Raises:

@@ -219,7 +219,7 @@ class ImportWatch:
         self._callback(name, sys.modules.get(name, module), loaded)
 
     def note(self, name: str, *, since: Optional[float] = None, detail: str = "") -> None:
-        """Tell of the import of module ``name`` if somebody waits for it; see :data:`patchcore.engine.events.Observer`."""
+        """Tell observers of the import of module ``name``; see :data:`patchcore.engine.events.Observer`."""
         if name in self._watched:
             tell(IMPORTED, name, detail, since)
 

@@ -1,8 +1,9 @@
 """Rebinding: names that hold a patched object by value go where its slot goes, and come back with it.
 
-:mod:`patchcore.engine.references` finds the names, :class:`Rebinder` decides which of them to touch. A name is left alone when
-it is looked after already, when the replacement itself reads the original there, or when it holds a replacement as its
-own: where that is defined, or where somebody imported it from there and not from the patched slot.
+:mod:`patchcore.engine.references` finds the names, :class:`Rebinder` decides which of them to touch. A name is left
+alone when it is looked after already, when the replacement itself reads the original there, or when it holds a
+replacement as its own: where that is defined, or where somebody imported it from there and not from the patched
+slot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Start each kind of child process that training code starts, and tell which of them are patched.
 
-``python -m patchcore.builtin.doctor.probe``, started as a program of a run, prints a line of JSON for each: its kind, the
-result and what is to be known about it.
+``python -m patchcore.builtin.doctor.probe``, started as a program of a run, prints a line of JSON for each: its kind,
+the result and what is to be known about it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Built-in plugin ``drift``: warns if the target of a patch has changed since the patch was written.
 
-Plugins carry fingerprints of their targets. The remarks compare these with the installed libraries; ``patchcore fingerprint``
-records them, ``patchcore lock`` pins a whole environment, and ``patchcore outdated`` names patches that can go.
+Plugins carry fingerprints of their targets. The remarks compare these with the installed libraries. ``patchcore
+fingerprint`` records them, ``patchcore lock`` pins a whole environment, and ``patchcore outdated`` names patches that
+can go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Drift: have the targets of a patch changed since its author recorded their fingerprints?
 
-What is installed is compared with the fingerprints that the plugin carries, see :mod:`patchcore.builtin.drift.recorded`.
+What is installed is compared with the fingerprints that the plugin carries, see
+:mod:`patchcore.builtin.drift.recorded`.
 """
 
 from __future__ import annotations

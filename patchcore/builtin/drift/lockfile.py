@@ -1,8 +1,9 @@
 """``patchcore.lock``: what an environment would patch, and into what, written down to be reviewed and compared.
 
 The file is the manifest of a plan as TOML: sorted, without paths and times, so that it is the same wherever the same
-is installed, and a change of it is a change of what is patched. See :mod:`patchcore.builtin.manifest` for what is in it; in the
-place of whole files of libraries it has the fingerprints of targets, which do not change with comments and layout.
+is installed, and a change of it is a change of what is patched. :mod:`patchcore.builtin.manifest` says what is in it.
+In the place of whole files of libraries it has the fingerprints of targets, which do not change with comments and
+layout.
 """
 
 from __future__ import annotations

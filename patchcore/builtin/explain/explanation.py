@@ -1,4 +1,4 @@
-"""What there is to say about a target or a patch, as records; :mod:`patchcore.builtin.explain.explaining` makes them."""
+"""Records of what there is to say about a target or a patch; :mod:`patchcore.builtin.explain.explaining` makes them."""
 
 from __future__ import annotations
 

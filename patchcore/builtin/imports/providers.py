@@ -1,4 +1,7 @@
-"""What is common to those who provide modules: see :mod:`patchcore.builtin.imports.stub_imports`, :mod:`patchcore.builtin.imports.replaced_imports`."""
+"""What is common to those who provide modules.
+
+See :mod:`patchcore.builtin.imports.stub_imports` and :mod:`patchcore.builtin.imports.replaced_imports`.
+"""
 
 from __future__ import annotations
 

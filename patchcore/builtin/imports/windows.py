@@ -1,4 +1,7 @@
-"""Windows: what :class:`~patchcore.builtin.imports.changes.WhileImporting` puts in force while the body of a module runs."""
+"""Windows: patches that are in force while the body of a module runs.
+
+A :class:`~patchcore.builtin.imports.changes.WhileImporting` opens one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ __all__ = ["WindowWriter"]
 
 
 class WindowWriter:
-    """Surrounds the body of the module of a :class:`~patchcore.builtin.imports.changes.WhileImporting` with a window."""
+    """Puts :class:`~patchcore.builtin.imports.changes.WhileImporting` in force: a window around a module's body."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

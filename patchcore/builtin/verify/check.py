@@ -1,6 +1,6 @@
 """Checks: how a patch is compared with what it replaces, as immutable declarations.
 
-A check draws inputs; :mod:`patchcore.builtin.verify.verify` runs the original and the replacement on them. Nothing here needs torch.
+A check draws inputs; :mod:`patchcore.builtin.verify.verify` runs the original and the replacement on them.
 """
 
 from __future__ import annotations

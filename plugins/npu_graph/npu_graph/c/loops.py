@@ -25,7 +25,8 @@ class Map:
     """One element of the result from elements of others.
 
     Args:
-        element: takes a :class:`~npu_graph.c.reading.Reader` and an index of the result, returns the element as a C expression.
+        element: takes a :class:`~npu_graph.c.reading.Reader` and an index of the result, returns the element as a C
+            expression.
         is_cheap: made anew where it is read, so that it never needs memory of its own (constants, counters).
     """
 
@@ -51,8 +52,8 @@ class Block:
     """Loops of its own.
 
     Args:
-        write: takes a :class:`~npu_graph.c.reading.Writer` and the memory of each result (``None`` where there is none), which lies row by row;
-            returns C statements.
+        write: takes a :class:`~npu_graph.c.reading.Writer` and the memory of each result (``None`` where there is
+            none), which lies row by row; returns C statements.
         folds: operands that it reads element by element, each element once: these need no memory unless others read it.
     """
 
@@ -84,7 +85,8 @@ class Fold:
     Args:
         operand: whose elements; it needs no memory unless others read it.
         gone: the dimensions, in order.
-        element: takes a :class:`~npu_graph.c.reading.Reader` and an index of the operand, returns the element as a C expression.
+        element: takes a :class:`~npu_graph.c.reading.Reader` and an index of the operand, returns the element as a C
+            expression.
         dtype: of the element.
         parts: the accumulators.
         step: a statement, with the element as ``{x}``.
