@@ -239,7 +239,7 @@ class TestPrograms:
         self.only_ours(job)
 
     def test_two_lines_in_the_program(self, place: Workplace) -> None:
-        place.write({"two_lines.py": "import patchcore\npatchcore.Patcher().brake_at(3).apply()\n" + PLAIN})
+        place.write({"two_lines.py": "import patchcore\npatchcore.Patcher().with_settings(brake=3).apply()\n" + PLAIN})
         job = place.run(*PYTHON, "two_lines.py")
         assert job.out.splitlines() == ["step", "step", "cleaned up"]
         self.only_ours(job)

@@ -104,8 +104,9 @@ class TestSteps:
 class TestLevels:
     @pytest.mark.parametrize("level", [0, 1, 2])
     def test_each_has_more_than_the_one_below(self, place: Workplace, level: int) -> None:
-        text = f"import patchcore\npatchcore.Patcher().with_profiling('records', {level}, skip_first=2)"
-        place.write({"two_lines.py": f"{text}.brake_at().apply()\n{TRAIN}"})
+        profiling = f"{{'path': 'records', 'level': {level}, 'skip_first': 2}}"
+        text = f"import patchcore\npatchcore.Patcher().with_settings(profiling={profiling}, brake='auto').apply()"
+        place.write({"two_lines.py": f"{text}\n{TRAIN}"})
         place.run(*PYTHON, "two_lines.py", "100")
         (trace,) = traces(place)
         found = events(trace)

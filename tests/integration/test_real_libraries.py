@@ -312,6 +312,7 @@ print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packa
             "mmcv_npu",
             "mmdet3d_npu",
             "mx_driving",
+            "mx_driving_compat",
             "npu_emulator",
             "npu_graph",
             "torch_npu_patches",

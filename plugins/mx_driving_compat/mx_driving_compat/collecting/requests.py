@@ -29,7 +29,17 @@ class TrainingRequests:
         active: int = 1,
         repeat: int = 1,
     ) -> _Asked:
-        """Record training steps; return the object. Arguments: see :meth:`patchcore.Patcher.with_profiling`."""
+        """Record training steps; return the object.
+
+        Args:
+            path: a folder for the records.
+            level: 0 records the accelerator only, 1 also the CPU and shapes, 2 also call stacks and memory.
+            skip_first: how many steps are not recorded at first.
+            wait: how many steps between two recordings run without the profiler.
+            warmup: how many steps before each recording run while the profiler warms up.
+            active: how many steps a recording has.
+            repeat: how many recordings there are, 0 for as many as fit.
+        """
         steps = {"skip_first": skip_first, "wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
         self.training = self.training._replace(profiling=tuple({"path": path, "level": level, **steps}.items()))
         return self
