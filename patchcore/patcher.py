@@ -266,7 +266,7 @@ class Patcher(contextlib.ContextDecorator):
 
     def _refuse_reentry(self, what: str) -> None:
         """Raise where a signal handler, or a finalizer, calls while this thread is in the middle of an operation."""
-        if is_reentrant((self._lock, *ENGINE.locks), sys._getframe(2)):
+        if is_reentrant((self._lock, *ENGINE.locks), sys._getframe(2), ENGINE.writer_packages):
             raise PatchError(
                 f"cannot {what} now: a signal handler or a finalizer calls Patcher.{what}() while this thread applies "
                 "or reverts patches; nothing was changed. Set a flag in the handler, and call it from the program"

@@ -140,6 +140,12 @@ class Engine:
         """The locks that are held while something is changed."""
         return self.journal.lock, self.watch.lock
 
+    @property
+    def writer_packages(self) -> set[str]:
+        """The packages, or modules in none, that the writers in use come from."""
+        modules = {type(writer).__module__ for writer in self._writers.values()}
+        return {module.rpartition(".")[0] or module for module in modules}
+
     def held_by(self, holder: Holder) -> list[Application]:
         """Return the applications that ``holder`` holds, the last one first."""
         with self._lock:

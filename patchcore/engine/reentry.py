@@ -8,15 +8,11 @@ from typing import Any, Optional
 
 __all__ = ["is_reentrant"]
 
-#: The modules that hold locks while they change something.
-_HOLDERS = frozenset(
-    f"patchcore.{name}"
-    for name in ("engine", "importing", "journal", "patcher", "providers", "rebinding", "replaced_imports")
-    + ("stub_imports", "windows", "writers")
-)
+#: The packages that hold locks while they change something, with those of the writers of plugins.
+_HOLDERS = (f"{__package__}.", "patchcore.patcher.")
 
 
-def is_reentrant(locks: Iterable[Any], caller: Optional[FrameType]) -> bool:
+def is_reentrant(locks: Iterable[Any], caller: Optional[FrameType], packages: Iterable[str] = ()) -> bool:
     """Tell whether this thread is in the middle of what it does under one of ``locks``.
 
     A lock that it holds without being there is released: an exception of a signal handler, Ctrl-C for one, may come
@@ -25,12 +21,14 @@ def is_reentrant(locks: Iterable[Any], caller: Optional[FrameType]) -> bool:
     Args:
         locks: instances of ``threading.RLock``.
         caller: the frame that calls patchcore.
+        packages: names of packages with writers, which take the locks, too.
     """
     held = [lock for lock in locks if lock._is_owned()]
     if not held:
         return False
+    holders = (*_HOLDERS, *(f"{package}." for package in packages))
     while caller is not None:
-        if caller.f_globals.get("__name__") in _HOLDERS:
+        if f"{caller.f_globals.get('__name__')}.".startswith(holders):
             return True
         caller = caller.f_back
     for lock in held:

@@ -21,25 +21,26 @@ import patchcore as pc
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import PatchError
 
-HOME = str(Path(pc.__file__).parent)
-#: Modules that change something.
-CHANGING = [
-    "application",
-    "engine",
-    "importing",
-    "journal",
-    "patcher",
-    "providers",
-    "rebinding",
-    "replaced_imports",
-    "special_methods",
-    "stub_imports",
-    "target",
-    "type_slots",
-    "windows",
-    "writers",
-]
-TRACED = frozenset(str(Path(HOME, f"{name}.py")) for name in CHANGING)
+HOME = Path(pc.__file__).parent
+#: The files that change something.
+TRACED = frozenset(
+    str(file)
+    for place in (
+        "patcher.py",
+        "declare/slots.py",
+        "engine/application.py",
+        "engine/engine.py",
+        "engine/importing.py",
+        "engine/journal.py",
+        "engine/rebinding.py",
+        "engine/writers.py",
+        "objects/special_methods.py",
+        "objects/type_slots.py",
+        "builtin/imports/*.py",
+    )
+    for file in sorted(HOME.glob(place)) or [f"there is no {place}"]
+)
+assert not [file for file in TRACED if file.startswith("there is no")]
 
 LIBRARY = """
 def cost(x): return x
@@ -352,7 +353,8 @@ for number in range(150):
     assert library.cost is user.cost is original, number
     assert "__new__" not in vars(library.Shop) and library.Shop(3).x == 3, number
     assert not report.with_status("applied"), number
-print("interrupted" if interrupted else "never", len(list(pc.engine.ENGINE.journal)), pc.engine.ENGINE.active)
+from patchcore.engine.engine import ENGINE
+print("interrupted" if interrupted else "never", len(list(ENGINE.journal)), ENGINE.active)
 """
 
 
