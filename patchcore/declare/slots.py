@@ -291,7 +291,8 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
             table = table_of(owner)
             if table is not None:
                 return EntrySlot(table, step.key, name)
-            raise TargetError(f"{name}: expected a mutable mapping before {step}, found {type(owner).__name__}")
+            found = f"{type(owner).__name__}, which no loaded plugin knows as a registry"
+            raise TargetError(f"{name}: expected a mutable mapping before {step}, found {found}")
         return ItemSlot(owner, step.key, name)
     descriptor = mro_lookup(type(owner), step)
     if is_class(owner):
