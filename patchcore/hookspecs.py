@@ -55,7 +55,7 @@ def register_writers() -> Writers:  # type: ignore[empty-body]
 
     A value is a function that takes the engine and returns a :class:`~patchcore.engine.writers.Writer`. Classes and
     functions may be given as targets, ``package.module:Class``; they are imported when the first change of that kind is
-    applied. Called before patches are applied.
+    applied. Called when a Patcher is made.
     """
 
 

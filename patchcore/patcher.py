@@ -79,6 +79,7 @@ class Patcher(contextlib.ContextDecorator):
     ) -> None:
         self.plugins = plugins or Plugins(discover=False)
         learn_tables(self.plugins.registry_tables())
+        ENGINE.learn(self.plugins.writers(), *map(self.plugins.functions, ("register_guards", "register_marks")))
         settings = (settings or Settings()).complete(self.plugins.settings())
         settings = replace(settings, on_failure="raise") if strict else settings
         self.settings = replace(settings, count=True) if count else settings
@@ -305,14 +306,8 @@ class Patcher(contextlib.ContextDecorator):
         assert error is not None
         assert self._plan is not None
         context = Context(application.provenance, self.settings, self._plan)
-        policy = self.plugins.first(
-            "on_failure",
-            POLICIES.__contains__,
-            f"one of {', '.join(POLICIES)}",
-            patch=patch,
-            error=error,
-            context=context,
-        )
+        asked = {"patch": patch, "error": error, "context": context}
+        policy = self.plugins.first("on_failure", POLICIES.__contains__, f"one of {', '.join(POLICIES)}", **asked)
         policy = policy or ("raise" if patch.required else self.settings.on_failure)
         change = next((f"{s.change.kind} {s.target}: " for s in application.states if s.status == FAILED), "")
         message = f"patch {patch.name} ({application.provenance}) failed: {change}{describe_error(error)}"
@@ -375,7 +370,6 @@ class Patcher(contextlib.ContextDecorator):
         """Apply some entries of the plan; when one fails under the policy to raise, nothing stays applied."""
         try:
             self._refuse(entries)
-            ENGINE.learn(self.plugins.writers(), *map(self.plugins.functions, ("register_guards", "register_marks")))
             self._apply(plan, entries)
             report = self.report()
         except BaseException as error:

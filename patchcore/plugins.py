@@ -227,27 +227,21 @@ class Plugins:
 
     def functions(self, hook: str) -> list[Any]:
         """Return what a hook collects that returns functions or their targets."""
-        found = []
-        for provenance, functions in self.collect(hook):
-            for function in functions:
-                if isinstance(function, str) or callable(function):
-                    found.append(function)
-                else:
-                    self.note(provenance, hook, TypeError(f"expected functions or targets, got {shown(function)}"))
-        return found
+        return list(self._checked(hook, lambda f: isinstance(f, str) or callable(f), "functions or targets"))
 
     def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
         """Return the remarks of all plugins on a planned patch; see the hook ``remarks``."""
-        found = []
-        for provenance, remarks in self.collect("remarks", entry=entry, thorough=thorough):
-            for remark in remarks:
-                if isinstance(remark, Remark):
-                    found.append(remark)
+        asked = {"entry": entry, "thorough": thorough}
+        return list(self._checked("remarks", lambda r: isinstance(r, Remark), "patchcore.Remark objects", **asked))
+
+    def _checked(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Iterator[Any]:
+        """Yield what a hook collects; what ``accept`` refuses is a problem of its plugin."""
+        for provenance, found in self.collect(hook, **arguments):
+            for one in found:
+                if accept(one):
+                    yield one
                 else:
-                    self.note(
-                        provenance, "remarks", TypeError(f"expected patchcore.Remark objects, got {shown(remark)}")
-                    )
-        return found
+                    self.note(provenance, hook, TypeError(f"expected {expected}, got {shown(one)}"))
 
     def find_holders(self, originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:
         """Return the places that still hold originals; see the hook ``find_holders``."""
@@ -315,14 +309,8 @@ class Plugins:
         logger.warning("%s\n%s", problem, text)
 
     def _sections(self, hook: str, **arguments: Any) -> tuple[Section, ...]:
-        found: list[Section] = []
-        for provenance, sections in self.collect(hook, **arguments):
-            for section in sections:
-                if isinstance(section, Section):
-                    found.append(section)
-                else:
-                    self.note(provenance, hook, TypeError(f"expected patchcore.Section objects, got {shown(section)}"))
-        return tuple(found)
+        expected = "patchcore.Section objects"
+        return tuple(self._checked(hook, lambda section: isinstance(section, Section), expected, **arguments))
 
     def _load(self, provenance: Provenance, load: Loader) -> Optional[tuple[Provenance, Any]]:
         try:
@@ -389,7 +377,7 @@ class Plugins:
         """Call one implementation inside the hook wrappers. A wrapper that fails is noted and removed."""
         caller, function = getattr(self._wrappers.hook, hook), implementation.function
         if not caller.get_hookimpls() and arguments.keys() >= set(implementation.argnames):
-            result = function(*(arguments[name] for name in implementation.argnames))
+            result = function(*[arguments[name] for name in implementation.argnames])
             first = caller.spec is not None and caller.spec.opts.get("firstresult")
             return result if first else [] if result is None else [result]
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
@@ -208,8 +209,9 @@ class Report:
         Args:
             never_hit: also name the patches that were never hit, as is due when nobody is going to call them any more.
         """
-        counts = [(status, len(self.with_status(status))) for status in (APPLIED, PENDING, SKIPPED, FAILED, REVERTED)]
-        text = ", ".join(f"{count} {status}" for status, count in counts if count) or "no patches"
+        counts = Counter([record.status for record in self.patches])
+        statuses = [status for status in (APPLIED, PENDING, SKIPPED, FAILED, REVERTED) if counts[status]]
+        text = ", ".join([f"{counts[status]} {status}" for status in statuses]) or "no patches"
         if self.problems:
             text += f"; {len(self.problems)} plugin problems"
         if never_hit and self.never_hit:

@@ -34,6 +34,8 @@ def core_alone(monkeypatch) -> None:
     monkeypatch.setattr(ENGINE, "_factories", {class_key(kind): factory for kind, factory in WRITERS.items()})
     monkeypatch.setattr(ENGINE, "_writers", {})
     monkeypatch.setattr(ENGINE, "_guards", [])
+    monkeypatch.setattr(ENGINE, "_learned", [])
+    monkeypatch.setattr(ENGINE, "_resolved", 0)
 
 
 @pytest.fixture

@@ -69,7 +69,9 @@ def plugin(monkeypatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(EXAMPLE))
     for table in ("_factories", "_writers"):
         monkeypatch.setattr(ENGINE, table, dict(getattr(ENGINE, table)))
-    monkeypatch.setattr(ENGINE, "_guards", list(ENGINE._guards))
+    for table in ("_guards", "_learned"):
+        monkeypatch.setattr(ENGINE, table, [])
+    monkeypatch.setattr(ENGINE, "_resolved", 0)
     monkeypatch.setattr(registries, "_TABLES", dict(registries._TABLES))
     module = importlib.import_module("team_cluster.plugin")
     monkeypatch.setattr(module, "AUDIT", module.Audit())

@@ -47,23 +47,20 @@ class Slot:
     Subclasses say how a kind of owner is read and written. ``name`` is how the slot is shown, ``package.module:path``.
     """
 
-    __slots__ = ("key", "name", "owner")
+    __slots__ = ("identity", "key", "name", "owner")
     space = "attribute"
 
     def __init__(self, owner: Any, key: Any, name: str) -> None:
         self.owner = owner
         self.key = key
         self.name = name
+        #: Equal for two slots exactly when they are the same place; valid while the owner lives.
+        self.identity: tuple[int, str, Any] = (id(owner), self.space, key)
 
     @property
     def is_promised(self) -> bool:
         """True when the owner gives this key a value as soon as somebody asks for it, though it may hold none yet."""
         return False
-
-    @property
-    def identity(self) -> tuple[int, str, Any]:
-        """Equal for two slots exactly when they are the same place; valid while the owner lives."""
-        return (id(self.owner), self.space, self.key)
 
     def read(self) -> Any:
         """Return the raw value the owner itself holds, or ``ABSENT``."""
@@ -121,7 +118,8 @@ class NamespaceSlot(Slot):
         return found
 
     def read(self) -> Any:
-        return self._namespace().get(self.key, ABSENT)
+        owner = self.owner
+        return (owner.__dict__ if type(owner) is ModuleType else self._namespace()).get(self.key, ABSENT)
 
     def inherited(self) -> Any:
         return mro_lookup(type(self.owner), self.key)

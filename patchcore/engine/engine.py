@@ -63,6 +63,8 @@ class Engine:
         self._witnesses: list[ImportWitness] = []
         self._factories: dict[str, Union[WriterFactory, str]] = {}
         self._guards: list[Guard] = []
+        self._learned: list[tuple[list[Any], Any]] = []  # guards and marks, each with where it goes once it is resolved
+        self._resolved = 0  # how many of them are
         self.learn(WRITERS)
         self._writers: dict[type[Change], Writer] = {}
         self._missed = False  # an import, see _imported
@@ -78,14 +80,14 @@ class Engine:
 
         Args:
             writers: see the hook ``register_writers``.
-            guards, marks: functions or their targets, see the hooks ``register_guards`` and ``register_marks``.
+            guards, marks: functions or their targets, see the hooks ``register_guards`` and ``register_marks``; they
+                are imported when the next patch is applied.
         """
         for kind, factory in writers.items():
             self._factories.setdefault(kind if isinstance(kind, str) else class_key(kind), factory)
-        learned: tuple[tuple[list[Any], Iterable[Any]], ...] = ((self._guards, guards), (MARKS, marks))
-        for known, functions in learned:
-            found = (resolve(Target.parse(f)) if isinstance(f, str) else f for f in functions)
-            known += (function for function in found if function not in known)
+        named: list[tuple[list[Any], Any]] = [(self._guards, guard) for guard in guards]
+        named += [(MARKS, mark) for mark in marks]
+        self._learned += [pair for pair in named if pair[1] not in [function for _, function in self._learned]]
 
     def admit(self, change: SlotChange, slot: Slot, below: Any, product: Any) -> None:
         """Ask the guards; see :data:`patchcore.engine.writers.Guard`."""
@@ -140,10 +142,9 @@ class Engine:
         """The locks that are held while something is changed."""
         return self.journal.lock, self.watch.lock
 
-    @property
     def writer_packages(self) -> set[str]:
         """The packages, or modules in none, that the writers in use come from."""
-        modules = {type(writer).__module__ for writer in self._writers.values()}
+        modules = (type(writer).__module__ for writer in self._writers.values())
         return {module.rpartition(".")[0] or module for module in modules}
 
     def held_by(self, holder: Holder) -> list[Application]:
@@ -396,6 +397,12 @@ class Engine:
             self._witnesses[:] = [other for other in self._witnesses if other is not witness]
 
     def _write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+        for number in range(self._resolved, len(self._learned)):
+            known, function = self._learned[number]
+            function = resolve(Target.parse(function)) if isinstance(function, str) else function
+            if function not in known:
+                known.append(function)
+            self._resolved = number + 1  # another thread may have done the same
         kind = type(state.change)
         writer = self._writers.get(kind)
         if writer is None:

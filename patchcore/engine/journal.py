@@ -86,7 +86,7 @@ class Record:
     @property
     def by_value(self) -> Any:
         """What a name bound by value to this slot should hold now."""
-        return reference(self.effective(self.top))
+        return reference(self.effective(self.layers[-1].product if self.layers else self.base))
 
     def effective(self, own: Any) -> Any:
         """Return the raw value a lookup finds when the slot's owner itself holds ``own``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import FrameType
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 __all__ = ["is_reentrant"]
 
@@ -12,7 +12,7 @@ __all__ = ["is_reentrant"]
 _HOLDERS = (f"{__package__}.", "patchcore.patcher.")
 
 
-def is_reentrant(locks: Iterable[Any], caller: Optional[FrameType], packages: Iterable[str] = ()) -> bool:
+def is_reentrant(locks: Iterable[Any], caller: Optional[FrameType], packages: Callable[[], Iterable[str]]) -> bool:
     """Tell whether this thread is in the middle of what it does under one of ``locks``.
 
     A lock that it holds without being there is released: an exception of a signal handler, Ctrl-C for one, may come
@@ -21,12 +21,12 @@ def is_reentrant(locks: Iterable[Any], caller: Optional[FrameType], packages: It
     Args:
         locks: instances of ``threading.RLock``.
         caller: the frame that calls patchcore.
-        packages: names of packages with writers, which take the locks, too.
+        packages: returns the packages with writers, which take the locks, too.
     """
     held = [lock for lock in locks if lock._is_owned()]
     if not held:
         return False
-    holders = (*_HOLDERS, *(f"{package}." for package in packages))
+    holders = (*_HOLDERS, *(f"{package}." for package in packages()))
     while caller is not None:
         if f"{caller.f_globals.get('__name__')}.".startswith(holders):
             return True

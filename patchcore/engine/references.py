@@ -64,7 +64,7 @@ def find_references(
     keys = gateways.union(wanted, map(id, signs))
     search = _Search(wanted)
     for name, module in modules.items():
-        space = namespace(module)
+        space = module.__dict__ if type(module) is ModuleType else namespace(module)
         # all in C: no other thread gets to run, and to change the dictionary, before it is done
         holds = space is not None and (name in homes or not keys.isdisjoint(map(id, space.values())))
         if space is not None and holds and name.partition(".")[0] not in OWN:  # patchcore goes on with the original

@@ -11,7 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib.machinery import ModuleSpec
-from types import GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Callable, Optional
 
 __all__ = [
@@ -94,9 +94,11 @@ def qualified_name(obj: object) -> tuple[str, str]:
         obj = obj.__func__
     if is_class(obj):
         found = [_class_module(obj), _class_qualname(obj)]
+    elif type(obj) is FunctionType:
+        found = [obj.__module__, obj.__qualname__]
     else:
         found = [_plain_attribute(obj, "__module__"), _plain_attribute(obj, "__qualname__")]
-    module, qualname = (value if type(value) is str else "" for value in found)
+    module, qualname = [value if type(value) is str else "" for value in found]
     return (module, qualname) if module and qualname else ("", "")
 
 
