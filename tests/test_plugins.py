@@ -478,7 +478,7 @@ def test_tryfirst_and_trylast_are_honoured(install) -> None:
     install("bbb", ORDERED.format(name="bbb", options=""))
     install("ccc", ORDERED.format(name="ccc", options="(trylast=True)"))
     plugins = Plugins()
-    order = [provenance.plugin for provenance, _ in plugins.each("register_patches", settings=None)]
+    order = [provenance.plugin for provenance, _ in plugins.each("register_patches", settings=None, plugins=plugins)]
     assert order == ["aaa", "bbb", "ccc"]
 
 
