@@ -28,8 +28,8 @@ __all__ = [
 #: What to do if a patch fails: log it and go on, undo everything and raise, or go on silently.
 POLICIES = ("warn", "raise", "ignore")
 
-#: The key of the table of profiles. A profile may have any key but ``use_profile``.
-_PROFILES = "profiles"
+#: The key of the table of variants. A variant may have any key but ``variant``.
+_VARIANTS = "variants"
 
 
 class Choice(NamedTuple):
@@ -113,7 +113,7 @@ class Settings:
         on_failure: ``warn``, ``raise`` or ``ignore``.
         log: level of the ``patchcore`` logger, ``None`` to leave it alone.
         options: per patch name, values that override the patch's own options.
-        use_profile: the table of ``[tool.patchcore.profiles]`` that is applied on top of ``[tool.patchcore]``, ``None``
+        variant: the table of ``[tool.patchcore.variants]`` that is applied on top of ``[tool.patchcore]``, ``None``
             for none.
         count: whether the calls of patched targets are counted.
         values: the settings of plugins, by key.
@@ -127,7 +127,7 @@ class Settings:
     on_failure: str = "warn"
     log: Optional[str] = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    use_profile: Optional[str] = None
+    variant: Optional[str] = None
     count: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class Settings:
             start: the folder at or above which pyproject.toml is looked for first; after that, the current folder.
 
         Raises:
-            SettingsError: a file cannot be read, a profile is unknown, or a value is impossible, with the place.
+            SettingsError: a file cannot be read, a variant is unknown, or a value is impossible, with the place.
         """
         environ = os.environ if environ is None else environ
         here = _current_directory()
@@ -166,13 +166,13 @@ class Settings:
             if variable in environ and variable not in _OTHER_VARIABLES
         ]
         sources.append(_Source(origin, given, _ARGUMENTS, here))
-        profile = _last(sources, "use_profile")
+        variant = _last(sources, "variant")
         found = next(filter(None, map(_find_table, (start, here))), None)
-        if found is None and profile:
+        if found is None and variant:
             raise SettingsError(
-                f"there is no profile {profile!r}: no pyproject.toml at or above {start or here} has [tool.patchcore]"
+                f"there is no variant {variant!r}: no pyproject.toml at or above {start or here} has [tool.patchcore]"
             )
-        tables = [] if found is None else _with_profile(*found, profile)
+        tables = [] if found is None else _with_variant(*found, variant)
         return _merge([*tables, *sources])
 
     @classmethod
@@ -262,7 +262,7 @@ class _Source(NamedTuple):
     directory: Optional[Path]  # what relative paths in it are relative to
 
 
-_PYPROJECT, _PROFILE, _ENVIRONMENT, _ARGUMENTS = range(4)
+_PYPROJECT, _VARIANT, _ENVIRONMENT, _ARGUMENTS = range(4)
 
 _PREFIX = "PATCHCORE_"
 #: Environment variables that are no settings.
@@ -280,24 +280,24 @@ def _last(sources: Sequence[_Source], key: str) -> Any:
     return next((source.given[key] for source in reversed(sources) if key in source.given), None)
 
 
-def _with_profile(path: Path, table: Mapping[str, Any], chosen: Any) -> list[_Source]:
-    """Return the sources in a pyproject.toml: its table, and the chosen profile, which is the stronger one."""
+def _with_variant(path: Path, table: Mapping[str, Any], chosen: Any) -> list[_Source]:
+    """Return the sources in a pyproject.toml: its table, and the chosen variant, which is the stronger one."""
     where = f"{path} [tool.patchcore]"
-    profiles = table.get(_PROFILES, {})
-    if not isinstance(profiles, Mapping) or not all(isinstance(profile, Mapping) for profile in profiles.values()):
-        raise SettingsError(f"{where}: profiles = {profiles!r}; expected tables, [tool.patchcore.profiles.NAME]")
-    base = {key: value for key, value in table.items() if key != _PROFILES}
+    variants = table.get(_VARIANTS, {})
+    if not isinstance(variants, Mapping) or not all(isinstance(variant, Mapping) for variant in variants.values()):
+        raise SettingsError(f"{where}: variants = {variants!r}; expected tables, [tool.patchcore.variants.NAME]")
+    base = {key: value for key, value in table.items() if key != _VARIANTS}
     sources = [_Source(where, base, _PYPROJECT, path.parent)]
-    name = check_text(base.get("use_profile", "") if chosen is None else chosen, f"{where}: use_profile", None)
+    name = check_text(base.get("variant", "") if chosen is None else chosen, f"{where}: variant", None)
     if name is None:
         return sources
-    if name not in profiles:
-        known = ", ".join(profiles) or "none"
-        raise SettingsError(f"{path} has no profile {name!r} (it has: {known}){did_you_mean(name, profiles)}")
-    origin = f"{path} [tool.patchcore.profiles.{name}]"
-    if "use_profile" in profiles[name]:
-        raise SettingsError(f"{origin}: use_profile cannot be set in a profile")
-    return [*sources, _Source(origin, profiles[name], _PROFILE, path.parent)]
+    if name not in variants:
+        known = ", ".join(variants) or "none"
+        raise SettingsError(f"{path} has no variant {name!r} (it has: {known}){did_you_mean(name, variants)}")
+    origin = f"{path} [tool.patchcore.variants.{name}]"
+    if "variant" in variants[name]:
+        raise SettingsError(f"{origin}: variant cannot be set in a variant")
+    return [*sources, _Source(origin, variants[name], _VARIANT, path.parent)]
 
 
 def _find_table(start: Optional[Path]) -> Optional[tuple[Path, Mapping[str, Any]]]:
@@ -437,7 +437,7 @@ _CHECKS = {
     "on_failure": _policy,
     "log": _level,
     "options": _options,
-    "use_profile": check_text,
+    "variant": check_text,
     "count": _switch,
 }
 _OPTIONS = {"plugins": "--plugin", "modules": "--module", "on_failure": "--strict"}

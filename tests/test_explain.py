@@ -246,7 +246,7 @@ def test_a_patch_that_fails_when_it_is_applied(explain) -> None:
     assert f"deals.bad: failed ({said})" in result.lines
 
 
-PROFILE = '[tool.patchcore.profiles.x]\ndisable = "deals"'
+VARIANT = '[tool.patchcore.variants.x]\ndisable = "deals"'
 
 
 @pytest.mark.parametrize(
@@ -256,10 +256,10 @@ PROFILE = '[tool.patchcore.profiles.x]\ndisable = "deals"'
         ([], {"PATCHCORE_DISABLE": "*"}, "", "PATCHCORE_DISABLE *"),
         ([], {}, 'disable = ["deals"]', "{} [tool.patchcore] deals"),
         (
-            ["--use-profile", "x"],
+            ["--variant", "x"],
             {},
-            '[tool.patchcore.profiles.x]\ndisable = "deals"',
-            "{} [tool.patchcore.profiles.x] deals",
+            '[tool.patchcore.variants.x]\ndisable = "deals"',
+            "{} [tool.patchcore.variants.x] deals",
         ),
         ([], {}, "", "default"),
     ],

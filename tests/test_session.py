@@ -25,7 +25,7 @@ SETTINGS = Settings(
     values={"report_dir": "/reports"},
     log="DEBUG",
     options={"mine.clip": {"norm": 0.1, "names": ["a", "b"]}},
-    use_profile="debug",
+    variant="debug",
     origins={"on_failure": "--strict"},
 )
 SESSION = Session(

@@ -264,7 +264,7 @@ def test_the_folder_of_the_program_comes_before_the_working_directory(tmp_path, 
 def test_a_report_dir_is_relative_to_its_source(tmp_path, monkeypatch) -> None:
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path / "sub")
-    table = "[tool.patchcore]\nreport_dir = 'out'\nuse_profile = 'p'\n[tool.patchcore.profiles.p]\n"
+    table = "[tool.patchcore]\nreport_dir = 'out'\nvariant = 'p'\n[tool.patchcore.variants.p]\n"
     assert load(tmp_path, table).get("report_dir") == str(tmp_path / "out")
     assert load(tmp_path, f"{table}report_dir = 'deep/er'\n").get("report_dir") == str(tmp_path / "deep" / "er")
     assert load(tmp_path, environ={"PATCHCORE_REPORT_DIR": "out"}).get("report_dir") == str(tmp_path / "sub" / "out")
@@ -286,16 +286,16 @@ def test_in_a_working_directory_that_was_deleted_paths_stay_as_they_are(tmp_path
 
 def test_modules_come_from_every_source_each_from_the_directory_it_is_named_in(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path.parent)
-    table = "[tool.patchcore]\nmodules = ['base', 'pkg.sub']\nuse_profile = 'p'\n"
-    profile = "[tool.patchcore.profiles.p]\nmodules = 'profiled'\n"
+    table = "[tool.patchcore]\nmodules = ['base', 'pkg.sub']\nvariant = 'p'\n"
+    variant = "[tool.patchcore.variants.p]\nmodules = 'varied'\n"
     settings = load(
-        tmp_path, table + profile, environ={"PATCHCORE_MODULES": " a , b,"}, arguments={"modules": ["z", "y.x"]}
+        tmp_path, table + variant, environ={"PATCHCORE_MODULES": " a , b,"}, arguments={"modules": ["z", "y.x"]}
     )
     here = os.getcwd()
     assert settings.modules == (
         LocalModule("base", str(tmp_path)),
         LocalModule("pkg.sub", str(tmp_path)),
-        LocalModule("profiled", str(tmp_path)),
+        LocalModule("varied", str(tmp_path)),
         LocalModule("a", here),
         LocalModule("b", here),
         LocalModule("z", here),
@@ -362,10 +362,10 @@ def test_modules_are_names(tmp_path, value) -> None:
         load(tmp_path, arguments={"modules": value})
 
 
-# --- profiles ------------------------------------------------------------------------------------------------------
+# --- variants ------------------------------------------------------------------------------------------------------
 
 
-PROFILES = """
+VARIANTS = """
 [tool.patchcore]
 log = "info"
 on_failure = "ignore"
@@ -374,95 +374,95 @@ report_dir = "base"
 plugins = ["mmcv"]
 options.p.n = 1
 
-[tool.patchcore.profiles.debug]
+[tool.patchcore.variants.debug]
 log = "debug"
 disable = ["a"]
 report_dir = ""
 options.p.n = 2
 
-[tool.patchcore.profiles.release]
+[tool.patchcore.variants.release]
 on_failure = "raise"
 """
 
 
-def test_a_profile_lies_over_the_table_and_under_everything_else(tmp_path) -> None:
-    environ = {"PATCHCORE_USE_PROFILE": "debug"}
-    settings = load(tmp_path, PROFILES, environ=environ)
+def test_a_variant_lies_over_the_table_and_under_everything_else(tmp_path) -> None:
+    environ = {"PATCHCORE_VARIANT": "debug"}
+    settings = load(tmp_path, VARIANTS, environ=environ)
     base = f"{tmp_path / 'pyproject.toml'} [tool.patchcore]"
-    profile = f"{tmp_path / 'pyproject.toml'} [tool.patchcore.profiles.debug]"
-    assert settings.use_profile == "debug"
+    variant = f"{tmp_path / 'pyproject.toml'} [tool.patchcore.variants.debug]"
+    assert settings.variant == "debug"
     assert (settings.log, settings.on_failure, settings.get("report_dir")) == ("DEBUG", "ignore", None)
     assert settings.plugins == ("mmcv",)
     assert settings.options == {"p": {"n": 2}}
-    assert settings.choices == (Choice(True, "a", base, 0), Choice(False, "a", profile, 1))
+    assert settings.choices == (Choice(True, "a", base, 0), Choice(False, "a", variant, 1))
     assert settings.origins == {
         "plugins": base,
         "on_failure": base,
-        **dict.fromkeys(("log", "report_dir", "options"), profile),
-        "use_profile": "PATCHCORE_USE_PROFILE",
+        **dict.fromkeys(("log", "report_dir", "options"), variant),
+        "variant": "PATCHCORE_VARIANT",
     }
     stronger = load(tmp_path, environ={**environ, "PATCHCORE_LOG": "error"}, arguments={"report_dir": "/r"})
     assert (stronger.log, stronger.get("report_dir")) == ("ERROR", "/r")
     assert stronger.choices == settings.choices
 
 
-def test_without_a_choice_no_profile_applies(tmp_path) -> None:
-    settings = load(tmp_path, PROFILES)
-    assert (settings.log, settings.on_failure, settings.use_profile) == ("INFO", "ignore", None)
-    assert "use_profile" not in settings.origins
+def test_without_a_choice_no_variant_applies(tmp_path) -> None:
+    settings = load(tmp_path, VARIANTS)
+    assert (settings.log, settings.on_failure, settings.variant) == ("INFO", "ignore", None)
+    assert "variant" not in settings.origins
 
 
-def test_the_strongest_source_chooses_the_profile(tmp_path) -> None:
-    table = PROFILES.replace('log = "info"', 'use_profile = "debug"')
+def test_the_strongest_source_chooses_the_variant(tmp_path) -> None:
+    table = VARIANTS.replace('log = "info"', 'variant = "debug"')
     assert load(tmp_path, table).log == "DEBUG"
-    release = load(tmp_path, environ={"PATCHCORE_USE_PROFILE": "release"})
-    assert (release.log, release.on_failure, release.use_profile) == (None, "raise", "release")
-    arguments = {"use_profile": "debug"}
-    debug = load(tmp_path, environ={"PATCHCORE_USE_PROFILE": "release"}, arguments=arguments, origin="command line")
-    assert (debug.log, debug.on_failure, debug.origins["use_profile"]) == ("DEBUG", "ignore", "--use-profile")
+    release = load(tmp_path, environ={"PATCHCORE_VARIANT": "release"})
+    assert (release.log, release.on_failure, release.variant) == (None, "raise", "release")
+    arguments = {"variant": "debug"}
+    debug = load(tmp_path, environ={"PATCHCORE_VARIANT": "release"}, arguments=arguments, origin="command line")
+    assert (debug.log, debug.on_failure, debug.origins["variant"]) == ("DEBUG", "ignore", "--variant")
 
 
-def test_an_empty_name_chooses_no_profile(tmp_path) -> None:
-    table = PROFILES.replace('log = "info"', 'use_profile = "debug"')
-    settings = load(tmp_path, table, environ={"PATCHCORE_USE_PROFILE": ""})
-    assert (settings.log, settings.use_profile) == (None, None)
-    assert load(tmp_path, "", environ={"PATCHCORE_USE_PROFILE": "release"}, arguments={"use_profile": ""}).log is None
+def test_an_empty_name_chooses_no_variant(tmp_path) -> None:
+    table = VARIANTS.replace('log = "info"', 'variant = "debug"')
+    settings = load(tmp_path, table, environ={"PATCHCORE_VARIANT": ""})
+    assert (settings.log, settings.variant) == (None, None)
+    assert load(tmp_path, "", environ={"PATCHCORE_VARIANT": "release"}, arguments={"variant": ""}).log is None
 
 
-def test_an_unknown_profile_is_an_error_with_the_nearest(tmp_path) -> None:
+def test_an_unknown_variant_is_an_error_with_the_nearest(tmp_path) -> None:
     with pytest.raises(pc.SettingsError) as e:
-        load(tmp_path, PROFILES, arguments={"use_profile": "debig"})
+        load(tmp_path, VARIANTS, arguments={"variant": "debig"})
     path = tmp_path / "pyproject.toml"
-    assert str(e.value) == f"{path} has no profile 'debig' (it has: debug, release); did you mean 'debug'?"
-    with pytest.raises(pc.SettingsError, match=r"has no profile 'x' \(it has: none\)$"):
-        load(tmp_path, "[tool.patchcore]\nuse_profile = 'x'\n")
+    assert str(e.value) == f"{path} has no variant 'debig' (it has: debug, release); did you mean 'debug'?"
+    with pytest.raises(pc.SettingsError, match=r"has no variant 'x' \(it has: none\)$"):
+        load(tmp_path, "[tool.patchcore]\nvariant = 'x'\n")
 
 
-def test_a_profile_without_a_pyproject_is_an_error(tmp_path) -> None:
-    for sources in ({"environ": {"PATCHCORE_USE_PROFILE": "debug"}}, {"arguments": {"use_profile": "debug"}}):
+def test_a_variant_without_a_pyproject_is_an_error(tmp_path) -> None:
+    for sources in ({"environ": {"PATCHCORE_VARIANT": "debug"}}, {"arguments": {"variant": "debug"}}):
         with pytest.raises(pc.SettingsError) as e:
             load(tmp_path, **sources)
-        expected = f"there is no profile 'debug': no pyproject.toml at or above {tmp_path} has [tool.patchcore]"
+        expected = f"there is no variant 'debug': no pyproject.toml at or above {tmp_path} has [tool.patchcore]"
         assert str(e.value) == expected
-    nothing = replace(DEFAULTS, origins={"use_profile": "PATCHCORE_USE_PROFILE"})
-    assert load(tmp_path, environ={"PATCHCORE_USE_PROFILE": ""}) == nothing
+    nothing = replace(DEFAULTS, origins={"variant": "PATCHCORE_VARIANT"})
+    assert load(tmp_path, environ={"PATCHCORE_VARIANT": ""}) == nothing
 
 
-def test_a_profile_cannot_choose_another(tmp_path) -> None:
-    table = "[tool.patchcore.profiles.a]\nuse_profile = 'b'\n[tool.patchcore.profiles.b]\n"
+def test_a_variant_cannot_choose_another(tmp_path) -> None:
+    table = "[tool.patchcore.variants.a]\nvariant = 'b'\n[tool.patchcore.variants.b]\n"
     with pytest.raises(pc.SettingsError) as e:
-        load(tmp_path, table, arguments={"use_profile": "a"})
-    origin = f"{tmp_path / 'pyproject.toml'} [tool.patchcore.profiles.a]"
-    assert str(e.value) == f"{origin}: use_profile cannot be set in a profile"
-    assert load(tmp_path, arguments={"use_profile": "b"}).use_profile == "b"
+        load(tmp_path, table, arguments={"variant": "a"})
+    origin = f"{tmp_path / 'pyproject.toml'} [tool.patchcore.variants.a]"
+    assert str(e.value) == f"{origin}: variant cannot be set in a variant"
+    assert load(tmp_path, arguments={"variant": "b"}).variant == "b"
 
 
-@pytest.mark.parametrize("profiles", ["3", "['debug']", "{debug = 3}", "'debug'"])
-def test_profiles_are_tables(tmp_path, profiles) -> None:
+@pytest.mark.parametrize("variants", ["3", "['debug']", "{debug = 3}", "'debug'"])
+def test_variants_are_tables(tmp_path, variants) -> None:
     with pytest.raises(pc.SettingsError) as e:
-        load(tmp_path, f"[tool.patchcore]\nprofiles = {profiles}\n")
-    assert str(e.value).startswith(f"{tmp_path / 'pyproject.toml'} [tool.patchcore]: profiles = ")
-    assert str(e.value).endswith("; expected tables, [tool.patchcore.profiles.NAME]")
+        load(tmp_path, f"[tool.patchcore]\nvariants = {variants}\n")
+    assert str(e.value).startswith(f"{tmp_path / 'pyproject.toml'} [tool.patchcore]: variants = ")
+    assert str(e.value).endswith("; expected tables, [tool.patchcore.variants.NAME]")
 
 
 @pytest.mark.parametrize(
@@ -470,20 +470,20 @@ def test_profiles_are_tables(tmp_path, profiles) -> None:
     [
         ("lug = 'info'", "unknown setting 'lug'; did you mean 'log'?"),
         ("log = 'loud'", "log = 'loud'; expected one of"),
-        ("profiles = {}", "unknown setting 'profiles'"),
+        ("variants = {}", "unknown setting 'variants'"),
     ],
 )
-def test_an_impossible_value_in_a_profile_says_in_which(tmp_path, line, message) -> None:
-    table = f"[tool.patchcore.profiles.a]\n{line}\n"
+def test_an_impossible_value_in_a_variant_says_in_which(tmp_path, line, message) -> None:
+    table = f"[tool.patchcore.variants.a]\n{line}\n"
     with pytest.raises(pc.SettingsError) as e:
-        load(tmp_path, table, arguments={"use_profile": "a"})
-    assert str(e.value).startswith(f"{tmp_path / 'pyproject.toml'} [tool.patchcore.profiles.a]: {message}")
+        load(tmp_path, table, arguments={"variant": "a"})
+    assert str(e.value).startswith(f"{tmp_path / 'pyproject.toml'} [tool.patchcore.variants.a]: {message}")
     assert load(tmp_path, table) == DEFAULTS
 
 
-@pytest.mark.parametrize("given", [{"toml": "[tool.patchcore]\nuse_profile = 3\n"}, {"arguments": {"use_profile": 3}}])
-def test_a_profile_that_is_no_text_says_where(tmp_path, given) -> None:
-    with pytest.raises(pc.SettingsError, match=r"(\[tool.patchcore\]|argument): use_profile = 3; expected text"):
+@pytest.mark.parametrize("given", [{"toml": "[tool.patchcore]\nvariant = 3\n"}, {"arguments": {"variant": 3}}])
+def test_a_variant_that_is_no_text_says_where(tmp_path, given) -> None:
+    with pytest.raises(pc.SettingsError, match=r"(\[tool.patchcore\]|argument): variant = 3; expected text"):
         load(tmp_path, given.get("toml", "[tool.patchcore]\n"), arguments=given.get("arguments"))
 
 
@@ -505,7 +505,7 @@ SETTINGS = st.builds(
     values=st.dictionaries(st.sampled_from(["report_dir", "brake"]), st.none() | TEXTS),
     log=st.none() | TEXTS,
     options=st.dictionaries(TEXTS, st.dictionaries(TEXTS, VALUES, max_size=2), max_size=2),
-    use_profile=st.none() | TEXTS,
+    variant=st.none() | TEXTS,
     count=st.booleans(),
     origins=st.dictionaries(TEXTS, TEXTS, max_size=2),
 )
@@ -522,8 +522,8 @@ def test_settings_are_the_same_after_json(settings: Settings) -> None:
 def test_settings_of_every_source_are_the_same_after_json(tmp_path) -> None:
     settings = load(
         tmp_path,
-        PROFILES,
-        environ={"PATCHCORE_USE_PROFILE": "debug", "PATCHCORE_MODULES": "a"},
+        VARIANTS,
+        environ={"PATCHCORE_VARIANT": "debug", "PATCHCORE_MODULES": "a"},
         arguments={"disable": "b"},
     )
     assert Settings.from_dict(json.loads(json.dumps(asdict(settings)))) == settings

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from patchcore.builtin.drift.drift import watched
+from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.recorded import Fingerprint, Recorded, file_of
 from patchcore.builtin.signatures.signatures import misfit
 from patchcore.declare.changes import Replace, SlotChange, Wrap
@@ -77,7 +77,7 @@ def supported(
     for candidate in candidates:
         recorded = files[file_of(candidate.provenance)]
         requirements = [Requirement(text) for text in candidate.patch.requires]
-        for change, target in watched(candidate.patch, [c.target for c in candidate.patch.changes]):
+        for change, target in fingerprinted(candidate.patch, [c.target for c in candidate.patch.changes]):
             wanted = [r.specifier for r in requirements if r.name == target.root]
             for version, entries in recorded.libraries.get(target.root, {}).items():
                 if all(specifier.contains(version, prereleases=True) for specifier in wanted):
@@ -117,5 +117,7 @@ def test_replacements_take_the_calls_of_every_version(candidates: list[Candidate
 
 
 def test_no_plugin_is_left_out(candidates: list[Candidate], files: dict[Path, Recorded]) -> None:
-    roots = {t.root for c in candidates for _, t in watched(c.patch, [change.target for change in c.patch.changes])}
+    roots = {
+        t.root for c in candidates for _, t in fingerprinted(c.patch, [change.target for change in c.patch.changes])
+    }
     assert roots - set(sys.builtin_module_names) == set(ENDS) | ELSEWHERE

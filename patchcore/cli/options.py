@@ -67,7 +67,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose plugins and patches."""
     group = parser.add_argument_group(
         "selection",
-        "Also PATCHCORE_PLUGINS, PATCHCORE_MODULES, PATCHCORE_ENABLE, PATCHCORE_DISABLE, PATCHCORE_USE_PROFILE, "
+        "Also PATCHCORE_PLUGINS, PATCHCORE_MODULES, PATCHCORE_ENABLE, PATCHCORE_DISABLE, PATCHCORE_VARIANT, "
         "and [tool.patchcore] in pyproject.toml.",
     )
     group.add_argument(
@@ -82,7 +82,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-p", "--module", action="append", metavar="MODULE", dest="modules", help="a patch module of this directory"
     )
-    group.add_argument("--use-profile", metavar="NAME", help="lay [tool.patchcore.profiles.NAME] over [tool.patchcore]")
+    group.add_argument("--variant", metavar="NAME", help="lay [tool.patchcore.variants.NAME] over [tool.patchcore]")
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +124,7 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
         "modules": _names(options.modules),
         "enable": _names(options.enable),
         "disable": _names(options.disable),
-        "use_profile": options.use_profile,
+        "variant": options.variant,
         "on_failure": "raise" if getattr(options, "strict", False) else None,
         "count": True if getattr(options, "count", False) else None,
         **{name[len(SETTING) :]: value for name, value in vars(options).items() if name.startswith(SETTING)},

@@ -151,7 +151,7 @@ def _settings(patcher: Patcher) -> list[Fact]:
     values = {
         "plugins": "all" if settings.plugins is None else ", ".join(settings.plugins) or "none",
         "modules": ", ".join(module.name for module in settings.modules) or "none",
-        "use_profile": settings.use_profile or "none",
+        "variant": settings.variant or "none",
         "on_failure": settings.on_failure,
         "log": settings.log or "none",
         "count": "yes" if settings.count else "no",

@@ -45,7 +45,7 @@ __all__ = [
     "Drift",
     "remarks",
     "remarks_on",
-    "watched",
+    "fingerprinted",
 ]
 
 UNCHANGED = "unchanged"
@@ -121,7 +121,7 @@ class Drift:
         if recorded is None:
             return []
         found = []
-        for change, target in watched(entry.patch, entry.targets):
+        for change, target in fingerprinted(entry.patch, entry.targets):
             library = Library.of(target, self._environment)
             if trusting and recorded.has(library, target):
                 continue
@@ -185,7 +185,7 @@ def remarks_on(entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
     return found
 
 
-def watched(patch: Patch, targets: Sequence[Target]) -> Iterator[tuple[Any, Target]]:
+def fingerprinted(patch: Patch, targets: Sequence[Target]) -> Iterator[tuple[Any, Target]]:
     """Yield the changes of ``patch`` that change something that is there, each with its target."""
     return (
         (change, target)

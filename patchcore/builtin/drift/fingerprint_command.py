@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from patchcore.builtin.drift.drift import watched
+from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
 from patchcore.cli import options as shared
@@ -48,7 +48,7 @@ class _Plugin:
     def take(self, candidate: Candidate, originals: Originals, environment: Environment) -> None:
         """Take the fingerprints of one patch."""
         targets = [change.target.pin(environment.is_module) for change in candidate.patch.changes]
-        for change, target in watched(candidate.patch, targets):
+        for change, target in fingerprinted(candidate.patch, targets):
             library = Library.of(target, environment)
             if self.libraries and library.name not in self.libraries:
                 continue

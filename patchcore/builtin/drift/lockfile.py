@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from patchcore.builtin.drift.drift import watched
+from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.files import write_whole
 from patchcore.builtin.manifest import Difference, compare, make_manifest
@@ -105,7 +105,7 @@ def _fingerprints(entries: Iterable[PlannedPatch]) -> dict[str, str]:
     for entry in entries:
         if not environment.suits(entry.patch):
             continue
-        for change, target in watched(entry.patch, entry.targets):
+        for change, target in fingerprinted(entry.patch, entry.targets):
             try:
                 fingerprint = originals.fingerprint(change, target)
             except TargetNotFound:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.call.change import Call
-from patchcore.builtin.drift.drift import Comparison, Drift, watched
+from patchcore.builtin.drift.drift import Comparison, Drift, fingerprinted
 from patchcore.builtin.explain.explanation import (
     NOT_RECORDED,
     ChangeExplanation,
@@ -165,7 +165,7 @@ class Explainer:
         """What has become of each target of a patch that has a fingerprint, or could have one."""
         name = entry.patch.name
         if name not in self._drift:
-            targets = [t for _, t in watched(entry.patch, entry.targets) if self._environment.is_module(t.root)]
+            targets = [t for _, t in fingerprinted(entry.patch, entry.targets) if self._environment.is_module(t.root)]
             found: dict[Target, DriftExplanation] = {}
             if targets:
                 none = f"{entry.provenance} carries no fingerprints"

@@ -21,7 +21,7 @@ from patchcore.builtin.verify.check import Case, Check, Size
 from patchcore.builtin.verify.execution import Execution, draw, run, takes
 from patchcore.builtin.verify.outcomes import Outcome, compare, rounded
 from patchcore.builtin.verify.speed import Speed, compare_speed, is_emulated
-from patchcore.builtin.verify.watch import Watch
+from patchcore.builtin.verify.reach import Reach
 from patchcore.declare.changes import resolve
 from patchcore.declare.patch import Patch
 from patchcore.engine.engine import ENGINE
@@ -249,9 +249,9 @@ class _Comparison:
             record = patcher.report()[self._patch.name]
             if record.status == SKIPPED:
                 return self._blank._replace(status=SKIPPED, message=record.reason)
-            with Watch(self._patch) as watch:
+            with Reach(self._patch) as reach:
                 for case, wanted in zip(cases, expected):
-                    watch.reached = False
+                    reach.reached = False
                     actual = self._guarded(self._try_out, case, "the replacement raised")
                     difference = compare(actual, wanted, self._blank.rtol)
                     self._measured.append(
@@ -261,7 +261,7 @@ class _Comparison:
                             seed=case.seed,
                             forward_error=difference.forward,
                             gradient_error=difference.gradient,
-                            reached=watch.reached,
+                            reached=reach.reached,
                             message=difference.message,
                         )
                     )

@@ -121,7 +121,7 @@ def _common(options: argparse.Namespace) -> tuple[str, ...]:
     for name, values in (("plugin", options.plugins), ("disable", options.disable), ("module", options.modules)):
         for value in values or ():
             found += [f"--{name}", value]
-    for name, value in (("use-profile", options.use_profile), ("brake", options.brake)):
+    for name, value in (("variant", options.variant), ("brake", options.brake)):
         if value is not None:
             found += [f"--{name}", value]
     for target in options.step or ():

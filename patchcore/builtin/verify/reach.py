@@ -1,4 +1,4 @@
-"""Whether a patch's replacements are reached: watching which code a thread runs."""
+"""Whether a patch's replacements are reached: which code a thread runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from patchcore.declare.changes import Change, Register, Replace, Wrap, resolve
 from patchcore.declare.patch import Patch
 from patchcore.errors import TargetError
 
-__all__ = ["Watch"]
+__all__ = ["Reach"]
 
 
-class Watch:
-    """Watches, inside its block, whether this thread runs code of a patch's replacements.
+class Reach:
+    """Notes, inside its block, whether this thread runs code of a patch's replacements.
 
     Replacements that have no Python code (builtins) count as called when they are.
 
@@ -35,7 +35,7 @@ class Watch:
             for value in _replacements(change):
                 self._add(value)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Reach:
         self._before = sys.getprofile()
         sys.setprofile(self._see)
         return self
