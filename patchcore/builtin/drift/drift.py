@@ -43,9 +43,9 @@ __all__ = [
     "UNKNOWN",
     "Comparison",
     "Drift",
+    "fingerprinted",
     "remarks",
     "remarks_on",
-    "fingerprinted",
 ]
 
 UNCHANGED = "unchanged"

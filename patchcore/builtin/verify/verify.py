@@ -20,8 +20,8 @@ from typing import Any, Callable, NamedTuple, Optional
 from patchcore.builtin.verify.check import Case, Check, Size
 from patchcore.builtin.verify.execution import Execution, draw, run, takes
 from patchcore.builtin.verify.outcomes import Outcome, compare, rounded
-from patchcore.builtin.verify.speed import Speed, compare_speed, is_emulated
 from patchcore.builtin.verify.reach import Reach
+from patchcore.builtin.verify.speed import Speed, compare_speed, is_emulated
 from patchcore.declare.changes import resolve
 from patchcore.declare.patch import Patch
 from patchcore.engine.engine import ENGINE
