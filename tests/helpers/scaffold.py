@@ -10,7 +10,7 @@ from pathlib import Path
 
 from patchcore.cli import main
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def new(folder: Path, name: str, *arguments: str) -> Path:

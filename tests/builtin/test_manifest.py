@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import reports
 from distributions import write_distribution
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,7 +136,7 @@ def test_files_are_compared_by_content_not_by_place_or_time(folder: Path, make_p
 def test_it_is_the_same_in_every_process(folder: Path, run_python: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     code = """
         import sys
-        sys.path.insert(0, {tests!r})
+        sys.path.insert(0, {helpers!r})
         from reports import *
         from patchcore.builtin.manifest import *
         options = {{"names": ("a", "b"), "table": {{"b": 1, "a": None}}, "f": 0.1, "text": "x"}}
@@ -144,7 +145,7 @@ def test_it_is_the_same_in_every_process(folder: Path, run_python: Any, monkeypa
     digests = set()
     for seed in ("0", "1"):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        digests.add(run_python(code.format(tests=str(Path(__file__).parent))))
+        digests.add(run_python(code.format(helpers=str(Path(reports.__file__).parent))))
     assert len(digests) == 1
 
 

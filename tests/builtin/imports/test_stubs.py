@@ -400,7 +400,7 @@ class TestProbes:
 
 
 def test_the_example_of_the_documentation_prints_what_it_says(tmp_path: Path, run_python) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "import-control.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "import-control.md").read_text(encoding="utf-8")
     example = next(code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "patcher.apply()" in code)
     printed = re.search(r"```text\n(.*?)```", page, re.DOTALL)
     assert printed is not None

@@ -18,7 +18,7 @@ from patch_folder import Result
 from patchcore import __version__
 from patchcore.cli import main
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 COMMANDS = ["list", "plan", "explain", "check", "doctor", "run", "bisect", "lock", "outdated"]
 
 SHOP = {

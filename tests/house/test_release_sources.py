@@ -19,7 +19,7 @@ import patchcore as pc
 from patchcore.planning.plan import Candidate
 from patchcore.planning.provenance import Provenance
 
-TOOLS = Path(__file__).resolve().parent.parent / "tools"
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
 FILES = {
     "kit/__init__.py": b"from kit import _C\n",
     "kit/ops/conv.py": b"def conv(x): return x\n",

@@ -19,7 +19,7 @@ from patchcore.builtin.bisect import command as bisect
 from patchcore.builtin.bisect.trials import Attempt, Oracle, Trials, _running
 from patchcore.builtin.run.command import Command
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 ALL = {"price", "label", "sale", "refund"}
 posix = pytest.mark.skipif(not hasattr(os, "killpg"), reason="the commands are for a shell")
 

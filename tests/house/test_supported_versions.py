@@ -19,7 +19,7 @@ from patchcore.declare.target import Target
 from patchcore.planning.plan import Candidate
 from patchcore.planning.provenance import Provenance
 
-PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 #: Recorded are the releases on the index; these are the first and the last ones that patches name.
 ENDS = {
     "mmcv": ("1.3.0", "2.2.0"),

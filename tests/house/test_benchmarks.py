@@ -13,7 +13,7 @@ import pytest
 from benchmarks.measure import Samples, interleave
 from benchmarks.rows import Budget, Identity, RatioLimit, Row, TimeLimit, compare
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_benchmarks(*arguments):

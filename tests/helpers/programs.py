@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 from distributions import write_distribution
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 # The console script that an installer writes, and the other way to start it; both have a sys.path[0] of their own.
 CONSOLE_SCRIPT = "import sys\nfrom patchcore.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"

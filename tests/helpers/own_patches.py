@@ -15,7 +15,7 @@ from patchcore.plugins import Plugins
 from patchcore.report import PENDING
 from patchcore.settings import Choice, LocalModule, Settings
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 #: Pairs of patches that exclude each other on purpose, by ``conflicts=``: both write the same function, each whole.
 EXCLUSIVE = frozenset([frozenset(["mmdet.resnet_fp16", "mmdet.resnet_maxpool"])])

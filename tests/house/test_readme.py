@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from replay import same
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 
 
 def blocks(language: str) -> list[str]:

@@ -1,7 +1,8 @@
 """``patchcore migrate`` on programs of many kinds: what they become, and what is said about them.
 
 Each folder of ``migrate_samples`` holds ``input.py``, ``expected.py`` and ``findings.json``. After a deliberate change,
-``UPDATE_SAMPLES=1 python -m pytest tests/test_migrate_samples.py`` writes the last two anew; review the difference.
+``UPDATE_SAMPLES=1 python -m pytest tests/plugins/torch_npu_patches/test_migrate_samples.py`` writes the last two anew;
+review the difference.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ pytest.importorskip("libcst")
 from torch_npu_patches.migrate.convert import Conversion, convert
 from torch_npu_patches.migrate.rules import RuleTable, built_in_rules
 
-SAMPLES = Path(__file__).with_name("migrate_samples")
+SAMPLES = Path(__file__).parents[2] / "migrate_samples"
 NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/input.py"))
 TABLE = RuleTable(built_in_rules())
 

@@ -25,7 +25,7 @@ from patchcore.objects import binding
 from patchcore.plugins import BUILTINS, Plugins
 from patchcore.settings import LocalModule, Settings
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "every_hook"
 PAGE = ROOT / "docs" / "hooks.md"
 

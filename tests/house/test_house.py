@@ -13,7 +13,7 @@ import pytest
 
 from patchcore.plugins import BUILTINS
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CORE = [path for path in (ROOT / "patchcore").rglob("*.py") if "builtin" not in path.parts]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/*/__init__.py"))
 BUILTIN = ROOT / "patchcore" / "builtin"

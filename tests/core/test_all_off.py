@@ -20,7 +20,7 @@ from patchcore.engine.engine import ENGINE
 from patchcore.engine.writers import WRITERS, class_key
 from patchcore.plugins import BUILTINS, Plugins
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ALL_OFF = [f"no:patchcore.{name}" for name in BUILTINS]
 
 
