@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
+import string
 import sys
 from typing import Any
 
@@ -43,7 +45,8 @@ def test_a_target_is_read_and_written_back(text: str, module: str, path: tuple[A
     assert Target.parse(str(target)) == target
 
 
-_names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
+_letters = string.ascii_letters + "_"
+_names = st.builds(operator.add, st.sampled_from(_letters), st.text(_letters + string.digits, max_size=8))
 _keys = st.builds(Item, st.text() | st.integers())
 _paths = st.builds(lambda name, rest: (name, *rest), _names, st.lists(_names | _keys, max_size=4))
 

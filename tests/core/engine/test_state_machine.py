@@ -233,21 +233,23 @@ class Process(RuleBasedStateMachine):
         super().__init__()
         forget()
         memories.clear()
-        self.patchers = [pc.Patcher() for _ in range(3)]
+        self.patchers: dict[int, pc.Patcher] = {}  # by number, once they have been applied
 
     @rule(number=PATCHERS, patches=st.lists(st.sampled_from(POOL), unique=True, max_size=6), count=st.booleans())
     def apply(self, number: int, patches: list[pc.Patch], count: bool = False) -> None:
-        if not self.patchers[number].applied:
+        if number not in self.patchers or not self.patchers[number].applied:
             self.patchers[number] = pc.Patcher(patches, count=count)
         self.patchers[number].apply()
 
     @rule(number=PATCHERS)
     def apply_again(self, number: int) -> None:
-        self.patchers[number].apply()
+        if number in self.patchers:
+            self.patchers[number].apply()
 
     @rule(number=PATCHERS)
     def revert(self, number: int) -> None:
-        self.patchers[number].revert()
+        if number in self.patchers:
+            self.patchers[number].revert()
 
     @rule(name=st.sampled_from(sorted(SOURCES)))
     def import_(self, name: str) -> None:
@@ -261,7 +263,8 @@ class Process(RuleBasedStateMachine):
 
     @rule(number=PATCHERS)
     def report(self, number: int) -> None:
-        str(self.patchers[number].report())
+        if number in self.patchers:
+            str(self.patchers[number].report())
 
     @invariant()
     def nothing_is_wrapped_twice(self) -> None:
@@ -273,7 +276,7 @@ class Process(RuleBasedStateMachine):
                     once(value())
 
     def teardown(self) -> None:
-        for patcher in self.patchers:
+        for patcher in self.patchers.values():
             patcher.revert()
         for memory in memories.values():
             check(memory)

@@ -117,9 +117,11 @@ def test_overlapping_patchers_come_and_go_at_once(make_package) -> None:
     original = dict(vars(shop.tools))
 
     def come_and_go(*patches: pc.Patch) -> Callable[[], None]:
+        patcher = pc.Patcher(patches)
+
         def run() -> None:
             for _ in range(2):  # comes back while the others are still there
-                with pc.Patcher(patches):
+                with patcher:
                     text = shop.tools.price()
                     assert text.count("A") <= 1
                     assert text.count("B") <= 1
