@@ -35,6 +35,8 @@ LIBRARIES_1 = "libraries-1"
 DEMO = "examples.mmdet_training"
 CUDA_SCRIPT = "examples/train_cuda.py"
 EMULATOR_CORES = ("python", "native")
+# Folders of tests/ that the session core runs.
+CORE_TESTS = ("tests/core", "tests/builtin", "tests/plugins", "tests/house")
 # Slow tests lie next to each other: whoever has none left takes some from the others.
 STEALING = ("--numprocesses=auto", "--dist=worksteal")
 # pytest has a worker for each core: threads of torch that wait for each other would take the cores of other workers.
@@ -334,8 +336,8 @@ def slow(session: nox.Session) -> None:
 
 
 def modules_with_libraries() -> list[Path]:
-    """Return the modules of tests for the core that have tests which need a real library."""
-    modules = [*ROOT.glob("tests/test_*.py"), *ROOT.glob("tests/hostile/test_*.py")]
+    """Return the modules in the folders of the sessions core and hostile that have tests which need a real library."""
+    modules = [module for folder in (*CORE_TESTS, "tests/hostile") for module in (ROOT / folder).rglob("test_*.py")]
     needs = re.compile(r"mark\.libraries|[(, ]torch: ")
     return sorted(module for module in modules if needs.search(module.read_text(encoding="utf-8")))
 
@@ -414,8 +416,8 @@ def bench(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """Run the tests that need no libraries, on each Python that is found, but for those of the session hostile."""
     install_core(session)
-    ignored = ("integration", "packaging", "browser", "hostile")
-    run_pytest(session, *STEALING, *(f"--ignore=tests/{name}" for name in ignored))
+    # The folders are run unless paths follow "--".
+    run_pytest(session, *STEALING, f"--override-ini=testpaths={' '.join(CORE_TESTS)}")
 
 
 @nox.session(python=CORE_PYTHONS)

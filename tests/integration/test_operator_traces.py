@@ -18,7 +18,7 @@ from operator_lists import INNER, RESNET, RESNET_CPU, TRANSFORMER, TRANSFORMER_C
 pytest.importorskip("torch")
 pytest.importorskip("torch_npu_patches")
 
-TESTS = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
 OPS = (sys.executable, "-m", "patchcore", "ops")
 
 LISTS = {"resnet": (RESNET, RESNET_CPU), "transformer": (TRANSFORMER, TRANSFORMER_CPU)}
@@ -49,7 +49,7 @@ def ops(folder: Path, *arguments: str, command: tuple[str, ...] = OPS) -> Result
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, Result]:
-    tasks = {name: functools.partial(ops, TESTS, "--format", "json", f"operator_models:train_{name}") for name in LISTS}
+    tasks = {name: functools.partial(ops, HERE, "--format", "json", f"operator_models:train_{name}") for name in LISTS}
     return two_at_a_time(tasks)
 
 
@@ -90,7 +90,7 @@ class TestModels:
         assert result.view["notes"] == []
 
     def test_backward_is_told_by_the_line_of_the_forward_call(self, models: dict[str, Result], model: str) -> None:
-        source = (TESTS / "operator_models.py").read_text().splitlines()
+        source = (HERE / "operator_models.py").read_text().splitlines()
         name, code = {
             "resnet": ("max_pool2d_with_indices_backward", "x = self.pool("),
             "transformer": ("gelu_backward", "nn.functional.gelu("),
@@ -269,7 +269,7 @@ class TestTable:
                 assert word in ("kernel", "sparse")
 
     def test_what_a_structured_operator_calls_is_read_from_torch(self) -> None:
-        sys.path.insert(0, str(TESTS.parent / "tools"))
+        sys.path.insert(0, str(HERE.parents[1] / "tools"))
         try:
             from operator_table import structured_delegates
         finally:
@@ -298,7 +298,7 @@ class TestUsage:
     ) -> None:
         from patchcore.cli import main
 
-        monkeypatch.chdir(TESTS)
+        monkeypatch.chdir(HERE)
         assert main(["ops", *arguments]) == 2
         captured = capsys.readouterr()
         assert message in captured.err

@@ -1,0 +1,67 @@
+"""``patchcore check``: findings of the plan, and of applying it."""
+
+# ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from patch_folder import Result
+from shop_commands import Cli, add_broken_plugin, cli, only, site  # noqa: F401
+
+
+class TestCheck:
+    def test_nothing_wrong(self, cli: Cli) -> None:
+        assert cli("check", "--plugin", "shop") == Result(0, "no findings\n", "")
+        assert cli("check", "--plugin", "shop", "--apply").code == 0
+        assert cli("check", "--plugin", "shop", "--format", "json").json["findings"] == []
+
+    def test_broken_plugin(self, cli: Cli, site: Path) -> None:
+        add_broken_plugin(site)
+        result = cli("check", "--format", "json")
+        assert result.code == 1
+        finding = only(result.json["findings"], kind="plugin")
+        assert finding == {"kind": "plugin", "subject": "broken", "message": "load: ImportError: no cash register"}
+
+    @pytest.mark.parametrize(
+        ("source", "finding"),
+        [
+            ("pc.Patch('m.p', [pc.Replace('shop.prices:prize', len)])", None),
+            ("pc.Patch('m.p', [pc.Replace('shop.prices:price', len)])", "conflict shop.price"),
+            ("pc.Patch('m.p', [], requires='nosuch', required=True)", "required m.p requires nosuch, nosuch is not"),
+            ("pc.Patch('m.p', [], when=lambda: 1 / 0)", "failed m.p its when condition raised ZeroDivisionError"),
+        ],
+    )
+    def test_findings_of_the_plan(self, cli: Cli, site: Path, source: str, finding: str | None) -> None:
+        result = self.check(cli, site, source)
+        if finding is None:
+            assert result == Result(0, "no findings\n", "")
+        else:
+            assert result.code == 1
+            assert any(re.sub(" +", " ", line).startswith(finding) for line in result.lines())
+
+    @pytest.mark.parametrize(
+        ("source", "finding"),
+        [
+            ("pc.Patch('m.p', [pc.Replace('shop.prices:prize', len)])", "failed m.p shop.prices has no prize"),
+            ("pc.Patch('m.p', [pc.Replace('shop.nosuch:f', len)])", "import shop.nosuch ModuleNotFoundError"),
+            ("pc.Patch('m.p', [pc.Replace('shop.nosuch:f', len)], required=True)", "failed m.p shop has no module"),
+            ("pc.Patch('m.p', [pc.Replace('json:nosuch', len)], required=True)", "failed apply patch m.p (plugin m)"),
+            ("pc.Patch('m.p', [pc.Replace('shop.prices:Till', 'nosuch:f')])", "failed m.p ModuleNotFoundError"),
+        ],
+    )
+    def test_apply_finds_what_is_missing(self, cli: Cli, site: Path, source: str, finding: str) -> None:
+        result = self.check(cli, site, source, "--apply")
+        assert result.code == 1
+        assert any(re.sub(" +", " ", line).startswith(finding) for line in result.lines()), result.out
+        assert cli("check", "--plugin", "shop", "--apply").code == 0
+
+    def check(self, cli: Cli, site: Path, source: str, *arguments: str) -> Result:
+        (site / "m.py").write_text(
+            f"import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n    return [{source}]\n"
+        )
+        result = cli("check", "--plugin", "shop", "-p", "m", *arguments)
+        sys.modules.pop("m", None)
+        return result

@@ -1,0 +1,58 @@
+"""``patchcore doctor``: facts about this environment, and findings."""
+
+# ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from shop_commands import Cli, add_broken_plugin, cli, site  # noqa: F401
+
+from patchcore import __version__
+
+
+class TestDoctor:
+    def test_facts(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATCHCORE_ON_FAILURE", "ignore")
+        monkeypatch.setenv("RANK", "2")
+        result = cli("doctor", "--plugin", "shop", "--disable", "price", "--format", "json")
+        assert result.code == 0
+        facts = {(fact["topic"], fact["name"]): fact["value"] for fact in result.json["facts"]}
+        assert facts["interpreter", "patchcore"] == __version__
+        assert facts["interpreter", "rank"] == "2 (from RANK)"
+        assert facts["plugin", "shop"].startswith("shop-npu 1.2: 2 of 3 patches fit here (")
+        assert facts["library", "tax"] == "not installed"
+        assert facts["library", "shop"] == "found, version unknown"
+        assert facts["setting", "on_failure"] == "ignore (from PATCHCORE_ON_FAILURE)"
+        assert facts["setting", "disable"] == "price (from --disable)"
+        assert result.json["findings"] == result.json["stale_references"] == []
+
+    def test_needed_modules(self, cli: Cli, site: Path) -> None:
+        (site / "n.py").write_text(
+            "import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n"
+            "    return [pc.Patch('n.p', [], needs=['nosuch_kernels', 'shop', 'shop.prices', 'json'])]\n"
+        )
+        result = cli("doctor", "--plugin", "shop", "-p", "n", "--format", "json")
+        facts = {fact["name"]: fact["value"] for fact in result.json["facts"] if fact["topic"] == "needed"}
+        assert facts["nosuch_kernels"] == "neither installed nor emulated: patches that need it are skipped"
+        assert facts["shop"] == f"found at {site / 'shop' / '__init__.py'}"
+        assert facts["shop.prices"] == "found"
+        assert facts["json"].startswith("imported from ")
+        assert "shop" not in sys.modules
+
+    def test_findings_and_stale_references(self, cli: Cli, site: Path) -> None:
+        add_broken_plugin(site)
+        __import__("shop.deals")
+        result = cli("doctor", "--apply")
+        assert result.code == 1
+        lines = [re.sub(r"  +", " | ", line) for line in result.lines()]
+        assert "Stale references: still the original while the patch is applied" in lines
+        assert any(line.startswith("shop.price | shop.prices:price | list shop.deals:KEPT") for line in lines)
+        assert "plugin | broken | load: ImportError: no cash register" in lines
+
+    def test_table(self, cli: Cli) -> None:
+        lines = [re.sub(r"  +", " | ", line) for line in cli("doctor", "--plugin", "shop").lines()]
+        assert lines[:2] == ["Environment", "TOPIC | NAME | VALUE"]
+        assert lines[-1] == "no findings"

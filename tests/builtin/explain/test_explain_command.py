@@ -1,0 +1,133 @@
+"""``patchcore explain``: whatever a name stands for, a patch, a target, a plugin or a class."""
+
+# ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from shop_commands import Cli, cli, site  # noqa: F401
+
+
+class TestExplain:
+    @pytest.mark.parametrize("name", ["shop.price", "price", "shop.prices:price", "shop.prices.price"])
+    def test_patch_legacy_name_and_target(self, cli: Cli, site: Path, name: str) -> None:
+        result = cli("explain", name)
+        assert (result.code, result.err) == (0, "")
+        plugin, prices = site / "shop_npu" / "plugin.py", site / "shop" / "prices.py"
+        line = plugin.read_text().splitlines().index("def fast_price(item):") + 1
+        assert result.out.splitlines() == [
+            "shop.price: prices from the cash register",
+            f"  from      plugin shop, shop-npu 1.2 ({plugin})",
+            "  verdict   apply (decided by default)",
+            f"  requires  packaging>=20 (found {version('packaging')})",
+            "  upstream  https://shop.example/1",
+            "  also      price",
+            "",
+            "shop.prices:price",
+            f"  outermost replace shop_npu.plugin:fast_price ({plugin}:{line})",
+            "            by shop.price (plugin shop, shop-npu 1.2)",
+            f"  original  shop.prices:price ({prices}:2)",
+            "  shop.price: applied",
+            "    drift       not recorded: plugin shop, shop-npu 1.2 carries no fingerprints",
+            "    --- original",
+            "    +++ replacement",
+            "    @@ -1,2 +1,3 @@",
+            "    -def price(item):",
+            "    -    return 10",
+            "    +def fast_price(item):",
+            '    +    """The price, faster."""',
+            "    +    return 11",
+        ]
+
+    def test_everything_is_reverted(self, cli: Cli) -> None:
+        import shop
+        import shop.deals
+
+        before = {name: dict(vars(module)) for name, module in sys.modules.items() if name.startswith("shop")}
+        assert cli("explain", "shop.price").code == 0
+        for name, content in before.items():
+            assert dict(vars(sys.modules[name])) == content
+        assert shop.price("") == shop.deals.usual("") == 10
+
+    def test_references_to_the_original(self, cli: Cli) -> None:
+        __import__("shop.deals")
+        lines = cli("explain", "price", "--no-diff").lines()
+        assert "rebound     shop:price" in lines
+        assert "rebound     shop.deals:usual" in lines
+        assert any(line.startswith("unreachable list shop.deals:KEPT") for line in lines)
+        assert "+++ replacement" not in lines
+
+    def test_a_name_that_took_the_target_by_value(self, cli: Cli) -> None:
+        lines = cli("explain", "shop:price", "--no-diff").lines()
+        assert "follows   shop.prices:price" in lines
+        assert "by shop.price (plugin shop, shop-npu 1.2)" in lines
+
+    def test_layers(self, cli: Cli, site: Path) -> None:
+        (site / "more.py").write_text(
+            "import patchcore as pc\n\n@pc.wrap('shop.prices:price', name='more.twice', after='shop.price')\n"
+            "def twice(original, item):\n    return 2 * original(item)\n\n"
+            "@pc.hookimpl\ndef register_patches():\n    return [twice]\n"
+        )
+        result = cli("explain", "-p", "more", "shop.prices:price", "--format", "json")
+        content = result.json
+        assert [patch["name"] for patch in content["patches"]] == ["shop.price", "more.twice"]
+        (target,) = content["targets"]
+        assert [(layer["patch"], layer["what"]) for layer in target["layers"]] == [
+            ("more.twice", "wrap"),
+            ("shop.price", "replace"),
+        ]
+        assert target["layers"][0]["diff"] == ""
+        assert "-    return 10" in target["layers"][1]["diff"]
+        assert [change["status"] for change in target["changes"]] == ["applied", "applied"]
+
+    def test_one_target_of_several(self, cli: Cli, site: Path) -> None:
+        (site / "both.py").write_text(
+            "import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n    return [pc.Patch('both.both', "
+            "[pc.Replace('shop.prices:price', len), pc.Replace('shop.prices:Till.total', len)])]\n"
+        )
+        content = cli("explain", "-p", "both", "--disable", "shop", "shop.prices:Till.total", "--format", "json").json
+        assert [target["target"] for target in content["targets"]] == ["shop.prices:Till.total"]
+        assert {patch["name"] for patch in content["patches"]} == {"shop.rounded", "both.both"}
+
+    def test_plugin_and_class(self, cli: Cli) -> None:
+        targets = [target["target"] for target in cli("explain", "shop", "--format", "json").json["targets"]]
+        assert targets == ["shop.prices:price", "shop.prices:Till.total", "tax:rate"]
+        content = cli("explain", "shop.prices:Till", "--format", "json").json
+        assert [target["target"] for target in content["targets"]] == ["shop.prices:Till.total"]
+
+    def test_a_patch_that_is_not_applied(self, cli: Cli) -> None:
+        lines = cli("explain", "shop.tax").lines()
+        reason = "requires no-such-package, no_such_package is not installed"
+        assert f"verdict   skipped: {reason} (decided by default)" in lines
+        assert "cannot be looked at: ModuleNotFoundError: No module named 'tax'" in lines
+        assert f"shop.tax: skipped ({reason})" in lines
+
+    def test_a_target_that_nobody_patches(self, cli: Cli, site: Path) -> None:
+        result = cli("explain", "shop.prices:Till.total", "--disable", "shop.rounded")
+        assert result.code == 0
+        lines = cli("explain", "shop.prices:Till.__init__").lines()
+        assert lines == ["shop.prices:Till.__init__", "original  builtins:object.__init__"]
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("shop.prize", "did you mean 'shop.price'?"),
+            ("shop.prices:prise", "shop.prices has no prise (target shop.prices:prise); did you mean 'price'?"),
+            ("nosuch.module:price", "nothing is called 'nosuch.module:price'"),
+            ("pric", "did you mean 'price'?"),
+        ],
+    )
+    def test_unknown_name(self, cli: Cli, name: str, message: str) -> None:
+        result = cli("explain", name)
+        assert (result.code, result.out) == (2, "")
+        assert message in result.err
+
+    def test_wrapped_class_and_descriptors(self, cli: Cli) -> None:
+        content = cli("explain", "shop.rounded", "--enable", "shop.rounded", "--format", "json").json
+        (layer,) = content["targets"][0]["layers"]
+        assert (layer["patch"], layer["what"]) == ("shop.rounded", "wrap")
+        assert "shop_npu.plugin:rounded" in layer["place"]
+        assert content["patches"][0]["chosen_by"] == "--enable"

@@ -1,0 +1,102 @@
+"""A library, a plugin installed for it, and commands run there in this process; a module imports the fixtures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributions import write_distribution
+from patch_folder import Result
+
+from patchcore.cli import main
+
+SHOP = {
+    "shop": "from shop.prices import price\n",
+    "shop.prices": """
+        def price(item):
+            return 10
+
+
+        class Till:
+            def total(self, items):
+                return sum(map(price, items))
+        """,
+    "shop.deals": "from shop.prices import price as usual\nKEPT = [usual]\n",
+}
+PLUGIN = {
+    "shop_npu": "",
+    "shop_npu.plugin": '''
+        import patchcore as pc
+
+
+        def fast_price(item):
+            """The price, faster."""
+            return 11
+
+
+        PRICE = pc.Patch(
+            "shop.price",
+            [pc.Replace("shop.prices:price", fast_price)],
+            summary="prices from the cash register",
+            requires="packaging>=20",
+            legacy_names=["price"],
+            upstream="https://shop.example/1",
+        )
+
+
+        @pc.wrap("shop.prices:Till.total", name="shop.rounded", after=PRICE, default=False)
+        def rounded(original, self, items):
+            """Round the total."""
+            return round(original(self, items), -1)
+
+
+        TAX = pc.Patch("shop.tax", [pc.Replace("tax:rate", fast_price)], requires="no-such-package")
+
+
+        @pc.hookimpl
+        def register_patches():
+            return [PRICE, rounded, TAX]
+        ''',
+}
+
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def site(make_package: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on sys.path with the library ``shop`` and the installed plugin ``shop``; settings as nobody made any."""
+    folder = make_package({**SHOP, **PLUGIN})
+    write_distribution(folder, "shop-npu", "1.2", plugins={"shop": "shop_npu.plugin"})
+    for name in [name for name in os.environ if name.startswith("PATCHCORE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(folder)
+    return Path(folder)
+
+
+@pytest.fixture
+def cli(site: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run a command in this process."""
+
+    def run(*arguments: str) -> Result:
+        capsys.readouterr()
+        try:
+            code = main(arguments)
+        except SystemExit as exit:
+            code = int(exit.code or 0)
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+def add_broken_plugin(site: Path) -> None:
+    (site / "broken.py").write_text("def load():\n    raise ImportError('no cash register')\nload()\n")
+    write_distribution(site, "broken-dist", "0.3", plugins={"broken": "broken"})
+
+
+def only(rows: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
+    (row,) = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    return row
