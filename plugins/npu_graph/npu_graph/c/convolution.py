@@ -11,7 +11,7 @@ from npu_graph.c.loops import Block, Index
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import C_TYPES, size
 from npu_graph.c.reading import Reader, Writer
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 from patchcore import Skip
 

@@ -14,7 +14,7 @@ from npu_graph.c.printing import is_one, number
 from npu_graph.c.reading import Reader, Writer
 from npu_graph.conditions import has_dimensions
 from npu_graph.inference import broadcast as common_shape
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 from patchcore import Skip
 

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import torch
 
 from npu_graph.conditions import has_dimensions
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.reference.text import value
 from npu_graph.vendor import Vendor
 from patchcore import Skip

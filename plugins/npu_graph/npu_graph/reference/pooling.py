@@ -8,7 +8,7 @@ from typing import Any, Optional
 import torch
 
 from npu_graph.conditions import has_floats, has_whole_windows
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.reference.text import sizes
 from npu_graph.vendor import Vendor
 

@@ -12,7 +12,8 @@ from torch_npu_patches.markers.ranges import parse
 __all__ = ["Line", "Summary"]
 
 
-class Line(NamedTuple):
+@dataclass(frozen=True)
+class Line:
     """What one module, operator or line of the program took.
 
     Args:

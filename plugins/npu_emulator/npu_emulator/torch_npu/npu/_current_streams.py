@@ -11,11 +11,10 @@ from types import TracebackType
 from typing import Any, Callable, Optional
 
 import torch
+from torch import Stream
 
 from npu_emulator import device as emulated
 from npu_emulator.torch_npu.npu._utils import valid_device_index
-
-Stream = torch.Stream
 
 __all__ = ["StreamContext", "current_stream", "default_stream", "set_stream", "stream"]
 

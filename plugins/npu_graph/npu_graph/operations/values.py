@@ -88,9 +88,9 @@ def run_fake(node: Node) -> Any:
     modes = {tensor.fake_mode for argument in node.all_input_nodes for tensor in tensors_in(value_of(argument))}
     for mode in modes:
         with mode:
-            node.meta["val"] = node.target(*arguments, **keywords)  # type: ignore[operator]
+            node.meta["val"] = node.target(*arguments, **keywords)
             return node.meta["val"]
-    node.meta["val"] = node.target(*arguments, **keywords)  # type: ignore[operator]
+    node.meta["val"] = node.target(*arguments, **keywords)
     return node.meta["val"]
 
 

@@ -208,7 +208,7 @@ def _widest_type(tensors: Iterator[Tensor]) -> torch.dtype:
     return torch.get_autocast_dtype("npu")
 
 
-def _tensors_in(values: tuple) -> Iterator[Tensor]:
+def _tensors_in(values: tuple[Any, ...]) -> Iterator[Tensor]:
     for value in values:
         if isinstance(value, Tensor):
             yield value

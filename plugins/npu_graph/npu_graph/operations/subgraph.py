@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from npu_graph.errors import ConversionError
-from npu_graph.pipeline.values import expression, free_symbols, line_of, tensors_in, value_of
+from npu_graph.operations.values import expression, free_symbols, line_of, tensors_in, value_of
 
 __all__ = ["Operand", "Operation", "Output", "Subgraph", "TensorSpec", "failed_conversion", "size_source", "symbols_in"]
 
@@ -62,7 +62,7 @@ class Operand:
     @property
     def dtype(self) -> torch.dtype:
         """Of the tensor."""
-        return self.value.dtype  # type: ignore[no-any-return]
+        return self.value.dtype
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -72,7 +72,7 @@ class Operand:
     @property
     def ndim(self) -> int:
         """Of the tensor."""
-        return self.value.dim()  # type: ignore[no-any-return]
+        return self.value.dim()
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def _compile_specs(values: Sequence[torch.Tensor], names: Sequence[str]) -> Call
 
     def specs(symbols: Sequence[Any]) -> list[TensorSpec]:
         found = scope["sizes"](*symbols)
-        return [TensorSpec(*sizes, value.dtype, value.device) for sizes, value in zip(found, values)]
+        return [TensorSpec(shape, stride, v.dtype, v.device) for (shape, stride), v in zip(found, values)]
 
     return specs
 
@@ -275,7 +275,7 @@ def _bind(node: Node) -> tuple[dict[str, Any], frozenset[str]]:
     if node.target is operator.getitem:
         return {"self": _operand(node.args[0]), "index": node.args[1]}, frozenset({"self", "index"})
     bound, given = {}, set()
-    for position, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
+    for position, argument in enumerate(node.target._schema.arguments):
         default = argument.default_value if argument.has_default_value() else None
         value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, default)
         bound[argument.name] = torch.fx.node.map_arg(value, _operand)
