@@ -189,7 +189,9 @@ class TestWheels:
         assert [re.split(r"[ ;]", line)[0] for line in extras] == ["mx-driving-compat"]
 
     def test_the_plugins_are_typed(self, wheels: Path) -> None:
-        typed = {wheel.name.split("-")[0] for wheel in wheels.iterdir() if any("py.typed" in f for f in files_of(wheel))}
+        typed = {
+            wheel.name.split("-")[0] for wheel in wheels.iterdir() if any("py.typed" in f for f in files_of(wheel))
+        }
         untyped = {wheel.name.split("-")[0] for wheel in wheels.iterdir()} - typed
         assert untyped == {"acme_npu_patches"}  # of the examples
 
