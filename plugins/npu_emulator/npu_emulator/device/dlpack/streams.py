@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Optional
 
 import torch
@@ -75,16 +74,11 @@ def install(devices: Devices) -> None:
             self._selections.append(selection)
             return self
 
-        def __exit__(
-            self,
-            kind: Optional[type[BaseException]],
-            error: Optional[BaseException],
-            traceback: Optional[TracebackType],
-        ) -> None:
+        def __exit__(self, *exception: Any) -> None:
             if self.device_type != _PRIVATE_USE:
-                super().__exit__(kind, error, traceback)
+                super().__exit__(*exception)
             else:
-                self._selections.pop().__exit__(kind, error, traceback)
+                self._selections.pop().__exit__(*exception)
 
     class Event(_Event, metaclass=StandIn):
         __doc__ = _Event.__doc__

@@ -7,7 +7,6 @@ it too. The core in Python has no such guard and asks this module instead.
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import Any, Callable, Optional
 
 import torch
@@ -83,12 +82,7 @@ class StreamContext:
         self._previous = current_stream(self.stream.device_index)
         set_stream(self.stream)
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self.stream is None:
             return
         set_stream(self._previous)
