@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from page_tables import update
+
 import patchcore as pc
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,12 +76,7 @@ def _declarations(package: str) -> Iterator[tuple[str, Path]]:
 
 def main() -> int:
     """Rewrite the page, or say whether it is up to date."""
-    page = PAGE.read_text(encoding="utf-8")
-    new = rendered(page)
-    if sys.argv[1:] == ["--check"]:
-        return int(page != new)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+    return update(PAGE, rendered(PAGE.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from page_tables import update
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "semantics.md"
@@ -76,12 +77,7 @@ def _rows(name: str, columns: tuple[str, ...], found: list[pytest.Mark]) -> Iter
 
 def main() -> int:
     """Rewrite the page, or say whether it is up to date."""
-    page = PAGE.read_text(encoding="utf-8")
-    new = rendered(page, marks())
-    if sys.argv[1:] == ["--check"]:
-        return int(page != new)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+    return update(PAGE, rendered(PAGE.read_text(encoding="utf-8"), marks()))
 
 
 if __name__ == "__main__":

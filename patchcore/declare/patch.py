@@ -17,6 +17,8 @@ __all__ = ["Patch", "patch", "wrap"]
 
 #: In ``after``: whatever else changes the same targets.
 ANY = "*"
+#: Patches, each as its name or as the patch itself.
+Names = Union[str, "Patch", Sequence[Union[str, "Patch"]]]
 
 _NAME = re.compile(r"[\w.+-]+")
 
@@ -31,10 +33,11 @@ class Patch(Declaration):
         requires: import packages with PEP 440 specifiers, ``["mmcv>=2,<3"]``; read from metadata without importing.
         needs: modules that must be findable, without importing them.
         when: condition called when a plan is made; returns a bool or :class:`Skip`.
-        after, before: names of patches this one is applied after / before; same-slot patches ordered so are stacked.
+        after, before: patches, or their names, that this one is applied after / before; same-slot patches ordered so
+            are stacked.
             ``after="*"`` stacks it on whatever else changes its targets.
         priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
-        conflicts: names of patches that cannot be applied together with this one.
+        conflicts: patches, or their names, that cannot be applied together with this one.
         legacy_names: other names the patch answers to in enable / disable.
         default: ``False`` registers the patch without applying it unless it is enabled by name.
         required: a failure or an unmet requirement raises even where the policy is to warn.
@@ -78,10 +81,10 @@ class Patch(Declaration):
         requires: Union[str, Sequence[str]] = (),
         needs: Union[str, Sequence[str]] = (),
         when: Optional[Callable[[], Any]] = None,
-        after: Union[str, Sequence[str]] = (),
-        before: Union[str, Sequence[str]] = (),
+        after: Names = (),
+        before: Names = (),
         priority: int = 0,
-        conflicts: Union[str, Sequence[str]] = (),
+        conflicts: Names = (),
         legacy_names: Union[str, Sequence[str]] = (),
         default: bool = True,
         required: bool = False,

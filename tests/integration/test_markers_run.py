@@ -144,11 +144,11 @@ class TestSummary:
     def test_forward_and_backward_and_threads_are_apart(self) -> None:
         summary = Summary()
         summary.add([*trace((0, 10, LAYER), (20, 50, {"dir": "bwd", **LAYER})), *trace((5, 25, LAYER), thread=2)])
-        assert [(line.backward, line.count, line.own) for line in summary.lines("module")] == [
+        assert [(line.backward, line.calls, line.own) for line in summary.lines("module")] == [
             (False, 2, 30.0),
             (True, 1, 30.0),
         ]
-        assert [line.backward for line in summary.lines("module", "count")] == [False, True]
+        assert [line.backward for line in summary.lines("module", "calls")] == [False, True]
 
     def test_a_profilers_names_are_read(self, tmp_path: Path) -> None:
         with markers.start("record_function"), torch.profiler.profile() as profile:

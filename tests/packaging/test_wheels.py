@@ -187,7 +187,13 @@ class TestWheels:
         assert headers.get_all("Provides-Extra") == ["mx-driving"]
         extras = [line for line in headers.get_all("Requires-Dist", []) if "extra ==" in line]
         assert [re.split(r"[ ;]", line)[0] for line in extras] == ["mx-driving-compat"]
-        assert "mx_driving_compat/py.typed" in files_of(wheel_of(wheels, "mx-driving-compat"))
+
+    def test_the_plugins_are_typed(self, wheels: Path) -> None:
+        typed = {
+            wheel.name.split("-")[0] for wheel in wheels.iterdir() if any("py.typed" in f for f in files_of(wheel))
+        }
+        untyped = {wheel.name.split("-")[0] for wheel in wheels.iterdir()} - typed
+        assert untyped == {"acme_npu_patches"}  # of the examples
 
     def test_the_core_opens_the_door_to_child_processes(self, wheels: Path) -> None:
         text = text_of(wheel_of(wheels, "patchcore"), "patchcore_startup.pth")

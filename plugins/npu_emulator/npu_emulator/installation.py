@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 import threading
-from types import TracebackType
 from typing import Optional
 
 from npu_emulator.errors import EmulationError
@@ -55,12 +54,7 @@ class Installation:
     def __enter__(self) -> Installation:
         return self
 
-    def __exit__(
-        self,
-        exc_type: Optional[type[BaseException]],
-        exc: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.uninstall()
 
 

@@ -4,11 +4,11 @@ A vendor is a :class:`Vendor` that a plugin contributes; the pipeline around it 
 aot_autograd, decomposition, rewriting, partitioning by what the vendor converts, a compile job with a cache, launch.
 What a vendor does not convert stays eager. Importing this package imports no torch.
 
-``vendor.py`` is what a vendor fills in, ``registry.py`` what plugins contribute, and ``pipeline/`` the steps that
-compile a graph, in the order of ``pipeline/compiling.py``; no step knows a vendor. ``reference/`` and ``c/`` are two
-vendors that use nothing that another vendor could not. ``conformance/`` holds the tests that every vendor can run.
-``cache.py`` keeps kernels, ``housekeeping.py`` removes them, and ``explaining.py`` and the ``cli_*.py`` modules are
-the command.
+``operations/`` holds what a vendor reads, ``vendor.py`` what a vendor fills in, ``registry.py`` what plugins
+contribute, and ``pipeline/`` the steps that compile a graph, in the order of ``pipeline/compiling.py``; no step knows a
+vendor. ``reference/`` and ``c/`` are two vendors that use nothing that another vendor could not. ``conformance/`` holds
+the tests that every vendor can run. ``cache.py`` keeps kernels, ``housekeeping.py`` removes them, and ``explaining.py``
+and the ``cli_*.py`` modules are the command.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from npu_graph.vendor import Vendor
 from npu_graph.version import VERSION
 
 if TYPE_CHECKING:
-    from npu_graph.pipeline.subgraph import Operand, Operation, Subgraph, TensorSpec, size_source
+    from npu_graph.operations.subgraph import Operand, Operation, Subgraph, TensorSpec, size_source
 
 __version__ = VERSION
 
@@ -68,6 +68,6 @@ _LAZY = ("Operand", "Operation", "Subgraph", "TensorSpec", "size_source")
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from npu_graph.pipeline import subgraph
+    from npu_graph.operations import subgraph
 
     return getattr(subgraph, name)

@@ -74,8 +74,8 @@ def _print(found: Explanation, *, nodes: bool) -> None:
         print()
     providers = Counter(node.provider for graph in found.graphs for node in graph.converted if node.provider)
     if providers:
-        rows = [(str(count), provider) for provider, count in providers.most_common()]
-        print_table("Converted by", ("OPERATORS", "MODULE"), rows)
+        counts = [(str(count), provider) for provider, count in providers.most_common()]
+        print_table("Converted by", ("OPERATORS", "MODULE"), counts)
         print()
     print(_counted(sum(each.count for each in found.breaks), "graph break"))
     for each in found.breaks:

@@ -1,6 +1,6 @@
 """Which calls of common operators a vendor usually takes: for ``Vendor.conversion(when=...)``.
 
-Each function takes an :class:`~npu_graph.pipeline.subgraph.Operation` and returns true, or a ``patchcore.Skip`` that
+Each function takes an :class:`~npu_graph.operations.subgraph.Operation` and returns true, or a ``patchcore.Skip`` that
 says why not. Of operators that only differ in how they are written for a vendor, it need not say so again.
 """
 
@@ -12,7 +12,7 @@ from npu_graph.vendor import Answer
 from patchcore.declare.changes import Skip
 
 if TYPE_CHECKING:
-    from npu_graph.pipeline.subgraph import Operation
+    from npu_graph.operations.subgraph import Operation
 
 __all__ = ["divides_like", "does_not_crop", "has_dimensions", "has_floats", "has_whole_windows"]
 
@@ -48,7 +48,7 @@ def divides_like(language: str) -> Callable[[Operation], Answer]:
     """
 
     def divides(operation: Operation) -> Answer:
-        from npu_graph.pipeline.subgraph import Operand
+        from npu_graph.operations.subgraph import Operand
 
         if operation.dtype.is_floating_point:
             return True

@@ -1,6 +1,6 @@
 """Shape and dtype of common operators, from those of their operands: for ``Vendor.conversion(infer=...)``.
 
-Each function takes an :class:`~npu_graph.pipeline.subgraph.Operation` and returns ``(shape, dtype)``. They hold for
+Each function takes an :class:`~npu_graph.operations.subgraph.Operation` and returns ``(shape, dtype)``. They hold for
 graphs whose type promotion has been written out, and say what a kernel that follows its operands would give.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npu_graph.pipeline.subgraph import Operation
+    from npu_graph.operations.subgraph import Operation
 
 __all__ = ["broadcast", "elementwise", "matrix_product", "reduction", "test"]
 

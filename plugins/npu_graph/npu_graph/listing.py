@@ -22,7 +22,7 @@ def list_vendors(plugins: Plugins) -> Section:
     """Return the vendors of plugins, each with the names that ``torch.compile(backend=...)`` has for it."""
     found = contributed(plugins)
     names = _backends(plugins, {each.provenance.distribution: each.provenance for each in found.values()})
-    data = [
+    data: list[dict[str, Any]] = [
         {
             "vendor": name,
             "device": vendor.device_type,

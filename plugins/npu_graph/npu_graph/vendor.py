@@ -15,7 +15,7 @@ from patchcore.errors import DeclarationError
 if TYPE_CHECKING:
     import torch
 
-    from npu_graph.pipeline.subgraph import Operation, Subgraph, TensorSpec
+    from npu_graph.operations.subgraph import Operation, Subgraph, TensorSpec
 
 __all__ = ["Conversion", "Declarations", "Rewrite", "Vendor", "answer", "name_of"]
 
@@ -31,7 +31,7 @@ class Conversion:
     Args:
         operator: name of an overload (``aten.add.Tensor``) or of a packet, which stands for all its overloads
             (``aten.add``).
-        function: takes the :class:`~npu_graph.pipeline.subgraph.Operation` and, by their names in the operator's
+        function: takes the :class:`~npu_graph.operations.subgraph.Operation` and, by their names in the operator's
             schema, those of its arguments that it cares about; returns what the vendor's code generation wants.
         when: which operations it is for, ``None`` for all.
         infer: tells shape and dtype of the results from the operation, for comparison with torch's.

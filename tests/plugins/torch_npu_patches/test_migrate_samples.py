@@ -1,13 +1,14 @@
 """``patchcore migrate`` on programs of many kinds: what they become, and what is said about them.
 
-Each folder of ``migrate_samples`` holds ``input.py``, ``expected.py`` and ``findings.json``. After a deliberate change,
-``UPDATE_SAMPLES=1 python -m pytest tests/plugins/torch_npu_patches/test_migrate_samples.py`` writes the last two anew;
-review the difference.
+Each folder of ``migrate_samples`` holds a program ``input.py``, ``expected.diff`` with the lines that change, and
+``findings.json``. One sample is a program of ``examples/`` and has no ``input.py``. After a deliberate change,
+``UPDATE_SAMPLES=1 python -m pytest -k test_migrate_samples`` writes the last two anew; review the difference.
 """
 
 from __future__ import annotations
 
 import ast
+import difflib
 import functools
 import json
 import os
@@ -21,17 +22,28 @@ from torch_npu_patches.migrate.convert import Conversion, convert
 from torch_npu_patches.migrate.rules import RuleTable, built_in_rules
 
 SAMPLES = Path(__file__).parents[2] / "migrate_samples"
-NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/input.py"))
+NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/expected.diff"))
+EXAMPLES = {"ddp_script": SAMPLES.parents[1] / "examples" / "train_cuda.py"}
 TABLE = RuleTable(built_in_rules())
 
 
+def program(name: str) -> str:
+    return EXAMPLES.get(name, SAMPLES / name / "input.py").read_text(encoding="utf-8")
+
+
 def converted(name: str) -> Conversion:
-    return again(name, (SAMPLES / name / "input.py").read_text(encoding="utf-8"))
+    return again(name, program(name))
 
 
 @functools.cache  # most of the time of these tests; what it returns cannot be changed
 def again(name: str, source: str) -> Conversion:
     return convert(source, TABLE, "input.py", distributed=name.startswith("distributed_"))
+
+
+def changed_lines(name: str) -> str:
+    """The lines that the conversion removes and adds, without the lines around them."""
+    before, after = program(name).splitlines(keepends=True), converted(name).source.splitlines(keepends=True)
+    return "".join(difflib.unified_diff(before, after, "input.py", "expected.py", n=0))
 
 
 def rows(conversion: Conversion) -> list[list[str]]:
@@ -49,11 +61,11 @@ def as_json(found: list[list[str]]) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sample_becomes_what_is_expected(name: str) -> None:
     conversion = converted(name)
-    expected, findings = SAMPLES / name / "expected.py", SAMPLES / name / "findings.json"
+    expected, findings = SAMPLES / name / "expected.diff", SAMPLES / name / "findings.json"
     if os.environ.get("UPDATE_SAMPLES"):
-        expected.write_text(conversion.source, encoding="utf-8")
+        expected.write_text(changed_lines(name), encoding="utf-8")
         findings.write_text(as_json(rows(conversion)), encoding="utf-8")
-    assert conversion.source == expected.read_text(encoding="utf-8")
+    assert changed_lines(name) == expected.read_text(encoding="utf-8")
     assert rows(conversion) == json.loads(findings.read_text(encoding="utf-8"))
 
 
@@ -73,7 +85,7 @@ def test_what_comes_out_is_python(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_findings_are_about_what_stands_in_their_place(name: str) -> None:
     conversion = converted(name)
-    lines = (SAMPLES / name / "input.py").read_text(encoding="utf-8").splitlines()
+    lines = program(name).splitlines()
     for finding in conversion.findings:
         if finding.level == "operator":  # named, not quoted
             continue

@@ -67,7 +67,8 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module, and then register the device."""
-        # Who asks the module for its source later is to find its own loader.
+        # Code that asks the module for its source later must find the module's own loader.
+        assert module.__spec__ is not None, "module_from_spec has set it"
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
         importlib.import_module(self._part).register()

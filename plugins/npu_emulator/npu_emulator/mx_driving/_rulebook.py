@@ -13,16 +13,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-Triple = tuple[int, int, int]
+#: A number for each axis.
+Sizes = tuple[int, ...]
 
 
 class Window(NamedTuple):
     """The window of a three-dimensional convolution, in voxels along the three axes of the indices."""
 
-    kernel_size: Triple
-    stride: Triple
-    padding: Triple
-    dilation: Triple
+    kernel_size: Sizes
+    stride: Sizes
+    padding: Sizes
+    dilation: Sizes
 
 
 class Rulebook(NamedTuple):

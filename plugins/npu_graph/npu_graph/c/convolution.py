@@ -11,7 +11,8 @@ from npu_graph.c.loops import Block, Index
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import C_TYPES, size
 from npu_graph.c.reading import Reader, Writer
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.options import Convolution, with_options
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 from patchcore import Skip
 
@@ -24,23 +25,19 @@ def declare(vendor: Vendor) -> None:
     """Declare the conversions of this module for the C vendor."""
 
     @vendor.conversion(aten.convolution.default, when=_is_known)
+    @with_options(Convolution)
     def convolution(
         operation: Operation,
         input: Operand,
         weight: Operand,
         bias: Optional[Operand],
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        transposed: bool,
-        output_padding: Sequence[Any],
-        groups: int,
+        options: Convolution,
     ) -> Block:
         def write(writer: Writer, results: Sequence[Buffer]) -> str:
             result, given, kernel = results[0], writer.row_major(input), writer.row_major(weight)
-            image, places = (result, given) if transposed else (given, result)
-            window, head = _window(writer, image, places, weight, (stride, padding, dilation), groups)
-            function = "spread" if transposed else "convolve"
+            image, places = (result, given) if options.transposed else (given, result)
+            window, head = _window(writer, image, places, weight, options)
+            function = "spread" if options.transposed else "convolve"
             call = _call(function, result, f"&{window}, {given.pointer}, {kernel.pointer}, {result.pointer}")
             if bias is None:
                 return f"{head}\n{call}"
@@ -53,28 +50,24 @@ def declare(vendor: Vendor) -> None:
         return Block(write)
 
     @vendor.conversion(aten.convolution_backward.default, when=_is_known)
+    @with_options(Convolution)
     def convolution_backward(
         operation: Operation,
         grad_output: Operand,
         input: Operand,
         weight: Operand,
         bias_sizes: Any,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        transposed: bool,
-        output_padding: Sequence[Any],
-        groups: int,
+        options: Convolution,
         output_mask: Sequence[bool],
     ) -> Block:
         def write(writer: Writer, results: Sequence[Optional[Buffer]]) -> str:
             grad, given, kernel = (writer.row_major(each) for each in (grad_output, input, weight))
-            image, places = (grad, given) if transposed else (given, grad)
-            window, head = _window(writer, image, places, weight, (stride, padding, dilation), groups)
+            image, places = (grad, given) if options.transposed else (given, grad)
+            window, head = _window(writer, image, places, weight, options)
             texts = [head]
             of_input, of_weight, of_bias = results
             if of_input is not None:
-                function = "convolve" if transposed else "spread"
+                function = "convolve" if options.transposed else "spread"
                 arguments = f"&{window}, {grad.pointer}, {kernel.pointer}, {of_input.pointer}"
                 texts.append(_call(function, of_input, arguments))
             if of_weight is not None:
@@ -91,9 +84,7 @@ def _call(function: str, buffer: Buffer, arguments: str) -> str:
     return f"if ({function}_{C_TYPES[buffer.dtype]}({arguments})) goto no_memory;"
 
 
-def _window(
-    writer: Writer, image: Buffer, places: Buffer, weight: Operand, geometry: Sequence[Sequence[int]], groups: int
-) -> tuple[str, str]:
+def _window(writer: Writer, image: Buffer, places: Buffer, weight: Operand, options: Convolution) -> tuple[str, str]:
     """The name of a window, and its declaration. Dimensions that are missing come first, with one element."""
     name = writer.unique("window")
     rank = len(image.shape) - 2
@@ -102,18 +93,17 @@ def _window(
         listed = [*given] * (rank if len(given) == 1 else 1)
         return "{" + ", ".join(map(size, [filler] * (3 - rank) + listed)) + "}"
 
-    stride, padding, dilation = geometry
     fields = {
         "n": size(image.shape[0]),
-        "groups": str(groups),
-        "in": f"{size(image.shape[1])} / {groups}",
-        "out": f"{size(places.shape[1])} / {groups}",
+        "groups": str(options.groups),
+        "in": f"{size(image.shape[1])} / {options.groups}",
+        "out": f"{size(places.shape[1])} / {options.groups}",
         "image": three(image.shape[2:]),
         "kernel": three(weight.shape[2:]),
         "places": three(places.shape[2:]),
-        "stride": three(stride),
-        "padding": three(padding, 0),
-        "dilation": three(dilation),
+        "stride": three(options.stride),
+        "padding": three(options.padding, 0),
+        "dilation": three(options.dilation),
     }
     listed = ", ".join(f".{field} = {value}" for field, value in fields.items())
     return name, f"const Window {name} = {{{listed}}};"

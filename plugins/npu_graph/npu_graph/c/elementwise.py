@@ -12,7 +12,7 @@ from npu_graph.c.loops import Index, Map, broadcast
 from npu_graph.c.printing import C_TYPES, integer, number
 from npu_graph.c.reading import Reader
 from npu_graph.conditions import divides_like
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 from patchcore import Skip
 

@@ -14,7 +14,8 @@ from npu_graph.c.printing import is_one, number
 from npu_graph.c.reading import Reader, Writer
 from npu_graph.conditions import has_dimensions
 from npu_graph.inference import broadcast as common_shape
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.options import Embedding, with_options
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 from patchcore import Skip
 
@@ -27,15 +28,9 @@ def declare(vendor: Vendor) -> None:
     """Declare the conversions of this module for the C vendor."""
 
     @vendor.conversion(aten.embedding.default)
-    def embedding(
-        operation: Operation,
-        weight: Operand,
-        indices: Operand,
-        padding_idx: int,
-        scale_grad_by_freq: bool,
-        sparse: bool,
-    ) -> Map:
-        def element(reader: Reader, index: Index) -> str:  # the other arguments are about gradients
+    @with_options(Embedding)
+    def embedding(operation: Operation, weight: Operand, indices: Operand, options: Embedding) -> Map:
+        def element(reader: Reader, index: Index) -> str:
             row = reader.checked(reader.read(indices, index[:-1]), weight.shape[0], wraps=False)
             return reader.read(weight, [row, index[-1]])
 

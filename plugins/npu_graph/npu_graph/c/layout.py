@@ -14,8 +14,8 @@ from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import is_one, number
 from npu_graph.c.reading import Reader, Writer
 from npu_graph.conditions import does_not_crop
-from npu_graph.pipeline.subgraph import Operand, Operation
-from npu_graph.pipeline.values import expression
+from npu_graph.operations.subgraph import Operand, Operation
+from npu_graph.operations.values import expression
 from npu_graph.vendor import Vendor
 from patchcore import Skip
 

@@ -10,7 +10,7 @@ import torch
 
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import is_one, size
-from npu_graph.pipeline.subgraph import Operand
+from npu_graph.operations.subgraph import Operand
 
 __all__ = ["PARALLEL_FROM", "Block", "Fold", "Index", "Map", "Part", "View", "broadcast", "loops", "places"]
 

@@ -10,7 +10,7 @@ import sympy
 import torch
 
 from npu_graph.c.printing import C_TYPES, is_one, same, size
-from npu_graph.pipeline.values import expression
+from npu_graph.operations.values import expression
 
 __all__ = ["Buffer", "Root", "contiguous", "elements"]
 

@@ -13,7 +13,7 @@ from npu_graph.c.loops import PARALLEL_FROM, Fold, Index, Map, loops, places
 from npu_graph.c.memory import Buffer, elements
 from npu_graph.c.printing import C_TYPES, is_one, same, size
 from npu_graph.c.reading import Reader, Tracer, Values
-from npu_graph.pipeline.values import expression
+from npu_graph.operations.values import expression
 
 __all__ = ["Access", "Member", "Nest", "NestText", "Own", "collapse", "enough", "merged", "stride"]
 

@@ -12,7 +12,8 @@ from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import number, size
 from npu_graph.c.reading import Reader, Writer
 from npu_graph.conditions import has_floats, has_whole_windows
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.options import AveragePooling, MaxPooling, NearestUpsampling, with_options
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 
 __all__ = ["declare"]
@@ -24,16 +25,10 @@ def declare(vendor: Vendor) -> None:
     """Declare the conversions of this module for the C vendor."""
 
     @vendor.conversion(aten.max_pool2d_with_indices.default, when=has_floats)
-    def max_pool(
-        operation: Operation,
-        self: Operand,
-        kernel_size: Sequence[int],
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        ceil_mode: bool,
-    ) -> Block:
-        (kh, kw), (sh, sw), (ph, pw), (dh, dw) = _pairs(kernel_size, stride or kernel_size, padding, dilation)
+    @with_options(MaxPooling)
+    def max_pool(operation: Operation, self: Operand, options: MaxPooling) -> Block:
+        (kh, kw), (sh, sw), (ph, pw) = options.window
+        dh, dw = options.gaps
         height, width = map(size, self.shape[-2:])
 
         def write(writer: Writer, results: Sequence[Optional[Buffer]]) -> str:
@@ -56,21 +51,11 @@ if (at < 0 || value > best || value != value) {{ best = value; at = y * {width} 
         return Block(write)
 
     @vendor.conversion(aten.avg_pool2d.default, when=has_whole_windows)
-    def average_pool(
-        operation: Operation,
-        self: Operand,
-        kernel_size: Sequence[int],
-        stride: Sequence[int],
-        padding: Sequence[int],
-        ceil_mode: bool,
-        count_include_pad: bool,
-        divisor_override: Optional[int],
-    ) -> Block:
-        window = _pairs(kernel_size, stride or kernel_size, padding)
-
+    @with_options(AveragePooling)
+    def average_pool(operation: Operation, self: Operand, options: AveragePooling) -> Block:
         def write(writer: Writer, results: Sequence[Buffer]) -> str:
             def body(reader: Reader, index: Index) -> str:
-                head, divisor = _averaged(index, window, self.shape, count_include_pad, divisor_override)
+                head, divisor = _averaged(index, self.shape, options)
                 return f"""{head}double acc = 0;
 for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) acc += {reader.read(self, _at(index))};
 {results[0].at(index)} = acc / {divisor};"""
@@ -80,24 +65,15 @@ for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) ac
         return Block(write)
 
     @vendor.conversion(aten.avg_pool2d_backward.default, when=has_whole_windows)
+    @with_options(AveragePooling)
     def average_pool_backward(
-        operation: Operation,
-        grad_output: Operand,
-        self: Operand,
-        kernel_size: Sequence[int],
-        stride: Sequence[int],
-        padding: Sequence[int],
-        ceil_mode: bool,
-        count_include_pad: bool,
-        divisor_override: Optional[int],
+        operation: Operation, grad_output: Operand, self: Operand, options: AveragePooling
     ) -> Block:
-        window = _pairs(kernel_size, stride or kernel_size, padding)
-
         def write(writer: Writer, results: Sequence[Buffer]) -> str:
             result = results[0]
 
             def body(reader: Reader, index: Index) -> str:
-                head, divisor = _averaged(index, window, self.shape, count_include_pad, divisor_override)
+                head, divisor = _averaged(index, self.shape, options)
                 return f"""{head}const double share = {reader.read(grad_output, index)} / (double){divisor};
 for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) {result.at(_at(index))} += share;"""
 
@@ -132,20 +108,14 @@ for (int64_t y = top; y < bottom; y++) for (int64_t x = left; x < right; x++) {r
         return Block(write)
 
     @vendor.conversion(aten.upsample_nearest2d_backward.default, when=has_floats)
-    def upsample_nearest_backward(
-        operation: Operation,
-        grad_output: Operand,
-        output_size: Sequence[Any],
-        input_size: Sequence[Any],
-        scales_h: Optional[float],
-        scales_w: Optional[float],
-    ) -> Block:
+    @with_options(NearestUpsampling)
+    def upsample_nearest_backward(operation: Operation, grad_output: Operand, options: NearestUpsampling) -> Block:
         def write(writer: Writer, results: Sequence[Buffer]) -> str:
             def body(reader: Reader, index: Index) -> str:
                 sources = [
                     _source(place, n, count, scale)
                     for place, n, count, scale in zip(
-                        index[-2:], operation.shape[-2:], grad_output.shape[-2:], (scales_h, scales_w)
+                        index[-2:], operation.shape[-2:], grad_output.shape[-2:], (options.scales_h, options.scales_w)
                     )
                 ]
                 return f"{results[0].at([*index[:-2], *sources])} += {reader.read(grad_output, index)};"
@@ -171,20 +141,18 @@ def _collected(writer: Writer, result: Buffer, grad: Operand, body: Callable[[Re
     return f"{zeros}\n{writer.loops(grad.shape, body, independent=grad.ndim - 2)}"
 
 
-def _averaged(
-    index: Index, window: Sequence[Sequence[int]], shape: Sequence[Any], include: bool, divisor: Optional[int]
-) -> tuple[str, str]:
+def _averaged(index: Index, shape: Sequence[Any], options: AveragePooling) -> tuple[str, str]:
     """The edges of a window inside the image, and what its sum is divided by."""
-    (kh, kw), (sh, sw), (ph, pw) = window
+    (kh, kw), (sh, sw), (ph, pw) = options.window
     height, width = map(size, shape[-2:])
     head = f"""const int64_t y0 = {index[-2]} * {sh} - {ph}, y1 = smaller(y0 + {kh}, {height} + {ph});
 const int64_t x0 = {index[-1]} * {sw} - {pw}, x1 = smaller(x0 + {kw}, {width} + {pw});
 const int64_t top = larger(y0, 0), bottom = smaller(y1, {height});
 const int64_t left = larger(x0, 0), right = smaller(x1, {width});
 """
-    if divisor is not None:
-        return head, str(divisor)
-    return head, "((y1 - y0) * (x1 - x0))" if include else "((bottom - top) * (right - left))"
+    if options.divisor_override is not None:
+        return head, str(options.divisor_override)
+    return head, "((y1 - y0) * (x1 - x0))" if options.count_include_pad else "((bottom - top) * (right - left))"
 
 
 def _cell(index: Index, image: Sequence[Any], cells: Sequence[Any]) -> str:
@@ -202,7 +170,3 @@ def _source(place: str, n: Any, count: Any, scale: Any) -> str:
     """The nearest element, in single precision as torch computes it."""
     ratio = f"{size(n)} / (float){size(count)}" if scale is None else f"1 / {number(scale, torch.float64)}"
     return f"smaller((int64_t)({place} * (float)({ratio})), {size(n)} - 1)"
-
-
-def _pairs(*given: Sequence[int]) -> list[tuple[int, ...]]:
-    return [tuple(each) * 2 if len(each) == 1 else tuple(each) for each in given]

@@ -10,8 +10,8 @@ import sympy
 import torch
 from sympy.printing.c import C99CodePrinter
 
-from npu_graph.pipeline.subgraph import Operand
-from npu_graph.pipeline.values import expression
+from npu_graph.operations.subgraph import Operand
+from npu_graph.operations.values import expression
 
 __all__ = ["C_TYPES", "integer", "is_one", "number", "same", "size"]
 
@@ -27,7 +27,7 @@ C_TYPES = {
 }
 
 
-class _SizePrinter(C99CodePrinter):  # type: ignore[misc]
+class _SizePrinter(C99CodePrinter):
     """Prints sizes: whole numbers, with the functions that torch has for them. Functions are those of ``scalar.h``."""
 
     def _print_Integer(self, expr: sympy.Integer) -> str:

@@ -12,7 +12,7 @@ from npu_graph.c.loops import Block, Index, broadcast
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import number, size
 from npu_graph.c.reading import Reader, Writer
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 
 __all__ = ["declare"]

@@ -16,8 +16,8 @@ from npu_graph.c.nests import Member, Nest
 from npu_graph.c.printing import C_TYPES, same, size
 from npu_graph.c.reading import Reader, Tracer, Writer
 from npu_graph.c.rows import joined
-from npu_graph.pipeline.subgraph import Operand, Operation, Output, Subgraph
-from npu_graph.pipeline.values import expression
+from npu_graph.operations.subgraph import Operand, Operation, Output, Subgraph
+from npu_graph.operations.values import expression
 
 __all__ = ["Program"]
 
@@ -137,9 +137,9 @@ class Program:
             return arranged
         results = self._results(operation)
         text = made.write(Writer(self), results)
-        for buffer in results:
-            if buffer is not None:
-                buffer.root.step, buffer.root.is_needed = len(self._steps), True
+        for result in results:
+            if result is not None:
+                result.root.step, result.root.is_needed = len(self._steps), True
         self._steps.append(text)
         return tuple(results) if isinstance(operation.value, (list, tuple)) else results[0]
 
@@ -285,8 +285,8 @@ class Program:
         if any("no_memory" in line for line in lines):
             end += [f"no_memory:{free}", "return 1;"]
         head = "int kernel(void *const *tensors, const int64_t *integers, const double *reals) {"
-        body = [head, *self._unpacked(), "volatile int out_of_range = 0;", *lines, *end, "}"]
-        return "\n".join([f"// {compiler}", *_headers(set().union(*words)), *body, *self._layout(), ""])
+        whole = [head, *self._unpacked(), "volatile int out_of_range = 0;", *lines, *end, "}"]
+        return "\n".join([f"// {compiler}", *_headers(set().union(*words)), *whole, *self._layout(), ""])
 
     def _unpacked(self) -> list[str]:
         lines, tensors, numbers = [], 0, 0
@@ -336,4 +336,4 @@ def _headers(words: set[str]) -> list[str]:
 
 
 def _read(name: str) -> str:
-    return resources.files("npu_graph.c").joinpath("include", name).read_text(encoding="utf-8")
+    return resources.files("npu_graph.c").joinpath("include").joinpath(name).read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import torch
 from npu_graph.c.loops import Index, Map, loops, places
 from npu_graph.c.memory import Buffer
 from npu_graph.c.printing import C_TYPES, same, size
-from npu_graph.pipeline.subgraph import Operand
+from npu_graph.operations.subgraph import Operand
 
 __all__ = ["Loops", "Reader", "Tracer", "Values", "Writer"]
 
@@ -21,8 +21,13 @@ Elsewhere = Callable[[Buffer, Index], Optional[str]]
 class Loops(Protocol):
     """What a reader asks of a :class:`~npu_graph.c.nests.Nest`."""
 
-    shape: Sequence[Any]
-    step: int
+    @property
+    def shape(self) -> Sequence[Any]:
+        """The limits."""
+
+    @property
+    def step(self) -> int:
+        """The place in the program."""
 
 
 class Values(Protocol):

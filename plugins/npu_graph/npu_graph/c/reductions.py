@@ -15,7 +15,7 @@ from npu_graph.c.nests import collapse, enough
 from npu_graph.c.printing import C_TYPES, size
 from npu_graph.c.reading import Reader, Writer
 from npu_graph.conditions import has_dimensions
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.vendor import Vendor
 
 __all__ = ["declare"]

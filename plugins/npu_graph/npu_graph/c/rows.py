@@ -14,7 +14,7 @@ from npu_graph.c.memory import Root, elements
 from npu_graph.c.nests import Access, Member, Nest, NestText, Own, collapse, enough, merged, stride
 from npu_graph.c.printing import C_TYPES, same, size
 from npu_graph.c.reading import Values
-from npu_graph.pipeline.values import expression
+from npu_graph.operations.values import expression
 
 __all__ = ["Rows", "joined"]
 

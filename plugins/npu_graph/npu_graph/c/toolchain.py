@@ -22,8 +22,16 @@ MISSING = (
 )
 
 # a * b - c * d is what eager makes of it, 0 where both products are one; products of matrices are made otherwise
-_FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno", "-fno-trapping-math")
-_FLAGS += ("-ffp-contract=off",)
+_FLAGS: tuple[str, ...] = (
+    "-O3",
+    "-std=gnu11",
+    "-fPIC",
+    "-shared",
+    "-fwrapv",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+)
 #: Tried one by one; those that the compiler refuses are left out.
 _OPTIONAL = ("-march=native", "-fopenmp-simd", "-fopenmp")
 _PROBE = "#include <math.h>\nint probe(double x) { return x > sqrt(x); }\n"

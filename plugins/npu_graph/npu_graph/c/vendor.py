@@ -15,7 +15,7 @@ from patchcore.declare.changes import Skip
 if TYPE_CHECKING:
     import torch
 
-    from npu_graph.pipeline.subgraph import Subgraph, TensorSpec
+    from npu_graph.operations.subgraph import Subgraph, TensorSpec
 
 __all__ = ["CVendor", "Kernel"]
 
@@ -106,9 +106,8 @@ class Kernel:
             MemoryError: there is no memory for what lies between inputs and outputs.
             IndexError: an index is out of range.
         """
-        tensors, numbers = [], []
-        for value in inputs:
-            (tensors if isinstance(value, self._tensor) else numbers).append(value)
+        tensors = [value for value in inputs if isinstance(value, self._tensor)]
+        numbers = [value for value in inputs if not isinstance(value, self._tensor)]
         integers, reals = _NO_INTEGERS, _NO_REALS
         if numbers:
             integers = (ctypes.c_int64 * (len(numbers) + 1))(*(0 if isinstance(n, float) else int(n) for n in numbers))

@@ -67,11 +67,14 @@ class Batch:
 
     def run(self, cases: Iterable[Case]) -> list[Finding]:
         """Return what became of each case."""
-        absent, present = [], []
+        absent: list[Finding] = []
+        present: list[Case] = []
         for case in cases:
             reason = self._eager_lacks(case)
-            (present if reason is None else absent).append(case if reason is None else Finding(case, problem=reason))
-        absent = [replace(each, absent=_is_missing(each.problem)) for each in absent]
+            if reason is None:
+                present.append(case)
+            else:
+                absent.append(Finding(case, problem=reason, absent=_is_missing(reason)))
         found = self._halve(present) if present else []
         if len(present) > 1:
             found = [self._again(each) if each.problem else each for each in found]

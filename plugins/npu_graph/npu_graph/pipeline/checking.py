@@ -12,9 +12,9 @@ from torch.fx import Graph, GraphModule, Interpreter, Node
 
 from npu_graph.cache import Entry
 from npu_graph.errors import DeviationError
+from npu_graph.operations.subgraph import Subgraph, TensorSpec, symbols_in
+from npu_graph.operations.values import line_of, tensors_in, value_of
 from npu_graph.options import Options
-from npu_graph.pipeline.subgraph import Subgraph, TensorSpec, symbols_in
-from npu_graph.pipeline.values import line_of, tensors_in, value_of
 from npu_graph.vendor import Vendor
 
 __all__ = ["Check", "deviation", "run_kernel"]

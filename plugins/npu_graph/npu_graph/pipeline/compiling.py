@@ -19,6 +19,8 @@ from npu_graph import recording
 from npu_graph.cache import HIT, Cache, Entry, key_of
 from npu_graph.errors import CompileError, ConversionError
 from npu_graph.housekeeping import limit_size
+from npu_graph.operations.subgraph import Subgraph
+from npu_graph.operations.values import describe_symbols, free_symbols, line_of, value_of
 from npu_graph.options import CACHE_DIR, Options
 from npu_graph.pipeline.checking import Check
 from npu_graph.pipeline.decompositions import decompositions_for
@@ -27,9 +29,7 @@ from npu_graph.pipeline.numbers import settle_numbers
 from npu_graph.pipeline.partitioning import Part, partition
 from npu_graph.pipeline.promotion import promote
 from npu_graph.pipeline.rewriting import rewrite
-from npu_graph.pipeline.subgraph import Subgraph
 from npu_graph.pipeline.support import NUMBER, judge
-from npu_graph.pipeline.values import describe_symbols, free_symbols, line_of, value_of
 from npu_graph.recording import EAGER, HOST, GraphRecord, NodeRecord, SubgraphRecord
 from npu_graph.vendor import Conversion, Vendor
 from npu_graph.version import VERSION
@@ -67,7 +67,7 @@ def compile_graph(
         inference_compiler=compiler("inference"),
         decompositions=decompositions_for(vendor, options),
     )
-    return compile_all(graph, example_inputs)  # type: ignore[no-any-return]
+    return compile_all(graph, example_inputs)
 
 
 def compile_subgraph(
@@ -135,7 +135,7 @@ def _compile(
     promote(graph, vendor)
     verdicts = judge(graph, vendor, options, symbols)
     calls = [
-        (node, node.name, str(node.target), line_of(node), vendor.find(node.target) if refusal is None else None)
+        (node, (node.name, str(node.target), line_of(node), vendor.find(node.target) if refusal is None else None))
         for node, refusal in verdicts.items()
         if node.target is not operator.getitem
     ]
@@ -145,7 +145,7 @@ def _compile(
     subgraphs = [_place(vendor, options, f"graph {number} ({kind})", graph, part) for part in parts]
     graph.graph.eliminate_dead_code()
     places = {name: part.name for part in parts for name in part.nodes}
-    nodes = tuple(_record(verdicts[node], *told, places) for node, *told in calls)
+    nodes = tuple(_record(verdicts[node], *told, places) for node, told in calls)
     seconds = time.perf_counter() - started
     recording.add(
         GraphRecord(number, vendor.name, kind, dynamic, nodes, tuple(subgraphs), seconds, sizes, stands_in_for)

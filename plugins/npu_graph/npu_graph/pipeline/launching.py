@@ -10,8 +10,8 @@ from torch.fx.graph import _BoxedCodeGen
 
 from npu_graph.cache import Entry
 from npu_graph.errors import LaunchError
+from npu_graph.operations.subgraph import Subgraph
 from npu_graph.pipeline.checking import Check, run_kernel
-from npu_graph.pipeline.subgraph import Subgraph
 from npu_graph.vendor import Vendor
 
 __all__ = ["Launch", "boxed"]
@@ -43,7 +43,7 @@ class Launch:
             call: calls that module.
         """
         with call.graph.inserting_before(call):
-            made = call.graph.call_function(self, call.args)  # type: ignore[arg-type]
+            made = call.graph.call_function(self, call.args)
         made.meta = call.meta
         call.replace_all_uses_with(made)
         call.graph.erase_node(call)

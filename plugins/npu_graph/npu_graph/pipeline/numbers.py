@@ -12,8 +12,8 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
-from npu_graph.pipeline.subgraph import size_source
-from npu_graph.pipeline.values import expression, free_symbols, is_scalar, is_unbacked, value_of
+from npu_graph.operations.subgraph import size_source
+from npu_graph.operations.values import expression, free_symbols, is_scalar, is_unbacked, value_of
 
 __all__ = ["settle_numbers"]
 

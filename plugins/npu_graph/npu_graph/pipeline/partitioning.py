@@ -11,8 +11,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from npu_graph.operations.subgraph import symbols_in
 from npu_graph.pipeline.decompositions import is_random
-from npu_graph.pipeline.subgraph import symbols_in
 
 __all__ = ["Part", "partition"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from npu_graph.pipeline.values import is_scalar, run_fake, value_of
+from npu_graph.operations.values import is_scalar, run_fake, value_of
 from npu_graph.vendor import Vendor
 
 __all__ = ["promote"]
@@ -39,7 +39,7 @@ def _promote(graph: GraphModule, node: Node) -> None:
     result = value_of(node)
     if not isinstance(result, torch.Tensor):
         return
-    conditions = _CONDITIONS.get(node.target, ())  # type: ignore[call-overload]
+    conditions = _CONDITIONS.get(node.target, ())
     operands = [argument for position, argument in enumerate(node.args) if position not in conditions]
     values = [value_of(operand) if isinstance(operand, Node) else operand for operand in operands]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]

@@ -11,7 +11,7 @@ from torch.fx.passes.utils.matcher_utils import InternalMatch
 from torch.fx.subgraph_rewriter import replace_pattern_with_filters
 
 from npu_graph.errors import RewriteError
-from npu_graph.pipeline.values import run_fake, value_of
+from npu_graph.operations.values import run_fake, value_of
 from npu_graph.vendor import Rewrite, Vendor, answer
 
 __all__ = ["rewrite"]

@@ -11,10 +11,10 @@ import torch
 from torch.fx import GraphModule, Node
 
 from npu_graph.errors import InferenceError
+from npu_graph.operations.subgraph import Operation, failed_conversion
+from npu_graph.operations.values import expression, free_symbols, is_scalar, is_unbacked, tensors_in, value_of
 from npu_graph.options import Options
 from npu_graph.pipeline.decompositions import is_random
-from npu_graph.pipeline.subgraph import Operation, failed_conversion
-from npu_graph.pipeline.values import expression, free_symbols, is_scalar, is_unbacked, tensors_in, value_of
 from npu_graph.vendor import Conversion, Vendor, answer
 
 __all__ = ["NUMBER", "judge"]

@@ -7,7 +7,8 @@ from typing import Any, Optional
 
 import torch
 
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.options import Convolution, with_options
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.reference.text import sizes
 from npu_graph.vendor import Vendor
 
@@ -20,45 +21,38 @@ def declare(vendor: Vendor) -> None:
     """Declare the conversions of this module for a vendor whose operands are NumPy arrays."""
 
     @vendor.conversion(aten.convolution.default, when=_has_floats)
+    @with_options(Convolution)
     def convolution(
         operation: Operation,
         input: Operand,
         weight: Operand,
         bias: Optional[Operand],
-        stride: Sequence[int],
-        padding: Sequence[Any],
-        dilation: Sequence[int],
-        transposed: bool,
-        output_padding: Sequence[Any],
-        groups: int,
+        options: Convolution,
     ) -> str:
-        window = _window(stride, padding, dilation, groups)
-        if transposed:
-            return f"numerics.transposed_convolution({input}, {weight}, {bias}, {window}, {sizes(output_padding)})"
-        return f"numerics.convolution({input}, {weight}, {bias}, {window})"
+        arguments = f"{input}, {weight}, {bias}, {_window(options)}"
+        if options.transposed:
+            return f"numerics.transposed_convolution({arguments}, {sizes(options.output_padding)})"
+        return f"numerics.convolution({arguments})"
 
     @vendor.conversion(aten.convolution_backward.default, when=_has_floats)
+    @with_options(Convolution)
     def convolution_backward(
         operation: Operation,
         grad_output: Operand,
         input: Operand,
         weight: Operand,
         bias_sizes: Any,
-        stride: Sequence[int],
-        padding: Sequence[Any],
-        dilation: Sequence[int],
-        transposed: bool,
-        output_padding: Sequence[Any],
-        groups: int,
+        options: Convolution,
         output_mask: Sequence[bool],
     ) -> str:
-        window = _window(stride, padding, dilation, groups)
-        name = "transposed_convolution_backward" if transposed else "convolution_backward"
+        window = _window(options)
+        name = "transposed_convolution_backward" if options.transposed else "convolution_backward"
         return f"numerics.{name}({grad_output}, {input}, {weight}, {window}, {tuple(output_mask)})"
 
 
-def _window(stride: Sequence[Any], padding: Sequence[Any], dilation: Sequence[Any], groups: int) -> str:
-    return f"numerics.Window({sizes(stride)}, {sizes(padding)}, {sizes(dilation)}, {groups})"
+def _window(options: Convolution) -> str:
+    geometry = f"{sizes(options.stride)}, {sizes(options.padding)}, {sizes(options.dilation)}"
+    return f"numerics.Window({geometry}, {options.groups})"
 
 
 def _has_floats(operation: Operation) -> bool:

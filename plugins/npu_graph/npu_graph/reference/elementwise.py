@@ -9,7 +9,7 @@ import torch
 
 from npu_graph import inference
 from npu_graph.conditions import divides_like
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.reference.text import dtype_name, rounded, sizes, value
 from npu_graph.vendor import Vendor
 from patchcore import Skip

@@ -8,7 +8,8 @@ from typing import Any, Optional
 import torch
 
 from npu_graph.conditions import has_dimensions
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.options import Embedding, with_options
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.reference.text import value
 from npu_graph.vendor import Vendor
 from patchcore import Skip
@@ -22,15 +23,9 @@ def declare(vendor: Vendor) -> None:
     """Declare the conversions of this module for a vendor whose operands are NumPy arrays."""
 
     @vendor.conversion(aten.embedding.default)
-    def embedding(
-        operation: Operation,
-        weight: Operand,
-        indices: Operand,
-        padding_idx: int,
-        scale_grad_by_freq: bool,
-        sparse: bool,
-    ) -> str:
-        return f"{weight}[numerics.from_front({indices})]"  # the others are about gradients
+    @with_options(Embedding)
+    def embedding(operation: Operation, weight: Operand, indices: Operand, options: Embedding) -> str:
+        return f"{weight}[numerics.from_front({indices})]"
 
     @vendor.conversion(aten.index.Tensor)
     def index(operation: Operation, self: Operand, indices: Sequence[Optional[Operand]]) -> str:

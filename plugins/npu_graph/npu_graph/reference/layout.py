@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from npu_graph.conditions import does_not_crop
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.reference import text
 from npu_graph.reference.text import cast, sizes
 from npu_graph.vendor import Vendor

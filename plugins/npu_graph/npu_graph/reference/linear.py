@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from npu_graph import inference
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.reference.text import value
 from npu_graph.vendor import Vendor
 

@@ -8,7 +8,7 @@ import torch
 
 from npu_graph import inference
 from npu_graph.conditions import has_dimensions
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 from npu_graph.reference.text import axes, dtype_name
 from npu_graph.vendor import Vendor
 

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import torch
 
-from npu_graph.pipeline.subgraph import Operand, Operation
+from npu_graph.operations.subgraph import Operand, Operation
 
 __all__ = ["HALVES", "axes", "cast", "dtype_name", "rounded", "sizes", "value"]
 

@@ -11,7 +11,7 @@ from npu_graph.vendor import Vendor
 if TYPE_CHECKING:
     import torch
 
-    from npu_graph.pipeline.subgraph import Operation, Subgraph, TensorSpec
+    from npu_graph.operations.subgraph import Operation, Subgraph, TensorSpec
 
 __all__ = ["ReferenceVendor"]
 
@@ -67,7 +67,7 @@ class ReferenceVendor(Vendor):
 
         scope: dict[str, Any] = {"np": np, "numerics": numerics}
         exec(compile(source.read_text(encoding="utf-8"), str(source), "exec"), scope)
-        return scope["subgraph"]  # type: ignore[no-any-return]
+        return scope["subgraph"]
 
     def launch(
         self,

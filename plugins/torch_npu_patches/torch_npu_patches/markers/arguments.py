@@ -83,12 +83,12 @@ def _described(value: Any, depth: int) -> str:
 def _items(values: Sequence[Any], depth: int) -> str:
     if depth == _DEPTH:
         return "'...'"
-    # past a subclass's own iteration
-    get = list.__getitem__ if issubclass(type(values), list) else tuple.__getitem__
-    count = list.__len__(values) if issubclass(type(values), list) else tuple.__len__(values)
+    # The methods of the built-in type, because a subclass may define its own.
+    base: type[Sequence[Any]] = list if issubclass(type(values), list) else tuple
+    count = base.__len__(values)
     parts = []
     for index in range(min(count, _ITEMS)):
-        item = get(values, index)  # type: ignore[arg-type]
+        item = base.__getitem__(values, index)
         told = scalar(item)
         parts.append(f"{{{_described(item, depth + 1)}}}" if told is None else told)
     if count > _ITEMS:

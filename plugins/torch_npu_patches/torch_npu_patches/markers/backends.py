@@ -63,7 +63,7 @@ def make_backend(options: MarkerOptions) -> Backend:
 class _PushPop:
     """A backend with a stack of its own for each thread."""
 
-    idle = None
+    idle: Optional[Callable[[], bool]] = None
 
     def __init__(self, push: Callable[[str], Any], pop: Callable[[], Any]) -> None:
         self.open = push
@@ -104,7 +104,7 @@ class _RecordFunction:
 
         self._range: Any = getattr(_profiler, "_RecordFunctionFast", None) or torch.profiler.record_function
         enabled = _autograd._profiler_enabled
-        self.idle = lambda: not enabled()
+        self.idle: Optional[Callable[[], bool]] = lambda: not enabled()
 
     def open(self, text: str) -> Any:
         opened = self._range(text)
@@ -124,7 +124,7 @@ class _Mstx:
     torch_npu is imported by the program, after torch, so it is looked for when the first range is opened.
     """
 
-    idle = None
+    idle: Optional[Callable[[], bool]] = None
 
     def __init__(self) -> None:
         if not find_module("torch_npu"):

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from patchcore.builtin.files import append
 from patchcore.builtin.run.logs import say
@@ -41,7 +41,7 @@ class Recording:
         directory: is made where it is missing.
     """
 
-    idle = None
+    idle: Optional[Callable[[], bool]] = None
 
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory).absolute()

@@ -31,6 +31,7 @@ class Marking(Protocol):
     """What makes ranges: a :class:`torch_npu_patches.markers.marking.Marking`."""
 
     on: bool
+    backward: bool
 
     def open(self, text: str) -> Any:
         """Begin a range; return what :meth:`close` takes."""
@@ -56,7 +57,7 @@ class Scope:
         self.parent = parent
         self.text = text
         self.call = call
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.token: Any = None
         self.frame: Optional[FrameType] = None  # in which a module is called; not kept beyond the call
         self.callers = ""

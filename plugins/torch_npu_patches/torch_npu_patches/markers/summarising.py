@@ -46,7 +46,7 @@ def summarise(options: argparse.Namespace) -> int:
     return 0
 
 
-_ORDERS = dict(zip(ORDERS, ("own", "total", "count")))
+_ORDERS = dict(zip(ORDERS, ("own", "total", "calls")))
 _TITLES = {"module": "module", "op": "operator", "site": "line of the program"}
 _COLUMNS = ("SELF", "TOTAL", "CALLS", "PASS", "NAME")
 _HINT = "record a program with patchcore run --markers record_function --profile DIR, or --markers trace"
@@ -58,14 +58,14 @@ def _top(lines: Sequence[Line], options: argparse.Namespace) -> Sequence[Line]:
 
 def _row(line: Line) -> tuple[str, ...]:
     times = (f"{microseconds / 1000:.3f} ms" for microseconds in (line.own, line.total))
-    return (*times, str(line.count), "backward" if line.backward else "forward", line.name)
+    return (*times, str(line.calls), "backward" if line.backward else "forward", line.name)
 
 
 def _described(line: Line) -> dict[str, Any]:
     return {
         "name": line.name,
         "pass": "backward" if line.backward else "forward",
-        "calls": line.count,
+        "calls": line.calls,
         "total_us": round(line.total, 3),
         "self_us": round(line.own, 3),
     }

@@ -18,14 +18,14 @@ class Line(NamedTuple):
     Args:
         name: of the module, operator or line.
         backward: whether this is of the backward pass.
-        count: how often it was called.
+        calls: how often it was called.
         total: microseconds of all calls, those inside of others of the same name counted once.
         own: microseconds in which no marked call inside of it ran.
     """
 
     name: str
     backward: bool
-    count: int
+    calls: int
     total: float
     own: float
 
@@ -98,7 +98,7 @@ class Summary:
 
         Args:
             view: one of :data:`torch_npu_patches.markers.options.VIEWS`.
-            order: ``own``, ``total`` or ``count``.
+            order: ``own``, ``total`` or ``calls``.
         """
         index = VIEWS.index(view)
         sums: dict[tuple[str, bool], _Sum] = {}

@@ -106,7 +106,7 @@ def _respelled(chain: cst.Attribute, spelled: str) -> cst.BaseExpression:
             return node.with_changes(value=words[index])
         return node.with_changes(attr=node.attr.with_changes(value=words[index]), value=rename(node.value, index - 1))
 
-    return rename(chain, len(words) - 1)  # type: ignore[no-any-return]
+    return rename(chain, len(words) - 1)
 
 
 def convert_imports(record: Record, table: RuleTable) -> None:
@@ -156,7 +156,7 @@ def _convert_import(record: Record, table: RuleTable, node: cst.Import) -> None:
 
 
 def _convert_from(record: Record, table: RuleTable, node: cst.ImportFrom) -> None:
-    module = str(dotted(node.module))  # type: ignore[arg-type]
+    module = str(dotted(node.module))
     if isinstance(node.names, cst.ImportStar):
         new = _new_name(table, module)
         if new is not None:
@@ -222,7 +222,7 @@ def _rule_of(table: RuleTable, node: Any) -> str:
     """The rule that an import was rewritten by: that of the first name that changes."""
     names = [] if isinstance(node.names, cst.ImportStar) else [str(dotted(alias.name)) for alias in node.names]
     if isinstance(node, cst.ImportFrom):
-        module = str(dotted(node.module))  # type: ignore[arg-type]
+        module = str(dotted(node.module))
         names = [f"{module}.{name}" for name in names] or [module]
     rules: list[Rule] = [
         found[0]

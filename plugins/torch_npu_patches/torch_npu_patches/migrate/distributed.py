@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Optional
 
 import libcst as cst
@@ -228,11 +229,9 @@ class _Script:
             if not self.inside(call, function) or data is None or dotted(data) is None:
                 self.record.note_review(call, _RULE, f"write: sampler={sampler}(<data>) in place of shuffle=True")
                 continue
-            made = cst.parse_expression(f"{sampler}({dotted(data)})")
-            self.record.edits.change(
-                shuffle, lambda updated, made=made: updated.with_changes(keyword=cst.Name("sampler"), value=made)
-            )
-            after = f"sampler={sampler}({dotted(data)})"
+            made = f"{sampler}({dotted(data)})"
+            self.record.edits.change(shuffle, partial(_with_sampler, sampler=cst.parse_expression(made)))
+            after = f"sampler={made}"
             self.record.note_change(shuffle, code(shuffle).rstrip(", "), after, _RULE, "each rank reads a part")
             self.record.note_review(call, _RULE, "batch_size is now that of one rank; all of them see N times as many")
             self.shuffle_epochs(call, function)
@@ -310,6 +309,10 @@ class _Script:
 
 def _statement(line: str) -> Any:
     return cst.parse_statement(line)
+
+
+def _with_sampler(argument: cst.Arg, sampler: cst.BaseExpression) -> cst.Arg:
+    return argument.with_changes(keyword=cst.Name("sampler"), value=sampler)
 
 
 def _through_module(node: cst.Attribute) -> cst.Attribute:

@@ -29,9 +29,9 @@ def expect_values(program: Program, names: Names, table: RuleTable, flow: Flow) 
         for node, rule in _of_comparison(comparison, names, table):
             flow.expect(node, rule)
     for text in program.texts:
-        rule = _of_entry(text, program, table)
-        if rule is not None:
-            flow.expect(text, rule)
+        written = _of_entry(text, program, table)
+        if written is not None:
+            flow.expect(text, written)
 
 
 def _of_call(call: cst.Call, names: Names, table: RuleTable) -> Iterator[tuple[Any, Rule]]:
@@ -53,9 +53,9 @@ def _of_call(call: cst.Call, names: Names, table: RuleTable) -> Iterator[tuple[A
             for node in arguments(call, rule.position, rule.keywords, skip):
                 yield node, rule
         if function.attr.value in ("startswith", "__eq__") and call.args:
-            rule = _compared(function.value, names, table)
-            if rule is not None:
-                yield call.args[0].value, rule
+            compared = _compared(function.value, names, table)
+            if compared is not None:
+                yield call.args[0].value, compared
     yield from _of_option(call, table)
 
 

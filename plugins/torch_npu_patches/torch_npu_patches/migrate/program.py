@@ -162,7 +162,7 @@ def _walk(module: cst.Module, parents: dict[cst.CSTNode, cst.CSTNode]) -> Iterat
         node = stack.pop()
         yield node
         inside: list[cst.CSTNode] = []
-        for name in _fields(type(node)):
+        for name in _fields(node.__class__):
             value = getattr(node, name)
             if isinstance(value, cst.CSTNode):
                 inside.append(value)

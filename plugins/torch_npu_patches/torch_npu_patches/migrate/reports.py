@@ -54,13 +54,13 @@ def tables(findings: Sequence[Finding], *, changes: bool) -> list[tuple[str, tup
         findings: all of them.
         changes: whether to list what was rewritten, which a diff shows as well.
     """
-    made = []
+    made: list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]] = []
     for level, meaning in LEVELS.items():
         found = [finding for finding in findings if finding.level == level]
         if not found or (level == "change" and not changes):
             continue
         if level == "change":
-            rows = [(f.place, f.rule, f"{_short(f.before)} -> {_short(f.after)}") for f in found]
+            rows: list[tuple[str, ...]] = [(f.place, f.rule, f"{_short(f.before)} -> {_short(f.after)}") for f in found]
             made.append((f"{level}: {meaning}", ("PLACE", "RULE", "WHAT"), rows))
         else:
             rows = [(f.place, f.rule, _short(f.before), f.note) for f in found]

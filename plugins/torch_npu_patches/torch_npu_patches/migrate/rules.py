@@ -148,7 +148,9 @@ def _make(row: Mapping[str, Any], where: str, source: str) -> Rule:
         if not row.get(key):
             raise SettingsError(f"{where}: {key} is missing")
     values = {key: row[key] for key in (*_TEXTS, "position") if key in row}
-    lists = {key: (row[key],) if isinstance(row[key], str) else tuple(row[key]) for key in _LISTS if key in row}
+    lists: dict[str, Any] = {
+        key: (row[key],) if isinstance(row[key], str) else tuple(row[key]) for key in _LISTS if key in row
+    }
     lists["exclude"] = lists.pop("except", ())
     rule = Rule(**values, **lists, source=source)
     for key, known in (("kind", tuple(KINDS)), ("level", RULE_LEVELS), ("value", VALUES)):

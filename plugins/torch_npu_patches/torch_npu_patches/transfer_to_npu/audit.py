@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, Optional
 
@@ -36,7 +37,8 @@ class Place(NamedTuple):
     argument: str
 
 
-class Site(NamedTuple):
+@dataclass(frozen=True)
+class Site:
     """One line of a program, and what was rewritten there.
 
     Args:
@@ -100,11 +102,13 @@ class Counter:
     def sites(self) -> list[Site]:
         """Return what was counted, one entry for each line and value."""
         with self._lock:
-            found = [(t.code.co_filename, t.line, str(t.before), str(t.after), t.count) for t in self._tallies.values()]
+            found = [
+                ((t.code.co_filename, t.line, str(t.before), str(t.after)), t.count) for t in self._tallies.values()
+            ]
         merged: dict[tuple[str, int, str, str], int] = {}
-        for *site, count in found:
-            merged[tuple(site)] = merged.get(tuple(site), 0) + count
-        return [Site(self.place, *site, count) for site, count in merged.items()]
+        for site, count in found:
+            merged[site] = merged.get(site, 0) + count
+        return [Site(self.place, *site, count=count) for site, count in merged.items()]
 
     def clear(self) -> None:
         """Forget everything counted so far."""
@@ -138,9 +142,7 @@ def sites(group: Optional[str] = None) -> list[Site]:
 
 def details(group: Optional[str] = None) -> list[dict[str, Any]]:
     """Return :func:`sites` as what JSON can hold: a flat dictionary for each."""
-    return [
-        {**site.place._asdict(), **{k: v for k, v in site._asdict().items() if k != "place"}} for site in sites(group)
-    ]
+    return [{**site.place._asdict(), **{k: v for k, v in vars(site).items() if k != "place"}} for site in sites(group)]
 
 
 def clear() -> None:

@@ -52,7 +52,7 @@ def install(devices: Devices, accounting: Accounting, module: ModuleType) -> Non
         held = {"current": memory.allocated, "peak": memory.peak}
         return {name: {"all": held} for name in ("allocated_bytes", "active_bytes", "reserved_bytes")}
 
-    exchanged = {
+    exchanged: dict[str, Callable[..., Any]] = {
         "getDeviceIndex": devices.current,
         "setDeviceIndex": set_device,
         "exchangeDevice": exchange_device,

@@ -14,11 +14,14 @@ from npu_emulator.device.dlpack.devices import Devices
 from npu_emulator.device.dlpack.plans import Plan
 from npu_emulator.device.dlpack.retagging import cpu_alias, dense_cpu_alias
 
-__all__ = ["Lowering", "lowering"]
+__all__ = ["Keywords", "Lowering", "Positional", "lowering"]
 
+#: The arguments of a call.
+Positional = tuple[Any, ...]
+Keywords = dict[str, Any]
 #: Takes the arguments of a call. Returns the index of its device, whether Python numbers stand for tensors, and the
 #: positional and keyword arguments for a CPU kernel.
-Lowering = Callable[[tuple, dict], "tuple[int, bool, list, dict]"]
+Lowering = Callable[[Positional, Keywords], "tuple[int, bool, list[Any], Keywords]"]
 
 _CPU = torch.device("cpu")
 #: No device found yet.
@@ -60,8 +63,8 @@ def lowering(plan: Plan, devices: Devices, dense: bool) -> Lowering:
         return index, on_host, lowered
 
     def lower_keywords(
-        kwargs: dict, index: int, on_host: Optional[Tensor]
-    ) -> tuple[int, Optional[Tensor], dict[str, Any]]:
+        kwargs: Keywords, index: int, on_host: Optional[Tensor]
+    ) -> tuple[int, Optional[Tensor], Keywords]:
         lowered = dict(kwargs)
         for name, value in kwargs.items():
             if isinstance(value, Tensor):
@@ -74,7 +77,7 @@ def lowering(plan: Plan, devices: Devices, dense: bool) -> Lowering:
                 lowered[name] = _CPU
         return index, on_host, lowered
 
-    def lower(args: tuple, kwargs: dict) -> tuple[int, bool, list, dict]:
+    def lower(args: Positional, kwargs: Keywords) -> tuple[int, bool, list[Any], Keywords]:
         index, on_host, numbers = _UNKNOWN, None, False
         lowered = list(args)
         count = len(lowered)

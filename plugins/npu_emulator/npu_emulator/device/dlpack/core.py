@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import backend_registration
 
-from npu_emulator.device import autocast
-from npu_emulator.device.dlpack import accelerator, data_parallel, guard, pinned, sparse, storages, streams
+from npu_emulator.device.dlpack import accelerator, autocast, data_parallel, guard, pinned, sparse, storages, streams
 from npu_emulator.device.dlpack.accounting import Accounting
 from npu_emulator.device.dlpack.allocation import Allocator
 from npu_emulator.device.dlpack.copies import Copies

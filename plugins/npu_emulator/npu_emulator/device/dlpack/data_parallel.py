@@ -36,4 +36,4 @@ def install() -> None:
             )
         original(self, module, *args, **kwargs)
 
-    DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign]
+    DistributedDataParallel.__init__ = __init__

@@ -21,15 +21,15 @@ class StandIn(type):
 
     def __instancecheck__(cls, instance: object) -> bool:
         """Return whether an object is one of the base."""
-        if isinstance(cls.__base__, StandIn):
-            return super().__instancecheck__(instance)
-        return isinstance(instance, cls.__base__)
+        base = cls.__base__
+        assert base is not None, "a stand-in has a base"
+        return super().__instancecheck__(instance) if isinstance(base, StandIn) else isinstance(instance, base)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
         """Return whether a class derives from the base."""
-        if isinstance(cls.__base__, StandIn):
-            return super().__subclasscheck__(subclass)
-        return issubclass(subclass, cls.__base__)
+        base = cls.__base__
+        assert base is not None, "a stand-in has a base"
+        return super().__subclasscheck__(subclass) if isinstance(base, StandIn) else issubclass(subclass, base)
 
 
 def exchange(stand_in: StandIn, *modules: ModuleType) -> None:

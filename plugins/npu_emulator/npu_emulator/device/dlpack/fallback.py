@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 
 from npu_emulator.device.dlpack import outputs
 from npu_emulator.device.dlpack.accounting import Accounting
-from npu_emulator.device.dlpack.arguments import Lowering, lowering
+from npu_emulator.device.dlpack.arguments import Keywords, Lowering, Positional, lowering
 from npu_emulator.device.dlpack.devices import Devices
 from npu_emulator.device.dlpack.generators import Generators
 from npu_emulator.device.dlpack.plans import FRESH, Plan
@@ -24,7 +24,7 @@ from npu_emulator.errors import NotEmulated
 
 __all__ = ["Fallback"]
 
-Run = Callable[[tuple, dict], Any]
+Run = Callable[[Positional, Keywords], Any]
 
 
 class Fallback:
@@ -71,7 +71,7 @@ class Fallback:
     def _run_plain(self, plan: Plan) -> Run:
         lower, lift = self._lower(plan), self._lift(plan)
 
-        def run(args: tuple, kwargs: dict) -> Any:
+        def run(args: Positional, kwargs: Keywords) -> Any:
             index, numbers, cpu_args, cpu_kwargs = lower(args, kwargs)
             return lift(_compute(plan, numbers, cpu_args, cpu_kwargs), index, args, kwargs)
 
@@ -80,7 +80,7 @@ class Fallback:
     def _run_random(self, plan: Plan) -> Run:
         lower, lift, generators, position = self._lower(plan), self._lift(plan), self._generators, plan.generator
 
-        def run(args: tuple, kwargs: dict) -> Any:
+        def run(args: Positional, kwargs: Keywords) -> Any:
             index, numbers, cpu_args, cpu_kwargs = lower(args, kwargs)
             if position is None:
                 with generators.in_place_of_cpu(index):
@@ -98,7 +98,7 @@ class Fallback:
     def _run_out(self, plan: Plan) -> Run:
         lower, generators, takes_generator = self._lower(plan), self._generators, plan.generator is not None
 
-        def run(args: tuple, kwargs: dict) -> Any:
+        def run(args: Positional, kwargs: Keywords) -> Any:
             index, numbers, cpu_args, cpu_kwargs = lower(args, kwargs)
             if takes_generator:
                 cpu_kwargs["generator"] = generators.engine(cpu_kwargs.get("generator"), index)
@@ -119,7 +119,7 @@ class Fallback:
         run_together = self._run_out(plan) if plan.outs else self._run_plain(plan)
         lists = plan.lists
 
-        def run(args: tuple, kwargs: dict) -> Any:
+        def run(args: Positional, kwargs: Keywords) -> Any:
             devices = {tensor.get_device() for position in lists if position < len(args) for tensor in args[position]}
             if len(devices) == 1 or plan.outs or len(args[0]) == 1:
                 return run_together(args, kwargs)
@@ -142,7 +142,7 @@ class Fallback:
             return alias
         return npu_alias(tensor, index)
 
-    def _lift(self, plan: Plan) -> Callable[[Any, int, tuple, dict], Any]:
+    def _lift(self, plan: Plan) -> Callable[[Any, int, Positional, Keywords], Any]:
         """Return the function that puts the results of a call onto its device, or returns the arguments they are."""
         results, names = plan.results, plan.names
         adopt = self._adopt
@@ -154,7 +154,7 @@ class Fallback:
                 return [lift_value(item, index) for item in value]
             return value
 
-        def argument(position: int, args: tuple, kwargs: dict) -> Any:
+        def argument(position: int, args: Positional, kwargs: Keywords) -> Any:
             return args[position] if position < len(args) else kwargs[names[position]]
 
         if results == (FRESH,):
@@ -169,7 +169,7 @@ class Fallback:
         )
 
 
-def _compute(plan: Plan, numbers: bool, args: list, kwargs: dict) -> Any:
+def _compute(plan: Plan, numbers: bool, args: list[Any], kwargs: Keywords) -> Any:
     """Run the CPU's kernel of an operator."""
     try:
         if numbers:
@@ -180,7 +180,7 @@ def _compute(plan: Plan, numbers: bool, args: list, kwargs: dict) -> Any:
         raise
 
 
-def _call_with_numbers(plan: Plan, args: list, kwargs: dict) -> Any:
+def _call_with_numbers(plan: Plan, args: list[Any], kwargs: Keywords) -> Any:
     """Call an operator some of whose tensors are numbers, as in ``tensor + 1``, without losing that they are numbers.
 
     torch hands them over as Python numbers, which by its rules of promotion are weaker than tensors of no dimensions.

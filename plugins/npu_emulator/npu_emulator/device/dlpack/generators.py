@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import Any, Optional
 
 import torch
+from torch._C import Generator as _Engine
 
 from npu_emulator.device.dlpack.devices import Devices
 from npu_emulator.device.dlpack.exchange import StandIn, exchange
 
 __all__ = ["Generators", "NpuGenerator"]
 
-_Engine = torch._C.Generator
 #: By address of the engine: a generator that has been through torch's C++ comes back in another Python object.
 _npu_engines: weakref.WeakValueDictionary[int, NpuGenerator] = weakref.WeakValueDictionary()
 

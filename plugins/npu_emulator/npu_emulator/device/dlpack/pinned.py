@@ -9,7 +9,7 @@ same without.
 from __future__ import annotations
 
 import weakref
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ __all__ = ["register"]
 
 def register(registry: Registry) -> None:
     """Register the kernels, which are those of CPU tensors."""
-    pinned: dict[int, weakref.ref] = {}
+    pinned: dict[int, weakref.ref[Any]] = {}
 
     def pin(tensor: Tensor, device: Optional[torch.device] = None) -> Tensor:
         copy = tensor.clone(memory_format=torch.preserve_format)

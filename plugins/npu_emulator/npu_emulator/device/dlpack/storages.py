@@ -39,5 +39,5 @@ def install(devices: Devices) -> None:
             f"(from {self.nbytes()} to {size} bytes). Use the compiled core: python -m npu_emulator build."
         )
 
-    torch.UntypedStorage.__new__ = staticmethod(new)  # type: ignore[method-assign,assignment]
-    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign,assignment]
+    torch.UntypedStorage.__new__ = staticmethod(new)
+    torch.UntypedStorage.resize_ = resize_

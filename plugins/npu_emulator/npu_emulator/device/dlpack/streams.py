@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Optional
 
 import torch
+from torch._C import Event as _Event
+from torch._C import Stream as _Stream
 
 from npu_emulator.device.dlpack.devices import Devices
 from npu_emulator.device.dlpack.exchange import StandIn, exchange
@@ -20,7 +21,6 @@ from npu_emulator.errors import NotEmulated
 
 __all__ = ["install", "npu_stream"]
 
-_Stream, _Event = torch._C.Stream, torch._C.Event
 _PRIVATE_USE = int(torch._C._autograd.DeviceType.PrivateUse1)
 #: 0 is the default stream of each device.
 _stream_ids = itertools.count(1)
@@ -28,7 +28,7 @@ _stream_ids = itertools.count(1)
 
 def npu_stream(stream: torch.Stream) -> torch.Stream:
     """Return a stream as the ``torch.npu.Stream`` that it is."""
-    npu: Any = torch.npu  # type: ignore[attr-defined]
+    npu: Any = torch.npu
     if isinstance(stream, npu.Stream):
         return stream
     return npu.Stream(stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type)
@@ -69,21 +69,16 @@ def install(devices: Devices) -> None:
         def __enter__(self) -> torch.Stream:
             if self.device_type != _PRIVATE_USE:
                 return super().__enter__()
-            selection = torch.npu.stream(npu_stream(self))  # type: ignore[attr-defined]
+            selection = torch.npu.stream(npu_stream(self))
             selection.__enter__()
             self._selections.append(selection)
             return self
 
-        def __exit__(
-            self,
-            kind: Optional[type[BaseException]],
-            error: Optional[BaseException],
-            traceback: Optional[TracebackType],
-        ) -> None:
+        def __exit__(self, *exception: Any) -> None:
             if self.device_type != _PRIVATE_USE:
-                super().__exit__(kind, error, traceback)
+                super().__exit__(*exception)
             else:
-                self._selections.pop().__exit__(kind, error, traceback)
+                self._selections.pop().__exit__(*exception)
 
     class Event(_Event, metaclass=StandIn):
         __doc__ = _Event.__doc__
@@ -98,7 +93,7 @@ def install(devices: Devices) -> None:
 
         def record(self, stream: Optional[torch.Stream] = None) -> None:
             if stream is None and _is_on_npu(self):
-                stream = torch.npu.current_stream()  # type: ignore[attr-defined]
+                stream = torch.npu.current_stream()
             super().record(stream)
 
         def synchronize(self) -> None:

@@ -83,6 +83,7 @@ def _load_library() -> ModuleType:
     path = trusted_library()
     loader = ExtensionFileLoader(MODULE, str(path))
     spec = importlib.util.spec_from_file_location(MODULE, path, loader=loader)
+    assert spec is not None, "a spec with a loader is always made"
     try:
         library = importlib.util.module_from_spec(spec)
         loader.exec_module(library)

@@ -20,7 +20,7 @@ Size = Union[int, Sequence[int]]
 
 
 class SparseConvolution(SparseModule):
-    """Convolution of a sparse tensor; the base class of the three below, and a layer by itself.
+    """Convolution of a sparse tensor; the base class of all others, and a layer by itself.
 
     The weight has the shape (kx, ky, kz, c_in, c_out), as in mmcv 2.1.0. Axes are those of the indices.
 
@@ -207,103 +207,60 @@ class SparseConvolution(SparseModule):
         return "SubMConv3d" if subm else "SparseConv3d"
 
 
-class SparseConv3d(SparseConvolution):
+class _SparseConvolution3d(SparseConvolution):
+    """What the three classes below have in common: the arguments, three axes, and the kind as a class attribute."""
+
+    _subm = False
+    _inverse = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        indice_key: Optional[str] = None,
+        mode: str = "mmcv",
+    ) -> None:
+        super().__init__(
+            3,
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            subm=self._subm,
+            inverse=self._inverse,
+            indice_key=indice_key,
+            mode=mode,
+        )
+
+
+class SparseConv3d(_SparseConvolution3d):
     """Convolution whose outputs are everywhere that an input reaches; see :class:`SparseConvolution`."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size = 0,
-        dilation: Size = 1,
-        groups: int = 1,
-        bias: bool = True,
-        indice_key: Optional[str] = None,
-        mode: str = "mmcv",
-    ) -> None:
-        super().__init__(
-            3,
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            indice_key=indice_key,
-            mode=mode,
-        )
 
-
-class SubMConv3d(SparseConvolution):
+class SubMConv3d(_SparseConvolution3d):
     """Convolution whose outputs are where the inputs are; see :class:`SparseConvolution`."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size = 0,
-        dilation: Size = 1,
-        groups: int = 1,
-        bias: bool = True,
-        indice_key: Optional[str] = None,
-        mode: str = "mmcv",
-    ) -> None:
-        super().__init__(
-            3,
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            subm=True,
-            indice_key=indice_key,
-            mode=mode,
-        )
+    _subm = True
 
 
-class SparseInverseConv3d(SparseConvolution):
+class SparseInverseConv3d(_SparseConvolution3d):
     """Transposed convolution back to the places before a :class:`SparseConv3d` of the same ``indice_key``.
 
     The arguments are those of mx_driving; mmcv's class has ``indice_key`` and ``bias`` in fourth and fifth place.
     Stride, padding and dilation come from the convolution that is undone.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size = 0,
-        dilation: Size = 1,
-        groups: int = 1,
-        bias: bool = True,
-        indice_key: Optional[str] = None,
-        mode: str = "mmcv",
-    ) -> None:
-        super().__init__(
-            3,
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            inverse=True,
-            indice_key=indice_key,
-            mode=mode,
-        )
+    _inverse = True
 
 
 def _per_axis(value: Size, ndim: int) -> tuple[int, ...]:

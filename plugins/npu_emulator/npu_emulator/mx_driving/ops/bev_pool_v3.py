@@ -37,7 +37,7 @@ class BEVPoolV3(Function):
         if depth is None:
             check_coordinates("bev_pool_v3", feat, ranks_bev, view)
             ctx.pool = partial(pool, cell=cell_of(ranks_bev, view), view=view)
-            inputs = (feat,)
+            inputs: tuple[Tensor, ...] = (feat,)
         else:
             ctx.pool = partial(
                 lift_and_pool, ranks_depth=ranks_depth, ranks_feat=ranks_feat, ranks_bev=ranks_bev, view=view

@@ -70,6 +70,7 @@ def fused_adamw_custom(
     mean_of_square = exp_avg_sq.to(precise) * beta2 + grad * grad * (1 - beta2)
     square = mean_of_square
     if amsgrad:
+        assert max_exp_avg_sq is not None, "its shape has been looked at"
         square = torch.maximum(max_exp_avg_sq.to(precise), mean_of_square)
         max_exp_avg_sq.copy_(square)
     denominator = (square / (1 - beta2**step)).sqrt() + eps

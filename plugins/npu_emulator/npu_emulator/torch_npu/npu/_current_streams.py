@@ -7,15 +7,13 @@ it too. The core in Python has no such guard and asks this module instead.
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import Any, Callable, Optional
 
 import torch
+from torch import Stream
 
 from npu_emulator import device as emulated
 from npu_emulator.torch_npu.npu._utils import valid_device_index
-
-Stream = torch.Stream
 
 __all__ = ["StreamContext", "current_stream", "default_stream", "set_stream", "stream"]
 
@@ -84,12 +82,7 @@ class StreamContext:
         self._previous = current_stream(self.stream.device_index)
         set_stream(self.stream)
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self.stream is None:
             return
         set_stream(self._previous)

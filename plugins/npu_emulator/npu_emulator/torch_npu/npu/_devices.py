@@ -6,7 +6,6 @@ import os
 import re
 import warnings
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Optional, Union
 
 import torch
@@ -124,12 +123,7 @@ class device:
             self.prev_idx = current_device()
             set_device(self.idx)
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         set_device(self.prev_idx)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from types import TracebackType
 from typing import Any, NoReturn, Optional
 
 import torch
@@ -92,13 +91,8 @@ class Stream(torch.Stream):
         self._selected.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self._selected.__exit__(kind, error, traceback)
+    def __exit__(self, *exception: Any) -> None:
+        self._selected.__exit__(*exception)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, torch.Stream):

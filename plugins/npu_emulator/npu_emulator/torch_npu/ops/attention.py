@@ -277,13 +277,15 @@ def _attend_sequences(
         # Ends of zero after the last sequence stand for sequences that take no part.
         if query_end < query_start or key_end < key_start:
             break
-        one = (query[query_start:query_end], key[key_start:key_end], value[key_start:key_end])
+        queries, keys = query[query_start:query_end], key[key_start:key_end]
+        values = value[key_start:key_end]
         query_start, key_start = query_end, key_end
-        if one[0].shape[0] == 0:
+        if queries.shape[0] == 0:
             continue
-        if one[1].shape[0] == 0:
+        if keys.shape[0] == 0:
             raise ValueError("npu_fusion_attention: expected keys for every sequence that has queries, found none")
-        attended = _attend(*(part.transpose(0, 1).unsqueeze(0) for part in one), None, scale, keep_prob, sparsity)
+        one, others, theirs = (part.transpose(0, 1).unsqueeze(0) for part in (queries, keys, values))
+        attended = _attend(one, others, theirs, None, scale, keep_prob, sparsity)
         outputs.append(attended.output[0].transpose(0, 1))
         maxima.append(attended.maximum[0].transpose(0, 1))
         totals.append(attended.total[0].transpose(0, 1))

@@ -208,7 +208,10 @@ class NpuFusedOptimizerBase(Optimizer):
         Args:
             group_index: which of ``param_groups``.
         """
-        if self.combined_param_states_indexed_by_group is None:  # there was no gradient yet
+        combined = self.combined_params_indexed_by_group
+        combined_gradients = self.combined_grads_indexed_by_group
+        combined_states = self.combined_param_states_indexed_by_group
+        if combined is None or combined_gradients is None or combined_states is None:  # there was no gradient yet
             return
         group = self.param_groups[group_index]
         for parameter in self._with_gradient(group):
@@ -217,9 +220,7 @@ class NpuFusedOptimizerBase(Optimizer):
             if "step" in state:
                 state["step"] += 1
         for parameters, gradients, state in zip(
-            self.combined_params_indexed_by_group[group_index],
-            self.combined_grads_indexed_by_group[group_index],
-            self.combined_param_states_indexed_by_group[group_index],
+            combined[group_index], combined_gradients[group_index], combined_states[group_index]
         ):
             if parameters is None or gradients is None:
                 continue

@@ -67,7 +67,7 @@ def schedule(
     return torch_schedule(wait=wait, warmup=warmup, active=active, repeat=repeat, skip_first=skip_first)
 
 
-class _Emulated:
+class _Emulated(TorchKinetoProfile):
     """What both profilers do otherwise than torch's."""
 
     def __init__(
@@ -91,7 +91,7 @@ class _Emulated:
         self.add_metadata(SOURCE, EMULATED)
 
 
-class _KinetoProfile(_Emulated, TorchKinetoProfile):
+class _KinetoProfile(_Emulated):
     """Profiler without steps: ``torch.profiler._KinetoProfile`` on the CPU.
 
     Args:

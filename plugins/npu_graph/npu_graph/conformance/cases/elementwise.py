@@ -37,6 +37,10 @@ def _binary(overload: Any, dtypes: tuple[str, ...] = FLOATS) -> list[Case]:
     ]
 
 
+def _with_number(overload: Any, number: int, dtypes: tuple[str, ...]) -> Case:
+    return Case(str(overload), lambda t: overload(t.x, number), dtypes)
+
+
 UNARY = [
     *(
         case
@@ -97,17 +101,10 @@ BINARY = [
         "inexact",
     ),
     *(
-        Case(str(getattr(aten, name).Scalar), lambda t, name=name: getattr(aten, name).Scalar(t.x, 2), NUMBERS)
+        _with_number(getattr(aten, name).Scalar, 2, NUMBERS)
         for name in ["add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge", "fmod", "remainder"]
     ),
-    *(
-        Case(
-            f"aten.bitwise_{name}.Scalar",
-            lambda t, name=name: getattr(aten, f"bitwise_{name}").Scalar(t.x, 3),
-            INTEGERS,
-        )
-        for name in ("and", "or", "xor")
-    ),
+    *(_with_number(getattr(aten, f"bitwise_{name}").Scalar, 3, INTEGERS) for name in ("and", "or", "xor")),
     Case("aten.mul.Tensor", lambda t: aten.mul.Tensor(t.x, t.x.shape[0]), NUMBERS, "by a size"),
     Case("aten.add.Tensor", lambda t: aten.add.Tensor(t.x, t.y, alpha=t.x.shape[1]), NUMBERS, "alpha is a size"),
     Case("aten.div.Tensor", lambda t: aten.div.Tensor(t.x, t.x.shape[1] ** 0.5), FLOATS, "by a root of a size"),

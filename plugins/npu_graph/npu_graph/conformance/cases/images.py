@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -56,10 +57,10 @@ GEOMETRIES: dict[str, dict[str, Any]] = {
     },
 }
 IMAGES = [
-    *(Case("aten.convolution.default", lambda t, o=o: _convolve(t, **o), FLOATS, k) for k, o in GEOMETRIES.items()),
+    *(Case("aten.convolution.default", partial(_convolve, **o), FLOATS, k) for k, o in GEOMETRIES.items()),
     Case("aten.convolution.default", lambda t: _convolve(t, bias=t.weight[:, 0, 0, 0].contiguous()), FLOATS, "bias"),
     *(
-        Case("aten.convolution_backward.default", lambda t, o=o: _convolve_backward(t, **o), FLOATS, k)
+        Case("aten.convolution_backward.default", partial(_convolve_backward, **o), FLOATS, k)
         for k, o in GEOMETRIES.items()
     ),
     Case(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from npu_graph.conformance.cases.case import EVERY, FLOATS, INTEGERS, NUMBERS, Case
@@ -9,6 +11,13 @@ from npu_graph.conformance.cases.case import EVERY, FLOATS, INTEGERS, NUMBERS, C
 __all__ = ["REDUCTIONS"]
 
 aten = torch.ops.aten
+
+
+def _of_edges(overload: Any) -> Case:
+    return Case(
+        str(overload), lambda t: [overload(each, [1], True) for each in (t.empty, t.one, t.gaps)], EVERY, "edges"
+    )
+
 
 REDUCTIONS = [
     Case("aten.sum.dim_IntList", lambda t: aten.sum.dim_IntList(t.x, [1]), EVERY),
@@ -32,15 +41,8 @@ REDUCTIONS = [
     Case("aten.prod.default", lambda t: aten.prod.default(t.row), NUMBERS),
     Case("aten.prod.dim_int", lambda t: aten.prod.dim_int(t.x, 0, True), NUMBERS),
     Case("aten.amax.default", lambda t: aten.amax.default(t.x, [-1], True), EVERY),
-    *(
-        Case(
-            str(overload),
-            lambda t, overload=overload: [overload(each, [1], True) for each in (t.empty, t.one, t.gaps)],
-            EVERY,
-            "edges",
-        )
-        for overload in (aten.amax.default, aten.amin.default)
-    ),
+    _of_edges(aten.amax.default),
+    _of_edges(aten.amin.default),
     Case("aten.prod.dim_int", lambda t: [aten.prod.dim_int(each, 0) for each in (t.empty, t.gaps)], NUMBERS, "edges"),
     Case("aten.any.dim", lambda t: [aten.any.dim(each, 0) for each in (t.empty, t.one, t.gaps)], EVERY, "edges"),
     Case("aten.amax.default", lambda t: aten.amax.default(t.x, []), EVERY, "empty list is all"),
