@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from types import CodeType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import pluggy
@@ -111,7 +111,7 @@ class Plugins:
     def __init__(
         self, *, allowed: Optional[Sequence[str]] = None, discover: bool = True, modules: Sequence[LocalModule] = ()
     ) -> None:
-        self.manager = pluggy.PluginManager("patchcore")
+        self.manager = _Manager("patchcore")
         self.manager.add_hookspecs(hookspecs)
         self.problems: list[Problem] = []
         self.builtins: dict[str, Provenance] = {}
@@ -279,12 +279,12 @@ class Plugins:
         if named and not list(patches):
             self._note_forgotten(provenance, named, "returns none of them")
 
-    def _expect_patches(self, provenance: Provenance, plugin: Any) -> None:
+    def _expect_patches(self, provenance: Provenance, plugin: Any, implemented: list[pluggy.HookCaller]) -> None:
         """Note a plugin with patches that does not register them, and an installed plugin without any hook.
 
         A local module without hooks and patches is fine: importing it may be all that its user wants.
         """
-        hooks = {caller.name for caller in self.manager.get_hookcallers(plugin) or ()}
+        hooks = {caller.name for caller in implemented}
         named = _patches_in(plugin)
         if named and "register_patches" not in hooks:
             self._note_forgotten(provenance, named, "is not there")
@@ -343,7 +343,7 @@ class Plugins:
             taken = self.provenances.get(name) or self.builtins.get(name)
             if taken is not None:
                 raise ValueError(f"the plugin name {name!r} is taken by {taken}; rename one of the entry points")
-            self._register(plugin, name)
+            hooks = self._register(plugin, name)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -352,15 +352,16 @@ class Plugins:
             self.provenances[name] = Provenance(
                 name, provenance.distribution, provenance.version, provenance.value, _file_of(plugin)
             )
-            self._expect_patches(self.provenances[name], plugin)
+            self._expect_patches(self.provenances[name], plugin, hooks)
 
-    def _register(self, plugin: Any, name: str) -> None:
+    def _register(self, plugin: Any, name: str) -> list[pluggy.HookCaller]:
         try:
             self.manager.register(plugin, name)
             hooks = self.manager.get_hookcallers(plugin) or []
             self._check(hooks, plugin)
             if any(_is_wrapper(implementation.opts) for hook in hooks for implementation in hook.get_hookimpls()):
                 self._wrappers.register(plugin, name)
+            return hooks
         except BaseException:
             if self.manager.get_plugin(name) is plugin:
                 self.manager.unregister(plugin)
@@ -398,7 +399,24 @@ class Plugins:
         return self.provenances.get(name) or self.builtins.get(name) or Provenance(name)
 
 
-class _Wrappers(pluggy.PluginManager):
+class _Manager(pluggy.PluginManager):
+    """Passes over the names of a module that cannot be hooks; pluggy's own look at each takes longer than all else."""
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        return super().parse_hookimpl_opts(plugin, name) if _may_be(plugin, name, "patchcore_impl") else None
+
+    def parse_hookspec_opts(self, brought: Any, name: str) -> Any:
+        return super().parse_hookspec_opts(brought, name) if _may_be(brought, name, "patchcore_spec") else None
+
+
+def _may_be(plugin: Any, name: str, mark: str) -> bool:
+    if type(plugin) is not ModuleType:
+        return True
+    value = plugin.__dict__.get(name)  # pluggy takes functions and methods only
+    return mark in value.__dict__ if type(value) is FunctionType else type(value) is MethodType
+
+
+class _Wrappers(_Manager):
     """The hook wrappers among the plugins' implementations."""
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
