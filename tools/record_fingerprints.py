@@ -40,7 +40,7 @@ from packaging.version import Version
 from release_sources import SourcesError, cached_sources, newest_release, releases, unpack
 
 from patchcore import Patcher
-from patchcore.builtin.drift.drift import watched
+from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.recorded import Recorded, file_of
 from patchcore.planning.plan import Candidate
 from torch_npu_patches.markers.patches import APEX
@@ -98,7 +98,7 @@ class Support:
         self._provenances = []
         for candidate in candidates:
             targets = [change.target for change in candidate.patch.changes]
-            here = {str(target) for _, target in watched(candidate.patch, targets) if target.root == package}
+            here = {str(target) for _, target in fingerprinted(candidate.patch, targets) if target.root == package}
             if here:
                 wanted = [Requirement(text) for text in candidate.patch.requires]
                 ranges = [one.specifier for one in wanted if one.name.replace("-", "_") == package]
@@ -235,7 +235,7 @@ def supports_of(candidates: Sequence[Candidate]) -> dict[str, Support]:
     roots = {
         target.root: candidate
         for candidate in candidates
-        for _, target in watched(candidate.patch, [change.target for change in candidate.patch.changes])
+        for _, target in fingerprinted(candidate.patch, [change.target for change in candidate.patch.changes])
     }
     for root in sorted(set(roots) - set(LIBRARIES) - ELSEWHERE):
         raise SourcesError(
