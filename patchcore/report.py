@@ -243,7 +243,7 @@ class Report:
             )
             for change in patch.changes:
                 lines += _change_lines(change)
-            lines += (f"           drift: {remark}" for remark in patch.remarks)
+            lines += (f"           {remark}" for remark in patch.remarks)
         if self.never_hit:
             lines.append(f"  never hit: {', '.join(self.never_hit)}")
         lines += (f"  problem: {problem}" for problem in self.problems)

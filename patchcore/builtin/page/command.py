@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from patchcore.builtin.page.hits import Hits, count_hits, never_hit
-from patchcore.builtin.page.merge import Process, findings, read_reports, remarks
+from patchcore.builtin.page.merge import Process, findings, read_reports, section_lines
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_table
 from patchcore.errors import SettingsError, did_you_mean
@@ -74,8 +74,8 @@ def main(options: argparse.Namespace) -> int:
             _rows(processes),
         )
         print()
-        for title, lines in itertools.groupby(remarks(processes), key=lambda remark: remark.title):
-            print_table(title, ("PROCESS", "WHAT"), [(remark.processes, remark.line) for remark in lines])
+        for title, lines in itertools.groupby(section_lines(processes), key=lambda line: line.title):
+            print_table(title, ("PROCESS", "WHAT"), [(line.processes, line.line) for line in lines])
             print()
         if hits:
             _print_hits(hits, processes)

@@ -19,7 +19,7 @@ from patchcore.errors import SettingsError, describe_error
 from patchcore.objects.printable import printable
 from patchcore.report import FAILED, SKIPPED
 
-__all__ = ["Finding", "Process", "Remark", "Reports", "findings", "read_reports", "remarks"]
+__all__ = ["Finding", "Process", "Reports", "SectionLine", "findings", "read_reports", "section_lines"]
 
 
 #: What the processes of a run are held to is the first of them: rank 0 itself, not who started it, perhaps elsewhere.
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
     message: str
 
 
-class Remark(NamedTuple):
+class SectionLine(NamedTuple):
     """What plugins tell of processes besides patches.
 
     Args:
@@ -160,7 +160,7 @@ def findings(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -
     return [*unreadable, *_differences(processes), *_failures(processes), *_unfinished(processes), *_missing(processes)]
 
 
-def remarks(processes: Sequence[Process]) -> list[Remark]:
+def section_lines(processes: Sequence[Process]) -> list[SectionLine]:
     """Return the lines of the sections of all processes, each once, section by section."""
     groups: dict[tuple[str, str], list[Process]] = {}
     for process in processes:
@@ -169,8 +169,8 @@ def remarks(processes: Sequence[Process]) -> list[Remark]:
                 groups.setdefault((section["title"], line), []).append(process)
     titles = list(dict.fromkeys(title for title, _ in groups))
     return sorted(
-        (Remark(title, _some_of(processes, group), line) for (title, line), group in groups.items()),
-        key=lambda remark: titles.index(remark.title),
+        (SectionLine(title, _some_of(processes, group), line) for (title, line), group in groups.items()),
+        key=lambda line: titles.index(line.title),
     )
 
 

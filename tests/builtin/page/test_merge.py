@@ -12,7 +12,7 @@ import pytest
 from reports import LABEL, PRICE, SHOP, Reports, new, patcher
 
 import patchcore as pc
-from patchcore.builtin.page.merge import Finding, findings, read_reports, remarks
+from patchcore.builtin.page.merge import Finding, findings, read_reports, section_lines
 from patchcore.report import SCHEMA_VERSION
 
 
@@ -298,7 +298,7 @@ def test_what_plugins_tell_is_merged_line_by_line(reports: Reports) -> None:
     device = {"title": "device", "lines": ["emulated"], "mark": "", "data": None}
     reports.write(patcher(PRICE), 0, sections=[one, device])
     reports.write(patcher(PRICE), 1, sections=[{**one, "lines": ["b.py:2", "c.py:3"]}, device])
-    assert [tuple(remark) for remark in remarks(read_reports(reports.folder).processes)] == [
+    assert [tuple(line) for line in section_lines(read_reports(reports.folder).processes)] == [
         ("audit", "rank 0, main 101 on box", "a.py:1"),
         ("audit", "all processes", "b.py:2"),
         ("audit", "rank 1, main 102 on box", "c.py:3"),

@@ -68,7 +68,7 @@ class PatchView:
         only_on: the processes that have it, in words; empty when all do.
         differs: whether ranks do not have the same status, or not all of them have it.
         changes: in order.
-        remarks: about its targets: drift.
+        remarks: of plugins: a target that has changed, for example.
         options: that are not empty, as text.
         applied_at: seconds since the start of each process that has applied it.
     """

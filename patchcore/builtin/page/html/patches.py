@@ -79,7 +79,7 @@ def _patch(patch: PatchView, links: Links) -> Element:
     if patch.differs:
         summary += [" ", badge("ranks differ", "failed")]
     if patch.remarks:
-        summary += [" ", badge("drift", "pending")]
+        summary += [" ", badge("remark", "pending")]
     if len(patch.standings) == 1 and patch.standings[0].reason:
         reason = patch.standings[0].reason
         summary += [
@@ -94,7 +94,7 @@ def _details(patch: PatchView, links: Links) -> list[Content]:
     content: list[Content] = []
     if len(patch.standings) > 1 or len(patch.standings[0].reason) > 160:
         content += [h("div", standings(patch.standings))]
-    content += (h("p", badge("drift", "pending"), " ", remark) for remark in patch.remarks)
+    content += (h("p", badge("remark", "pending"), " ", remark) for remark in patch.remarks)
     if patch.applied_at:
         content.append(h("p", f"Applied {span(patch.applied_at)} after the start of the process.", class_="quiet"))
     if patch.options:
