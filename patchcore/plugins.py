@@ -162,7 +162,7 @@ class Plugins:
 
     def _each(self, hook: str, arguments: dict[str, Any], call: Callable[..., Any]) -> Iterator[tuple[Provenance, Any]]:
         for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
-            if _is_wrapper(implementation.opts):
+            if implementation.wrapper or implementation.hookwrapper:
                 continue
             provenance = self._provenance_of(implementation.plugin)
             try:
@@ -378,7 +378,7 @@ class Plugins:
         """Call one implementation inside the hook wrappers. A wrapper that fails is noted and removed."""
         caller, function = getattr(self._wrappers.hook, hook), implementation.function
         if not caller.get_hookimpls() and arguments.keys() >= set(implementation.argnames):
-            result = function(*[arguments[name] for name in implementation.argnames])
+            result = function(*map(arguments.__getitem__, implementation.argnames))
             first = caller.spec is not None and caller.spec.opts.get("firstresult")
             return result if first else [] if result is None else [result]
         while True:

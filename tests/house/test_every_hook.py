@@ -313,6 +313,15 @@ def test_the_options_of_run_are_settings_or_reach_the_plugin(plugin, installed) 
     assert not plugins.problems
 
 
+def test_the_options_of_verify_are_settings_too(plugin, installed) -> None:
+    from patchcore.builtin.verify import command
+
+    options = command.parse(["--threads", "2", "--job", "nightly"])
+    assert (options.patcher.settings.get("threads"), options.job) == (2, "nightly")
+    assert [candidate.patch.name for candidate in options.patcher.collect()] == ["team_cluster.threads"]
+    assert command.parse([]).patcher.settings.get("threads") is None
+
+
 def blocks(language: str) -> list[tuple[str, str]]:
     """Return the blocks of the page in a language, with the name of the file that is given above each."""
     pattern = rf"(?:^`([\w./-]+)`:\n\n)?^```{language}\n(.*?)^```"
