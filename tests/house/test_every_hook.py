@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -364,7 +365,7 @@ def test_the_session_on_the_page_prints_what_it_shows(tmp_path) -> None:
         parts = re.split(r"^\$ (.*)\n", session, flags=re.MULTILINE)[1:]
         for command, shown in zip(parts[::2], parts[1::2]):
             if command.startswith("patchcore"):
-                command = f"{sys.executable} -m {command}"
+                command = f"{shlex.quote(sys.executable)} -m {command}"
             done = subprocess.run(
                 ["bash", "-c", command],
                 cwd=tmp_path,
