@@ -32,7 +32,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if argv is None:
         _see_current_folder()
     with streams_that_take_any_text():
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        return _run(list(sys.argv[1:] if argv is None else argv) or ["--help"])
 
 
 def _run(arguments: list[str]) -> int:
@@ -91,7 +91,7 @@ def _build_parser(*, discover: bool) -> tuple[argparse.ArgumentParser, Any]:
 
     parser = Parser(
         prog="patchcore",
-        description="Monkey patches as plugins: see them, plan them, apply them, take them back.",
+        description="Monkey patches as plugins: see, plan, apply and revert them. Start with `patchcore list`.",
         epilog="exit codes: 0 ok, 1 findings, 2 usage, 3 internal error, 130 interrupted",
     )
     parser.add_argument("--version", action="version", version=f"patchcore {__version__}")

@@ -18,7 +18,7 @@ __all__ = ["STYLES", "print_error", "print_json", "print_line", "print_table"]
 STYLES = {
     "apply": "green",
     "applied": "green",
-    "yes": "green",
+    "on": "green",
     "ok": "green",
     "agrees": "green",
     "pending": "cyan",

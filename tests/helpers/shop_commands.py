@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from distributions import write_distribution
 from patch_folder import Result
 
 from patchcore.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SHOP = {
     "shop": "from shop.prices import price\n",
@@ -100,3 +104,34 @@ def add_broken_plugin(site: Path) -> None:
 def only(rows: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
     (row,) = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     return row
+
+
+def on_a_terminal(site: Path, *arguments: str, **environment: str) -> str:
+    """Run a command as if in a terminal, 150 columns wide unless ``COLUMNS`` is given; return what it shows."""
+    import pty
+
+    path = os.pathsep.join([str(site), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    unwanted = ("NO_COLOR", "FORCE_COLOR")
+    inherited = {key: value for key, value in os.environ.items() if key not in unwanted}
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "patchcore", *arguments],
+        env={**inherited, "COLUMNS": "150", "PYTHONPATH": path, **environment},
+        cwd=site,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                chunk = os.read(ours, 65536)
+            except OSError:  # Linux says so when the other side is closed
+                break
+            if not chunk:
+                break
+            shown += chunk
+        assert process.wait(timeout=900) == 0
+    os.close(ours)
+    return shown.decode()

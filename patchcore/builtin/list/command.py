@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from typing import Any
 
+from patchcore.builtin.rows import print_rows
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.cli.output import print_json, print_line
 from patchcore.declare.changes import Change
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment
@@ -17,26 +19,39 @@ __all__ = ["add_arguments", "main"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.description = "Show which plugins and patches are installed, and whether they fit here. Imports no target."
+    parser.description = (
+        "Show the patches of the installed plugins that fit here; the others are counted, with what they need. Imports "
+        "no target."
+    )
+    parser.add_argument(
+        "text",
+        nargs="?",
+        default="",
+        metavar="TEXT",
+        help="only patches with TEXT in their name, in a target or in the summary, whether they fit or not",
+    )
+    parser.add_argument("--all", action="store_true", help="also patches that do not fit here, and why")
+    parser.add_argument("--fits", action="store_true", help="only patches that fit here")
     shared.add_selection(parser)
     shared.add_format(parser)
-    parser.add_argument("-v", "--verbose", action="store_true", help="show every target and legacy name")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also every target and legacy name")
     parser.set_defaults(command=main)
 
 
 def main(options: argparse.Namespace) -> int:
     """Print the plugins and the patches."""
     patcher = shared.patcher_from(options)
-    patches = _patches(patcher)
-    plugins = _plugins(patcher, patches)
+    every = _patches(patcher)
+    patches = [patch for patch in every if _has(patch, options.text) and (patch["fits"] or not options.fits)]
+    plugins = _plugins(patcher, every)
     sections = patcher.plugins.listings()
     if options.format == "json":
         listed = {section.title: section.data for section in sections}
         problems = shared.describe_problems(patcher)
         print_json({"plugins": plugins, "patches": patches, "sections": listed, "problems": problems})
     else:
-        _print(plugins, patches, verbose=options.verbose)
-        for section in sections:
+        _print(plugins, patches, options)
+        for section in sections if not options.text else ():
             print_line("\n".join([f"\n{section.title}", *(f"  {line}" for line in section.lines)]))
     shared.print_problems(patcher)
     return 0
@@ -78,16 +93,77 @@ def _plugins(patcher: Patcher, patches: list[dict[str, Any]]) -> list[dict[str, 
     ]
 
 
-def _print(plugins: list[dict[str, Any]], patches: list[dict[str, Any]], *, verbose: bool) -> None:
-    if plugins:
-        rows = [(p["name"], _distribution(p), str(p["patches"]), p["origin"]) for p in plugins]
-        print_table("Plugins", ("NAME", "DISTRIBUTION", "PATCHES", "ORIGIN"), rows)
-    else:
+def _print(plugins: list[dict[str, Any]], patches: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    if not plugins:
         print_line("no plugins are installed; a plugin is a distribution with entry points in the group npu_patches")
+    owners = {plugin["name"]: f"{plugin['name']}  {_distribution(plugin)}" for plugin in plugins}
+    hidden = 0
+    for name in dict.fromkeys([*owners, *(patch["plugin"] for patch in patches)]):
+        own = [patch for patch in patches if patch["plugin"] == name]
+        if own:
+            print_line(owners.get(name, name), style="bold")
+            hidden += _print_patches(own, options)
+            print_line()
+    idle = [(plugin["name"], _distribution(plugin)) for plugin in plugins if not plugin["patches"]]
+    if idle and not options.text:
+        print_line("without patches", style="bold")
+        print_rows(idle)
+        if patches:
+            print_line()
+    if options.text and not patches:
+        print_line(f"no patch has {options.text!r} in its name, in a target or in its summary")
     if patches:
-        print_line()
-        table = [(p["name"], p["plugin"], _yes(p["default"]), _fits(p), _what(p, verbose)) for p in patches]
-        print_table("Patches", ("NAME", "PLUGIN", "DEFAULT", "FITS HERE", "TARGETS"), table)
+        fitting = [patch["default"] for patch in patches if patch["fits"]]
+        rest = "; --all lists the others" if hidden else ""
+        print_line(f"{len(fitting)} of {_count(patches)} fit here, {sum(fitting)} of them are on by default{rest}")
+
+
+def _print_patches(patches: list[dict[str, Any]], options: argparse.Namespace) -> int:
+    """Print the patches of one plugin; return how many of them were only counted."""
+    everything = options.all or bool(options.text)
+    shown = [patch for patch in patches if patch["fits"] or everything]
+    if options.verbose:
+        for patch in shown:
+            print_rows([(patch["name"], _state(patch), _what(patch))])
+            print_rows([("", detail) for detail in _details(patch)])
+    else:
+        print_rows([(patch["name"], _state(patch), _what(patch)) for patch in shown])
+    counted = Counter(_need(patch) for patch in patches if patch not in shown)
+    for need, count in counted.items():
+        print_line(f"  {count} {need}")
+    return sum(counted.values())
+
+
+def _count(patches: list[dict[str, Any]]) -> str:
+    return f"{len(patches)} patch{'' if len(patches) == 1 else 'es'}"
+
+
+def _has(patch: dict[str, Any], text: str) -> bool:
+    """Return true if a patch has ``text`` somewhere; upper and lower case are the same."""
+    places = (patch["name"], patch["summary"], *patch["targets"], *patch["requires"], *patch["legacy_names"])
+    return any(text.lower() in place.lower() for place in places)
+
+
+def _need(patch: dict[str, Any]) -> str:
+    """Return why a patch does not fit, in words that are the same for all patches that need the same step."""
+    reason = str(patch["reason"])
+    return "for other versions of what is installed" if ", found " in reason else reason
+
+
+def _state(patch: dict[str, Any]) -> str:
+    return ("on" if patch["default"] else "off") if patch["fits"] else "-"
+
+
+def _what(patch: dict[str, Any]) -> str:
+    if not patch["fits"]:
+        return str(patch["reason"])
+    more = f" (+{len(patch['targets']) - 1})" if len(patch["targets"]) > 1 else ""
+    return str(patch["summary"] or "".join(patch["targets"][:1]) + more)
+
+
+def _details(patch: dict[str, Any]) -> list[str]:
+    names = [f"also called {', '.join(patch['legacy_names'])}"] if patch["legacy_names"] else []
+    return [*patch["targets"], *names]
 
 
 def _target(change: Change) -> str:
@@ -97,20 +173,3 @@ def _target(change: Change) -> str:
 
 def _distribution(plugin: dict[str, Any]) -> str:
     return f"{plugin['distribution']} {plugin['version']}" if plugin["distribution"] else "(local module)"
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
-
-
-def _fits(patch: dict[str, Any]) -> str:
-    return "yes" if patch["fits"] else str(patch["reason"])
-
-
-def _what(patch: dict[str, Any], verbose: bool) -> str:
-    targets = patch["targets"]
-    if not verbose:
-        more = f" (+{len(targets) - 1})" if len(targets) > 1 else ""
-        return f"{targets[0]}{more}" if targets else ""
-    names = [f"also called {', '.join(patch['legacy_names'])}"] if patch["legacy_names"] else []
-    return "\n".join(filter(None, [patch["summary"], *targets, *names]))

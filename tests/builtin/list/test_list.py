@@ -8,26 +8,58 @@ import sys
 from pathlib import Path
 
 import pytest
-from shop_commands import Cli, add_broken_plugin, cli, only, site  # noqa: F401
+from shop_commands import Cli, add_broken_plugin, cli, on_a_terminal, only, site  # noqa: F401
 
 
 class TestList:
     def test_plain_lines_in_a_pipe(self, cli: Cli) -> None:
         result = cli("list")
         assert (result.code, result.err) == (0, "")
-        lines = [re.sub(r"  +", " | ", line) for line in result.lines()]
-        assert lines[0] == "Plugins"
-        assert "NAME | DISTRIBUTION | PATCHES | ORIGIN" in lines
-        assert "shop | shop-npu 1.2 | 3 | shop_npu.plugin" in lines
-        assert "shop.price | shop | yes | yes | shop.prices:price" in lines
-        assert "shop.rounded | shop | no | yes | shop.prices:Till.total" in lines
-        assert "shop.tax | shop | yes | requires no-such-package, no_such_package is not installed | tax:rate" in lines
+        lines = result.lines()
+        assert lines[lines.index("shop  shop-npu 1.2") :][:4] == [
+            "shop  shop-npu 1.2",
+            "shop.price    on   prices from the cash register",
+            "shop.rounded  off  Round the total.",
+            "1 requires no-such-package, no_such_package is not installed",
+        ]
+        assert any(re.match(r"\d+ of \d+ patches fit here, \d+ of them are on by default", line) for line in lines)
         assert not re.search(r"[─│┃\x1b]", result.out)
+
+    def test_all_and_fits(self, cli: Cli) -> None:
+        without = "shop.tax      -    requires no-such-package, no_such_package is not installed"
+        assert without in cli("list", "--plugin", "shop", "--all").lines()
+        fitting = cli("list", "--plugin", "shop", "--fits").lines()
+        assert [line.split()[0] for line in fitting[1:3]] == ["shop.price", "shop.rounded"]
+        assert fitting[-1] == "2 of 2 patches fit here, 1 of them are on by default"
+        assert not any("requires" in line for line in fitting)
+
+    @pytest.mark.parametrize("text", ["shop.tax", "TAX:rate", "no-such"])
+    def test_a_text_chooses_patches_whether_they_fit_or_not(self, cli: Cli, text: str) -> None:
+        lines = cli("list", "--plugin", "shop", text).lines()
+        assert [line.split()[0] for line in lines if line.startswith("shop.")] == ["shop.tax"]
+        content = cli("list", "--plugin", "shop", "--format", "json", text).json
+        assert [patch["name"] for patch in content["patches"]] == ["shop.tax"]
+
+    def test_a_text_that_nothing_has(self, cli: Cli) -> None:
+        expected = "no patch has 'xyz' in its name, in a target or in its summary"
+        assert cli("list", "--plugin", "shop", "xyz").lines() == [expected]
 
     def test_verbose(self, cli: Cli) -> None:
         lines = cli("list", "-v").lines()
-        assert any(line.endswith("prices from the cash register") for line in lines)
-        assert "also called price" in lines
+        assert "shop.price  on  prices from the cash register" in lines
+        assert {"shop.prices:price", "also called price"} <= set(lines)
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+    def test_a_terminal_breaks_no_name(self, site: Path) -> None:
+        long = f"shop.{'x' * 60}"
+        (site / "mine.py").write_text(
+            f"import patchcore as pc\n\n@pc.patch('shop.prices:price', name='{long}', summary='{'word ' * 30}')\n"
+            "def mine(item): ...\n\n@pc.hookimpl\ndef register_patches():\n    return [mine]\n"
+        )
+        out = on_a_terminal(site, "list", "-p", "mine", COLUMNS="80", TERM="dumb")
+        (line,) = [line for line in out.splitlines() if long in line]
+        assert len(line) == 80
+        assert line.endswith("\N{HORIZONTAL ELLIPSIS}")
 
     def test_json(self, cli: Cli, site: Path) -> None:
         content = cli("list", "--format", "json").json
@@ -90,9 +122,8 @@ class TestList:
             "@pc.hookimpl\ndef register_patches():\n    return [mine]\n"
         )
         path = list(sys.path)
-        lines = [re.sub(r"  +", " | ", line) for line in cli("list", "-p", "mine").lines()]
-        assert "mine | (local module) | 1 | mine" in lines
-        assert "mine.mine | mine | yes | yes | shop.prices:price" in lines
+        lines = cli("list", "-p", "mine").lines()
+        assert lines[lines.index("mine  (local module)") + 1] == "mine.mine  on  shop.prices:price"
         assert sys.path == path
 
     def test_nothing_installed(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

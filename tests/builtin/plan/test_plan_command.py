@@ -13,14 +13,36 @@ from shop_commands import Cli, cli, site  # noqa: F401
 
 class TestPlan:
     def test_verdicts_in_order(self, cli: Cli) -> None:
-        lines = [re.sub(r"  +", " | ", line) for line in cli("plan", "--plugin", "shop").lines()]
-        assert lines == [
-            "Plan",
-            "# | PATCH | VERDICT | CHANGES OR REASON",
-            "1 | shop.price | apply | replace shop.prices:price",
-            "2 | shop.rounded | skipped | not in the default set; apply it with --enable shop.rounded",
-            "3 | shop.tax | skipped | requires no-such-package, no_such_package is not installed",
+        assert cli("plan", "--plugin", "shop").lines() == [
+            "1 patch to apply, in this order",
+            "1  shop.price  replace shop.prices:price",
+            "",
+            "2 patches not to be applied; --all lists them",
+            "1 off by default; --enable NAME applies one, patchcore list shows them",
+            "1 requires no-such-package, no_such_package is not installed",
         ]
+
+    def test_all_lists_what_is_not_applied(self, cli: Cli) -> None:
+        lines = [re.sub(r"  +", " | ", line) for line in cli("plan", "--plugin", "shop", "--all").lines()]
+        assert lines[3:] == [
+            "2 patches not to be applied",
+            "shop.rounded | skipped | not in the default set; apply it with --enable shop.rounded",
+            "shop.tax | skipped | requires no-such-package, no_such_package is not installed",
+        ]
+
+    def test_what_a_user_has_asked_for_is_never_only_counted(self, cli: Cli) -> None:
+        lines = cli("plan", "--plugin", "shop", "--enable", "shop.tax").lines()
+        assert "shop.tax  skipped  requires no-such-package, no_such_package is not installed" in lines
+
+    def test_verbose_shows_every_change(self, cli: Cli, site: Path) -> None:
+        (site / "both.py").write_text(
+            "import patchcore as pc\n\ndef f(item): ...\n\n"
+            "BOTH = pc.Patch('both', [pc.Replace('shop.prices:price', f), pc.Replace('shop.deals:usual', f)])\n\n"
+            "@pc.hookimpl\ndef register_patches():\n    return [BOTH]\n"
+        )
+        options = ("plan", "--plugin", "", "-p", "both")
+        assert "1  both  replace shop.prices:price (+1)" in cli(*options).lines()
+        assert "replace shop.deals:usual" in cli(*options, "-v").lines()
 
     def test_choices_and_who_made_them(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATCHCORE_DISABLE", "price")

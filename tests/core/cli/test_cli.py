@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from distributions import write_distribution
 from patch_folder import Result
-from shop_commands import Cli, add_broken_plugin, cli, only, site  # noqa: F401
+from shop_commands import Cli, add_broken_plugin, cli, on_a_terminal, only, site  # noqa: F401
 
 from patchcore import __version__
 
@@ -56,12 +56,13 @@ class TestEveryCommand:
         out = cli("--help").out
         assert [command for command in COMMANDS if re.search(rf"^ +{command} +\w", out, flags=re.MULTILINE)] == COMMANDS
         assert "exit codes: 0 ok, 1 findings, 2 usage, 3 internal error, 130 interrupted" in out
+        assert "Start with `patchcore list`." in " ".join(out.split())
+        assert cli() == cli("--help"), "without a command it says which there are"
         assert cli("--version").out == f"patchcore {__version__}\n"
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ([], "the following arguments are required: COMMAND"),
             (["lst"], "patchcore: no command 'lst'; did you mean 'list'? See patchcore --help"),
             (["frobnicate"], "patchcore: no command 'frobnicate'. See patchcore --help"),
             (["list", "--nosuch"], "unrecognized arguments: --nosuch"),
@@ -129,12 +130,12 @@ class TestTerminal:
     COLOUR = r"\x1b\[[\d;]*\b3\d"
 
     def test_reader_that_goes_away(self, shell: Callable[..., Result], site: Path) -> None:
-        assert shell("patchcore list | head -1") == Result(0, "Plugins\n", "")
+        assert shell("patchcore list --plugin shop | head -1") == Result(0, "shop  shop-npu 1.2\n", "")
         assert shell("patchcore list | true") == Result(0, "", "")  # gone before anything is printed
         # more than a pipe holds, so that it is printing that fails and not the flush at the end
         (site / "endless.py").write_text(
             "import sys\nfrom patchcore.builtin.list import command as list_\nfrom patchcore.cli import main\n"
-            "list_.print_table = lambda *_: print('x' * 1_000_000)\nsys.exit(main(['list']))\n"
+            "list_.print_line = lambda *_, **__: print('x' * 1_000_000)\nsys.exit(main(['list']))\n"
         )
         assert shell("python endless.py | head -c 1") == Result(0, "x", "")
 
@@ -145,45 +146,16 @@ class TestTerminal:
         assert "no cash register" in result.err
 
     @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
-    @pytest.mark.parametrize("command", ["list", "plan", "doctor"])
+    @pytest.mark.parametrize("command", ["list", "plan --all", "doctor"])
     def test_tables_on_a_terminal(self, site: Path, command: str) -> None:
-        shown = self.on_a_terminal(site, command, TERM="xterm-256color")
+        shown = on_a_terminal(site, *command.split(), TERM="xterm-256color")
         assert shown.startswith("\x1b[1m")
         assert bool(re.search(self.COLOUR, shown)) == (command != "doctor")
 
     @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
     def test_a_terminal_without_colours(self, site: Path) -> None:
-        assert not re.search(self.COLOUR, self.on_a_terminal(site, "plan", TERM="xterm-256color", NO_COLOR="1"))
-        assert "\x1b" not in self.on_a_terminal(site, "plan", TERM="dumb")
-
-    def on_a_terminal(self, site: Path, *arguments: str, **environment: str) -> str:
-        import pty
-
-        path = os.pathsep.join([str(site), str(ROOT), os.environ.get("PYTHONPATH", "")])
-        unwanted = ("NO_COLOR", "FORCE_COLOR")
-        inherited = {key: value for key, value in os.environ.items() if key not in unwanted}
-        ours, theirs = pty.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-m", "patchcore", *arguments],
-            env={**inherited, "COLUMNS": "150", "PYTHONPATH": path, **environment},
-            cwd=site,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-        ) as process:
-            os.close(theirs)
-            shown = b""
-            while True:
-                try:
-                    chunk = os.read(ours, 65536)
-                except OSError:  # Linux says so when the other side is closed
-                    break
-                if not chunk:
-                    break
-                shown += chunk
-            assert process.wait(timeout=900) == 0
-        os.close(ours)
-        return shown.decode()
+        assert not re.search(self.COLOUR, on_a_terminal(site, "list", TERM="xterm-256color", NO_COLOR="1"))
+        assert "\x1b" not in on_a_terminal(site, "list", TERM="dumb")
 
 
 COMMAND_PLUGIN = """
