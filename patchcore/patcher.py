@@ -514,7 +514,7 @@ class Patcher(contextlib.ContextDecorator):
         if application is not None and application.status == APPLIED and name not in self._remarked:
             remarks = [remark for remark in self.plugins.remarks(entry, thorough=False) if remark.text]
             self._remarked[name] = tuple(remark.text for remark in remarks)
-            for remark in remarks if not process_rank() else ():
+            for remark in remarks if remarks and not process_rank() else ():
                 logger.log(remark.level, "patch %s (%s): %s", name, entry.provenance, remark.text)
         return self._remarked.get(name, ())
 

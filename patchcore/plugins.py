@@ -164,7 +164,7 @@ class Plugins:
         for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
             if implementation.wrapper or implementation.hookwrapper:
                 continue
-            provenance = self._provenance_of(implementation.plugin)
+            provenance = self._provenance_of(implementation.plugin_name)
             try:
                 result = call(hook, implementation, arguments)
             except KeyboardInterrupt:
@@ -377,7 +377,7 @@ class Plugins:
     def _call(self, hook: str, implementation: Any, arguments: dict[str, Any]) -> Any:
         """Call one implementation inside the hook wrappers. A wrapper that fails is noted and removed."""
         caller, function = getattr(self._wrappers.hook, hook), implementation.function
-        if not caller.get_hookimpls() and arguments.keys() >= set(implementation.argnames):
+        if not caller.get_hookimpls() and all(map(arguments.__contains__, implementation.argnames)):
             result = function(*map(arguments.__getitem__, implementation.argnames))
             first = caller.spec is not None and caller.spec.opts.get("firstresult")
             return result if first else [] if result is None else [result]
@@ -388,14 +388,13 @@ class Plugins:
                 raise
             except BaseException as error:
                 for wrapper in _at_fault(error, function, caller.get_hookimpls()):
-                    self.note(self._provenance_of(wrapper.plugin), hook, error)
+                    self.note(self._provenance_of(wrapper.plugin_name), hook, error)
                     self._wrappers.unregister(wrapper.plugin)
                     break
                 else:
                     raise
 
-    def _provenance_of(self, plugin: Any) -> Provenance:
-        name = str(self.manager.get_name(plugin))
+    def _provenance_of(self, name: str) -> Provenance:
         return self.provenances.get(name) or self.builtins.get(name) or Provenance(name)
 
 

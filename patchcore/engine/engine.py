@@ -213,8 +213,10 @@ class Engine:
     def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
         """Bind by-value references to the replacements; see :meth:`patchcore.engine.rebinding.Rebinder.rebind`."""
         if any(move.followed for move in moves):  # first, as such an import may end in the middle of what follows
-            later = Moves(move._replace(first=False) for move in moves)  # it may take the replacement from its slot
-            self.watch.join_elsewhere(lambda name, module, fresh: self.rebinder.rebind(later, fresh))
+            # it may take the replacement from its slot
+            self.watch.join_elsewhere(
+                lambda _, __, fresh: self.rebinder.rebind(Moves(m._replace(first=False) for m in moves), fresh)
+            )
         self.rebinder.rebind(moves, waiting=waiting)
 
     def release(self, applications: Iterable[Application], holder: Holder) -> list[str]:
