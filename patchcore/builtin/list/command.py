@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from typing import Any
 
-from patchcore.builtin.rows import print_rows
+from patchcore.builtin.rows import count_of_patches, print_counts, print_rows
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.changes import Change
@@ -97,12 +96,13 @@ def _print(plugins: list[dict[str, Any]], patches: list[dict[str, Any]], options
     if not plugins:
         print_line("no plugins are installed; a plugin is a distribution with entry points in the group npu_patches")
     owners = {plugin["name"]: f"{plugin['name']}  {_distribution(plugin)}" for plugin in plugins}
-    hidden = 0
+    everything = options.all or bool(options.text)
     for name in dict.fromkeys([*owners, *(patch["plugin"] for patch in patches)]):
         own = [patch for patch in patches if patch["plugin"] == name]
         if own:
             print_line(owners.get(name, name), style="bold")
-            hidden += _print_patches(own, options)
+            _print_patches([patch for patch in own if patch["fits"] or everything], verbose=options.verbose)
+            print_counts(patch["reason"] for patch in own if not (patch["fits"] or everything))
             print_line()
     idle = [(plugin["name"], _distribution(plugin)) for plugin in plugins if not plugin["patches"]]
     if idle and not options.text:
@@ -114,40 +114,26 @@ def _print(plugins: list[dict[str, Any]], patches: list[dict[str, Any]], options
         print_line(f"no patch has {options.text!r} in its name, in a target or in its summary")
     if patches:
         fitting = [patch["default"] for patch in patches if patch["fits"]]
-        rest = "; --all lists the others" if hidden else ""
-        print_line(f"{len(fitting)} of {_count(patches)} fit here, {sum(fitting)} of them are on by default{rest}")
+        rest = "" if everything or len(fitting) == len(patches) else "; --all lists the others"
+        every = count_of_patches(len(patches))
+        print_line(f"{len(fitting)} of {every} fit here, {sum(fitting)} of them are on by default{rest}")
 
 
-def _print_patches(patches: list[dict[str, Any]], options: argparse.Namespace) -> int:
-    """Print the patches of one plugin; return how many of them were only counted."""
-    everything = options.all or bool(options.text)
-    shown = [patch for patch in patches if patch["fits"] or everything]
-    if options.verbose:
-        for patch in shown:
-            print_rows([(patch["name"], _state(patch), _what(patch))])
-            print_rows([("", detail) for detail in _details(patch)])
-    else:
-        print_rows([(patch["name"], _state(patch), _what(patch)) for patch in shown])
-    counted = Counter(_need(patch) for patch in patches if patch not in shown)
-    for need, count in counted.items():
-        print_line(f"  {count} {need}")
-    return sum(counted.values())
-
-
-def _count(patches: list[dict[str, Any]]) -> str:
-    return f"{len(patches)} patch{'' if len(patches) == 1 else 'es'}"
+def _print_patches(patches: list[dict[str, Any]], *, verbose: bool) -> None:
+    """Print the patches of one plugin."""
+    rows = [(patch["name"], _state(patch), _what(patch)) for patch in patches]
+    if not verbose:
+        print_rows(rows)
+        return
+    for patch, row in zip(patches, rows):
+        print_rows([row])
+        print_rows([("", detail) for detail in _details(patch)])
 
 
 def _has(patch: dict[str, Any], text: str) -> bool:
     """Return true if a patch has ``text`` somewhere; upper and lower case are the same."""
     places = (patch["name"], patch["summary"], *patch["targets"], *patch["requires"], *patch["legacy_names"])
     return any(text.lower() in place.lower() for place in places)
-
-
-def _need(patch: dict[str, Any]) -> str:
-    """Return why a patch does not fit, in words that are the same for all patches that need the same step."""
-    reason = str(patch["reason"])
-    return "for other versions of what is installed" if ", found " in reason else reason
 
 
 def _state(patch: dict[str, Any]) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchcore.builtin.rows import print_rows
+from patchcore.builtin.rows import count_of_patches, print_counts, print_rows
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.planning.conditions import BY_CONFLICT
@@ -52,27 +51,26 @@ def main(options: argparse.Namespace) -> int:
 def _print(plan: Plan, remarks: Mapping[str, Sequence[Remark]], options: argparse.Namespace) -> None:
     going = [entry for entry in plan if entry.go]
     if going:
-        print_line(f"{_patches(len(going))} to apply, in this order", style="bold")
+        print_line(f"{count_of_patches(len(going))} to apply, in this order", style="bold")
     width = max((len(entry.patch.name) for entry in going), default=0)
     for number, entry in enumerate(going, 1):
         changes = [change.phrase(target) for change, target in zip(entry.patch.changes, entry.targets)]
         more = f" (+{len(changes) - 1})" if len(changes) > 1 and not options.verbose else ""
-        print_rows([(f"{number:>3}", entry.patch.name.ljust(width), f"{changes[0]}{more}")])
-        details = [*(changes[1:] if options.verbose else ()), *_chosen(entry)]
+        print_rows([(f"{number:>3}", entry.patch.name.ljust(width), "".join([*changes[:1], more]))])
+        details = changes[1:] if options.verbose else []
+        details += [f"chosen by {entry.chosen_by}"] if entry.chosen_by else []
         details += [remark.text for remark in remarks[entry.patch.name] if remark.text]
         for detail in details:
             print_line(f"       {detail}")
     left = [entry for entry in plan if not entry.go]
     if going and left:
         print_line()
-    shown = [entry for entry in left if options.all or _was_wanted(entry)]
+    shown = [(e.patch.name, e.status, e.reason) for e in left if options.all or _was_wanted(e)]
     if left:
         rest = "" if len(shown) == len(left) else "; --all lists them"
-        print_line(f"{_patches(len(left))} not to be applied{rest}", style="bold")
-    print_rows([(entry.patch.name, entry.status, "; ".join([entry.reason, *_chosen(entry)])) for entry in shown])
-    counted = Counter(_why(entry) for entry in left if entry not in shown)
-    for why, count in counted.items():
-        print_line(f"  {count} {why}")
+        print_line(f"{count_of_patches(len(left))} not to be applied{rest}", style="bold")
+    print_rows(shown)
+    print_counts(_why(entry) for entry in left if not (options.all or _was_wanted(entry)))
     for note in plan.notes:
         print_line(f"note: {note}")
 
@@ -84,18 +82,8 @@ def _was_wanted(entry: PlannedPatch) -> bool:
 
 
 def _why(entry: PlannedPatch) -> str:
-    """Return why a patch is not applied, in words that are the same for all patches that need the same step."""
-    if entry.unwanted:
-        return "off by default; --enable NAME applies one, patchcore list shows them"
-    return "for other versions of what is installed" if ", found " in entry.reason else entry.reason
-
-
-def _chosen(entry: PlannedPatch) -> list[str]:
-    return [f"chosen by {entry.chosen_by}"] if entry.chosen_by and entry.go else []
-
-
-def _patches(count: int) -> str:
-    return f"{count} patch{'' if count == 1 else 'es'}"
+    """Return why a patch is not applied, in the same words for all that nobody has chosen."""
+    return "off by default; --enable NAME applies one, patchcore list shows them" if entry.unwanted else entry.reason
 
 
 def _describe(remarks: list[Remark]) -> dict[str, Any]:

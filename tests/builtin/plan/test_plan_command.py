@@ -51,6 +51,13 @@ class TestPlan:
         assert any("shop.rounded" in line and "wrap shop.prices:Till.total" in line for line in lines)
         assert "chosen by --enable" in lines
 
+    def test_a_patch_without_changes(self, cli: Cli, site: Path) -> None:
+        (site / "empty.py").write_text(
+            "import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n    return [pc.Patch('empty')]\n"
+        )
+        result = cli("plan", "--plugin", "", "-p", "empty")
+        assert (result.code, result.lines()) == (0, ["1 patch to apply, in this order", "1  empty"])
+
     def test_json(self, cli: Cli) -> None:
         content = cli("plan", "--plugin", "shop", "--format", "json").json
         assert [(patch["name"], patch["verdict"]) for patch in content["patches"]] == [
