@@ -227,15 +227,15 @@ class Plugins:
 
     def functions(self, hook: str) -> list[Any]:
         """Return what a hook collects that returns functions or their targets."""
-        return list(self._checked(hook, lambda f: isinstance(f, str) or callable(f), "functions or targets"))
+        return list(self.gather(hook, lambda f: isinstance(f, str) or callable(f), "functions or targets"))
 
     def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
         """Return the remarks of all plugins on a planned patch; see the hook ``remarks``."""
         asked = {"entry": entry, "thorough": thorough}
-        return list(self._checked("remarks", lambda r: isinstance(r, Remark), "patchcore.Remark objects", **asked))
+        return list(self.gather("remarks", lambda r: isinstance(r, Remark), "patchcore.Remark objects", **asked))
 
-    def _checked(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Iterator[Any]:
-        """Yield what a hook collects; what ``accept`` refuses is a problem of its plugin."""
+    def gather(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Iterator[Any]:
+        """Yield each thing that :meth:`collect` collects. One that ``accept`` refuses is a problem of its plugin."""
         for provenance, found in self.collect(hook, **arguments):
             for one in found:
                 if accept(one):
@@ -310,7 +310,7 @@ class Plugins:
 
     def _sections(self, hook: str, **arguments: Any) -> tuple[Section, ...]:
         expected = "patchcore.Section objects"
-        return tuple(self._checked(hook, lambda section: isinstance(section, Section), expected, **arguments))
+        return tuple(self.gather(hook, lambda section: isinstance(section, Section), expected, **arguments))
 
     def _load(self, provenance: Provenance, load: Loader) -> Optional[tuple[Provenance, Any]]:
         try:
@@ -399,16 +399,16 @@ class Plugins:
 
 
 class _Manager(pluggy.PluginManager):
-    """Passes over the names of a module that cannot be hooks; pluggy's own look at each takes longer than all else."""
+    """Skips the names of a module that cannot be hooks. To let pluggy look at each would take most of the time."""
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        return super().parse_hookimpl_opts(plugin, name) if _may_be(plugin, name, "patchcore_impl") else None
+        return super().parse_hookimpl_opts(plugin, name) if _may_be_hook(plugin, name, "patchcore_impl") else None
 
     def parse_hookspec_opts(self, brought: Any, name: str) -> Any:
-        return super().parse_hookspec_opts(brought, name) if _may_be(brought, name, "patchcore_spec") else None
+        return super().parse_hookspec_opts(brought, name) if _may_be_hook(brought, name, "patchcore_spec") else None
 
 
-def _may_be(plugin: Any, name: str, mark: str) -> bool:
+def _may_be_hook(plugin: Any, name: str, mark: str) -> bool:
     if type(plugin) is not ModuleType:
         return True
     value = plugin.__dict__.get(name)  # pluggy takes functions and methods only

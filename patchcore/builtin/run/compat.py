@@ -48,13 +48,9 @@ def chosen_compat(settings: Settings, plugins: Plugins) -> list[Compat]:
 
 def _registered(plugins: Plugins) -> dict[str, Compat]:
     found: dict[str, Compat] = {}
-    for provenance, items in plugins.collect("register_compat"):
-        for item in items:
-            if isinstance(item, Compat):
-                found.setdefault(item.name, item)
-            else:
-                error = TypeError(f"expected Compat(name, modules, take_part), got {item!r}")
-                plugins.note(provenance, "register_compat", error)
+    expected = "Compat(name, modules, take_part)"
+    for compat in plugins.gather("register_compat", lambda item: isinstance(item, Compat), expected):
+        found.setdefault(compat.name, compat)
     return found
 
 
