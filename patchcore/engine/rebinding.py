@@ -80,7 +80,7 @@ class Moves:
             self.add(move)
 
     def __iter__(self) -> Iterator[Move]:
-        return iter([move for moves in self._by_old.values() for move in moves])
+        return (move for moves in self._by_old.values() for move in moves)
 
     def add(self, move: Move) -> None:
         """Remember a move."""
@@ -88,7 +88,7 @@ class Moves:
 
     def of(self, old: Any) -> Iterator[Move]:
         """Return the moves that references to ``old`` may follow, the latest first."""
-        return iter([move for move in reversed(self._by_old.get(id(old), ())) if move.followed])
+        return (move for move in reversed(self._by_old.get(id(old), ())) if move.followed)
 
 
 class Rebinder:
