@@ -47,7 +47,7 @@ __all__ = ["ReplacementWriter"]
 
 
 class ReplacementWriter:
-    """Puts :class:`~patchcore.builtin.imports.changes.ReplaceImport` in force, binds anew what was imported before."""
+    """Puts :class:`~patchcore.builtin.imports.changes.ReplaceImport` in force and rebinds earlier imports."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

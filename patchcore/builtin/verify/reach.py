@@ -1,4 +1,4 @@
-"""Whether a patch's replacements are reached: which code a thread runs."""
+"""Whether a patch's replacements are reached: notes which code a thread runs."""
 
 from __future__ import annotations
 
