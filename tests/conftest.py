@@ -84,15 +84,19 @@ def nothing_left_behind() -> Iterator[None]:
 
 @pytest.fixture
 def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePackage]:
-    """Return a function that writes modules and makes them importable; they are forgotten after the test.
+    """Return a function that writes modules and makes them importable.
 
-    It takes sources by dotted name, ``{"shop": "", "shop.tools": "def price(): ..."}``: a module that has others inside
-    becomes a package. A package left out (``{"ns.part": ""}``) becomes a namespace package. It returns the folder.
+    After the test they are forgotten, and so is whatever else was imported from the folder: tests write there, too.
+
+    The function takes sources by dotted name, ``{"shop": "", "shop.tools": "def price(): ..."}``: a module that has
+    others inside becomes a package. A package left out (``{"ns.part": ""}``) becomes a namespace package. The function
+    returns the folder.
     """
     folder = tmp_path / "packages"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two versions of one file within a second
+    before = set(sys.modules)
     roots: set[str] = set()
     hidden: dict[str, ModuleType] = {}  # real modules of these names, for the time of the test
 
@@ -109,6 +113,7 @@ def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ma
         return folder
 
     yield make
+    roots.update({path.stem for path in folder.iterdir()} - before)
     for name in [name for name in sys.modules if name.partition(".")[0] in roots]:
         del sys.modules[name]
     sys.modules.update(hidden)
