@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Optional, Union
 
@@ -93,6 +93,7 @@ class Patcher(contextlib.ContextDecorator):
         self._notes: list[str] = []
         self._remarked: dict[str, tuple[str, ...]] = {}  # what was found out about the targets of patches
         self._failure: Optional[PatchError] = None
+        self._news = False  # whether anything has happened to patches since it was set to false
         self._depth = 0  # of with blocks and decorated calls
         self._applying = threading.RLock()  # held while code of others runs
         self._lock = threading.RLock()  # held only to change what is above
@@ -255,6 +256,7 @@ class Patcher(contextlib.ContextDecorator):
     def _revert(self) -> Report:
         with self._lock:
             held = ENGINE.held_by(self)
+            self._news = True
             if self.applied or held:
                 known = {id(application): application for application in reversed(self._applications.values())}
                 known.update((id(application), application) for application in held)  # apply was interrupted
@@ -291,9 +293,9 @@ class Patcher(contextlib.ContextDecorator):
         if late:
             logger.warning("patch %s was applied late: %s", application, late)
         logger.debug("%s applied on import", application.patch.name)
-        entry = self._entries[application.patch.name]
-        self._remarks(entry)
-        self._tell(entry)
+        self._news = True
+        record = self._record(self._entries[application.patch.name], {})
+        self.plugins.notify("after_apply", patch=application.patch, outcome=record)
         try:
             self._refuse_problems()
         except PatchError as failure:
@@ -371,13 +373,21 @@ class Patcher(contextlib.ContextDecorator):
         try:
             self._refuse(entries)
             self._apply(plan, entries)
-            report = self.report()
+            report = self._report({})
+            self._news = False
+            tried = {entry.patch.name: entry.patch for entry in entries}
+            for record in report.patches if self.plugins.implements("after_apply") else ():
+                if record.name in tried:
+                    self.plugins.notify("after_apply", patch=tried[record.name], outcome=record)
+            if self._news or len(self.plugins.problems) > len(report.problems):
+                self._refuse_problems()
+                report = self._report({})
         except BaseException as error:
             undone = self._revert()
             if isinstance(error, PatchError):
                 error.report = error.report or undone
             raise
-        self._log(report, entries)
+        self._log(report, tried)
         return report
 
     def _apply(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
@@ -393,7 +403,6 @@ class Patcher(contextlib.ContextDecorator):
                     if counting and not application.counting:
                         self._note_not_counted(application)
                 ENGINE.advance(application, moves, self)
-            self._tell(entry)
         ENGINE.rebind(moves, waiting=list(self._applications.values()))
         if self._failure is not None:
             raise PatchError(str(self._failure)) from self._failure
@@ -405,12 +414,8 @@ class Patcher(contextlib.ContextDecorator):
             self._notes.append(note)
 
     def _is_vetoed(self, entry: PlannedPatch, plan: Plan) -> bool:
-        if not self.plugins.implements("before_apply"):
-            return False
-        context = Context(entry.provenance, self.settings, plan)
-        who, veto = self.plugins.decide(
-            "before_apply", _is_skip, "None or Skip('why')", patch=entry.patch, context=context
-        )
+        asked = {"patch": entry.patch, "context": Context(entry.provenance, self.settings, plan)}
+        who, veto = self.plugins.decide("before_apply", _is_skip, "None or Skip('why')", **asked)
         if veto is not None:
             self._vetoes[entry.patch.name] = f"vetoed by {who}: {veto.reason}"
         return veto is not None
@@ -485,11 +490,6 @@ class Patcher(contextlib.ContextDecorator):
             raise error
         self.plugins.note(provenance, "register_patches", error)
 
-    def _tell(self, entry: PlannedPatch) -> None:
-        """Tell the plugins that a patch has got its status."""
-        if self.plugins.implements("after_apply"):
-            self.plugins.notify("after_apply", patch=entry.patch, outcome=self._record(entry, {}))
-
     def _report(self, places: Mapping[int, Sequence[str]]) -> Report:
         records = tuple(self._record(entry, places) for entry in self._entries.values())
         sections = self.plugins.sections()
@@ -518,17 +518,16 @@ class Patcher(contextlib.ContextDecorator):
                 logger.log(remark.level, "patch %s (%s): %s", name, entry.provenance, remark.text)
         return self._remarked.get(name, ())
 
-    def _log(self, report: Report, entries: Sequence[PlannedPatch]) -> None:
-        """Log what nobody has logged yet about ``entries``."""
+    def _log(self, report: Report, tried: Container[str]) -> None:
+        """Log what nobody has logged yet about the patches that were tried."""
         for note in report.notes:
             logger.warning("%s", note)
-        tried = {entry.patch.name for entry in entries}
         for record in report.with_status(FAILED):
             if record.name in tried and record.name not in self._applications:
                 logger.log(
                     _LEVELS[self.settings.on_failure], "patch %s [%s]: %s", record.name, record.origin, record.reason
                 )
-        if not process_rank():
+        if logger.isEnabledFor(logging.INFO) and not process_rank():
             logger.info("%s", report.summary())
 
 

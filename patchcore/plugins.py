@@ -147,26 +147,26 @@ class Plugins:
         A plugin that raises is noted as a problem. The order is pluggy's: the plugin that was loaded last comes first.
         Hook wrappers go around the call of each plugin.
         """
-        return self._each(hook, arguments, self._call)
+        return self._each(hook, arguments)
 
     def collect(self, hook: str, **arguments: Any) -> Iterator[tuple[Provenance, list[Any]]]:
         """Call a hook that returns several things, and yield each plugin with a list of them.
 
         Works like :meth:`each`. A plugin may return a generator; if the generator raises, the plugin has failed.
         """
+        return self._each(hook, arguments, collecting=True)
 
-        def call(*call: Any) -> list[Any]:
-            return [item for items in self._call(*call) for item in items]
-
-        return self._each(hook, arguments, call)
-
-    def _each(self, hook: str, arguments: dict[str, Any], call: Callable[..., Any]) -> Iterator[tuple[Provenance, Any]]:
+    def _each(
+        self, hook: str, arguments: dict[str, Any], *, collecting: bool = False
+    ) -> Iterator[tuple[Provenance, Any]]:
         for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
             if implementation.wrapper or implementation.hookwrapper:
                 continue
             provenance = self._provenance_of(implementation.plugin_name)
             try:
-                result = call(hook, implementation, arguments)
+                result = self._call(hook, implementation, arguments)
+                if collecting:
+                    result = [item for items in result for item in items]
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # also sys.exit(): a plugin may end itself, not the program
@@ -176,7 +176,7 @@ class Plugins:
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Call ``hook`` on each plugin that implements it, as :meth:`each` does, and ignore the answers."""
-        for _ in self.each(hook, **arguments):
+        for _ in self._each(hook, arguments):
             pass
 
     def first(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Any:
@@ -187,7 +187,7 @@ class Plugins:
         self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any
     ) -> tuple[Optional[Provenance], Any]:
         """Return the plugin whose answer :meth:`first` returns, and the answer; two times ``None`` if there is none."""
-        for provenance, answer in self.each(hook, **arguments):
+        for provenance, answer in self._each(hook, arguments):
             if answer is None:
                 continue
             if accept(answer):
@@ -236,7 +236,7 @@ class Plugins:
 
     def gather(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Iterator[Any]:
         """Yield each thing that :meth:`collect` collects. One that ``accept`` refuses is a problem of its plugin."""
-        for provenance, found in self.collect(hook, **arguments):
+        for provenance, found in self._each(hook, arguments, collecting=True):
             for one in found:
                 if accept(one):
                     yield one

@@ -24,6 +24,7 @@ from patchcore.engine.references import StaticSlot
 from patchcore.errors import DeclarationError
 from patchcore.objects.binding import has_identity, reference
 from patchcore.objects.modules import ABSENT, executed_module, loaded_modules, namespace
+from patchcore.report import PENDING
 
 __all__ = ["FindHolders", "Move", "Moves", "Rebinder"]
 
@@ -86,9 +87,10 @@ class Moves:
         """Remember a move."""
         self._by_old.setdefault(id(move.old), []).append(move)
 
-    def of(self, old: Any) -> Iterator[Move]:
+    def of(self, old: Any) -> Sequence[Move]:
         """Return the moves that references to ``old`` may follow, the latest first."""
-        return (move for move in reversed(self._by_old.get(id(old), ())) if move.followed)
+        moves = self._by_old.get(id(old))
+        return [move for move in reversed(moves) if move.followed] if moves else ()
 
 
 class Rebinder:
@@ -126,10 +128,15 @@ class Rebinder:
             modules: where to look; all loaded modules by default.
             waiting: applications whose replacements are to be seen at home now, before anybody takes them from a slot.
         """
-        old = {id(move.old): move.old for move in moves if move.followed}
-        homes = {id(value): value for move in moves if move.first for value in _foreign(move.state, move.record)}
-        for application in waiting:
-            for value in (v for state in application.states for v in _foreign(state)):
+        old: dict[int, Any] = {}
+        homes: dict[int, Any] = {}
+        for move in moves:
+            if move.followed:
+                old[id(move.old)] = move.old
+            if move.first:
+                homes.update((id(value), value) for value in _foreign(move.state, move.record))
+        for state in [state for application in waiting for state in application.states if state.status == PENDING]:
+            for value in _foreign(state):
                 if not self._journal.count_makers(value):
                     homes[id(value)] = value
         if not old and not homes:
