@@ -491,7 +491,7 @@ class Patcher(contextlib.ContextDecorator):
         self.plugins.note(provenance, "register_patches", error)
 
     def _report(self, places: Mapping[int, Sequence[str]]) -> Report:
-        records = tuple(self._record(entry, places) for entry in self._entries.values())
+        records = tuple([self._record(entry, places) for entry in self._entries.values()])
         sections = self.plugins.sections()
         return Report(records, tuple(self.plugins.problems), tuple(self._notes), describe_process(), sections)
 

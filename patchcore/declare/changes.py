@@ -410,8 +410,12 @@ def needed_libraries(changes: Iterable[Change], stubs: Container[str] = ()) -> t
     """
     changes = tuple(changes)
     own = {name for change in changes for name in change.provides}
-    needed = ((root, change) for change in changes for root in change.libraries if root not in own)
-    return tuple(dict.fromkeys(root for root, change in needed if not (change.fits_stubs and root in stubs)))
+    needed: dict[str, None] = {}
+    for change in changes:
+        for root in change.libraries:
+            if root not in own and not (root in stubs and change.fits_stubs):
+                needed[root] = None
+    return tuple(needed)
 
 
 def resolve(reference: Any, *, raw: bool = False) -> Any:

@@ -134,10 +134,12 @@ class NamespaceSlot(Slot):
         return raw.__get__(self.owner, type(self.owner))
 
     def write(self, raw: Any) -> None:
+        owner = self.owner
+        space = owner.__dict__ if type(owner) is ModuleType else self._namespace()
         if raw is ABSENT:
-            self._namespace().pop(self.key, None)
+            space.pop(self.key, None)
         else:
-            self._namespace()[self.key] = raw
+            space[self.key] = raw
 
     def names(self) -> Iterable[str]:
         found = self._namespace()
@@ -271,13 +273,11 @@ def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Sl
         name = str(Target(target.module, target.path[: depth + 1]))
         last = depth + 1 == len(target.path)
         slot = slot_of(owner, step, name)
-        if last and (may_be_absent or slot.is_promised):
-            return slot
         raw = slot.lookup()
+        if last and (raw is not ABSENT or may_be_absent or slot.is_promised):
+            return slot
         if raw is ABSENT:
             raise TargetNotFound(_not_found(target, depth, slot))
-        if last:
-            return slot
         owner = raw
     raise AssertionError("a target has at least one step")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from types import ModuleType
 from typing import Callable, Optional, Protocol
 
@@ -17,6 +18,8 @@ from patchcore.planning.provenance import Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord, PatchRecord
 
 __all__ = ["Application", "ChangeState", "Control", "Holder", "record_of"]
+
+_status = attrgetter("status")
 
 
 class Holder(Protocol):
@@ -62,9 +65,9 @@ class ChangeState:
     @property
     def missed(self) -> str:
         """Why it still waits although its module is loaded; empty where that is not so."""
-        name = self.waits_for
         if self.status != PENDING:
             return ""
+        name = self.waits_for
         how = how_missed(name)
         if how:
             return f"{name} was imported without patchcore seeing it: {how}"
@@ -103,7 +106,7 @@ class ChangeState:
             unreachable: the places found to be so.
             counted: whether to say how often the target was called.
         """
-        reason, missed = self.reason, self.missed
+        reason, missed = self.reason, self.missed if self.status == PENDING else ""
         if missed:
             reason = f"{missed}; Patcher.refresh() tries to patch it now"
         elif self.status == PENDING and not reason:
@@ -138,6 +141,8 @@ class Application:
         self.counting = counting  # the calls of its targets
         changes = [change.counted() for change in patch.changes] if counting else patch.changes
         self.states = [ChangeState(change, target) for change, target in zip(changes, targets)]
+        #: The modules its changes wait for, in order.
+        self.modules = list(dict.fromkeys([state.awaits for state in self.states if state.awaits is not None]))
         self.holders: list[Holder] = []
         self.expects: list[str] = []  # the modules whose import it is told about
         self.error: Optional[Exception] = None
@@ -156,15 +161,10 @@ class Application:
             return FAILED
         if self.ended:
             return REVERTED
-        statuses = {state.status for state in self.states}
+        statuses = set(map(_status, self.states))
         if PENDING in statuses:
             return PENDING
         return SKIPPED if statuses == {SKIPPED} else APPLIED
-
-    @property
-    def modules(self) -> list[str]:
-        """The modules its changes wait for, in order."""
-        return list(dict.fromkeys(state.awaits for state in self.states if state.awaits is not None))
 
     @property
     def awaited(self) -> Iterator[str]:
@@ -211,7 +211,9 @@ def record_of(
         )
     else:
         status, reason = application.status, ""
-        changes = tuple(state.record(tuple(places.get(id(state), ())), counted=counted) for state in application.states)
+        changes = tuple(
+            [state.record(tuple(places.get(id(state), ())), counted=counted) for state in application.states]
+        )
         if application.error is not None:
             reason = describe_error(application.error)
         elif not applied:
@@ -220,5 +222,5 @@ def record_of(
         elif status in (PENDING, SKIPPED):
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
         elif status == APPLIED:
-            reason = "; ".join(dict.fromkeys(c.missed for c in changes if c.missed))
+            reason = "; ".join(dict.fromkeys([c.missed for c in changes if c.missed]))
     return PatchRecord(entry.patch.name, status, reason, who.plugin, who.distribution, who.version, changes, remarks)

@@ -212,11 +212,10 @@ class Engine:
 
     def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
         """Bind by-value references to the replacements; see :meth:`patchcore.engine.rebinding.Rebinder.rebind`."""
-        if any(move.followed for move in moves):  # first, as such an import may end in the middle of what follows
-            # it may take the replacement from its slot
-            self.watch.join_elsewhere(
-                lambda _, __, fresh: self.rebinder.rebind(Moves(m._replace(first=False) for m in moves), fresh)
-            )
+        # first, as such an import may end in the middle of what follows; it may take the replacement from its slot
+        self.watch.join_elsewhere(
+            lambda _, __, fresh: self.rebinder.rebind(Moves(m._replace(first=False) for m in moves), fresh)
+        )
         self.rebinder.rebind(moves, waiting=waiting)
 
     def release(self, applications: Iterable[Application], holder: Holder) -> list[str]:
@@ -292,8 +291,10 @@ class Engine:
     def _leave_queue(self, application: Application, name: str, module: ModuleType) -> None:
         """Note that ``application`` has written what it had to in module ``name``, unless it puts some of it off."""
         with self._lock:
-            if all(state.written_in is module for state in application.states if state.awaits == name):
-                self._queues.get(name, {}).pop(application, None)
+            for state in application.states:
+                if state.awaits == name and state.written_in is not module:
+                    return
+            self._queues.get(name, {}).pop(application, None)
 
     def _expect(self, name: str, application: Application) -> None:
         application.expects.append(name)

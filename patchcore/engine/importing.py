@@ -271,9 +271,9 @@ class ImportWatch:
         finders = list(sys.meta_path)
         if finders[:1] != place:
             in_front = finders[: finders.index(self)] if place and self in finders else []
-            self.overtaken += (name for name in map(_name_of_finder, in_front) if name not in self.overtaken)
+            self.overtaken = list(dict.fromkeys([*self.overtaken, *map(_name_of_finder, in_front)]))
             self._has_overtaken = self._has_overtaken or bool(in_front)
-            sys.meta_path = [*place, *(finder for finder in finders if finder is not self)]
+            sys.meta_path = [*place, *[finder for finder in finders if finder is not self]]
 
 
 def _with(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[str, tuple[_T, ...]]:

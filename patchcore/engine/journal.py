@@ -86,7 +86,8 @@ class Record:
     @property
     def by_value(self) -> Any:
         """What a name bound by value to this slot should hold now."""
-        return reference(self.effective(self.layers[-1].product if self.layers else self.base))
+        own = self.layers[-1].product if self.layers else self.base
+        return reference(self.slot.inherited() if own is ABSENT else own)
 
     def effective(self, own: Any) -> Any:
         """Return the raw value a lookup finds when the slot's owner itself holds ``own``."""
@@ -364,8 +365,8 @@ class Journal:
             record = Record(slot, found)
         self._change(record)
         self._records[slot.identity] = record
-        before = record.by_value
-        if not same_value(found, record.top):
+        before = record.by_value if record.layers else None
+        if record.layers and not same_value(found, record.top):
             record.layers.append(Layer(None, None, found, record.effective(record.top)))
         layer.below = record.effective(found)
         record.layers.append(layer)

@@ -56,9 +56,14 @@ class Move(NamedTuple):
     changes: tuple[Change, ...]
 
     @property
+    def now(self) -> Any:
+        """What a by-value reference to the slot should hold now, ``ABSENT`` if nothing or if the patch is gone."""
+        return self.record.by_value if self.record.layers else ABSENT
+
+    @property
     def followed(self) -> bool:
         """True when references are to follow now."""
-        return self.home and bool(self.record.layers) and self.record.by_value is not ABSENT
+        return self.home and self.now is not ABSENT
 
     def goes_on(self, record: Optional[Record]) -> bool:
         """Tell whether what follows ``record`` is to follow this move: its slot is an alias that was patched."""
@@ -76,15 +81,17 @@ class Moves:
 
     def __init__(self, moves: Iterable[Move] = (), *, loaded: Optional[Container[str]] = None) -> None:
         self.loaded = loaded
+        self._all: list[Move] = []
         self._by_old: dict[int, list[Move]] = {}
         for move in moves:
             self.add(move)
 
     def __iter__(self) -> Iterator[Move]:
-        return (move for moves in self._by_old.values() for move in moves)
+        return iter(self._all)
 
     def add(self, move: Move) -> None:
         """Remember a move."""
+        self._all.append(move)
         self._by_old.setdefault(id(move.old), []).append(move)
 
     def of(self, old: Any) -> Sequence[Move]:
@@ -106,19 +113,20 @@ class Rebinder:
         """Return the move for a change that has just been laid over ``below``."""
         old, slot = reference(below), record.slot
         made = [(maker, layer.change) for maker, layer in self._journal.makers(old)]
-        source = self._journal.followed(slot) or self._likeliest(slot, old, made)
+        source = self._journal.followed(slot) or (self._likeliest(slot, old, made) if made else None)
+        name = references.name_of(old)
         if isinstance(state.change, Register):
             home = False  # nobody has the class from the table, whatever names of its module the table is next to
-        elif any(maker is record for maker, _ in made):
+        elif made and any(maker is record for maker, _ in made):
             source, home = record, True
         elif source is not None:  # at home in the packages around where it was put
             home = source.slot.name.startswith(f"{state.target.module}.")
         else:
-            home = self._is_home(state.target, old, record)
-        if slot.name != ":".join(references.name_of(old)):
+            home = self._is_home(state.target, old, name, record)
+        if slot.name != ":".join(name):
             self._aliases[record.number] = record
         first = self._journal.count_makers(record.top) == 1
-        return Move(state, record, old, home, first, source, tuple(change for _, change in made))
+        return Move(state, record, old, home, first, source, tuple([change for _, change in made]))
 
     def rebind(self, moves: Moves, modules: Optional[Modules] = None, waiting: Iterable[Application] = ()) -> None:
         """Bind the by-value references to what ``moves`` replaced to the replacements, in one pass for all of them.
@@ -130,8 +138,10 @@ class Rebinder:
         """
         old: dict[int, Any] = {}
         homes: dict[int, Any] = {}
+        signs: list[Any] = []
         for move in moves:
-            if move.followed:
+            signs.append(move.now)
+            if move.home and signs[-1] is not ABSENT:
                 old[id(move.old)] = move.old
             if move.first:
                 homes.update((id(value), value) for value in _foreign(move.state, move.record))
@@ -141,7 +151,7 @@ class Rebinder:
                     homes[id(value)] = value
         if not old and not homes:
             return
-        found = self._find({**old, **homes}.values(), modules, [move.record.by_value for move in moves])
+        found = self._find({**old, **homes}.values(), modules, signs)
         reads: dict[int, set[tuple[int, str]]] = {}
         with self._journal.lock:
             for key, value in homes.items():  # what was seen before stays: an import shows a part of the modules only
@@ -157,9 +167,10 @@ class Rebinder:
 
     def catch_up(self, slot: Slot, moves: Moves) -> None:
         """Bind ``slot`` now, where :meth:`rebind` would bind it later: a change is about to be laid over it."""
-        if _may_follow(slot):
+        raw = slot.read()
+        if moves.of(reference(raw)) and _may_follow(slot):
             with self._journal.lock:
-                slot = _as_reference(slot, slot.read())
+                slot = _as_reference(slot, raw)
                 self._bind(slot, slot.read(), moves, {})
 
     def see_homes(self, values: Sequence[Any]) -> None:
@@ -206,7 +217,7 @@ class Rebinder:
         self, objects: Iterable[Any], modules: Optional[Modules] = None, signs: Sequence[Any] = ()
     ) -> list[tuple[Slot, Any]]:
         """Return the references to ``objects``, also those in a class next to a name that holds something else now."""
-        signs = [*signs, *(record.by_value for record in self._patched_aliases())]
+        signs = [*signs, *[record.by_value for record in self._patched_aliases()]]
         return references.find_references(objects, modules or loaded_modules(), signs)
 
     def _patched_aliases(self) -> list[Record]:
@@ -236,10 +247,10 @@ class Rebinder:
         candidates.sort(key=lambda c: (c[0].slot.key != slot.key, c[0].slot.space == "item", not _is_foreign(c[1])))
         return candidates[0][0] if candidates else None
 
-    def _is_home(self, target: Target, value: Any, record: Record) -> bool:
+    def _is_home(self, target: Target, value: Any, named: tuple[str, str], record: Record) -> bool:
         if not has_identity(value) or record.base is ABSENT:
             return False  # what a class inherits, and an instance has from its class, others have from there as well
-        module, name = references.name_of(value)
+        module, name = named
         if record.slot.name == f"{module}:{name}":
             return True
         if not references.is_home(target, value):
@@ -310,16 +321,18 @@ class Rebinder:
 
     def _bind(self, slot: Slot, held: Any, moves: Moves, reads: dict[int, set[tuple[int, str]]]) -> None:
         """Let ``slot`` follow if what it holds was replaced; keep it where a replacement reads the original there."""
+        candidates = moves.of(held)
+        if not candidates:
+            return
         patched = self._journal.find(slot)
         if slot.read() is not held if patched is None else reference(patched.base) is not held:
             return
-        move = next((move for move in moves.of(held) if self._reaches(move, slot)), None)
-        if move is None:
+        candidates = [move for move in candidates if self._reaches(move, slot)]
+        if not candidates:
             return
-        further: Optional[Move] = move
-        while further is not None:  # where the replacement was replaced again, in an alias, follow the last
-            move, record = further, further.record
-            further = next((m for m in moves.of(record.by_value) if m.goes_on(record)), None)
+        while candidates:  # where the replacement was replaced again, in an alias, follow the last
+            move, record = candidates[0], candidates[0].record
+            candidates = [m for m in moves.of(record.by_value) if m.goes_on(record)]
         key = id(move.record)
         if key not in reads:
             sources = [_source(layer) for layer in move.record.layers if layer.change is not None]
@@ -339,8 +352,8 @@ class Rebinder:
         if taken and not move.goes_on(followed):
             return False
         # what holds a replacement as its own does not follow the slot it was put in, nor the other way round
-        own = any(self.is_own(slot, move.old, change) for change in move.changes)
-        return not move.changes or own == (move.source is None)
+        own = [change for change in move.changes if self.is_own(slot, move.old, change)]
+        return not move.changes or bool(own) == (move.source is None)
 
 
 def _may_follow(slot: Slot) -> bool:

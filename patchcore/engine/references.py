@@ -153,7 +153,7 @@ def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> 
         while module and module not in names:
             names.add(module)
             module = module.rpartition(".")[0]
-    return names, gateways.union(id(modules[name]) for name in names if name in modules)
+    return names, gateways.union([id(modules[name]) for name in names if name in modules])
 
 
 def name_of(obj: Any) -> tuple[str, str]:

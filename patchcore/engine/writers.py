@@ -90,10 +90,11 @@ class SlotWriter:
         slot = change.find_slot(state.target, module)
         self._rebinder.catch_up(slot, moves)
         own, below = slot.read(), slot.lookup()
-        carrier = self._carrier(application, change, slot, below)
+        record = self._journal.find(slot)
+        carrier = self._carrier(application, change, record, below)
         product = None
         if carrier is None:
-            self._refuse_conflict(application, slot, own)
+            self._refuse_conflict(application, slot, record, own)
             try:
                 product = change.build(below, slot)
                 self._engine.admit(change, slot, below, product)
@@ -124,9 +125,10 @@ class SlotWriter:
                     state.wrote(companion.name)
         return True
 
-    def _carrier(self, application: Application, change: SlotChange, slot: Slot, below: Any) -> Optional[Record]:
-        """Return the record through which ``slot`` shows this change already: of a re-export, or of a base class."""
-        record = self._journal.find(slot)
+    def _carrier(
+        self, application: Application, change: SlotChange, record: Optional[Record], below: Any
+    ) -> Optional[Record]:
+        """Return the record through which a slot shows this change already: of a re-export, or of a base class."""
         if record is not None and any(e.owner is application and e.change is change for e in record.layers):
             return record
         return self._journal.carrier(below, application, change)
@@ -141,8 +143,7 @@ class SlotWriter:
                 slot = StaticSlot.of(slot.owner, slot.key, slot.name, own)
             self._journal.follow(carrier, slot)
 
-    def _refuse_conflict(self, application: Application, slot: Slot, own: Any) -> None:
-        record = self._journal.find(slot)
+    def _refuse_conflict(self, application: Application, slot: Slot, record: Optional[Record], own: Any) -> None:
         layers = [] if record is None else record.layers
         through = ""
         if record is None and own is not ABSENT:

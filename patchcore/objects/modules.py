@@ -93,13 +93,13 @@ def qualified_name(obj: object) -> tuple[str, str]:
     if type(obj) is MethodType:
         obj = obj.__func__
     if is_class(obj):
-        found = [_class_module(obj), _class_qualname(obj)]
+        found = _class_module(obj), _class_qualname(obj)
     elif type(obj) is FunctionType:
-        found = [obj.__module__, obj.__qualname__]
+        found = obj.__module__, obj.__qualname__
     else:
-        found = [_plain_attribute(obj, "__module__"), _plain_attribute(obj, "__qualname__")]
-    module, qualname = [value if type(value) is str else "" for value in found]
-    return (module, qualname) if module and qualname else ("", "")
+        found = _plain_attribute(obj, "__module__"), _plain_attribute(obj, "__qualname__")
+    module, qualname = found
+    return found if type(module) is type(qualname) is str and module and qualname else ("", "")
 
 
 def _plain_attribute(obj: object, name: str) -> Any:
@@ -128,7 +128,7 @@ def is_immutable(klass: type) -> bool:
 def mro_lookup(klass: type, key: str, *, skip_first: bool = False) -> Any:
     """Return the raw value a lookup in ``klass`` finds, or ``ABSENT``; ``skip_first`` passes over ``klass`` itself."""
     for base in mro(klass)[1 if skip_first else 0 :]:
-        found = class_namespace(base).get(key, ABSENT)
+        found = (_class_dict(base) or {}).get(key, ABSENT)
         if found is not ABSENT:
             return found
     return ABSENT

@@ -207,16 +207,16 @@ def make_plan(
         # those whose condition was asked fit otherwise; it is not asked twice
         if verdicts[name].cause == BY_FIT and environment.misfits(candidate.patch):
             verdicts[name] = environment.judge(candidate.patch, stubs)
-    ordered = _order(candidates, lambda c: verdicts[c.patch.name].status == PENDING)
-    targets = {c.patch.name: tuple(ch.target.pin(environment.is_module) for ch in c.patch.changes) for c in ordered}
+    ordered = _order(candidates, {name for name, verdict in verdicts.items() if verdict.status == PENDING})
+    targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
     # among patches that exclude each other the one asked for wins, then the earlier one
     enabled = {name for name, choice in chosen.items() if choice.enable}
     claims = {
-        c.patch.name: tuple(
+        c.patch.name: [
             claim if claim.module else claim.pin(environment.is_module)
             for change, target in zip(c.patch.changes, targets[c.patch.name])
             for claim in change.claims(target)
-        )
+        ]
         for c in ordered
     }
     _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), claims, verdicts)
@@ -312,16 +312,17 @@ def _first_verdict(candidate: Candidate, choice: Optional[Choice], environment: 
     return environment.judge(candidate.patch)
 
 
-def _order(candidates: Sequence[Candidate], active: Callable[[Candidate], bool]) -> list[Candidate]:
+def _order(candidates: Sequence[Candidate], active: Container[str]) -> list[Candidate]:
     called: dict[str, list[int]] = {}  # two versions of a patch may share a legacy name
     for i, candidate in enumerate(candidates):
-        if active(candidate):
+        if candidate.patch.name in active:
             for name in candidate.patch.names:
                 called.setdefault(name, []).append(i)
     graph: dict[int, set[int]] = {i: set() for i in range(len(candidates))}
     for i, candidate in enumerate(candidates):
-        if active(candidate):
-            graph[i].update(j for name in candidate.patch.after for j in called.get(name, ()))
+        if candidate.patch.name in active:
+            for name in candidate.patch.after:
+                graph[i].update(called.get(name, ()))
             for name in candidate.patch.before:
                 for j in called.get(name, ()):
                     graph[j].add(i)
@@ -354,19 +355,20 @@ def _cycle_message(cycle: Sequence[Candidate]) -> str:
 
 
 def _exclude(
-    candidates: Sequence[Candidate], claims: dict[str, tuple[Target, ...]], verdicts: dict[str, Verdict]
+    candidates: Sequence[Candidate], claims: Mapping[str, Sequence[Target]], verdicts: dict[str, Verdict]
 ) -> None:
     """Turn down each patch that cannot go together with an earlier one of ``candidates``; ``claims`` by patch name."""
     accepted: dict[str, Candidate] = {}
     refused_by: dict[str, Candidate] = {}  # a name -> an accepted patch that conflicts with it
-    holding: dict[Target, list[Candidate]] = {}  # a target -> the accepted patches that write it or something inside it
-    written: dict[Target, list[Candidate]] = {}
+    # the steps of a target -> the accepted patches that write it or something inside it, that write itself
+    holding: dict[tuple[Step, ...], list[Candidate]] = {}
+    written: dict[tuple[Step, ...], list[Candidate]] = {}
     for candidate in candidates:
         name = candidate.patch.name
         if verdicts[name].status != PENDING:
             continue
-        rival = next((accepted[n] for n in candidate.patch.conflicts if n in accepted), None)
-        rival = rival or next((refused_by[n] for n in candidate.patch.names if n in refused_by), None)
+        rivals = (*map(accepted.get, candidate.patch.conflicts), *map(refused_by.get, candidate.patch.names))
+        rival = next(filter(None, rivals), None)
         if rival is not None:
             reason = f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
             verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT, rival.patch.name)
@@ -377,23 +379,25 @@ def _exclude(
             message = conflict_message(str(target), other, candidate)
             verdicts[name] = Verdict(FAILED, message, BY_CONFLICT, other.patch.name)
             continue
-        accepted.update((n, candidate) for n in candidate.patch.names)
-        refused_by.update((n, candidate) for n in candidate.patch.conflicts)
+        accepted.update(dict.fromkeys(candidate.patch.names, candidate))
+        refused_by.update(dict.fromkeys(candidate.patch.conflicts, candidate))
         for target in claims[name]:
-            written.setdefault(target, []).append(candidate)
-            for depth in range(len(target.path) + 1):
-                holding.setdefault(Target(target.module, target.path[:depth]), []).append(candidate)
+            steps = (target.module, *target.path)
+            written.setdefault(steps, []).append(candidate)
+            for end in range(1, len(steps) + 1):
+                holding.setdefault(steps[:end], []).append(candidate)
 
 
 def _clash(
     candidate: Candidate,
     claims: Sequence[Target],
-    written: dict[Target, list[Candidate]],
-    holding: dict[Target, list[Candidate]],
+    written: dict[tuple[Step, ...], list[Candidate]],
+    holding: dict[tuple[Step, ...], list[Candidate]],
 ) -> Optional[tuple[Target, Candidate]]:
     for target in claims:
-        around = (Target(target.module, target.path[:depth]) for depth in range(len(target.path)))
-        for others in (holding.get(target, ()), *(written.get(t, ()) for t in around)):
+        steps = (target.module, *target.path)
+        around = [written.get(steps[:end], ()) for end in range(1, len(steps))]
+        for others in (holding.get(steps, ()), *around):
             for other in others:
                 if other is not candidate and not candidate.patch.stacks_with(other.patch):
                     return target, other

@@ -9,6 +9,7 @@ from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from patchcore.declare.patch import Patch
+    from patchcore.declare.target import Target
     from patchcore.report import PatchRecord
 
 __all__ = ["after_apply", "before_apply"]
@@ -18,7 +19,9 @@ __all__ = ["after_apply", "before_apply"]
 def before_apply(patch: Patch) -> None:
     from patchcore.builtin.stdlib.private import LIBRARY, is_standard
 
-    targets = [target for change in patch.changes for target in (change.target, *change.claims(change.target))]
+    targets: set[Target] = set()
+    for change in patch.changes:
+        targets.update((change.target, *change.claims(change.target)))
     if any(is_standard(target.root) for target in targets):
         from patchcore.engine.events import observe
 
