@@ -181,7 +181,7 @@ class Patcher(contextlib.ContextDecorator):
         """
         candidates = self._collect()
         plan = make_plan(candidates, self.settings.choices, complete=self.plugins.complete)
-        names = [candidate.patch.name for candidate in candidates]
+        names = [candidate.patch.name for candidate in candidates] if self.settings.options else []
         unknown = [
             f"options are set for {name!r}, but there is no such patch{did_you_mean(name, names)}"
             for name in self.settings.options
@@ -219,7 +219,7 @@ class Patcher(contextlib.ContextDecorator):
                 self._plan, self._vetoes, self._applications, self._failure = plan, {}, {}, None
                 self._notes, self._remarked = list(plan.notes), {}
                 self.applied = True
-            return self._carry_out(plan, list(plan))
+            return self._carry_out(plan, plan.patches)
 
     def refresh(self) -> Report:
         """Plan anew and apply the patches that have come to fit since: a library has become importable, say.
@@ -284,7 +284,7 @@ class Patcher(contextlib.ContextDecorator):
         """
         applications = list(self._applications.values())
         return self._report(
-            ENGINE.unreachable(applications, self.plugins.find_holders) if unreachable and self.applied else {}
+            ENGINE.rebinder.unreachable(applications, self.plugins.find_holders) if unreachable and self.applied else {}
         )
 
     def completed(self, application: Application) -> None:
@@ -424,11 +424,12 @@ class Patcher(contextlib.ContextDecorator):
         """Raise before anything is touched when the plan itself fails under the policy."""
         self._refuse_problems()
         for entry in entries:
-            misfit = not entry.go and not entry.unwanted
-            if misfit and (entry.patch.required or (entry.status == FAILED and self.settings.on_failure == "raise")):
+            strict = self.settings.on_failure == "raise"
+            if entry.go:
+                if strict:
+                    self._refuse_findings(entry)
+            elif not entry.unwanted and (entry.patch.required or (entry.status == FAILED and strict)):
                 raise PatchError(f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {entry.reason}")
-            if entry.go and self.settings.on_failure == "raise":
-                self._refuse_findings(entry)
 
     def _refuse_findings(self, entry: PlannedPatch) -> None:
         found = [remark for remark in self.plugins.remarks(entry, thorough=True) if remark.finding]

@@ -15,6 +15,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional
@@ -114,6 +115,7 @@ class Plugins:
         self.manager = _Manager("patchcore")
         self.manager.add_hookspecs(hookspecs)
         self.problems: list[Problem] = []
+        self._known: dict[str, Provenance] = {}
         self.builtins: dict[str, Provenance] = {}
         self.provenances: dict[str, Provenance] = {}  # of the others
         self.denied: list[Provenance] = []
@@ -162,7 +164,7 @@ class Plugins:
         for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
             if implementation.wrapper or implementation.hookwrapper:
                 continue
-            provenance = self._provenance_of(implementation.plugin_name)
+            provenance = self._known.get(implementation.plugin_name) or Provenance(implementation.plugin_name)
             try:
                 result = self._call(hook, implementation, arguments)
                 if collecting:
@@ -249,13 +251,10 @@ class Plugins:
         found = self.first("find_holders", _is_list, expected, originals=originals, ours=ours)
         return found or ()
 
-    def sections(self) -> tuple[Section, ...]:
-        """Return the sections that reports of this process have; see the hook ``report_sections``."""
-        return self._sections("report_sections")
-
-    def listings(self) -> tuple[Section, ...]:
-        """Return the sections of ``patchcore list``; see the hook ``list_sections``."""
-        return self._sections("list_sections", plugins=self)
+    def sections(self, hook: str = "report_sections", **arguments: Any) -> tuple[Section, ...]:
+        """Return the sections of all plugins; see the hooks ``report_sections`` and ``list_sections``."""
+        expected = "patchcore.Section objects"
+        return tuple(self.gather(hook, lambda section: isinstance(section, Section), expected, **arguments))
 
     def load(self, declared: Iterable[tuple[Provenance, Loader]]) -> None:
         """Load plugins together, so that each may implement hooks that another one brings.
@@ -308,51 +307,42 @@ class Plugins:
         self.problems.append(problem)
         logger.warning("%s\n%s", problem, text)
 
-    def _sections(self, hook: str, **arguments: Any) -> tuple[Section, ...]:
-        expected = "patchcore.Section objects"
-        return tuple(self.gather(hook, lambda section: isinstance(section, Section), expected, **arguments))
-
-    def _load(self, provenance: Provenance, load: Loader) -> Optional[tuple[Provenance, Any]]:
+    @contextlib.contextmanager
+    def _noting(self, provenance: Provenance, where: str) -> Iterator[None]:
+        """End the block if it raises, and note that the plugin has failed."""
         try:
-            return provenance, load()
+            yield
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # also sys.exit(): a plugin may end itself, not the program
-            self.note(provenance, "load", error)
-            return None
+            self.note(provenance, where, error)
+
+    def _load(self, provenance: Provenance, load: Loader) -> Optional[tuple[Provenance, Any]]:
+        with self._noting(provenance, "load"):
+            return provenance, load()
+        return None
 
     def _add_hookspecs(self, provenance: Provenance, plugin: Any) -> bool:
         """Add the hooks that a plugin brings for other plugins; return false if that fails."""
         bring = getattr(plugin, _BRINGING, None)
         if bring is None or self.manager.parse_hookimpl_opts(plugin, _BRINGING) is None:
             return True
-        try:
+        with self._noting(provenance, _BRINGING):
             specifications = bring()
             for manager in (self.manager, self._wrappers):
                 manager.add_hookspecs(specifications)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            self.note(provenance, _BRINGING, error)
-            return False
-        return True
+            return True
+        return False
 
     def _admit(self, provenance: Provenance, plugin: Any) -> None:
         name = provenance.plugin
-        try:
-            taken = self.provenances.get(name) or self.builtins.get(name)
-            if taken is not None:
+        with self._noting(provenance, "load"):
+            if name in self._known:
+                taken = self._known[name]
                 raise ValueError(f"the plugin name {name!r} is taken by {taken}; rename one of the entry points")
             hooks = self._register(plugin, name)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            self.note(provenance, "load", error)
-        else:
-            self.provenances[name] = Provenance(
-                name, provenance.distribution, provenance.version, provenance.value, _file_of(plugin)
-            )
-            self._expect_patches(self.provenances[name], plugin, hooks)
+            self._known[name] = self.provenances[name] = provenance = replace(provenance, file=_file_of(plugin))
+            self._expect_patches(provenance, plugin, hooks)
 
     def _register(self, plugin: Any, name: str) -> list[pluggy.HookCaller]:
         try:
@@ -388,14 +378,11 @@ class Plugins:
                 raise
             except BaseException as error:
                 for wrapper in _at_fault(error, function, caller.get_hookimpls()):
-                    self.note(self._provenance_of(wrapper.plugin_name), hook, error)
+                    self.note(self._known.get(wrapper.plugin_name) or Provenance(wrapper.plugin_name), hook, error)
                     self._wrappers.unregister(wrapper.plugin)
                     break
                 else:
                     raise
-
-    def _provenance_of(self, name: str) -> Provenance:
-        return self.provenances.get(name) or self.builtins.get(name) or Provenance(name)
 
 
 class _Manager(pluggy.PluginManager):

@@ -14,16 +14,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.errors import SettingsError, did_you_mean
 
-__all__ = [
-    "POLICIES",
-    "Choice",
-    "LocalModule",
-    "Setting",
-    "Settings",
-    "check_names",
-    "check_path",
-    "check_text",
-]
+__all__ = ["POLICIES", "Choice", "LocalModule", "Setting", "Settings", "check_names", "check_path", "check_text"]
 
 #: What to do if a patch fails: log it and go on, undo everything and raise, or go on silently.
 POLICIES = ("warn", "raise", "ignore")

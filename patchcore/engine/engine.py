@@ -8,7 +8,6 @@ of replacements, factories, legacy functions) never runs while the journal's loc
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import sys
 import threading
@@ -24,7 +23,7 @@ from patchcore.engine.application import Application, ChangeState, Holder
 from patchcore.engine.events import tell
 from patchcore.engine.importing import ImportWatch, loaded_here
 from patchcore.engine.journal import Journal
-from patchcore.engine.rebinding import FindHolders, Modules, Moves, Rebinder
+from patchcore.engine.rebinding import Modules, Moves, Rebinder
 from patchcore.engine.writers import WRITERS, Guard, Writer, WriterFactory, Writers, class_key, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.binding import MARKS
@@ -204,11 +203,12 @@ class Engine:
         with self._lock:
             complete = application.status == APPLIED and not application.announced
             application.announced |= complete
-            others = [other for other in application.holders if complete and other is not holder]
+            holders = list(application.holders) if complete else []
         if complete:
             tell(APPLIED, application.patch.name)
-        for other in others:
-            other.completed(application)
+        for other in holders:
+            if other is not holder:
+                other.completed(application)
 
     def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
         """Bind by-value references to the replacements; see :meth:`patchcore.engine.rebinding.Rebinder.rebind`."""
@@ -259,10 +259,6 @@ class Engine:
             self.advance(application, moves)
         self.rebind(moves)
 
-    def unreachable(self, applications: Iterable[Application], find: FindHolders) -> dict[int, list[str]]:
-        """See :meth:`patchcore.engine.rebinding.Rebinder.unreachable`."""
-        return self.rebinder.unreachable(applications, find)
-
     def _sweep_missed(self) -> None:
         """Write in modules that a signal handler has imported in the middle of an operation."""
         if self._missed and not self.is_busy:
@@ -281,11 +277,8 @@ class Engine:
     def _let_precede(self, application: Application, name: str, moves: Moves) -> None:
         """Advance the applications that came to wait for module ``name`` earlier: another thread may not have yet."""
         with self._lock:
-            queue = self._queues.get(name, {})
-            if application not in queue:
-                return
-            earlier = list(itertools.takewhile(lambda other: other is not application, queue))
-        for other in earlier:
+            queue = list(self._queues.get(name, ()))
+        for other in queue[: queue.index(application)] if application in queue else ():
             self.advance(other, moves)
 
     def _leave_queue(self, application: Application, name: str, module: ModuleType) -> None:

@@ -191,8 +191,17 @@ class Journal:
         """Return how many layers of the journal have ``raw`` as their product."""
         return len(self._makers.get(id(reference(raw)), ()))
 
-    def carrier(self, raw: Any, owner: Any, change: Any) -> Optional[Record]:
-        """Return the record in which ``owner``, by ``change``, has made ``raw`` or something that ``raw`` calls."""
+    def carrier(self, raw: Any, owner: Any, change: Any, record: Optional[Record] = None) -> Optional[Record]:
+        """Return the record through which a slot shows ``change`` already: its own, of a re-export or of a base class.
+
+        Args:
+            raw: what a lookup finds in the slot; ``change`` may have made it, or something that it calls.
+            owner: whose change it is.
+            change: the change.
+            record: of the slot itself, if it is patched.
+        """
+        if record is not None and any(e.owner is owner and e.change is change for e in record.layers):
+            return record
         todo = [raw]
         while todo:
             for record, layer in self.makers(todo.pop()):

@@ -112,7 +112,7 @@ class Rebinder:
     def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
         """Return the move for a change that has just been laid over ``below``."""
         old, slot = reference(below), record.slot
-        made = [(maker, layer.change) for maker, layer in self._journal.makers(old)]
+        made = [(maker, layer.change) for maker, layer in self._journal.makers(below)]
         source = self._journal.followed(slot) or (self._likeliest(slot, old, made) if made else None)
         name = references.name_of(old)
         if isinstance(state.change, Register):
@@ -244,7 +244,7 @@ class Rebinder:
         """
         others = [(record, change) for record, change in made if record.slot.identity != slot.identity]
         candidates = [(record, change) for record, change in others if not self.is_own(slot, value, change)]
-        candidates.sort(key=lambda c: (c[0].slot.key != slot.key, c[0].slot.space == "item", not _is_foreign(c[1])))
+        candidates.sort(key=lambda c: (c[0].slot.key != slot.key, c[0].slot.space == "item", c[1].makes_product))
         return candidates[0][0] if candidates else None
 
     def _is_home(self, target: Target, value: Any, named: tuple[str, str], record: Record) -> bool:
@@ -279,7 +279,7 @@ class Rebinder:
         """Tell whether ``slot`` holds ``value``, which ``change`` has put elsewhere, as its own."""
         if isinstance(change, Register):  # nobody takes a class from a registry's table by value
             return True
-        if not _is_foreign(change):
+        if change.makes_product:  # does not exist without the patch
             return False
         if slot.identity in self._homes.get(id(value), (None, {}))[1]:
             return True
@@ -368,14 +368,9 @@ def _as_reference(slot: Slot, raw: Any) -> Slot:
     return StaticSlot.of(slot.owner, slot.key, slot.name, raw) if type(slot) is ClassSlot else slot
 
 
-def _is_foreign(change: Change) -> bool:
-    """Tell whether what a change puts in its slot may exist without the patch."""
-    return not change.makes_product
-
-
 def _foreign(state: ChangeState, record: Optional[Record] = None) -> list[Any]:
     """The replacement of a change when it exists without the patch and is loaded, in a list; empty otherwise."""
-    if not _is_foreign(state.change):
+    if state.change.makes_product:
         return []
     if state.change.by_hand:
         value = reference(record.top) if record is not None else None

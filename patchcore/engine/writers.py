@@ -91,7 +91,7 @@ class SlotWriter:
         self._rebinder.catch_up(slot, moves)
         own, below = slot.read(), slot.lookup()
         record = self._journal.find(slot)
-        carrier = self._carrier(application, change, record, below)
+        carrier = self._journal.carrier(below, application, change, record)
         product = None
         if carrier is None:
             self._refuse_conflict(application, slot, record, own)
@@ -124,14 +124,6 @@ class SlotWriter:
                     self._journal.push(companion, Layer(application, change, value, found, build_companion))
                     state.wrote(companion.name)
         return True
-
-    def _carrier(
-        self, application: Application, change: SlotChange, record: Optional[Record], below: Any
-    ) -> Optional[Record]:
-        """Return the record through which a slot shows this change already: of a re-export, or of a base class."""
-        if record is not None and any(e.owner is application and e.change is change for e in record.layers):
-            return record
-        return self._journal.carrier(below, application, change)
 
     def _carry(self, carrier: Record, slot: Slot, own: Any, state: ChangeState) -> None:
         if carrier.slot.identity == slot.identity:

@@ -160,12 +160,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
 
 
 def dispatch(
-    raw: Any,
-    replacement: Any,
-    predicate: Callable[..., Any],
-    *,
-    in_class: bool,
-    counter: Optional[Counter] = None,
+    raw: Any, replacement: Any, predicate: Callable[..., Any], *, in_class: bool, counter: Optional[Counter] = None
 ) -> Any:
     """Return ``raw`` so that it calls ``replacement`` where ``predicate(*args, **kwargs)`` is true, else the original.
 

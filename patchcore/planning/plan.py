@@ -200,14 +200,15 @@ def make_plan(
     notes: list[str] = []
     chosen = _choose(candidates, choices, None if complete else notes)
     verdicts = {c.patch.name: _first_verdict(c, chosen.get(c.patch.name), environment) for c in candidates}
-    accepted = (c.patch for c in candidates if verdicts[c.patch.name].status == PENDING)
-    stubs = {name for patch in accepted for change in patch.changes for name in change.provides}
+    going = {name for name, verdict in verdicts.items() if verdict.status == PENDING}
+    stubs = {n for c in candidates if c.patch.name in going for change in c.patch.changes for n in change.provides}
     for candidate in candidates if stubs else ():
         name = candidate.patch.name
         # those whose condition was asked fit otherwise; it is not asked twice
         if verdicts[name].cause == BY_FIT and environment.misfits(candidate.patch):
             verdicts[name] = environment.judge(candidate.patch, stubs)
-    ordered = _order(candidates, {name for name, verdict in verdicts.items() if verdict.status == PENDING})
+            going.update([name] if verdicts[name].status == PENDING else [])
+    ordered = _order(candidates, going)
     targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
     # among patches that exclude each other the one asked for wins, then the earlier one
     enabled = {name for name, choice in chosen.items() if choice.enable}

@@ -281,7 +281,8 @@ def test_the_hook_that_the_example_brings_is_implemented_by_others(plugin, make_
     make_package(
         {"vision": "import patchcore as pc\n@pc.hookimpl(optionalhook=True)\ndef contacts(): yield 'vision'\n"}
     )
-    (listed,) = loaded("vision").listings()
+    plugins = loaded("vision")
+    (listed,) = plugins.sections("list_sections", plugins=plugins)
     assert listed == pc.Section("contacts", ("vision: vision", "team_cluster.plugin: cluster@example.org"))
 
 

@@ -43,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
     every = _patches(patcher)
     patches = [patch for patch in every if _has(patch, options.text) and (patch["fits"] or not options.fits)]
     plugins = _plugins(patcher, every)
-    sections = patcher.plugins.listings()
+    sections = patcher.plugins.sections("list_sections", plugins=patcher.plugins)
     if options.format == "json":
         listed = {section.title: section.data for section in sections}
         problems = shared.describe_problems(patcher)

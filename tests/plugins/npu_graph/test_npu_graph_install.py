@@ -18,7 +18,7 @@ def test_importing_and_listing_imports_neither_torch_nor_numpy(run_python: Any) 
         from patchcore.settings import LocalModule
 
         plugins = Plugins(discover=False, modules=[LocalModule("npu_graph.plugin")])
-        for line in plugins.listings()[0].lines:
+        for line in plugins.sections("list_sections", plugins=plugins)[0].lines:
             print(line)
         print(sorted({"torch", "numpy"} & set(sys.modules)), plugins.problems)
         """
