@@ -36,7 +36,7 @@ DEMO = "examples.mmdet_training"
 CUDA_SCRIPT = "examples/train_cuda.py"
 EMULATOR_CORES = ("python", "native")
 # Folders of tests/ that the session core runs.
-CORE_TESTS = ("tests/core", "tests/builtin", "tests/plugins", "tests/house")
+CORE_TESTS = ("tests/core", "tests/builtin", "tests/plugins", "tests/house", "tests/hostile")
 # Slow tests lie next to each other: whoever has none left takes some from the others.
 STEALING = ("--numprocesses=auto", "--dist=worksteal")
 # pytest has a worker for each core: threads of torch that wait for each other would take the cores of other workers.
@@ -317,7 +317,6 @@ def tests(session: nox.Session) -> None:
         chosen = ["-m", "libraries and not slow", "tests/integration", *map(str, modules_with_libraries())]
         for version in pythons_of_the_suite():
             session.notify(f"core-{version}")
-            session.notify(f"hostile-{version}")
         for core in EMULATOR_CORES:
             session.notify(f"emulated(core={core!r})")
         # what a session requires does not run by itself when it is notified
@@ -336,8 +335,8 @@ def slow(session: nox.Session) -> None:
 
 
 def modules_with_libraries() -> list[Path]:
-    """Return the modules in the folders of the sessions core and hostile that have tests which need a real library."""
-    modules = [module for folder in (*CORE_TESTS, "tests/hostile") for module in (ROOT / folder).rglob("test_*.py")]
+    """Return the modules in the folders of the session core that have tests which need a real library."""
+    modules = [module for folder in CORE_TESTS for module in (ROOT / folder).rglob("test_*.py")]
     needs = re.compile(r"mark\.libraries|[(, ]torch: ")
     return sorted(module for module in modules if needs.search(module.read_text(encoding="utf-8")))
 
@@ -414,23 +413,11 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(python=CORE_PYTHONS)
 def core(session: nox.Session) -> None:
-    """Run the tests that need no libraries, on each Python that is found, but for those of the session hostile."""
-    install_core(session)
-    # The folders are run unless paths follow "--".
-    run_pytest(session, *STEALING, f"--override-ini=testpaths={' '.join(CORE_TESTS)}")
-
-
-@nox.session(python=CORE_PYTHONS)
-def hostile(session: nox.Session) -> None:
-    """Run tests/hostile, code that breaks naive patchers, on each Python that is found."""
-    install_core(session)
-    run_pytest(session, "tests/hostile", *STEALING)
-
-
-def install_core(session: nox.Session) -> None:
-    """Install what the tests need that need no libraries; the plugins must install without them too."""
+    """Run the tests that need no libraries, on each Python that is found; the plugins install without them too."""
     install_requirements(session, TEST, BUILD, LINT)  # what patchcore new writes is checked by ruff, too
     install_distributions(session, ROOT, *plugins())
+    # The folders are run unless paths follow "--".
+    run_pytest(session, *STEALING, f"--override-ini=testpaths={' '.join(CORE_TESTS)}")
 
 
 @nox.session
@@ -438,7 +425,8 @@ def packaging(session: nox.Session) -> None:
     """Build wheels of every distribution and use them from a clean environment."""
     install_requirements(session, TEST, BUILD, PACKAGING)
     install_distributions(session, ROOT)
-    run_pytest(session, "tests/packaging")
+    # Each file has wheels that its tests share.
+    run_pytest(session, "tests/packaging", "--numprocesses=auto", "--dist=loadfile")
 
 
 def install_plugins_alone(session: nox.Session) -> None:

@@ -659,7 +659,8 @@ def test_a_plugin_brings_hooks_that_others_implement_in_whatever_order_they_load
     install("mixes", BRINGS)
     install(name, IMPLEMENTS.format(optional=False))
     plugins = Plugins()
-    assert plugins.sections("list_sections", plugins=plugins) == (pc.Section("Colours", ("dark red",), data=["dark red"]),)
+    (listed,) = plugins.sections("list_sections", plugins=plugins)
+    assert listed == pc.Section("Colours", ("dark red",), data=["dark red"])
     assert not plugins.problems
 
 
