@@ -166,9 +166,10 @@ def _print_target(target: TargetExplanation) -> None:
     if target.original:
         print_line(f"  original  {target.original}")
     for change in target.changes:
-        reason = f" ({change.reason})" if change.reason else ""
-        print_line(f"  {change.patch}: {change.status}{reason}", STYLES.get(change.status, ""))
-        places = (("rebound", change.rebound), ("kept", change.kept), ("unreachable", change.unreachable))
+        record = change.record
+        reason = f" ({record.reason})" if record.reason else ""
+        print_line(f"  {change.patch}: {record.status}{reason}", STYLES.get(record.status, ""))
+        places = (("rebound", record.rebound), ("kept", record.kept), ("unreachable", record.unreachable))
         for kind, where in places:
             for place in where:
                 print_line(f"    {kind:<11} {place}")

@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.call.change import Call
@@ -153,11 +154,7 @@ class Explainer:
         return ChangeExplanation(
             made.patch.name,
             made.change.phrase(made.target),
-            made.record.status,
-            made.record.reason or made.patch.reason,
-            made.record.rebound,
-            made.record.kept,
-            made.record.unreachable,
+            replace(made.record, reason=made.record.reason or made.patch.reason),
             self._drift_of(self._plan[made.patch.name]).get(made.target),
         )
 

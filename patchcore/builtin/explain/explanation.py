@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 from patchcore.builtin.drift.drift import UNKNOWN
+from patchcore.report import ChangeRecord
 
 __all__ = [
     "NOT_RECORDED",
@@ -75,18 +76,13 @@ class ChangeExplanation:
     Args:
         patch: its name.
         what: what it does, in words.
-        status, reason: see :class:`patchcore.report.ChangeRecord`.
-        rebound, kept, unreachable: see there.
+        record: what became of it; the reason is that of the patch where the change has none.
         drift: of the target, for this patch; ``None`` where there is nothing to record, or no library.
     """
 
     patch: str
     what: str
-    status: str
-    reason: str
-    rebound: tuple[str, ...]
-    kept: tuple[str, ...]
-    unreachable: tuple[str, ...]
+    record: ChangeRecord
     drift: Optional[DriftExplanation]
 
 
@@ -113,8 +109,11 @@ class TargetExplanation:
     changes: tuple[ChangeExplanation, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain dictionaries and lists."""
-        return asdict(self)
+        """Return it as plain dictionaries and lists; a change has the fields of its record."""
+        view = asdict(self)
+        for change in view["changes"]:
+            change.update(change.pop("record"))
+        return view
 
 
 @dataclass(frozen=True)
