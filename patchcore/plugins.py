@@ -248,8 +248,7 @@ class Plugins:
     def find_holders(self, originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:
         """Return the places that still hold originals; see the hook ``find_holders``."""
         expected = "a list of (original, kind, place)"
-        found = self.first("find_holders", _is_list, expected, originals=originals, ours=ours)
-        return found or ()
+        return self.first("find_holders", _is_list, expected, originals=originals, ours=ours) or ()
 
     def sections(self, hook: str = "report_sections", **arguments: Any) -> tuple[Section, ...]:
         """Return the sections of all plugins; see the hooks ``report_sections`` and ``list_sections``."""
@@ -474,6 +473,8 @@ def _allow(
         return list(installed)
     names = {provenance.plugin for provenance, _ in installed}
     for name in allowed:
+        if name in without:
+            raise UnknownName(f"the plugin {name!r} is asked for and left out by {_WITHOUT}{name}; drop one of the two")
         if name not in names:
             known = ", ".join(sorted(names)) or "none"
             raise UnknownName(f"no plugin {name!r} is installed (installed: {known}){did_you_mean(name, names)}")

@@ -415,6 +415,28 @@ def test_an_unknown_plugin_in_the_allow_list_is_an_error_with_the_nearest(instal
     assert str(e.value) == "no plugin 'god' is installed (installed: good); did you mean 'good'?"
 
 
+def test_one_that_is_left_out_is_not_loaded_and_the_others_are(install) -> None:
+    install("good", GOOD)
+    install("bad", "raise SystemExit('loaded')")
+    plugins = Plugins(allowed=["no:bad"])
+    assert list(plugins.provenances) == ["good"]
+    assert [p.plugin for p in plugins.denied] == ["bad"]
+    assert plugins.problems == []
+
+
+def test_one_that_is_asked_for_and_left_out_is_an_error_that_says_so(install) -> None:
+    install("good", GOOD)
+    with pytest.raises(pc.UnknownName) as e:
+        Plugins(allowed=["good", "no:good"])
+    assert str(e.value) == "the plugin 'good' is asked for and left out by no:good; drop one of the two"
+
+
+def test_leaving_out_what_is_not_there_is_an_error_with_the_nearest(install) -> None:
+    install("good", GOOD)
+    with pytest.raises(pc.UnknownName, match="no:god: there is no plugin 'god'; did you mean 'good'"):
+        Plugins(allowed=["no:god"])
+
+
 def test_without_discovery_no_plugin_is_loaded(install) -> None:
     install("good", GOOD)
     assert Plugins(discover=False).provenances == {}
