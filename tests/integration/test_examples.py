@@ -25,6 +25,7 @@ BEVFORMER = ROOT / "examples" / "bevformer_npu"
 DOCS = ROOT / "docs"
 EMULATOR = DOCS / "emulator.md"
 MIGRATION = DOCS / "migration-guide.md"
+COMING_FROM = DOCS / "coming-from.md"
 GRAPH = DOCS / "graph.md"
 HARDWARE = DOCS / "your-hardware.md"
 GRAPH_CONFORMANCE = DOCS / "graph-conformance.md"
@@ -138,6 +139,15 @@ def test_readme_of_each_way_prints_what_it_shows(shell: Shell, way: str) -> None
 )
 def test_guide_prints_what_it_shows(shell: Shell, guide: str, session: str) -> None:
     for block in blocks(DOCS / f"{guide}.md"):
+        if block.file:
+            (shell.folder / block.file).write_text(block.text)
+    shell.check(session)
+
+
+@pytest.mark.parametrize("session", sessions(COMING_FROM), ids=lambda session: split(session)[0][0])
+def test_coming_from_other_tools_prints_what_it_shows(shell: Shell, session: str) -> None:
+    shell.environment.update(HOME=str(shell.home), XDG_CACHE_HOME="")  # for kernels
+    for block in blocks(COMING_FROM):
         if block.file:
             (shell.folder / block.file).write_text(block.text)
     shell.check(session)
