@@ -24,7 +24,7 @@ _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n)+", re.MULTILINE)
 _HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
 _INLINE = re.compile(r"`([^`\n]+)`")
-_LINK = re.compile(r"\[((?:[^][]|\[[^][]*\])*)\]\(([^)\s]+)\)")
+LINK = re.compile(r"\[((?:[^][]|\[[^][]*\])*)\]\(([^)\s]+)\)")
 
 
 class Section(NamedTuple):
@@ -99,7 +99,7 @@ def _compare(first: Section, second: Section, english: Path, chinese: Path) -> I
 def _links(page: Path, text: str) -> Iterator[str]:
     """Yield where links lead, as if translated pages were their English ones; anchors of these are in no language."""
     english = {chinese: page for page, chinese in pairs()}
-    for label, target in _LINK.findall(text):
+    for label, target in LINK.findall(text):
         if "://" in target:
             yield target
             continue
@@ -116,7 +116,7 @@ def dead_links(page: Path) -> list[str]:
     found = []
     translations = dict(pairs())
     is_chinese = page in translations.values()
-    for label, target in _LINK.findall(_FENCED.sub("", page.read_text(encoding="utf-8"))):
+    for label, target in LINK.findall(_FENCED.sub("", page.read_text(encoding="utf-8"))):
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+Compare = Callable[[str], "list[str]"]
+
 PAGES = ("coming-from", "migration-guide", "quickstart", "writing-patches")
 
 ENGLISH = """# Title
@@ -34,7 +37,7 @@ CHINESE = """# 标题
 
 [English](../page.md)
 
-运行 `two` 或 `one`，参见[更多](../more.md)。
+运行 `two` 或 `one`。参见[更多](../more.md)。
 
 ```sh
 one --two  # comment
@@ -81,7 +84,7 @@ class TestPages:
         here = page(name, chinese=chinese)
         label = translations.TO_ENGLISH if chinese else translations.TO_CHINESE
         top = "\n".join(here.read_text(encoding="utf-8").splitlines()[:6])
-        (target,) = (target for text, target in translations._LINK.findall(top) if text == label)
+        (target,) = (target for text, target in translations.LINK.findall(top) if text == label)
         assert (here.parent / target).resolve() == page(name, chinese=not chinese)
 
     @pytest.mark.parametrize("name", ["README", *PAGES])
@@ -92,19 +95,19 @@ class TestPages:
 
 class TestComparison:
     @pytest.fixture
-    def compared(self, translations: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-untyped-def]
+    def compared(self, translations: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compare:
         monkeypatch.setattr(translations, "ROOT", tmp_path)
         (tmp_path / "docs" / "zh").mkdir(parents=True)
 
-        def compare(chinese: str, english: str = ENGLISH) -> list[str]:
+        def compare(chinese: str) -> list[str]:
             pages = tmp_path / "docs" / "page.md", tmp_path / "docs" / "zh" / "page.md"
-            for file, text in zip(pages, (english, chinese)):
+            for file, text in zip(pages, (ENGLISH, chinese)):
                 file.write_text(text, encoding="utf-8")
             return translations.differences(*pages)
 
         return compare
 
-    def test_order_of_words_may_differ(self, compared) -> None:  # type: ignore[no-untyped-def]
+    def test_order_of_words_may_differ(self, compared: Compare) -> None:
         assert compared(CHINESE) == []
 
     @pytest.mark.parametrize(
@@ -122,7 +125,7 @@ class TestComparison:
             ("\n    two --three\n", "", "code '    two --three' in English, nothing in Chinese"),
         ],
     )
-    def test_a_difference_is_named(self, compared, before: str, after: str, what: str) -> None:  # type: ignore[no-untyped-def]
+    def test_a_difference_is_named(self, compared: Compare, before: str, after: str, what: str) -> None:
         assert before in CHINESE
         (found,) = compared(CHINESE.replace(before, after))
         assert what in found
