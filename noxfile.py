@@ -462,6 +462,13 @@ def fingerprints(session: nox.Session) -> None:
     session.run("python", "tools/record_fingerprints.py", *session.posargs)
 
 
+@nox.session(python=PYTHON_OF_LIBRARIES)
+def quickstart(session: nox.Session) -> None:
+    """Walk docs/quickstart.md in an environment of its own, which it makes by the commands of the page."""
+    install_requirements(session, BUILD)
+    session.run("python", "tools/walk_quickstart.py")
+
+
 # On the newest Python that is here, or that of nox: import-linter supports few.
 @nox.session(python=(pythons_of_the_suite() or [None])[-1])
 def lint(session: nox.Session) -> None:

@@ -20,7 +20,8 @@ OUTSIDE = "repository"
 
 #: A fenced block, in which nothing is a link; or a link or picture to another file: what is shown, file, place in it.
 _LINK = re.compile(
-    r"(?P<fence>^ *(`{3,}).*?^ *\2)|(?P<shown>!?\[(?:[^\[\]]|!?\[[^\[\]]*\])*\])\((?![a-z]+:|#)(?P<path>[^)#\s]+)(?P<place>#[^)\s]*)?\)",
+    r"(?P<fence>^ *(`{3,}).*?^ *\2)"
+    r"|(?P<shown>!?\[(?:[^\[\]]|!?\[[^\[\]]*\])*\])\((?![a-z]+:|#)(?P<path>[^)#\s]+)(?P<place>#[^)\s]*)?\)",
     flags=re.DOTALL | re.MULTILINE,
 )
 

@@ -35,9 +35,10 @@ def commands(monkeypatch: pytest.MonkeyPatch, plugins: str) -> set[str]:
             if isinstance(action, argparse._SubParsersAction):
                 shown.update(action.choices)
 
-    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+    with monkeypatch.context() as patched:
         patched.setattr(argparse.ArgumentParser, "print_help", note)
-        cli.main(["--help"])
+        with pytest.raises(SystemExit):
+            cli.main(["--help"])
     return shown
 
 
