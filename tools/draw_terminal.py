@@ -1,4 +1,4 @@
-"""Draw docs/images/quickstart.svg: a terminal that shows the CUDA script of docs/quickstart.md, without and with patchcore.
+"""Draw docs/images/quickstart.svg: a terminal with the CUDA script of docs/quickstart.md, without and with patchcore.
 
     python tools/draw_terminal.py
 
@@ -20,6 +20,7 @@ COLUMNS = 106
 CELL_WIDTH, CELL_HEIGHT = 8.4, 20
 MARGIN, BAR = 18, 34
 
+FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace"
 BACKGROUND, TEXT, PROMPT, FAINT, ERROR, GOOD = "#1b1f27", "#d7dbe2", "#7cb7ff", "#8a93a3", "#ff8f87", "#86d69b"
 
 
@@ -62,7 +63,7 @@ def draw(lines: list[str]) -> str:
 <title>{escape(lines[0])}</title>
 <rect width="{width}" height="{height}" rx="8" fill="{BACKGROUND}"/>
 {buttons}
-<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace" font-size="14" xml:space="preserve">
+<g font-family="{FONTS}" font-size="14" xml:space="preserve">
 {texts}
 </g>
 </svg>

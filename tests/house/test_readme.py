@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pages
 import pytest
 from replay import same
 
@@ -19,19 +20,13 @@ QUICKSTART = ROOT / "docs" / "quickstart.md"
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#]+)")
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-
-
-def commands(session: str) -> list[tuple[str, str]]:
-    """Return the commands of a session and what is shown of each."""
-    parts = re.split(r"^\$ (.*)\n", session, flags=re.MULTILINE)[1:]
-    return list(zip(parts[::2], parts[1::2]))
+def texts(page: Path, language: str) -> list[str]:
+    return [block.text for block in pages.blocks(page) if block.language == language]
 
 
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
-    module, program, _, usage = blocks(QUICKSTART, "python")
+    module, program, _, usage = texts(QUICKSTART, "python")
     (tmp_path / "sorted_json.py").write_text(module)
     (tmp_path / "config.py").write_text(program)
     (tmp_path / "usage.py").write_text(usage)
@@ -45,21 +40,21 @@ def run(folder: Path, *command: str) -> str:
 
 
 def test_patch_of_the_quickstart_does_what_the_page_shows(example: Path) -> None:
-    (session,) = (text for text in blocks(QUICKSTART, "console") if "sorted_json" in text)
+    (session,) = (text for text in texts(QUICKSTART, "console") if "sorted_json" in text)
     programs = {"python": sys.executable, "patchcore": f"{sys.executable} -m patchcore"}
-    for command, output in commands(session):
+    for command, output in pages.split(session):
         program, _, arguments = command.partition(" ")
         assert same(output, run(example, "sh", "-c", f"{programs[program]} {arguments}")), command
 
 
 def test_usage_from_python_prints_what_the_quickstart_shows(example: Path) -> None:
-    (output,) = blocks(QUICKSTART, "text")
+    (output,) = texts(QUICKSTART, "text")
     assert same(output, run(example, sys.executable, "usage.py"))
 
 
 def test_first_screen_has_exactly_the_two_commands() -> None:
     first_screen = "\n".join(README.read_text(encoding="utf-8").splitlines()[:20])
-    commands = [line.partition("#")[0].strip() for line in blocks(README, "sh")[0].splitlines()]
+    commands = [line.partition("#")[0].strip() for line in texts(README, "sh")[0].splitlines()]
     assert commands == [f"python3 -m pip install nox && python3 -m nox -s {name}" for name in ("demo", "tests")]
     assert all(command in first_screen for command in commands)
 
@@ -70,13 +65,13 @@ def test_readme_has_at_most_120_lines() -> None:
 
 def test_quickstart_of_the_readme_is_that_of_the_page() -> None:
     """The page is replayed; what the README shows of it must be the same, outputs may be left out."""
-    long_form = dict(pair for text in blocks(QUICKSTART, "console") for pair in commands(text))
-    shown = [pair for text in blocks(README, "console") for pair in commands(text)]
+    long_form = dict(pair for text in texts(QUICKSTART, "console") for pair in pages.split(text))
+    shown = [pair for text in texts(README, "console") for pair in pages.split(text)]
     assert shown
     for command, output in shown:
         assert output in ("", long_form[command]), command
-    (patch,) = blocks(README, "python")
-    assert blocks(QUICKSTART, "python")[0].endswith(patch)
+    (patch,) = texts(README, "python")
+    assert texts(QUICKSTART, "python")[0].endswith(patch)
 
 
 def test_links_of_the_readme_lead_to_files() -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from pages import blocks, split
 from replay import difference
 
 pytest.importorskip("torch")
@@ -42,29 +40,8 @@ HOME = "/home/me"
 PORT = "29500"
 
 
-class Block(NamedTuple):
-    """A fenced block of a page: its language, the name of the file it is the content of, if any, and its text."""
-
-    language: str
-    file: str
-    text: str
-
-
-def blocks(page: Path) -> Iterator[Block]:
-    text = page.read_text(encoding="utf-8")
-    for match in re.finditer(r"(?:^`([\w./-]+)`:\n\n)?^```(\w+)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE):
-        file, language, content = match.groups()
-        yield Block(language, file or "", content)
-
-
 def sessions(page: Path) -> list[str]:
     return [block.text for block in blocks(page) if block.language == "console"]
-
-
-def split(session: str) -> list[tuple[str, str]]:
-    """Return the commands of a session and what is shown of each."""
-    parts = re.split(r"^\$ (.*)\n", session, flags=re.MULTILINE)[1:]
-    return list(zip(parts[::2], parts[1::2]))
 
 
 class Shell:
@@ -113,7 +90,7 @@ class Shell:
 
 
 def walk(shell: Shell, page: Path) -> None:
-    """Write the files of a page and run its sessions, in the order of the page: each finds what those before it left."""
+    """Write the files of a page and run its sessions, in the order of the page, all in one folder."""
     for block in blocks(page):
         if block.file:
             (shell.folder / block.file).parent.mkdir(parents=True, exist_ok=True)
