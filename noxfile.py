@@ -55,6 +55,7 @@ BENCH = REQUIREMENTS / "bench.txt"
 SOURCES = REQUIREMENTS / "sources.txt"
 LINT = REQUIREMENTS / "lint.txt"
 TYPES = REQUIREMENTS / "types.txt"
+DOCS = REQUIREMENTS / "docs.txt"
 
 PYTEST_NO_TESTS = 5
 
@@ -449,6 +450,13 @@ def fingerprints(session: nox.Session) -> None:
     session.run("python", "tools/record_fingerprints.py", *session.posargs)
 
 
+@nox.session(python=PYTHON_OF_LIBRARIES)
+def quickstart(session: nox.Session) -> None:
+    """Walk docs/quickstart.md in an environment of its own, which it makes by the commands of the page."""
+    install_requirements(session, BUILD)
+    session.run("python", "tools/walk_quickstart.py")
+
+
 # On the newest Python that is here, or that of nox: import-linter supports few.
 @nox.session(python=(pythons_of_the_suite() or [None])[-1])
 def lint(session: nox.Session) -> None:
@@ -458,6 +466,13 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     # Read where they lie: no plugin is installed here.
     session.run("lint-imports", env={"PYTHONPATH": os.pathsep.join(map(str, plugins()))})
+
+
+@nox.session(python=PYTHON_OF_LIBRARIES)
+def docs(session: nox.Session) -> None:
+    """Build the documentation site in site/; a dead link or a page outside of the index is an error."""
+    install_requirements(session, DOCS)
+    session.run("mkdocs", "build", "--strict", *session.posargs, env={"NO_MKDOCS_2_WARNING": "1"})
 
 
 @nox.session

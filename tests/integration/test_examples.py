@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from pages import blocks, split
 from replay import difference
 
 pytest.importorskip("torch")
@@ -23,10 +21,12 @@ ROOT = Path(__file__).resolve().parents[2]
 ADOPTION = ROOT / "examples" / "adoption"
 BEVFORMER = ROOT / "examples" / "bevformer_npu"
 DOCS = ROOT / "docs"
+QUICKSTART = DOCS / "quickstart.md"
 EMULATOR = DOCS / "emulator.md"
 MIGRATION = DOCS / "migration-guide.md"
+COMING_FROM = DOCS / "coming-from.md"
 GRAPH = DOCS / "graph.md"
-HARDWARE = DOCS / "your-hardware.md"
+HARDWARE = sorted((DOCS / "your-hardware").glob("[0-9]*.md"))
 GRAPH_CONFORMANCE = DOCS / "graph-conformance.md"
 GRAPH_VENDOR = ROOT / "examples" / "graph_vendor"
 BEV_SEGMENTATION = ROOT / "examples" / "bev_segmentation"
@@ -40,29 +40,8 @@ HOME = "/home/me"
 PORT = "29500"
 
 
-class Block(NamedTuple):
-    """A fenced block of a page: its language, the name of the file it is the content of, if any, and its text."""
-
-    language: str
-    file: str
-    text: str
-
-
-def blocks(page: Path) -> Iterator[Block]:
-    text = page.read_text(encoding="utf-8")
-    for match in re.finditer(r"(?:^`([\w./-]+)`:\n\n)?^```(\w+)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE):
-        file, language, content = match.groups()
-        yield Block(language, file or "", content)
-
-
 def sessions(page: Path) -> list[str]:
     return [block.text for block in blocks(page) if block.language == "console"]
-
-
-def split(session: str) -> list[tuple[str, str]]:
-    """Return the commands of a session and what is shown of each."""
-    parts = re.split(r"^\$ (.*)\n", session, flags=re.MULTILINE)[1:]
-    return list(zip(parts[::2], parts[1::2]))
 
 
 class Shell:
@@ -110,6 +89,16 @@ class Shell:
             assert missing is None, f"$ {command}\nexpected:\n{expected}\nactual:\n{actual}\nnot found:\n{missing}"
 
 
+def walk(shell: Shell, page: Path) -> None:
+    """Write the files of a page and run its sessions, in the order of the page, all in one folder."""
+    for block in blocks(page):
+        if block.file:
+            (shell.folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (shell.folder / block.file).write_text(block.text)
+        elif block.language == "console":
+            shell.check(block.text)
+
+
 def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("localhost", 0))
@@ -138,6 +127,15 @@ def test_readme_of_each_way_prints_what_it_shows(shell: Shell, way: str) -> None
 )
 def test_guide_prints_what_it_shows(shell: Shell, guide: str, session: str) -> None:
     for block in blocks(DOCS / f"{guide}.md"):
+        if block.file:
+            (shell.folder / block.file).write_text(block.text)
+    shell.check(session)
+
+
+@pytest.mark.parametrize("session", sessions(COMING_FROM), ids=lambda session: split(session)[0][0])
+def test_coming_from_other_tools_prints_what_it_shows(shell: Shell, session: str) -> None:
+    shell.environment.update(HOME=str(shell.home), XDG_CACHE_HOME="")  # for kernels
+    for block in blocks(COMING_FROM):
         if block.file:
             (shell.folder / block.file).write_text(block.text)
     shell.check(session)
@@ -178,15 +176,17 @@ def test_readme_of_the_bevformer_prints_what_it_shows(shell: Shell) -> None:
         shell.check(session)
 
 
+def test_quickstart_prints_what_it_shows(shell: Shell) -> None:
+    shell.folder = shell.home / "quickstart"
+    shell.folder.mkdir()
+    walk(shell, QUICKSTART)
+
+
 def test_migration_guide_prints_what_it_shows(shell: Shell) -> None:
     shell.folder = shell.home / "bev_segmentation"
     shutil.copytree(BEV_SEGMENTATION, shell.folder, ignore=shutil.ignore_patterns("__pycache__", "work_dirs"))
     install_beside(shell, shell.folder / "bevseg-npu")
-    for block in blocks(MIGRATION):  # one walk: a session finds what those before it have left
-        if block.file:
-            (shell.folder / block.file).write_text(block.text)
-        elif block.language == "console":
-            shell.check(block.text)
+    walk(shell, MIGRATION)
 
 
 def test_your_hardware_prints_what_it_shows_and_makes_the_example(shell: Shell) -> None:
@@ -195,12 +195,8 @@ def test_your_hardware_prints_what_it_shows_and_makes_the_example(shell: Shell) 
     shutil.copytree(GRAPH_VENDOR, shell.folder, ignore=shutil.ignore_patterns("__pycache__", package))
     install_beside(shell, shell.folder / "acme1", shell.folder / package, *inherited_path())
     shell.environment.update(HOME=str(shell.home), XDG_CACHE_HOME="")
-    for block in blocks(HARDWARE):  # one walk: the package grows from step to step
-        if block.file:
-            (shell.folder / block.file).parent.mkdir(parents=True, exist_ok=True)
-            (shell.folder / block.file).write_text(block.text)
-        elif block.language == "console":
-            shell.check(block.text)
+    for page in HARDWARE:  # the package grows from step to step
+        walk(shell, page)
     assert texts(shell.folder / package) == texts(GRAPH_VENDOR / package)
     shell.environment["PIP_UPGRADE"] = "1"  # pip has something to say of what is in its target already
     for session in sessions(GRAPH_VENDOR / "README.md"):
@@ -218,11 +214,7 @@ def test_guide_to_conformance_prints_what_it_shows(shell: Shell) -> None:
 def test_guide_to_the_graph_backend_prints_what_it_shows(shell: Shell) -> None:
     shell.environment.update(HOME=str(shell.home), XDG_CACHE_HOME="")
     shell.environment["PYTHONPATH"] = os.pathsep.join(map(str, inherited_path()))
-    for block in blocks(GRAPH):  # one walk: a session reads kernels of those before it
-        if block.file:
-            (shell.folder / block.file).write_text(block.text)
-        elif block.language == "console":
-            shell.check(block.text)
+    walk(shell, GRAPH)  # a session reads kernels of those before it
 
 
 def inherited_path() -> list[Path]:

@@ -1,0 +1,51 @@
+"""docs/commands.md has every command, with the distribution that brings it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+from patchcore import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+
+
+def distributions() -> dict[str, str]:
+    """Return the plugins of this repository, each with the distribution that contributes it."""
+    found = {}
+    for file in ROOT.glob("plugins/*/pyproject.toml"):
+        text = file.read_text(encoding="utf-8")
+        (name,) = re.findall(r'^name = "(.*)"$', text, re.MULTILINE)
+        (plugin,) = re.findall(r"^\[project\.entry-points\.npu_patches\]\n(\w+) = ", text, re.MULTILINE)
+        found[plugin] = name
+    return found
+
+
+def commands(monkeypatch: pytest.MonkeyPatch, plugins: str) -> set[str]:
+    """Return the commands that there are with some plugins."""
+    monkeypatch.setenv("PATCHCORE_PLUGINS", plugins)
+    shown: set[str] = set()
+
+    def note(parser: argparse.ArgumentParser, *_: object) -> None:
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                shown.update(action.choices)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(argparse.ArgumentParser, "print_help", note)
+        with pytest.raises(SystemExit):
+            cli.main(["--help"])
+    return shown
+
+
+def test_every_command_is_under_its_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    built_in = commands(monkeypatch, "")
+    expected = {(name, "patchcore") for name in built_in}
+    for plugin, distribution in distributions().items():
+        expected |= {(name, distribution) for name in commands(monkeypatch, plugin) - built_in}
+    assert {distribution for _, distribution in expected} >= {"patchcore", "torch-npu-patches", "npu-graph"}
+    assert set(re.findall(r"^\| `patchcore (\w+).*\| `([\w-]+)` \|$", PAGE, re.MULTILINE)) == expected
