@@ -51,6 +51,7 @@ BUILD = REQUIREMENTS / "build.txt"
 TEST = REQUIREMENTS / "test.txt"
 TEST_TORCH = REQUIREMENTS / "test-torch.txt"
 PACKAGING = REQUIREMENTS / "packaging.txt"
+RELEASE = REQUIREMENTS / "release.txt"
 BENCH = REQUIREMENTS / "bench.txt"
 SOURCES = REQUIREMENTS / "sources.txt"
 LINT = REQUIREMENTS / "lint.txt"
@@ -435,10 +436,17 @@ def install_core(session: nox.Session) -> None:
 
 @nox.session
 def packaging(session: nox.Session) -> None:
-    """Build wheels of every distribution and use them from a clean environment."""
-    install_requirements(session, TEST, BUILD, PACKAGING)
+    """Build sdists and wheels of every distribution and use them from a clean environment."""
+    install_requirements(session, TEST, BUILD, PACKAGING, RELEASE)
     install_distributions(session, ROOT)
     run_pytest(session, "tests/packaging")
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Make a release, ``nox -s release -- 0.2.0``: versions, changelog, sdists, wheels, checks; upload nothing."""
+    install_requirements(session, PACKAGING, RELEASE)
+    session.run("python", "tools/release.py", *session.posargs)
 
 
 def install_plugins_alone(session: nox.Session) -> None:
