@@ -141,7 +141,7 @@ class TestRefusals:
     def test_a_changelog_without_news(self, checkout: Path, tool: Any) -> None:
         (checkout / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n## 0.1.0\n\n- It.\n")
         git(checkout, "commit", "-qam", "no news")
-        with pytest.raises(tool.ReleaseError, match='nothing under "## Unreleased": say what is new'):
+        with pytest.raises(tool.ReleaseError, match=r'nothing under "## Unreleased": say what is new'):
             tool.release(checkout, "98.7.0", checkout.parent / "dist")
 
 
