@@ -113,7 +113,7 @@ class TestRelease:
             raise tool.ReleaseError("no")
 
         monkeypatch.setattr(tool, "build", fail)
-        with pytest.raises(tool.ReleaseError, match="^no$"):
+        with pytest.raises(tool.ReleaseError, match=r"^no$"):
             tool.release(checkout, "98.7.0", checkout.parent / "dist")
         assert git(checkout, "status", "--porcelain") == ""
 

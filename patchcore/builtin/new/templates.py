@@ -114,7 +114,7 @@ def test_nothing_is_to_be_said_against_the_plan() -> None:
 _EXAMPLE_README = """\
 # {distribution}
 
-Patches, as a plugin of [patchcore](https://pypi.org/project/patchcore/). They are declared in `{package}/plugin.py`.
+Patches, as a plugin of patchcore. They are declared in `{package}/plugin.py`.
 
     python -m pip install -e .
     python -m pip install pytest

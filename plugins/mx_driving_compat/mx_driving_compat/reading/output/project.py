@@ -14,7 +14,7 @@ __all__ = ["migrated_project"]
 _INTRODUCTION = """\
 # {distribution}
 
-The patches of `{file}`, as a plugin of [patchcore](https://pypi.org/project/patchcore/).
+The patches of `{file}`, as a plugin of patchcore.
 
     python -m pip install -e .
     python -m pip install pytest
