@@ -482,7 +482,12 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check the type hints of patchcore and of the plugins, without the libraries that they patch."""
-    install_requirements(session, TYPES, BUILD)
+    """Check the type hints of patchcore, of its plugins without the libraries that they patch, and of a new plugin."""
+    install_requirements(session, TYPES, BUILD, TEST)  # a new plugin has tests
     install_distributions(session, ROOT)
     session.run("mypy", "--strict")
+    folder = session.create_tmp()
+    shutil.rmtree(Path(folder, "example-npu"), ignore_errors=True)
+    session.run("patchcore", "new", "example-npu", "--directory", folder)
+    with session.chdir(Path(folder, "example-npu")):
+        session.run("mypy")
