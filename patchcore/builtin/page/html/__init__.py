@@ -1,17 +1,16 @@
 """One self-contained page about a run: the processes' reports -> view model -> sections -> page.
 
-It needs no JavaScript and loads nothing; whatever text reports have is escaped. The same reports make the same page.
+Whatever text reports have is escaped. The same reports make the same page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from patchcore.builtin.files import write_whole
+from patchcore.builtin.html import document
 from patchcore.builtin.page.html.chart import timeline_section
-from patchcore.builtin.page.html.elements import Element, h, render
 from patchcore.builtin.page.html.environment import environment_section, options_section
 from patchcore.builtin.page.html.model import view_of
 from patchcore.builtin.page.html.parts import Links
@@ -22,12 +21,8 @@ from patchcore.builtin.page.html.told import told_section
 from patchcore.builtin.page.html.verdict import headline, verdict_section
 from patchcore.builtin.page.merge import Finding, Process
 from patchcore.errors import SettingsError
-from patchcore.objects.printable import printable
 
 __all__ = ["make_page", "write_page"]
-
-#: Nothing is loaded and nothing is executed, whatever a report may have smuggled in.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def make_page(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -> str:
@@ -49,23 +44,8 @@ def make_page(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) 
         environment_section(run),
         options_section(run),
     ]
-    shown = [section for section in sections if section is not None]
     title = f"patchcore: run {', '.join(sorted({process.run for process in processes}))}"
-    style = h("style")
-    style.text = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    head = h(
-        "head",
-        h("meta", charset="utf-8"),
-        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        h("meta", name="color-scheme", content="light dark"),
-        h("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        h("title", title),
-        style,
-    )
-    body = h("body", h("a", "Skip to the report", href="#verdict", class_="skip"), headline(run), _contents(shown))
-    body.append(h("main", shown))
-    body.append(h("footer", h("p", "Written by ", h("code", "patchcore report --html"), ".")))
-    return render(h("html", head, body, lang="en"))
+    return document(title, headline(run), sections, written_by="patchcore report --html")
 
 
 def write_page(processes: Sequence[Process], path: Path, unreadable: Iterable[Finding] = ()) -> None:
@@ -82,8 +62,3 @@ def write_page(processes: Sequence[Process], path: Path, unreadable: Iterable[Fi
         write_whole(path, make_page(processes, unreadable))
     except OSError as error:
         raise SettingsError(f"the page cannot be written to {path}: {error.strerror or error}") from error
-
-
-def _contents(sections: Sequence[Element]) -> Element:
-    entries = [h("li", h("a", printable(section[0].text or ""), href=f"#{section.get('id')}")) for section in sections]
-    return h("nav", h("ul", entries), aria_label="Sections")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from patchcore.builtin.page.html.elements import Content, Element, h
+from patchcore.builtin.html import Content, Element, badge, code, fold, h, section, table
 from patchcore.builtin.page.html.model import Run
-from patchcore.builtin.page.html.parts import Links, badge, code, fold, section, standings, table
+from patchcore.builtin.page.html.parts import Links, standings
 from patchcore.builtin.page.html.words import clock, counted
 from patchcore.builtin.page.merge import Process
 
