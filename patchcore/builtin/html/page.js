@@ -4,7 +4,12 @@
   const main = document.querySelector("main");
   const items = [...main.querySelectorAll(ITEM)].filter((item) => !item.parentElement.closest(ITEM));
   const texts = items.map((item) => item.textContent.toLowerCase());
-  const isSkipped = (item) => item.querySelector(".badge.skipped") && !item.querySelector(".badge:not(.skipped)");
+  const parts = [...main.querySelectorAll("table, details:not(.item), section")];
+  const around = items.map((item) => parts.filter((part) => part.contains(item)));
+  const isSkipped = (item) => {
+    const said = item.querySelector(":scope > summary") ?? item;
+    return said.querySelector(".badge.skipped") && !said.querySelector(".badge:not(.skipped)");
+  };
   const skipped = new Set(items.filter(isSkipped));
 
   const make = (tag, attributes, ...content) => {
@@ -26,16 +31,14 @@
       item.hidden = !found || (hide.checked && skipped.has(item));
       count += !item.hidden;
     });
-    for (const part of main.querySelectorAll("table, details.group")) {
-      const inside = items.filter((item) => part.contains(item));
-      const left = inside.filter((item) => !item.hidden);
-      part.hidden = inside.length > 0 && left.length === 0;
-    }
-    // what is found is unfolded; what was unfolded for a search is folded again after it
-    for (const details of main.querySelectorAll("details:not(.item)")) {
-      const found = words.length && items.some((item) => !item.hidden && details.contains(item));
-      if (found && !details.open) { details.open = true; opened.add(details); }
-      if (!words.length && opened.delete(details)) details.open = false;
+    const kept = new Set(items.flatMap((item, i) => (item.hidden ? [] : around[i])));
+    for (const part of new Set(around.flat())) {
+      const isSection = part.tagName === "SECTION";
+      part.hidden = !kept.has(part) && (!isSection || words.length > 0);
+      // what is found is unfolded; what was unfolded for a search is folded again after it
+      if (part.tagName !== "DETAILS") continue;
+      if (words.length && kept.has(part) && !part.open) { part.open = true; opened.add(part); }
+      if (!words.length && opened.delete(part)) part.open = false;
     }
     shown.value = `${count} of ${items.length} shown`;
   };

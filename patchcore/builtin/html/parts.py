@@ -13,7 +13,7 @@ __all__ = ["badge", "code", "command", "fold", "folded", "lines", "section", "ta
 #: How long a text may be, in characters, before most of it is folded away.
 _LONG = 220
 #: Where a long name may go on in the next line: after its dots, colons, slashes and underscores.
-_JOINTS = re.compile(r"(?<=[.:/\\_,=\-\[(])(?=\w)")
+_JOINTS = re.compile(r"(?<=[.:/\\,=\-\[(])(?=\w)|(?<=[^\W_]_)(?=[^\W_])")
 _SHORT = 16  # characters: shorter names stay in one line
 
 

@@ -347,6 +347,23 @@ def test_imports_and_patches_on_the_timeline(content: dict[str, Any]) -> None:
     assert "Applied 1.60 s after the start of the process." in page.paths["patch-1"]
 
 
+def test_the_axis_says_where_it_is_cut(content: dict[str, Any]) -> None:
+    for event in content["timeline"]["events"]:
+        event.update(at=0.1, took=None)
+    for seconds, cut in ((0.2, False), (3600, True)):
+        content["written"] = content["timeline"]["started"] + seconds
+        timeline = page_of(Process(content)).paths["timeline"]
+        assert ("The axis is cut in 1 place, where nothing happened: 60 min from 0 s on." in timeline) == cut
+        assert ("The axis is cut" in timeline) == cut
+
+
+def test_what_explains_a_patch_that_failed_can_be_copied(content: dict[str, Any]) -> None:
+    name = content["patches"][0]["name"]
+    failed = {**content, "patches": changed(content, status="failed", reason="no")}
+    assert f'<code class="command">patchcore explain {name}</code>' in make_page([Process(failed)])
+    assert 'class="command"' not in make_page([Process(content)])
+
+
 def test_an_import_takes_from_the_first_to_the_last_of_the_processes(content: dict[str, Any]) -> None:
     views = [{"timeline": events((at, 0.25, "import", "shop"))} for at in (1.0, 3.0)]
     assert "1.00 s \N{EN DASH} 3.00 s" in on_ranks(content, *views).paths["timeline"]

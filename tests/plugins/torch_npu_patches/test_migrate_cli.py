@@ -120,9 +120,14 @@ class TestReports:
         ]
 
     def test_reports_are_written_beside_what_is_printed(self, migrate: Any, project: Path) -> None:
-        migrate("shop", "--report", "a.json", "--report", "b.csv")
+        migrate("shop", "--report", "a.json", "--report", "b.csv", "--report", "c.html")
         assert len(json.loads((project / "a.json").read_text())["findings"]) == 3
         assert len((project / "b.csv").read_text().splitlines()) == 4
+        page = (project / "c.html").read_text()
+        assert '<code class="command">patchcore migrate shop --write</code>' in page
+        assert page.count("<h2 ") == 1 + len(
+            {finding["level"] for finding in json.loads((project / "a.json").read_text())["findings"]}
+        )
 
     @pytest.mark.parametrize(
         ("line", "code"),
@@ -152,7 +157,7 @@ class TestMistakes:
             (["nowhere"], "there is no file or folder nowhere"),
             (["shop", "--output", "shop"], "to change it in place say --write"),
             (["shop/lib", "--output", "shop"], "is there already and not empty"),
-            (["shop", "--report", "x.html"], "ends in .json or .csv"),
+            (["shop", "--report", "x.txt"], "ends in .json, .csv or .html"),
             (["shop", "--disable", "tensor.cud"], "did you mean 'tensor.cuda'?"),
             (["shop", "--rules", "no.toml"], "the rules in no.toml cannot be read"),
         ],

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.html import Content, Element, badge, code, fold, folded, h, section, table
-from patchcore.builtin.page.html.model import Run
 from patchcore.builtin.page.html.parts import Links
 from patchcore.builtin.page.html.timescale import TimeScale
-from patchcore.builtin.page.html.words import clock, counted, duration, span
 from patchcore.builtin.page.merge import Process
+from patchcore.builtin.page.model import Run
+from patchcore.builtin.page.words import clock, counted, duration, span
 from patchcore.builtin.run.timeline import AWAKE, COMPARED, FORKED, IMPORTED
 from patchcore.report import APPLIED, FAILED, REVERTED
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from patchcore.builtin.html import Content, Element, badge, code, fold, folded, h
-from patchcore.builtin.page.html.model import Run, Standing
+from patchcore.builtin.page.model import Run, Standing
 
 __all__ = ["Links", "place", "standings"]
 

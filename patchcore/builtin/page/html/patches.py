@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Optional
 
 from patchcore.builtin.html import Content, Element, badge, code, fold, h, section, table
-from patchcore.builtin.page.html.model import STATUSES, ChangeView, PatchView, Run
 from patchcore.builtin.page.html.parts import Links, standings
-from patchcore.builtin.page.html.words import counted, span
+from patchcore.builtin.page.model import STATUSES, ChangeView, PatchView, Run
+from patchcore.builtin.page.words import counted, span
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 
 __all__ = ["patches_section", "references_section"]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Optional
 
 from patchcore.builtin.html import Content, Element, badge, code, command, fold, folded, h, header, section, table
-from patchcore.builtin.page.html.model import STATUSES, PatchView, Run
 from patchcore.builtin.page.html.parts import Links
-from patchcore.builtin.page.html.words import clock, counted, duration
 from patchcore.builtin.page.merge import Finding
+from patchcore.builtin.page.model import STATUSES, PatchView, Run
+from patchcore.builtin.page.words import clock, counted, duration
 from patchcore.builtin.run.roles import RANK
 from patchcore.report import FAILED
 

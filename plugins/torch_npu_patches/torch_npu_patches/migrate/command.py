@@ -51,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
         type=Path,
         default=[],
         metavar="FILE",
-        help="also write what was found: .json or .csv",
+        help="also write what was found: .json, .csv or .html, a page",
     )
     parser.add_argument(
         "--rules", action="append", default=[], metavar="FILE", help="further rules, in TOML; may be repeated"
@@ -98,7 +98,7 @@ def main(options: argparse.Namespace) -> int:
     }
     _print(findings, facts, options.format, changes=not show_diff)
     for path in options.report:
-        text = reports.as_csv(findings) if path.suffix == ".csv" else reports.as_json(findings, facts)
+        text = reports.WRITERS[path.suffix](findings, facts)
         try:
             write_whole(path, text)
         except OSError as error:
@@ -126,8 +126,8 @@ def _check(options: argparse.Namespace) -> None:
                 f"--output {output} is there already and not empty; name another folder or remove it"
             )
     for path in options.report:
-        if path.suffix not in (".json", ".csv"):
-            raise pc.SettingsError(f"--report {path}: expected a name that ends in .json or .csv")
+        if path.suffix not in (".json", ".csv", ".html"):
+            raise pc.SettingsError(f"--report {path}: expected a name that ends in .json, .csv or .html")
 
 
 def _rules(files: Sequence[str]) -> Iterator[Rule]:
