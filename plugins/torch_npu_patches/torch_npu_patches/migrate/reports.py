@@ -13,10 +13,22 @@ from typing import Any, Callable
 from patchcore.builtin.html import TablesPage, TextTable
 from torch_npu_patches.migrate.findings import LEVELS, NEEDS_A_HUMAN, Finding
 
-__all__ = ["SCHEMA_VERSION", "WRITERS", "as_csv", "as_dict", "as_json", "as_page", "summary", "tables"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "WRITERS",
+    "as_csv",
+    "as_dict",
+    "as_json",
+    "as_page",
+    "left_out_lines",
+    "summary",
+    "tables",
+]
 
 #: Version of the JSON; raised when a key changes its meaning or goes.
 SCHEMA_VERSION = 1
+
+_MOST_NAMED = 5  # of what is left out for one reason
 
 
 def as_dict(findings: Sequence[Finding], facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,6 +87,8 @@ def as_page(findings: Sequence[Finding], facts: Mapping[str, Any]) -> str:
     human = sum(finding.level in (*NEEDS_A_HUMAN, "review") for finding in findings)
     path, written_to = shlex.quote(str(facts["path"])), facts["written_to"]
     verb = "changed" if written_to else "to change"
+    rows = [(each["name"], each["why"]) for each in facts["left_out"]]
+    left_out = [("left out: not looked at", ("PLACE", "WHY"), rows)] if rows else []
     commands = [f"patchcore ops {path}"] if written_to else [f"patchcore migrate {path} --write"]
     return TablesPage(
         "patchcore migrate --report",
@@ -82,7 +96,7 @@ def as_page(findings: Sequence[Finding], facts: Mapping[str, Any]) -> str:
         summary(findings, facts["files"], facts["changed"], verb),
         good=False if any(finding.level in NEEDS_A_HUMAN for finding in findings) else None if human else True,
         facts=[("Path", str(facts["path"])), ("Written to", written_to or "nothing was written")],
-        tables=[TextTable(*each) for each in tables(findings, changes=True)],
+        tables=[TextTable(*each) for each in (*tables(findings, changes=True), *left_out)],
         next_commands=commands,
     ).render()
 
@@ -100,6 +114,22 @@ WRITERS: Mapping[str, Callable[[Sequence[Finding], Mapping[str, Any]], str]] = {
     ".html": as_page,
     ".json": as_json,
 }
+
+
+def left_out_lines(left_out: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return what was not looked at, a line for each reason.
+
+    Args:
+        left_out: names and reasons.
+    """
+    names: dict[str, list[str]] = {}
+    for each in left_out:
+        names.setdefault(each["why"], []).append(each["name"])
+    return [
+        f"left out ({why}): {', '.join(found[:_MOST_NAMED])}"
+        + (f" and {len(found) - _MOST_NAMED} more" if found[_MOST_NAMED:] else "")
+        for why, found in names.items()
+    ]
 
 
 def _short(text: str, limit: int = 60) -> str:
