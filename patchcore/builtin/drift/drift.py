@@ -244,8 +244,8 @@ def _difference(before: str, now: str, old: Library, new: Library) -> str:
     from patchcore.builtin.drift.syntax import relaid  # for those whose targets have changed
     from patchcore.stdlib import difflib
 
-    lines = [relaid(text).splitlines() for text in (before, now)]
-    return "\n".join(difflib.unified_diff(*lines, str(old), str(new), n=2, lineterm=""))
+    lines, new_lines = relaid(before).splitlines(), relaid(now).splitlines()
+    return "\n".join(difflib.unified_diff(lines, new_lines, str(old), str(new), n=2, lineterm=""))
 
 
 def _members(before: Mapping[str, str], now: Mapping[str, str]) -> str:

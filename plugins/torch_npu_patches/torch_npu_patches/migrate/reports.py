@@ -88,7 +88,7 @@ def as_page(findings: Sequence[Finding], facts: Mapping[str, Any]) -> str:
     path, written_to = shlex.quote(str(facts["path"])), facts["written_to"]
     verb = "changed" if written_to else "to change"
     rows = [(each["name"], each["why"]) for each in facts["left_out"]]
-    left_out = [("left out: not looked at", ("PLACE", "WHY"), rows)] if rows else []
+    left_out = [TextTable("left out: not looked at", ("PLACE", "WHY"), rows)] if rows else []
     commands = [f"patchcore ops {path}"] if written_to else [f"patchcore migrate {path} --write"]
     return TablesPage(
         "patchcore migrate --report",
@@ -96,7 +96,7 @@ def as_page(findings: Sequence[Finding], facts: Mapping[str, Any]) -> str:
         summary(findings, facts["files"], facts["changed"], verb),
         good=False if any(finding.level in NEEDS_A_HUMAN for finding in findings) else None if human else True,
         facts=[("Path", str(facts["path"])), ("Written to", written_to or "nothing was written")],
-        tables=[TextTable(*each) for each in (*tables(findings, changes=True), *left_out)],
+        tables=[*(TextTable(*each) for each in tables(findings, changes=True)), *left_out],
         next_commands=commands,
     ).render()
 
