@@ -215,6 +215,12 @@ class TestPage:
         for text in ("aten::lgamma", "[2, 3], 1x", "a.py:1", "float32", "runs on the CPU", "1 missing"):
             assert text in page
         assert 'class="badge failed">missing<' in page
+        assert 'class="command"' not in page
+
+    def test_the_page_has_the_command_that_runs_the_script(self) -> None:
+        coverage = judge("train.py", TABLE, (trace("npu", record("relu")),))
+        page = printing.make_page(coverage, ("train.py", "--name", "a b")).render()
+        assert "<code class=\"command\">patchcore run --emulate-npu train.py --name 'a b'</code>" in page
 
 
 class TestProgram:

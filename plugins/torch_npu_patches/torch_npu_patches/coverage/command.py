@@ -76,7 +76,8 @@ def main(options: argparse.Namespace) -> int:
     table = Table.read(choose(options.torch_npu, _torch_version()))
     coverage = _trace(options, program, table, patcher.plan())
     if options.html is not None:
-        _write(options.html, printing.make_page(coverage).render())
+        script = () if program.is_function else (program.name, *program.arguments)
+        _write(options.html, printing.make_page(coverage, script).render())
     if options.format == "json":
         print_json(printing.view(coverage))
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -48,8 +50,13 @@ def missing_rows(coverage: Coverage) -> list[tuple[str, ...]]:
     ]
 
 
-def make_page(coverage: Coverage) -> TablesPage:
-    """Return the page of a coverage."""
+def make_page(coverage: Coverage, script: Sequence[str] = ()) -> TablesPage:
+    """Return the page of a coverage.
+
+    Args:
+        coverage: of a program.
+        script: the program with its arguments, where it is a script.
+    """
     facts = [
         ("Program", coverage.program),
         ("Compared with", _describe(coverage.table)),
@@ -75,7 +82,7 @@ def make_page(coverage: Coverage) -> TablesPage:
         facts=facts,
         notes=coverage.notes,
         tables=tables,
-        next_commands=[f"patchcore run --emulate-npu {coverage.program}"],
+        next_commands=[f"patchcore run --emulate-npu {shlex.join(script)}"] if script else [],
         kinds={MISSING: "failed", UNKNOWN: "pending", HANDLED: "applied", SUPPORTED: "applied"},
     )
 
