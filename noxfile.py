@@ -51,6 +51,7 @@ BUILD = REQUIREMENTS / "build.txt"
 TEST = REQUIREMENTS / "test.txt"
 TEST_TORCH = REQUIREMENTS / "test-torch.txt"
 PACKAGING = REQUIREMENTS / "packaging.txt"
+RELEASE = REQUIREMENTS / "release.txt"
 BENCH = REQUIREMENTS / "bench.txt"
 SOURCES = REQUIREMENTS / "sources.txt"
 LINT = REQUIREMENTS / "lint.txt"
@@ -423,11 +424,18 @@ def core(session: nox.Session) -> None:
 
 @nox.session
 def packaging(session: nox.Session) -> None:
-    """Build wheels of every distribution and use them from a clean environment."""
-    install_requirements(session, TEST, BUILD, PACKAGING)
+    """Build sdists and wheels of every distribution and use them from a clean environment."""
+    install_requirements(session, TEST, BUILD, PACKAGING, RELEASE)
     install_distributions(session, ROOT)
     # Each file has wheels that its tests share.
     run_pytest(session, "tests/packaging", "--numprocesses=auto", "--dist=loadfile")
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Make a release, ``nox -s release -- 0.2.0``: versions, changelog, sdists, wheels, checks; upload nothing."""
+    install_requirements(session, PACKAGING, RELEASE)
+    session.run("python", "tools/release.py", *session.posargs)
 
 
 def install_plugins_alone(session: nox.Session) -> None:
@@ -477,7 +485,12 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check the type hints of patchcore and of the plugins, without the libraries that they patch."""
-    install_requirements(session, TYPES, BUILD)
+    """Check the type hints of patchcore, of its plugins without the libraries that they patch, and of a new plugin."""
+    install_requirements(session, TYPES, BUILD, TEST)  # a new plugin has tests
     install_distributions(session, ROOT)
     session.run("mypy", "--strict")
+    folder = session.create_tmp()
+    shutil.rmtree(Path(folder, "example-npu"), ignore_errors=True)
+    session.run("patchcore", "new", "example-npu", "--directory", folder)
+    with session.chdir(Path(folder, "example-npu")):
+        session.run("mypy")

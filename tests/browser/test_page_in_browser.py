@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from page_runs import LABELS, SHOWN, a_report, large_run, nasty_run
 from reports import SHOP, Reports
 
 from patchcore.builtin.page.html import make_page
+from patchcore.builtin.page.merge import Process
 
 PROGRAM = find_browser()
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=f"no browser on PATH: none of {', '.join(PROGRAMS)}")
@@ -76,7 +78,8 @@ def test_nothing_is_loaded_run_or_complained_about(browser: Browser, nasty: Path
     assert browser.requests == [nasty.as_uri()]
     assert browser.complaints == []
     assert browser.evaluate("document.title").startswith("patchcore: run ")
-    assert browser.evaluate("document.querySelectorAll('script, img, iframe, object, link').length") == 0
+    assert browser.evaluate("document.querySelectorAll('img, iframe, object, link').length") == 0
+    assert browser.evaluate("document.scripts.length") == 1
 
 
 def test_texts_of_reports_are_shown_as_they_are(browser: Browser, nasty: Path) -> None:
@@ -131,3 +134,76 @@ def test_a_large_run_loads_and_fits_a_narrow_screen(browser: Browser, tmp_path: 
     browser.open(page, width=400, scripts=False)
     assert browser.complaints == []
     assert browser.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+TYPE = """text => { const search = document.querySelector('#search'); search.value = text;
+  search.dispatchEvent(new Event('input')); }"""
+ROWS = "[...document.querySelectorAll('{}')].filter(e => e.getClientRects().length).map(e => e.textContent)"
+PATCHES = ROWS.format("details.item")
+
+
+def type_in(browser: Browser, text: str) -> None:
+    browser.evaluate(f"({TYPE})({text!r})")
+
+
+@pytest.fixture
+def searchable(tmp_path: Path, content: dict[str, Any]) -> Path:
+    """The page of a run with a patch that is applied and one that is skipped."""
+    content["patches"][1].update(status="skipped", reason="it does not fit")
+    return _written(tmp_path, make_page([Process(content)]))
+
+
+def test_what_is_searched_is_found_and_the_rest_hidden(browser: Browser, searchable: Path) -> None:
+    browser.open(searchable, width=1280)
+    browser.evaluate(OPEN_ALL)
+    type_in(browser, "shop.PRICE")
+    assert [text.partition("shop-npu")[0] for text in browser.evaluate(PATCHES)] == ["applied shop.price "]
+    sections = "[...document.querySelectorAll('main > section')].filter(e => !e.hidden).map(e => e.id)"
+    assert "environment" not in browser.evaluate(sections)
+    type_in(browser, "")
+    assert "environment" in browser.evaluate(sections)
+
+
+def test_what_was_skipped_is_hidden_until_it_is_asked_for(browser: Browser, searchable: Path) -> None:
+    browser.open(searchable, width=1280)
+    browser.evaluate(OPEN_ALL)
+    assert not any("shop.label" in text for text in browser.evaluate(PATCHES))
+    browser.evaluate("document.querySelector('.tools input[type=checkbox]').click()")
+    assert any("shop.label" in text for text in browser.evaluate(PATCHES))
+
+
+def test_a_link_to_what_is_hidden_shows_it(browser: Browser, searchable: Path) -> None:
+    browser.open(searchable, width=1280)
+    browser.evaluate("document.querySelector('.tallies .skipped a').click()")
+    browser.evaluate("new Promise(done => setTimeout(done, 50))")
+    assert browser.evaluate("document.querySelector('#patches-skipped').getClientRects().length") == 1
+
+
+def test_a_command_is_copied(browser: Browser, tmp_path: Path, content: dict[str, Any]) -> None:
+    content["patches"][0].update(status="failed", reason="no")
+    browser.open(_written(tmp_path, make_page([Process(content)])), width=1280)
+    browser.evaluate("document.querySelector('.copy').click()")
+    time.sleep(0.2)
+    assert browser.evaluate("document.querySelector('.copy').textContent") == "Copied"
+
+
+#: Words of names that are on two lines: where the browser broke one inside.
+BROKEN = """(() => {
+  const broken = [];
+  for (const element of document.querySelectorAll('code')) {
+    for (const node of element.childNodes) {
+      if (node.nodeType !== 3 || !/^[\\w]+\\W?$/.test(node.data)) continue;
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      if (new Set([...range.getClientRects()].map(box => box.top)).size > 1) broken.push(node.data);
+    }
+  }
+  return broken;
+})()"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_name_is_broken_inside_a_word(browser: Browser, tmp_path: Path, content: dict[str, Any], width: int) -> None:
+    browser.open(_written(tmp_path, make_page([Process(content)])), width=width)
+    browser.evaluate(OPEN_ALL)
+    assert browser.evaluate(BROKEN) == []

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Sequence
 from email.parser import Parser
@@ -14,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+
+import patchcore
 
 pytest.importorskip("build", reason="needs the package build: python -m nox -s packaging")
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 DISTRIBUTIONS = [ROOT, *PLUGINS]
+BOUND = f">={patchcore.__version__}"
 THIRD_PARTY = {
     "pyproject.toml": """
         [build-system]
@@ -65,11 +70,9 @@ def run(*command: object, cwd: Path | None = None, code: int = 0) -> str:
     return done.stdout
 
 
-def build(kind: str, folder: Path, out: Path) -> Path:
-    before = set(out.glob("*"))
-    run(sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", out, folder)
-    (made,) = set(out.glob("*")) - before
-    return made
+def build(folder: Path, out: Path) -> None:
+    """Build the source distribution of a folder, and the wheel from that."""
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, folder)
 
 
 @pytest.fixture(scope="session")
@@ -85,11 +88,20 @@ def third_party(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory, third_party: Path) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory, third_party: Path) -> Path:
+    """A folder with what is built of every distribution and of the third party's plugin."""
+    out = tmp_path_factory.mktemp("built")
+    for folder in (*DISTRIBUTIONS, third_party):
+        build(folder, out)
+    return out
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory, built: Path) -> Path:
     """A folder with the wheel of every distribution and of the third party's plugin."""
     out = tmp_path_factory.mktemp("wheels")
-    for folder in (*DISTRIBUTIONS, third_party):
-        build("wheel", folder, out)
+    for wheel in built.glob("*.whl"):
+        wheel.rename(out / wheel.name)
     return out
 
 
@@ -169,7 +181,29 @@ class TestWheels:
         assert headers["Name"] == name
         assert headers["License-Expression"] == "Apache-2.0"
         assert headers["Requires-Python"] == ">=3.9"
-        assert headers.get_payload() == (folder / "README.md").read_text()
+        assert headers["Version"] == patchcore.__version__
+        assert headers.get_payload() == (folder / "DESCRIPTION.md").read_text()
+
+    def test_descriptions_are_shown_whole_without_the_repository(self, wheels: Path) -> None:
+        """An index shows them: a link into the repository would lead nowhere."""
+        pytest.importorskip("twine", reason="needs twine: python -m nox -s packaging")
+        files = [wheel for wheel in wheels.iterdir() if not wheel.name.startswith("acme")]
+        assert run(sys.executable, "-m", "twine", "check", "--strict", *files).count("PASSED") == len(DISTRIBUTIONS)
+        for wheel in files:
+            links = re.findall(r"\]\(([^)]*)\)", text_of(wheel, "/METADATA"))
+            assert [link for link in links if not link.startswith("https://")] == [], wheel.name
+
+    def test_what_needs_another_of_ours_says_from_which_version_on(self, wheels: Path) -> None:
+        ours = {wheel.name.split("-")[0].replace("_", "-") for wheel in wheels.iterdir()}
+        bounds = {}
+        for wheel in wheels.iterdir():
+            headers = Parser().parsestr(text_of(wheel, "/METADATA"))
+            for requirement in map(Requirement, headers.get_all("Requires-Dist", [])):
+                if requirement.name in ours and headers["Name"] != "acme-npu-patches":
+                    bounds[headers["Name"], requirement.name] = str(requirement.specifier)
+        assert set(bounds.values()) == {f">={patchcore.__version__}"}
+        assert ("mmdet3d-npu-patches", "mmcv-npu-patches") in bounds
+        assert {name for name, needed in bounds if needed == "patchcore"} == ours - {"patchcore", "acme-npu-patches"}
 
     def test_every_distribution_is_looked_at(self, wheels: Path) -> None:
         plugins = {"acme_npu_patches", "mmcv_npu_patches", "mmdet3d_npu_patches", "torch_npu_patches"}
@@ -186,7 +220,7 @@ class TestWheels:
         headers = Parser().parsestr(text_of(wheel_of(wheels, "patchcore"), "/METADATA"))
         assert headers.get_all("Provides-Extra") == ["mx-driving"]
         extras = [line for line in headers.get_all("Requires-Dist", []) if "extra ==" in line]
-        assert [re.split(r"[ ;]", line)[0] for line in extras] == ["mx-driving-compat"]
+        assert [Requirement(line).name for line in extras] == ["mx-driving-compat"]
 
     def test_the_plugins_are_typed(self, wheels: Path) -> None:
         typed = {
@@ -205,7 +239,7 @@ class TestWheels:
         ("name", "entry", "needs", "extras"),
         [
             ("mmcv-npu-patches", "mmcv = mmcv_npu.plugin", [], {"mmcv", "mmcv-full", "mmdet", "mmdet2"}),
-            ("mmdet3d-npu-patches", "mmdet3d = mmdet3d_npu.plugin", ["mmcv-npu-patches"], {"mmdet3d"}),
+            ("mmdet3d-npu-patches", "mmdet3d = mmdet3d_npu.plugin", [f"mmcv-npu-patches{BOUND}"], {"mmdet3d"}),
             ("mx-driving-compat", "mx_driving = mx_driving_compat.plugin", ["packaging>=21"], set()),
             (
                 "torch-npu-patches",
@@ -222,7 +256,7 @@ class TestWheels:
         assert f"[npu_patches]\n{entry}\n" in text_of(wheel, "/entry_points.txt")
         headers = Parser().parsestr(text_of(wheel, "/METADATA"))
         required = [line for line in headers.get_all("Requires-Dist", []) if "extra ==" not in line]
-        assert sorted(required) == sorted(["patchcore", *needs])
+        assert sorted(required) == sorted([f"patchcore{BOUND}", *needs])
         assert set(headers.get_all("Provides-Extra", [])) == extras
 
 
@@ -231,12 +265,12 @@ class TestInstalled:
         content = installed.list()
         assert [(p["name"], p["distribution"], p["version"], p["origin"]) for p in content["plugins"]] == [
             ("acme", "acme-npu-patches", "3.1.4", "acme_npu:plugin"),
-            ("mmcv", "mmcv-npu-patches", "0.1.0", "mmcv_npu.plugin"),
-            ("mmdet3d", "mmdet3d-npu-patches", "0.1.0", "mmdet3d_npu.plugin"),
-            ("mx_driving", "mx-driving-compat", "0.1.0", "mx_driving_compat.plugin"),
-            ("npu_emulator", "npu-emulator", "0.1.0", "npu_emulator.plugin"),
-            ("npu_graph", "npu-graph", "0.1.0", "npu_graph.plugin"),
-            ("torch_npu", "torch-npu-patches", "0.1.0", "torch_npu_patches.plugin"),
+            ("mmcv", "mmcv-npu-patches", patchcore.__version__, "mmcv_npu.plugin"),
+            ("mmdet3d", "mmdet3d-npu-patches", patchcore.__version__, "mmdet3d_npu.plugin"),
+            ("mx_driving", "mx-driving-compat", patchcore.__version__, "mx_driving_compat.plugin"),
+            ("npu_emulator", "npu-emulator", patchcore.__version__, "npu_emulator.plugin"),
+            ("npu_graph", "npu-graph", patchcore.__version__, "npu_graph.plugin"),
+            ("torch_npu", "torch-npu-patches", patchcore.__version__, "torch_npu_patches.plugin"),
         ]
         assert all(Path(plugin["file"]).is_relative_to(installed.folder) for plugin in content["plugins"])
         assert content["problems"] == []
@@ -252,7 +286,7 @@ class TestInstalled:
     def test_table(self, installed: Installation) -> None:
         lines = [line.split() for line in run(installed.patchcore, "list", cwd=installed.folder).splitlines()]
         assert ["acme", "acme-npu-patches", "3.1.4"] in lines
-        assert ["mmdet3d", "mmdet3d-npu-patches", "0.1.0"] in lines
+        assert ["mmdet3d", "mmdet3d-npu-patches", patchcore.__version__] in lines
 
     def test_no_library_came_along(self, installed: Installation) -> None:
         freeze = run(installed.python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check")
@@ -322,15 +356,15 @@ class TestInstalled:
 
 
 class TestSourceDistribution:
-    def test_builds_and_installs(self, tmp_path: Path, wheels: Path) -> None:
-        import tarfile
+    """The wheels of the other tests were built from them."""
 
-        sdist = build("sdist", ROOT, tmp_path)
+    def test_the_core_s_has_its_sources_and_nothing_else(self, built: Path) -> None:
+        (sdist,) = built.glob("patchcore-*.tar.gz")
         with tarfile.open(sdist) as archive:
             names = {name.partition("/")[2] for name in archive.getnames()}
         assert sources(ROOT, ["patchcore", "patchcore_startup"]) <= names
-        assert {"patchcore_startup.pth", "LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"} <= names
+        assert {"patchcore_startup.pth", "LICENSE", "DESCRIPTION.md", "CHANGELOG.md", "pyproject.toml"} <= names
         assert not [name for name in names if name.startswith(("tests", "plugins", ".ci", "examples"))]
-        environment = Installation(tmp_path / "venv")
-        environment.install(sdist)
-        assert environment.list()["plugins"] == []
+
+    def test_every_distribution_has_one(self, built: Path) -> None:
+        assert len(list(built.glob("*.tar.gz"))) == len(DISTRIBUTIONS) + 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import textwrap
+from typing import Optional
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line, print_table
@@ -11,7 +13,7 @@ from patchcore.errors import CONTAINED, PatchError, describe_error
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Plan
-from patchcore.report import FAILED, PENDING
+from patchcore.report import FAILED, PENDING, Remark
 
 __all__ = ["COLUMNS", "Finding", "add_arguments", "findings", "main"]
 
@@ -37,22 +39,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print the findings; 1 when there are any."""
     patcher = shared.patcher_from(options)
-    found = findings(patcher, apply=options.apply)
+    told: list[tuple[str, Remark]] = []
+    found = findings(patcher, apply=options.apply, told=told)
+    steps = list(dict.fromkeys(remark.advice for _, remark in told if remark.finding and remark.advice))
+    differences = [
+        (patch, each["target"], each["difference"])
+        for patch, remark in told
+        for each in remark.data
+        if each.get("difference")
+    ]
     if options.format == "json":
-        print_json({"findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in found]})
+        print_json(
+            {
+                "findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in found],
+                "differences": [dict(zip(("subject", "target", "difference"), each)) for each in differences],
+                "next": steps,
+            }
+        )
     elif found:
         print_table("Findings", COLUMNS, found)
+        for patch, target, difference in differences:
+            print_line(f"\n{target} ({patch})\n{textwrap.indent(difference, '  ')}")
+        if steps:
+            print_line("")
+        for step in steps:
+            print_line(f"next: {step[:1].lower()}{step[1:]}")
     else:
         print_line("no findings")
     return 1 if found else 0
 
 
-def findings(patcher: Patcher, *, apply: bool) -> list[Finding]:
+def findings(patcher: Patcher, *, apply: bool, told: Optional[list[tuple[str, Remark]]] = None) -> list[Finding]:
     """Return what is wrong.
 
     Args:
         patcher: not applied.
         apply: import every target library that fits, apply and revert, so that missing targets are found too.
+        told: gets the names of patches with what plugins remark on them.
     """
     plan = patcher.plan()
     found: list[Finding] = []
@@ -61,23 +84,25 @@ def findings(patcher: Patcher, *, apply: bool) -> list[Finding]:
             found.append(("conflict" if entry in plan.conflicts else "failed", entry.patch.name, entry.reason))
         elif entry.patch.required and not entry.go and not entry.unwanted:
             found.append(("required", entry.patch.name, entry.reason))
-    found += _remarks(patcher, plan)
+    remarks = _remarks(patcher, plan)
+    found += dict.fromkeys((remark.topic, name, remark.text) for name, remark in remarks if remark.finding)
+    if told is not None:
+        told += remarks
     if apply:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.go])
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     return found
 
 
-def _remarks(patcher: Patcher, plan: Plan) -> list[Finding]:
-    """What plugins find wrong with patches that nobody has disabled, also those that need what is not here: an NPU."""
+def _remarks(patcher: Patcher, plan: Plan) -> list[tuple[str, Remark]]:
+    """What plugins remark on patches that nobody has disabled, also those that need what is not here: an NPU."""
     environment = Environment()
-    found: list[Finding] = []
+    found: list[tuple[str, Remark]] = []
     for entry in plan:
         disabled = entry.unwanted and entry.chosen_by is not None
         if not disabled and environment.suits(entry.patch):
-            remarks = patcher.plugins.remarks(entry, thorough=True)
-            found += ((remark.topic, entry.patch.name, remark.text) for remark in remarks if remark.finding)
-    return list(dict.fromkeys(found))
+            found += ((entry.patch.name, remark) for remark in patcher.plugins.remarks(entry, thorough=True))
+    return found
 
 
 def _try(patcher: Patcher, names: list[str]) -> list[Finding]:

@@ -64,6 +64,7 @@ class Comparison(NamedTuple):
         library: where it was looked at.
         recorded: the version that it is compared with, ``None`` where there is none.
         detail: what has changed, or why that is unknown.
+        difference: between the sources as they were recorded and as they are, where both can be had.
     """
 
     target: Target
@@ -71,6 +72,7 @@ class Comparison(NamedTuple):
     library: Library
     recorded: Optional[str] = None
     detail: str = ""
+    difference: str = ""
 
     @property
     def drifted(self) -> bool:
@@ -86,6 +88,7 @@ class Comparison(NamedTuple):
             "version": self.library.version,
             "recorded": self.recorded,
             "detail": self.detail,
+            "difference": self.difference,
         }
 
     def __str__(self) -> str:
@@ -137,13 +140,18 @@ class Drift:
                 why = f"its source does not show it, and {library.name} {version} was recorded without importing it"
                 found.append(Comparison(target, UNKNOWN, library, version, why))
                 continue
+            difference = ""
             try:
-                status, detail = _compare(before, self._originals().fingerprint(change, target))
+                now = self._originals().fingerprint(change, target)
+                status, detail = _compare(before, now)
+                if status in (BODY_CHANGED, SIGNATURE_CHANGED):
+                    old, new = recorded.source(before.source), self._originals().source(now.source)
+                    difference = _difference(old, new, Library(library.name, version), library)
             except TargetNotFound as error:
                 status, detail = GONE, str(error)
             except Unseen as error:
                 status, detail = UNKNOWN, f"seen only once it is imported ({error})"
-            found.append(Comparison(target, status, library, version, detail))
+            found.append(Comparison(target, status, library, version, detail, difference))
         return found
 
     def _originals(self) -> Originals:
@@ -227,6 +235,17 @@ def _compare(before: Fingerprint, now: Fingerprint) -> tuple[str, str]:
     if before.source != now.source:
         return BODY_CHANGED, _members(before.members, now.members)
     return UNCHANGED, ""
+
+
+def _difference(before: str, now: str, old: Library, new: Library) -> str:
+    """Return a unified diff of normalised sources, ``""`` where one of them is missing."""
+    if not before or not now:
+        return ""
+    from patchcore.builtin.drift.syntax import relaid  # for those whose targets have changed
+    from patchcore.stdlib import difflib
+
+    lines, new_lines = relaid(before).splitlines(), relaid(now).splitlines()
+    return "\n".join(difflib.unified_diff(lines, new_lines, str(old), str(new), n=2, lineterm=""))
 
 
 def _members(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Callable, Optional
 
 from patchcore.builtin.drift.definitions import Definition, ForeignDefinition, Sources
 from patchcore.builtin.drift.recorded import ABSENT_SOURCE, Fingerprint
-from patchcore.builtin.drift.syntax import digest, signature_text
+from patchcore.builtin.drift.syntax import digest, normalised, signature_text
 from patchcore.declare.changes import Change, SlotChange
 from patchcore.declare.slots import Slot, find_slot
 from patchcore.declare.target import Target
@@ -51,6 +51,7 @@ class Originals:
         self._original_of = original_of or Slot.lookup
         self._import_missing = import_missing
         self._from_sources = from_sources
+        self._nodes: dict[str, tuple[ast.AST, ...]] = {}
 
     def fingerprint(self, change: Change, target: Target) -> Fingerprint:
         """Return the fingerprint of the target of ``change``.
@@ -83,6 +84,17 @@ class Originals:
         find = change.find_slot if isinstance(change, SlotChange) else find_slot
         return self._of_object(self._original_of(find(target, module)))
 
+    def source(self, digest: str) -> str:
+        """Return the normalised source of a target whose fingerprint was taken, ``""`` where it has none.
+
+        Args:
+            digest: of its source, as the fingerprint has it.
+        """
+        try:
+            return normalised(self._nodes.get(digest, ()))
+        except RecursionError:
+            return ""
+
     def _imported(self, target: Target) -> Optional[ModuleType]:
         return None if self._from_sources else executed_module(target.module)
 
@@ -99,6 +111,8 @@ class Originals:
     def _of_definition(self, definition: Definition) -> Fingerprint:
         node = definition.node
         source = digest(definition.nodes)
+        if not isinstance(node, ast.Module):
+            self._nodes[source] = definition.nodes
         if isinstance(node, _FUNCTIONS):
             return Fingerprint(source, signature_text(node.args))
         if isinstance(node, (ast.ClassDef, ast.Module)):

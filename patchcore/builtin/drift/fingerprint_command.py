@@ -44,6 +44,7 @@ class _Plugin:
         self.recorded = Recorded.read(path)
         self.now: dict[Library, dict[str, Fingerprint]] = {}
         self.failures: list[_Row] = []
+        self.sources: dict[str, str] = {}
 
     def take(self, candidate: Candidate, originals: Originals, environment: Environment) -> None:
         """Take the fingerprints of one patch."""
@@ -56,7 +57,11 @@ class _Plugin:
             if str(target) in found:
                 continue
             try:
-                found[str(target)] = originals.fingerprint(change, target)
+                one = originals.fingerprint(change, target)
+                found[str(target)] = one
+                source = originals.source(one.source)
+                if source:
+                    self.sources[one.source] = source
             except Unseen:  # and not to be imported; whoever recorded it where it was has seen more
                 found[str(target)] = self.recorded.entries(library).get(str(target), UNSEEN)
             except Exception as error:  # of the library's import
@@ -77,13 +82,13 @@ class _Plugin:
             rows += (_Row(str(library), target, "not a target any more") for target in gone)
         return rows
 
-    def write(self) -> None:
-        """Write the file: the versions that are installed here anew, the others as they are."""
+    def update(self) -> bool:
+        """Take over the versions that are installed here; tell whether a source is new."""
         for library, now in self.now.items():
             versions = self.recorded.libraries.setdefault(library.name, {})
             kept = {} if self.whole else versions.get(library.version, {})
             versions[library.version] = {**kept, **now}
-        self.recorded.write()
+        return self.recorded.add_sources(self.sources)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,8 +137,9 @@ def main(options: argparse.Namespace) -> int:
     rows = {path: plugin.rows(check=options.check) for path, plugin in plugins.items()}
     if not options.check:
         for path, plugin in plugins.items():
-            if any(not row.result.startswith("failed") for row in rows[path]):
-                plugin.write()
+            has_new_source = plugin.update()
+            if has_new_source or any(not row.result.startswith("failed") for row in rows[path]):
+                plugin.recorded.write()
     _print(options, plugins, rows)
     shared.print_problems(patcher)
     found = [row for listed in rows.values() for row in listed]

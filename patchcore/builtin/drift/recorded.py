@@ -6,7 +6,9 @@ versions that have it.
 
 from __future__ import annotations
 
+import binascii
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -82,11 +84,18 @@ class Recorded:
     Args:
         path: of the file.
         libraries: what is in it.
+        sources: normalised sources by their digests, compressed: of each target in the last version that has it.
     """
 
-    def __init__(self, path: Path, libraries: dict[str, dict[str, dict[str, Fingerprint]]]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        libraries: dict[str, dict[str, dict[str, Fingerprint]]],
+        sources: Optional[dict[str, str]] = None,
+    ) -> None:
         self.path = path
         self.libraries = libraries
+        self._sources = sources or {}
 
     @classmethod
     def read(cls, path: Path) -> Recorded:
@@ -105,7 +114,8 @@ class Recorded:
             content = json.loads(text)
             if content["schema_version"] != SCHEMA_VERSION:
                 raise ValueError(f"schema_version {content['schema_version']!r}, expected {SCHEMA_VERSION}")
-            return cls(path, {name: _expanded(library) for name, library in content["libraries"].items()})
+            libraries = {name: _expanded(library) for name, library in content["libraries"].items()}
+            return cls(path, libraries, dict(content.get("sources", {})))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise PluginError(
                 f"{path} cannot be read ({describe_error(error)}); delete it and record it again: patchcore fingerprint"
@@ -133,6 +143,29 @@ class Recorded:
         before = [version for version in having if version_key(version) < version_key(library.version)]
         return before[-1] if before else having[0]
 
+    def source(self, digest: str) -> str:
+        """Return the normalised source that has this digest, ``""`` where the file does not have it."""
+        try:
+            return zlib.decompress(binascii.a2b_base64(self._sources.get(digest, ""))).decode()
+        except (ValueError, TypeError, zlib.error):
+            return ""
+
+    def add_sources(self, sources: Mapping[str, str]) -> bool:
+        """Add normalised sources by their digests, and tell whether any of them is to be kept and was not there."""
+        wanted = self._last_digests()
+        new = {digest: text for digest, text in sources.items() if digest in wanted and digest not in self._sources}
+        for digest, text in new.items():
+            self._sources[digest] = binascii.b2a_base64(zlib.compress(text.encode(), 9), newline=False).decode()
+        return bool(new)
+
+    def _last_digests(self) -> set[str]:
+        """Return the digest of each target in the last version that has it: what a newer one is compared with."""
+        last: dict[str, str] = {}
+        for versions in self.libraries.values():
+            for version in sorted(versions, key=version_key):
+                last.update((target, one.source) for target, one in versions[version].items() if one != UNSEEN)
+        return set(last.values())
+
     def write(self) -> None:
         """Write the file: one line for each fingerprint, in order, so that differences can be reviewed."""
         write_whole(self.path, self.to_text())
@@ -153,6 +186,10 @@ class Recorded:
                 recorded = [f'"versions": {json.dumps(kept)}', _block('"targets"', targets, 6)]
                 libraries.append(_block(json.dumps(name), recorded, 4))
         whole = [f'"schema_version": {SCHEMA_VERSION}', _block('"libraries"', libraries, 2)]
+        wanted = self._last_digests()
+        kept_sources = [f'"{digest}": "{text}"' for digest, text in sorted(self._sources.items()) if digest in wanted]
+        if kept_sources:
+            whole.append(_block('"sources"', kept_sources, 2))
         return "{\n  " + ",\n  ".join(whole) + "\n}\n"
 
 

@@ -12,11 +12,12 @@ with quotes of the same kind inside, which 3.12 reads and older versions do not.
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
-__all__ = ["FunctionNode", "digest", "signature_text"]
+__all__ = ["FunctionNode", "digest", "normalised", "relaid", "signature_text"]
 
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
@@ -37,6 +38,31 @@ def digest(nodes: Iterable[ast.AST]) -> str:
     for node in nodes:
         _write(node, parts)
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+
+def normalised(nodes: Iterable[ast.AST]) -> str:
+    """Return the source of ``nodes`` without what does not count, for people to compare; its layout is Python's.
+
+    Raises:
+        RecursionError: nested deeper than Python can follow.
+    """
+    texts = []
+    for node in nodes:
+        copied = copy.deepcopy(node)
+        for inner in ast.walk(copied):
+            body = getattr(inner, "body", None)
+            if isinstance(body, list):
+                inner.body = _statements(body)  # type: ignore[attr-defined]  # of a module, class, function, loop, ...
+        texts.append(ast.unparse(copied))
+    return "\n".join(texts)
+
+
+def relaid(text: str) -> str:
+    """Return a normalised source as this version of Python would lay it out."""
+    try:
+        return ast.unparse(ast.parse(text))
+    except (SyntaxError, RecursionError):  # what a newer Python has written
+        return text
 
 
 def signature_text(arguments: ast.arguments, *, bound: bool = False) -> str:

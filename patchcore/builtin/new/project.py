@@ -19,6 +19,7 @@ def example_project(names: Names) -> dict[str, str]:
         "pyproject.toml": templates.pyproject(names, "Patches, as a patchcore plugin"),
         "README.md": templates.example_readme(names),
         f"{names.package}/__init__.py": templates.package_docstring(names),
+        f"{names.package}/py.typed": "",
         f"{names.package}/plugin.py": templates.example_plugin(names),
         "tests/test_plugin.py": templates.example_test(names),
     }

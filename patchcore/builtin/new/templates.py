@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from patchcore import __version__
 from patchcore.builtin.new.names import Names
 
 __all__ = ["example_plugin", "example_readme", "example_test", "package_docstring", "pyproject"]
@@ -30,6 +31,10 @@ packages = ["{package}"]
 [tool.pytest.ini_options]
 testpaths = ["tests"]
 
+[tool.mypy]
+strict = true
+files = ["{package}", "tests"]
+{unchecked}
 [tool.ruff]
 line-length = 120
 {exclusion}
@@ -39,6 +44,12 @@ extend-select = ["E", "I"]
 
 _EXCLUDED = 'extend-exclude = ["{package}/replacements.py"]  # a copy, with the style of its authors\n'
 
+_UNCHECKED = """
+[[tool.mypy.overrides]]
+module = "{package}.replacements"
+ignore_errors = true
+"""
+
 _PACKAGE = '"""The plugin {plugin} of patchcore: see plugin.py, where its patches are declared."""\n'
 
 _EXAMPLE_PLUGIN = '''\
@@ -46,12 +57,13 @@ _EXAMPLE_PLUGIN = '''\
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import patchcore as pc
 
+_ALWAYS = str.maketrans({{"&": "&amp;", "<": "&lt;", ">": "&gt;"}})
+_QUOTES = str.maketrans({{'"': "&quot;", "'": "&#x27;"}})
 
-# An example that runs wherever Python does. In its place goes what your model needs on the NPU:
+
+# An example that runs wherever Python does, and changes no result. In its place goes what your model needs on the NPU:
 #
 #     @pc.patch("my_model.attention:Attention.forward", requires="my_model>=1", needs="torch_npu")
 #     def attention_forward(self, query, key, value): ...
@@ -67,18 +79,16 @@ import patchcore as pc
 #             pc.StubImport("flash_attn"),
 #         ],
 #     )
-@pc.patch("statistics:mean", name="{plugin}.mean")
-def mean(data: Sequence[float]) -> float:
-    """Compute the mean in floating point, which is faster than with fractions."""
-    from statistics import fmean
-
-    return fmean(data)
+@pc.patch("html:escape", name="{plugin}.escape")
+def escape(s: str, quote: bool = True) -> str:
+    """Escape by tables, with the results of the original."""
+    return s.translate(_ALWAYS | _QUOTES if quote else _ALWAYS)
 
 
 @pc.hookimpl
 def register_patches() -> list[pc.Patch]:
     """Return the patches, in the order in which they apply."""
-    return [mean]
+    return [escape]
 '''
 
 _EXAMPLE_TEST = '''\
@@ -86,41 +96,45 @@ _EXAMPLE_TEST = '''\
 
 from __future__ import annotations
 
-import statistics
-from fractions import Fraction
+import html
 
 import patchcore as pc
+import pytest
 
 from {package} import plugin
 
 
-def test_the_replacement_computes_what_the_original_does() -> None:
-    assert plugin.mean.function([1, 2, 4.5]) == statistics.mean([1, 2, 4.5])
+@pytest.mark.parametrize("quote", [True, False])
+@pytest.mark.parametrize("text", ["", "a", "<a href='b'>&amp;</a>", '"', "é"])
+def test_the_results_are_those_of_the_original(text: str, quote: bool) -> None:
+    expected = html.escape(text, quote)
+    with pc.Patcher(plugin.register_patches()):
+        assert html.escape(text, quote) == expected
 
 
 def test_the_patch_is_in_force_inside_the_block_only() -> None:
-    original = statistics.mean
+    original = html.escape
     with pc.Patcher(plugin.register_patches()) as patcher:
         assert patcher.report().ok
-        assert type(statistics.mean([Fraction(1, 2), Fraction(1, 4)])) is float
-    assert statistics.mean is original
+        assert html.escape is not original
+    assert html.escape is original
 
 
 def test_nothing_is_to_be_said_against_the_plan() -> None:
     plan = pc.Patcher(plugin.register_patches()).plan()
-    assert [(entry.patch.name, entry.go) for entry in plan] == [("{plugin}.mean", True)]
+    assert [(entry.patch.name, entry.go) for entry in plan] == [("{plugin}.escape", True)]
 '''
 
 _EXAMPLE_README = """\
 # {distribution}
 
-Patches, as a plugin of [patchcore](https://pypi.org/project/patchcore/). They are declared in `{package}/plugin.py`.
+Patches, as a plugin of patchcore. They are declared in `{package}/plugin.py`.
 
     python -m pip install -e .
     python -m pip install pytest
     python -m pytest
     patchcore list                      # the patches, what they change, whether they fit here
-    patchcore explain statistics:mean   # what is in this place, and the difference
+    patchcore explain html:escape       # what is in this place, and the difference
     patchcore run train.py              # a program, with them
 
 The patch in there is an example. Replace it, and its test, with your own.
@@ -133,12 +147,18 @@ def pyproject(names: Names, description: str, *, dependencies: Sequence[str] = (
     Args:
         names: of the plugin.
         description: one line.
-        dependencies: distributions besides patchcore.
-        has_copy: whether the package has a ``replacements.py`` that is not to be formatted.
+        dependencies: requirements besides patchcore.
+        has_copy: whether the package has a ``replacements.py`` that is neither formatted nor checked.
     """
-    listed = ", ".join(f'"{dependency}"' for dependency in ("patchcore", *dependencies))
-    exclusion = _EXCLUDED.format(package=names.package) if has_copy else ""
-    return _PYPROJECT.format(**names._asdict(), description=description, dependencies=listed, exclusion=exclusion)
+    listed = ", ".join(f'"{dependency}"' for dependency in (f"patchcore>={__version__}", *dependencies))
+    exclusion, unchecked = (_EXCLUDED, _UNCHECKED) if has_copy else ("", "")
+    return _PYPROJECT.format(
+        **names._asdict(),
+        description=description,
+        dependencies=listed,
+        exclusion=exclusion.format(package=names.package),
+        unchecked=unchecked.format(package=names.package),
+    )
 
 
 def package_docstring(names: Names) -> str:

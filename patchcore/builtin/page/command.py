@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore.builtin.page.compare import compare
 from patchcore.builtin.page.hits import Hits, count_hits, never_hit
 from patchcore.builtin.page.merge import Process, findings, read_reports, section_lines
 from patchcore.cli import options as shared
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--run", metavar="ID", help="look at this run (default: the latest)")
     choice.add_argument("--all", action="store_true", help="look at all runs as if they were one")
+    parser.add_argument("--compare", metavar="ID", help="another run of DIR: show what differs")
     shared.add_format(parser)
     parser.set_defaults(command=main, usage_error=parser.error)
 
@@ -49,13 +51,15 @@ def main(options: argparse.Namespace) -> int:
     """Print the processes and the findings, or write a page; 1 when there are findings."""
     directory, page = _paths(options)
     every, unreadable = read_reports(directory)
-    processes = every if options.all else _of_run(every, options.run)
+    processes = every if options.all else _of_run(every, options.run, options.compare)
+    compared = None if options.compare is None else _compared(every, processes, options)
+    differences = [] if compared is None else compare(compared, processes)
     found = findings(processes, unreadable)
     hits = count_hits(processes)
     if page is not None:
         from patchcore.builtin.page.html import write_page  # for those who want it only
 
-        write_page(processes, page, unreadable)
+        write_page(processes, page, unreadable, compared)
         print(page)
     elif options.format == "json":
         print_json(
@@ -65,6 +69,7 @@ def main(options: argparse.Namespace) -> int:
                 "findings": [finding._asdict() for finding in found],
                 "hits": [hit._asdict() for hit in hits],
                 "never_hit": never_hit(hits),
+                **({} if compared is None else {"differences": [difference._asdict() for difference in differences]}),
             }
         )
     else:
@@ -79,6 +84,10 @@ def main(options: argparse.Namespace) -> int:
             print()
         if hits:
             _print_hits(hits, processes)
+        if compared is not None:
+            runs = (compared[0].run, processes[0].run)
+            print_table(f"Run {runs[0]} compared with run {runs[1]}", ("WHAT", "NAME", *runs), differences)
+            print()
         if found:
             print_table("Findings", ("KIND", "PROCESS", "SUBJECT", "MESSAGE"), found)
         else:
@@ -113,17 +122,31 @@ def _paths(options: argparse.Namespace) -> tuple[Path, Optional[Path]]:
     return directory, directory / page if page == _DEFAULT_PAGE else Path(page)
 
 
-def _of_run(processes: Sequence[Process], run: Any) -> list[Process]:
-    """Return the processes of one run, the latest by default, and say on stderr what is left out."""
+def _compared(every: Sequence[Process], shown: Sequence[Process], options: argparse.Namespace) -> list[Process]:
+    """Return the processes of the run to compare with."""
+    if options.all:
+        raise SettingsError("--compare compares one run with another; leave out --all")
+    found = _of_run(every, options.compare)
+    if found[0].run == shown[0].run:
+        raise SettingsError(f"--compare {options.compare}: this is the run that is looked at; name another one")
+    return found
+
+
+def _of_run(processes: Sequence[Process], run: Any, compared: Optional[str] = None) -> list[Process]:
+    """Return the processes of one run, the latest by default, and say on stderr what is left out.
+
+    By default, the run that is ``compared`` with it is not the one.
+    """
     times = {process.run: 0.0 for process in processes}
     for process in processes:
         times[process.run] = max(times[process.run], process.content["written"])
     runs = sorted(times, key=lambda name: times[name])
     if run is None:
-        run = runs[-1]
-        if runs[:-1]:
+        others = [name for name in runs if name != compared]
+        *earlier, run = others or runs
+        if earlier:
             print(
-                f"patchcore: reports of earlier runs are left out: {printable(', '.join(runs[:-1]))} (--run ID, --all)",
+                f"patchcore: reports of earlier runs are left out: {printable(', '.join(earlier))} (--run ID, --all)",
                 file=sys.stderr,
             )
     elif run not in runs:

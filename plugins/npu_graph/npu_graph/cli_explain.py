@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from npu_graph.explaining import Explanation, explain_program
 from npu_graph.recording import EAGER, GraphRecord
+from patchcore.builtin.files import write_whole
+from patchcore.builtin.html import TablesPage, TextTable
 from patchcore.builtin.run.logs import log_to_stderr
 from patchcore.cli import FINDINGS, OK
 from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.errors import SettingsError
 
 __all__ = ["add_action", "explain"]
+
+_NO_GRAPH = (
+    "no graph was compiled for a vendor: the program compiles nothing, or names another backend; --backend c "
+    "is for what it compiles without naming one"
+)
 
 
 def add_action(actions: Any) -> None:
@@ -33,6 +43,7 @@ def add_action(actions: Any) -> None:
     )
     action.add_argument("--nodes", action="store_true", help="list every operator, not only those that stay eager")
     action.add_argument("--format", choices=["table", "json"], default="table", help="json goes to stdout")
+    action.add_argument("--html", type=Path, metavar="FILE", help="write a page with every operator, too")
     action.add_argument("-m", dest="as_module", action="store_true", help="the program is a module, as for python -m")
     action.add_argument("program", metavar="PROGRAM", help="a Python file, or with -m a module")
     action.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="of the program")
@@ -43,10 +54,14 @@ def explain(options: argparse.Namespace) -> int:
     """Run the program and print what became of its graphs; return its exit code, 1 where it had no graph.
 
     Raises:
-        SettingsError: there is no such script.
+        SettingsError: there is no such script, or the page cannot be written.
     """
+    if options.html is not None and not options.html.absolute().parent.is_dir():
+        raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
     log_to_stderr()  # what the precision check warns of
     found = explain_program(options.program, options.arguments, as_module=options.as_module, vendor=options.backend)
+    if options.html is not None:
+        _write_page(options.html, found, shlex.join([options.program, *options.arguments]))
     if options.format == "json":
         print_json(
             {
@@ -60,6 +75,54 @@ def explain(options: argparse.Namespace) -> int:
     else:
         _print(found, nodes=options.nodes)
     return found.code or (OK if found.graphs else FINDINGS)
+
+
+def _write_page(path: Path, found: Explanation, program: str) -> None:
+    nodes = [
+        (
+            f"{graph.number} {node.name}",
+            node.operator,
+            EAGER if node.reason else "converted",
+            node.reason or node.provider,
+            f"{node.where}\n{node.line}",
+        )
+        for graph in found.graphs
+        for node in graph.nodes
+    ]
+    graphs = [
+        (
+            str(graph.number),
+            graph.kind,
+            graph.vendor,
+            str(len(graph.converted)),
+            str(len(graph.eager)),
+            f"{graph.seconds:.2f} s",
+        )
+        for graph in found.graphs
+    ]
+    breaks = [(each.where or "(unknown)", each.reason, str(each.count)) for each in found.breaks]
+    again = [(each.where, each.function, each.reason) for each in found.recompilations]
+    tables = [
+        TextTable("Graphs", ("Graph", "Kind", "Vendor", "Converted", "Eager", "Took"), graphs),
+        TextTable("Operators", ("Node", "Operator", "Went", "Why or by whom", "Line"), nodes),
+        TextTable("Graph breaks", ("Where", "Why", "Times"), breaks),
+        TextTable("Recompilations", ("Where", "Function", "Why"), again),
+    ]
+    eager = sum(len(graph.eager) for graph in found.graphs)
+    page = TablesPage(
+        "patchcore graph explain --html",
+        f"{_counted(eager, 'operator')} stayed eager" if eager else "No operator stayed eager",
+        _sum_up(found.graphs) if found.graphs else _NO_GRAPH,
+        good=False if found.ended_by or not found.graphs else None if eager or found.breaks else True,
+        facts=[("Program", program), *([("Ended by", found.ended_by)] if found.ended_by else [])],
+        tables=[table for table in tables if table.rows],
+        next_commands=["patchcore graph cache --kernels"],
+        kinds={EAGER: "pending", "converted": "applied"},
+    )
+    try:
+        write_whole(path, page.render())
+    except OSError as error:
+        raise SettingsError(f"--html {path}: it cannot be written: {error.strerror or error}") from error
 
 
 def _print(found: Explanation, *, nodes: bool) -> None:
@@ -117,10 +180,7 @@ def _print_summary(found: Explanation) -> None:
     if found.ended_by:
         print_line(f"the program ended with {found.ended_by}; this is what it had compiled", "red")
     if not found.graphs:
-        print(
-            "no graph was compiled for a vendor: the program compiles nothing, or names another backend; --backend c "
-            "is for what it compiles without naming one"
-        )
+        print(_NO_GRAPH)
         return
     print(_sum_up(found.graphs))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,15 @@ def test_a_local_module_has_a_file_of_its_own(site: Site, cli: Cli) -> None:
     sys.modules.pop("deals")
 
 
+DIFFERENCE = """\
+--- shop 1.0
++++ shop 1.1
+@@ -1,2 +1,2 @@
+ def price(item, discount=0):
+-    return 10
++    return 12"""
+
+
 class TestUpgrade:
     @pytest.fixture(autouse=True)
     def recorded(self, site: Site, cli: Cli) -> None:
@@ -229,6 +239,48 @@ class TestUpgrade:
         assert "shop.prices:Till.total: body changed since shop 1.0" in out
         assert cli("check", "--disable", "shop.total")[0] == 0
 
+    def test_check_shows_the_difference_and_the_next_step(self, site: Site, cli: Cli) -> None:
+        site.upgrade("1.1", "return 10", "return 12")
+        out = cli("check")[1]
+        assert f"\nshop.prices:price (shop.price)\n{textwrap.indent(DIFFERENCE, '  ')}\n" in out
+        assert out.endswith("\nnext: adapt the patch and run patchcore fingerprint shop\n")
+        content = json.loads(cli("check", "--format", "json")[1])
+        told = {"subject": "shop.price", "target": "shop.prices:price", "difference": DIFFERENCE}
+        assert content["differences"] == [told]
+        assert content["next"] == ["Adapt the patch and run patchcore fingerprint shop"]
+
+    def test_sources_are_kept_of_the_last_version_only(self, site: Site, cli: Cli) -> None:
+        (old,) = {
+            one.source for one in site.recorded()["shop"]["1.0"].values() if one.signature == "(item, discount=0)"
+        }
+        assert "return 10" in Recorded.read(site.file).source(old)
+        site.upgrade("1.1", "return 10", "return 12")
+        cli("fingerprint", "shop")
+        (new,) = {
+            one.source for one in site.recorded()["shop"]["1.1"].values() if one.signature == "(item, discount=0)"
+        }
+        assert Recorded.read(site.file).source(old) == ""
+        assert "return 12" in Recorded.read(site.file).source(new)
+
+    def test_without_a_source_drift_is_found_all_the_same(self, site: Site, cli: Cli) -> None:
+        content = json.loads(site.file.read_text())
+        for sources in ({}, dict.fromkeys(content["sources"], "no base64")):
+            site.file.write_text(json.dumps({**content, "sources": sources}))
+            site.upgrade("1.1", "return 10", "return 12")
+            code, out, _ = cli("check")
+            assert code == 1
+            assert "shop.prices:price: body changed since shop 1.0" in out
+            assert "---" not in out
+
+    def test_a_file_without_sources_gets_them_when_it_is_recorded_again(self, site: Site, cli: Cli) -> None:
+        text = site.file.read_text()
+        content = json.loads(text)
+        del content["sources"]
+        site.file.write_text(json.dumps(content))
+        assert cli("fingerprint", "--check", "shop")[0] == 0
+        assert "Recorded" not in cli("fingerprint", "shop")[1]
+        assert site.file.read_text() == text
+
     def test_looks_are_no_finding(self, site: Site, cli: Cli) -> None:
         site.upgrade("1.1", "return 10", '"""The price."""\n            return (10)  # as ever')
         assert cli("check")[:2] == (0, "no findings\n")
@@ -247,6 +299,7 @@ class TestUpgrade:
             "version": "1.1",
             "recorded": "1.0",
             "detail": "",
+            "difference": DIFFERENCE,
         }
 
     def test_plan_says_which_version_it_compares_with(self, site: Site, cli: Cli) -> None:

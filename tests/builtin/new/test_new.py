@@ -85,7 +85,7 @@ class TestExample:
         listed = json.loads(
             python("-m", "patchcore", "list", "--format", "json", path=[tmp_path, project], cwd=tmp_path)
         )
-        assert "bevformer.mean" in [patch["name"] for patch in listed["patches"]]
+        assert "bevformer.escape" in [patch["name"] for patch in listed["patches"]]
         assert not [problem for problem in listed["problems"] if "bevformer" in str(problem)]
 
     def test_the_command_says_what_it_wrote(self, tmp_path: Path, capsys: Any) -> None:
@@ -96,6 +96,7 @@ class TestExample:
             "README.md",
             "bevformer_npu/__init__.py",
             "bevformer_npu/plugin.py",
+            "bevformer_npu/py.typed",
             "pyproject.toml",
             "tests/test_plugin.py",
         ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import hashlib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Optional
@@ -15,7 +17,7 @@ from patchcore.builtin.page.html import make_page
 from patchcore.builtin.page.merge import Process
 from patchcore.cli import main
 
-VOID = ("meta", "link", "br", "img", "hr", "input")
+VOID = ("meta", "link", "br", "img", "hr", "input", "wbr")
 
 
 class Page(HTMLParser):
@@ -44,7 +46,7 @@ class Page(HTMLParser):
         assert opened == tag, f"</{tag}> where <{opened}> is open"
 
     def handle_data(self, data: str) -> None:
-        if any(tag == "style" for tag, _ in self._open):
+        if any(tag in ("style", "script") for tag, _ in self._open):
             return
         self.text += data
         for _, anchor in self._open:
@@ -115,9 +117,10 @@ def test_ids_are_unique_and_links_lead_to_them(any_page: str) -> None:
     assert set(named) <= set(ids)
 
 
-def test_nothing_is_loaded_or_run(any_page: str) -> None:
+def test_nothing_is_loaded_and_no_script_runs_but_the_page_s_own(any_page: str) -> None:
     page = Page(any_page)
-    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object", "base", "form"})
+    assert page.all("script") == [{}]
+    assert {tag for tag, _ in page.tags}.isdisjoint({"link", "img", "iframe", "object", "base", "form"})
     names = {name for _, attributes in page.tags for name in attributes}
     assert not {name for name in names if name.startswith("on") or name in ("src", "srcset", "style", "action")}
     style = any_page.partition("<style>")[2].partition("</style>")[0]
@@ -125,7 +128,9 @@ def test_nothing_is_loaded_or_run(any_page: str) -> None:
     assert "url(" not in style
     assert "@import" not in style
     policy = next(meta["content"] for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy")
-    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+    script = any_page.partition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
 def test_what_readers_and_their_tools_go_by(any_page: str) -> None:
@@ -230,7 +235,7 @@ def test_a_patch_that_is_hit_on_one_rank_is_hit(content: dict[str, Any]) -> None
 
 def test_calls_that_the_predicate_left_to_the_original_are_no_hits(content: dict[str, Any]) -> None:
     page = on_ranks(content, {"patches": counting(content, 5, 5, replaced=0)})
-    assert page.paths["verdict"].count("shop.") == 2
+    assert page.paths["verdict"].partition("no call was for them")[2].count("shop.") == 2
     assert "0 hits" in page.paths["patches"]
 
 
@@ -340,6 +345,23 @@ def test_imports_and_patches_on_the_timeline(content: dict[str, Any]) -> None:
     labels = [attributes.get("aria-label") for attributes in page.all("svg")]
     assert "rank 1, rank 201 on box: 1 import, 1 patch applied" in labels
     assert "Applied 1.60 s after the start of the process." in page.paths["patch-1"]
+
+
+def test_the_axis_says_where_it_is_cut(content: dict[str, Any]) -> None:
+    for event in content["timeline"]["events"]:
+        event.update(at=0.1, took=None)
+    for seconds, cut in ((0.2, False), (3600, True)):
+        content["written"] = content["timeline"]["started"] + seconds
+        timeline = page_of(Process(content)).paths["timeline"]
+        assert ("The axis is cut in 1 place, where nothing happened: 60 min from 0 s on." in timeline) == cut
+        assert ("The axis is cut" in timeline) == cut
+
+
+def test_what_explains_a_patch_that_failed_can_be_copied(content: dict[str, Any]) -> None:
+    name = content["patches"][0]["name"]
+    failed = {**content, "patches": changed(content, status="failed", reason="no")}
+    assert f'<code class="command">patchcore explain {name}</code>' in make_page([Process(failed)])
+    assert 'class="command"' not in make_page([Process(content)])
 
 
 def test_an_import_takes_from_the_first_to_the_last_of_the_processes(content: dict[str, Any]) -> None:

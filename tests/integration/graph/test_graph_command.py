@@ -69,8 +69,12 @@ def test_explain_gives_json_for_a_script_that_names_no_backend(
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text("import sys, torch\nprint(sys.argv)\ntorch.compile(lambda x: x.exp().sort())(torch.ones(3))\n")
-    assert main(["graph", "explain", "--backend", "reference", "--format", "json", str(script), "--epochs", "3"]) == 0
+    options = ["--backend", "reference", "--format", "json", "--html", str(tmp_path / "graphs.html")]
+    assert main(["graph", "explain", *options, str(script), "--epochs", "3"]) == 0
     printed = capsys.readouterr()
+    page = (tmp_path / "graphs.html").read_text()
+    assert '<td data-label="Operator">aten.sort.default</td>' in page
+    assert '<span class="badge pending">eager</span>' in page
     assert f"{[str(script), '--epochs', '3']}" in printed.err
     found = json.loads(printed.out)
     assert (found["exit_code"], found["ended_by"], found["recompilations"]) == (0, "", [])
@@ -172,6 +176,8 @@ def test_explain_counts_what_stays_eager_most_frequent_first(installed: None, tm
 def test_a_script_that_is_not_there_is_a_usage_error(installed: None, capsys: Any) -> None:
     assert main(["graph", "explain", "nowhere.py"]) == 2
     assert "there is no script nowhere.py" in capsys.readouterr().err
+    assert main(["graph", "explain", "--html", "nowhere/page.html", "nowhere.py"]) == 2
+    assert "--html nowhere/page.html: there is no directory" in capsys.readouterr().err
 
 
 def test_without_torch_explain_says_what_to_install(

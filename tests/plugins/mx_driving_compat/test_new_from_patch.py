@@ -16,6 +16,7 @@ from programs import SHOP, Programs
 from replay import same
 from scaffold import ROOT, new, passes_its_tests, python
 
+import patchcore
 from mx_driving_compat.predefined.table import TABLE
 from patchcore.cli import main
 
@@ -229,7 +230,9 @@ class TestMigration:
 
     def test_plugins_that_have_patches_are_dependencies(self, library: Path) -> None:
         text = (new(library, "shop-npu", "--from", str(library / "patch.py")) / "pyproject.toml").read_text()
-        assert 'dependencies = ["patchcore", "mmcv-npu-patches", "mx-driving-compat"]' in text
+        names = ("patchcore", "mmcv-npu-patches", "mx-driving-compat")
+        bounded = ", ".join(f'"{name}>={patchcore.__version__}"' for name in names)
+        assert f"dependencies = [{bounded}]" in text
 
     def test_nothing_to_do_is_said(self, tmp_path: Path, capsys: Any) -> None:
         (tmp_path / "patch.py").write_text("from mx_driving.patcher import Patcher\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -120,9 +122,14 @@ class TestReports:
         ]
 
     def test_reports_are_written_beside_what_is_printed(self, migrate: Any, project: Path) -> None:
-        migrate("shop", "--report", "a.json", "--report", "b.csv")
+        migrate("shop", "--report", "a.json", "--report", "b.csv", "--report", "c.html")
         assert len(json.loads((project / "a.json").read_text())["findings"]) == 3
         assert len((project / "b.csv").read_text().splitlines()) == 4
+        page = (project / "c.html").read_text()
+        assert '<code class="command">patchcore migrate shop --write</code>' in page
+        assert page.count("<h2 ") == 1 + len(
+            {finding["level"] for finding in json.loads((project / "a.json").read_text())["findings"]}
+        )
 
     @pytest.mark.parametrize(
         ("line", "code"),
@@ -140,9 +147,46 @@ class TestReports:
         (project / "shop" / "more.py").write_text(f"import torch\n{line}\n")
         assert migrate("shop").code == code
 
+    def test_what_is_not_looked_at_is_told_with_the_reason(self, project: Path, migrate: Any) -> None:
+        for name in ("env/pyvenv.cfg", "build/lib/a.py", ".git/config", "old/a.py", "notes.txt", "drafts/b.txt"):
+            (project / "shop" / name).parent.mkdir(parents=True, exist_ok=True)
+            (project / "shop" / name).touch()
+        (project / "shop" / ".gitignore").write_text("old/\nnotes.txt\n*.pth\nscratch.py\n")
+        (project / "shop" / "scratch.py").touch()
+        (project / "shop" / "latest").symlink_to(project / "shop" / "old")
+        (project / "shop" / "gone.py").symlink_to("nowhere.py")
+        result = migrate("shop", "--report", "a.json", "--report", "a.html")
+        told = [line for line in result.out.splitlines() if line.startswith("left out")]
+        assert told == [
+            "left out (not source of the project, by its name): build/",
+            "left out (a virtual environment): env/",
+            "left out (no file: a link to nothing, or a device): gone.py",
+            "left out (a link to a folder): latest/",
+            "left out (.gitignore): old/, scratch.py",
+        ]
+        left_out = json.loads((project / "a.json").read_text())["left_out"]
+        assert {"name": "latest/", "why": "a link to a folder"} in left_out
+        assert "left out: not looked at" in (project / "a.html").read_text()
+
+    def test_a_folder_that_cannot_be_read_is_a_finding(
+        self, project: Path, migrate: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (project / "shop" / "locked").mkdir()
+        scan = os.scandir
+
+        def refuse(path: Any) -> Any:
+            if str(path).endswith("locked"):
+                raise PermissionError(13, "Permission denied")
+            return scan(path)
+
+        monkeypatch.setattr(os, "scandir", refuse)
+        result = migrate("shop")
+        assert result.code == 1
+        assert re.search(r"shop/locked:1:1 .*not read: Permission denied", result.out)
+
     def test_findings_can_be_left_out(self, migrate: Any) -> None:
         result = migrate("shop", "--disable", "text.*", "--exclude", "train.py")
-        assert result.out == "3 files, 0 to change; nothing found\n"
+        assert result.out == "left out (--exclude): train.py\n3 files, 0 to change; nothing found\n"
 
 
 class TestMistakes:
@@ -152,7 +196,7 @@ class TestMistakes:
             (["nowhere"], "there is no file or folder nowhere"),
             (["shop", "--output", "shop"], "to change it in place say --write"),
             (["shop/lib", "--output", "shop"], "is there already and not empty"),
-            (["shop", "--report", "x.html"], "ends in .json or .csv"),
+            (["shop", "--report", "x.txt"], "ends in .json, .csv or .html"),
             (["shop", "--disable", "tensor.cud"], "did you mean 'tensor.cuda'?"),
             (["shop", "--rules", "no.toml"], "the rules in no.toml cannot be read"),
         ],

@@ -17,7 +17,6 @@ pytest.importorskip("torch_npu_patches")
 from patchcore.errors import SettingsError
 from torch_npu_patches.coverage import printing
 from torch_npu_patches.coverage.judging import Trace, judge
-from torch_npu_patches.coverage.page import Page, Table, render
 from torch_npu_patches.coverage.records import OTHERS, OperatorRecord, ProcessTrace, merge, read_processes
 from torch_npu_patches.coverage.running import Program
 from torch_npu_patches.coverage.sites import Replaced, Sites
@@ -210,27 +209,18 @@ class TestRecords:
 
 
 class TestPage:
-    @given(st.text())
-    def test_no_text_becomes_markup(self, text: str) -> None:
-        from html.parser import HTMLParser
-
-        tags: list[str] = []
-
-        class Reader(HTMLParser):
-            def handle_starttag(self, tag: str, attrs: Any) -> None:
-                tags.append(tag)
-
-        table = Table(text, (text,), [(text,)])
-        Reader().feed(render(Page(text, text, [(text, text)], [text], [table])))
-        expected = "html head meta title meta style body h1 p ul li dl dt dd table caption thead tr th tbody tr td"
-        assert tags == expected.split()
-
     def test_a_coverage_is_shown_whole(self) -> None:
         one = record("lgamma", shapes={"[2, 3]": 1}, sites={"a.py:1": 1}, dtypes={"float32": 1})
-        page = render(printing.make_page(judge("train.py", TABLE, (trace("npu", one),))))
+        page = printing.make_page(judge("train.py", TABLE, (trace("npu", one),))).render()
         for text in ("aten::lgamma", "[2, 3], 1x", "a.py:1", "float32", "runs on the CPU", "1 missing"):
             assert text in page
-        assert 'class="missing"' in page
+        assert 'class="badge failed">missing<' in page
+        assert 'class="command"' not in page
+
+    def test_the_page_has_the_command_that_runs_the_script(self) -> None:
+        coverage = judge("train.py", TABLE, (trace("npu", record("relu")),))
+        page = printing.make_page(coverage, ("train.py", "--name", "a b")).render()
+        assert "<code class=\"command\">patchcore run --emulate-npu train.py --name 'a b'</code>" in page
 
 
 class TestProgram:

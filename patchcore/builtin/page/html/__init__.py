@@ -1,19 +1,19 @@
 """One self-contained page about a run: the processes' reports -> view model -> sections -> page.
 
-It needs no JavaScript and loads nothing; whatever text reports have is escaped. The same reports make the same page.
+Whatever text reports have is escaped. The same reports make the same page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
 from pathlib import Path
+from typing import Optional
 
 from patchcore.builtin.files import write_whole
+from patchcore.builtin.html import document
 from patchcore.builtin.page.html.chart import timeline_section
-from patchcore.builtin.page.html.elements import Element, h, render
+from patchcore.builtin.page.html.compared import compared_section
 from patchcore.builtin.page.html.environment import environment_section, options_section
-from patchcore.builtin.page.html.model import view_of
 from patchcore.builtin.page.html.parts import Links
 from patchcore.builtin.page.html.patches import patches_section, references_section
 from patchcore.builtin.page.html.taking_part import processes_section
@@ -21,25 +21,26 @@ from patchcore.builtin.page.html.targets import targets_section
 from patchcore.builtin.page.html.told import told_section
 from patchcore.builtin.page.html.verdict import headline, verdict_section
 from patchcore.builtin.page.merge import Finding, Process
+from patchcore.builtin.page.model import view_of
 from patchcore.errors import SettingsError
-from patchcore.objects.printable import printable
 
 __all__ = ["make_page", "write_page"]
 
-#: Nothing is loaded and nothing is executed, whatever a report may have smuggled in.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
-
-def make_page(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -> str:
+def make_page(
+    processes: Sequence[Process], unreadable: Iterable[Finding] = (), compared: Optional[Sequence[Process]] = None
+) -> str:
     """Return the page, as HTML.
 
     Args:
         processes, unreadable: at least one process; see :class:`patchcore.builtin.page.merge.Reports`.
+        compared: the processes of another run, to show what differs.
     """
     run = view_of(processes, unreadable)
     links = Links(run)
     sections = [
         verdict_section(run, links),
+        None if compared is None else compared_section(compared, processes, links),
         processes_section(run, links),
         timeline_section(run, links),
         told_section(run, links),
@@ -49,41 +50,26 @@ def make_page(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) 
         environment_section(run),
         options_section(run),
     ]
-    shown = [section for section in sections if section is not None]
     title = f"patchcore: run {', '.join(sorted({process.run for process in processes}))}"
-    style = h("style")
-    style.text = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    head = h(
-        "head",
-        h("meta", charset="utf-8"),
-        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        h("meta", name="color-scheme", content="light dark"),
-        h("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        h("title", title),
-        style,
-    )
-    body = h("body", h("a", "Skip to the report", href="#verdict", class_="skip"), headline(run), _contents(shown))
-    body.append(h("main", shown))
-    body.append(h("footer", h("p", "Written by ", h("code", "patchcore report --html"), ".")))
-    return render(h("html", head, body, lang="en"))
+    return document(title, headline(run), sections, written_by="patchcore report --html")
 
 
-def write_page(processes: Sequence[Process], path: Path, unreadable: Iterable[Finding] = ()) -> None:
+def write_page(
+    processes: Sequence[Process],
+    path: Path,
+    unreadable: Iterable[Finding] = (),
+    compared: Optional[Sequence[Process]] = None,
+) -> None:
     """Write the page to ``path``, whole or not at all.
 
     Args:
-        processes, unreadable: see :func:`make_page`.
+        processes, unreadable, compared: see :func:`make_page`.
         path: of the page.
 
     Raises:
         SettingsError: it cannot be written there.
     """
     try:
-        write_whole(path, make_page(processes, unreadable))
+        write_whole(path, make_page(processes, unreadable, compared))
     except OSError as error:
         raise SettingsError(f"the page cannot be written to {path}: {error.strerror or error}") from error
-
-
-def _contents(sections: Sequence[Element]) -> Element:
-    entries = [h("li", h("a", printable(section[0].text or ""), href=f"#{section.get('id')}")) for section in sections]
-    return h("nav", h("ul", entries), aria_label="Sections")

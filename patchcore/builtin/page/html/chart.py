@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin.page.html.elements import Content, Element, h
-from patchcore.builtin.page.html.model import Run
-from patchcore.builtin.page.html.parts import Links, badge, code, fold, folded, section, table
+from patchcore.builtin.html import Content, Element, badge, code, fold, folded, h, section, table
+from patchcore.builtin.page.html.parts import Links
 from patchcore.builtin.page.html.timescale import TimeScale
-from patchcore.builtin.page.html.words import clock, counted, duration, span
 from patchcore.builtin.page.merge import Process
+from patchcore.builtin.page.model import Run
+from patchcore.builtin.page.words import clock, counted, duration, span
 from patchcore.builtin.run.timeline import AWAKE, COMPARED, FORKED, IMPORTED
 from patchcore.report import APPLIED, FAILED, REVERTED
 
@@ -100,6 +100,7 @@ def timeline_section(run: Run, links: Links) -> Element:
             f"Seconds since {clock(origin)}, when the first process started. Only modules that patches wait for are "
             "shown as imports; marks close to each other are drawn as one.",
         ),
+        _cuts(scale),
         _legend(),
         h("div", _axis(scale), drawn[:_OPEN_LANES], class_="chart"),
         fold(counted(len(more), "more process", "more processes"), h("div", _axis(scale), more, class_="chart"))
@@ -120,6 +121,15 @@ def _by_leader(workers: Sequence[_Lane], leading: Sequence[_Lane]) -> dict[int, 
         lane = parents.get((worker.host, worker.process.content["environment"].get("parent")), own)
         found.setdefault(id(lane), []).append(worker)
     return found
+
+
+def _cuts(scale: TimeScale) -> Optional[Element]:
+    """Say that the axis is not even, and where."""
+    if not scale.breaks:
+        return None
+    spells = [f"{duration(pause.seconds)} from {pause.start:,.0f} s on" for pause in scale.breaks]
+    where = counted(len(spells), "place")
+    return h("p", h("strong", f"The axis is cut in {where}"), f", where nothing happened: {', '.join(spells)}.")
 
 
 def _legend() -> Element:
@@ -148,7 +158,11 @@ def _axis(scale: TimeScale) -> Element:
         if x - last >= 6 and x <= 96:
             ticks.append(h("text", f"{seconds:g} s", x=_percent(x), y="12"))
             last = x
-    return h("svg", ticks, class_="axis", height="16", width="100%", aria_hidden="true")
+    cuts = [
+        h("text", "//", x=_percent((pause.begin + pause.end) / 2), y="12", class_="cut", text_anchor="middle")
+        for pause in scale.breaks
+    ]
+    return h("svg", ticks, cuts, class_="axis", height="16", width="100%", aria_hidden="true")
 
 
 def _draw(lane: _Lane, workers: Sequence[_Lane], scale: TimeScale) -> Element:

@@ -6,10 +6,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from patchcore.builtin.page.html.elements import Content, Element, h
-from patchcore.builtin.page.html.model import Run
-from patchcore.builtin.page.html.parts import code, fold, section, table
-from patchcore.builtin.page.html.words import counted
+from patchcore.builtin.html import Content, Element, code, fold, h, section, table
+from patchcore.builtin.page.model import Run
+from patchcore.builtin.page.words import counted
 
 __all__ = ["environment_section", "options_section"]
 

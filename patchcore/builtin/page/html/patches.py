@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from patchcore.builtin.page.html.elements import Content, Element, h
-from patchcore.builtin.page.html.model import STATUSES, ChangeView, PatchView, Run
-from patchcore.builtin.page.html.parts import Links, badge, code, fold, section, standings, table
-from patchcore.builtin.page.html.words import counted, span
+from patchcore.builtin.html import Content, Element, badge, code, fold, h, section, table
+from patchcore.builtin.page.html.parts import Links, standings
+from patchcore.builtin.page.model import STATUSES, ChangeView, PatchView, Run
+from patchcore.builtin.page.words import counted, span
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 
 __all__ = ["patches_section", "references_section"]
@@ -61,7 +61,7 @@ def _group(status: str, patches: Sequence[PatchView], links: Links) -> Element:
     title: list[Content] = [badge(status), f" {counted(len(patches), 'patch', 'patches')}, {_MEANINGS[status]}"]
     body = [_patch(patch, links) for patch in patches]
     is_open = status in (FAILED, REVERTED) or (status == APPLIED and len(patches) <= _OPEN_PATCHES)
-    return fold(h("h3", title), body, open=is_open, id=f"patches-{status}")
+    return fold(h("h3", title), body, open=is_open, id=f"patches-{status}", class_="group")
 
 
 def _patch(patch: PatchView, links: Links) -> Element:
@@ -86,7 +86,11 @@ def _patch(patch: PatchView, links: Links) -> Element:
             h("span", reason if len(reason) <= 160 else f"{reason[:160]}\N{HORIZONTAL ELLIPSIS}", class_="reason")
         ]
     return fold(
-        summary, h("div", _details(patch, links), class_="inside"), open=patch.status == FAILED, id=links.id(patch.name)
+        summary,
+        h("div", _details(patch, links), class_="inside"),
+        open=patch.status == FAILED,
+        id=links.id(patch.name),
+        class_="item",
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from patchcore.builtin.page.html.elements import Content, Element, h
-from patchcore.builtin.page.html.model import Run
-from patchcore.builtin.page.html.parts import Links, badge, code, fold, section, standings, table
-from patchcore.builtin.page.html.words import clock, counted
+from patchcore.builtin.html import Content, Element, badge, code, fold, h, section, table
+from patchcore.builtin.page.html.parts import Links, standings
 from patchcore.builtin.page.merge import Process
+from patchcore.builtin.page.model import Run
+from patchcore.builtin.page.words import clock, counted
 
 __all__ = ["processes_section"]
 

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchcore.builtin.page.html.elements import Content, Element, h
-from patchcore.builtin.page.html.model import Run, TargetView, Variant
-from patchcore.builtin.page.html.parts import Links, badge, code, fold, place, section
-from patchcore.builtin.page.html.words import counted
+from patchcore.builtin.html import Content, Element, badge, code, fold, h, section
+from patchcore.builtin.page.html.parts import Links, place
+from patchcore.builtin.page.model import Run, TargetView, Variant
+from patchcore.builtin.page.words import counted
 
 __all__ = ["targets_section"]
 

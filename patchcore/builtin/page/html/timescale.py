@@ -20,11 +20,13 @@ class Break(NamedTuple):
 
     Args:
         begin, end: where it is on the scale, in percent.
+        start: when it begins, in seconds.
         seconds: how long it really is.
     """
 
     begin: float
     end: float
+    start: float
     seconds: float
 
 
@@ -50,7 +52,7 @@ class TimeScale:
         for begin, end in cut:
             self._add(begin, (begin - self._times[-1]) * per_second)
             self._add(end, _BREAK)
-            self.breaks.append(Break(self._places[-2], self._places[-1], end - begin))
+            self.breaks.append(Break(self._places[-2], self._places[-1], begin, end - begin))
         self._add(busy[-1][1], (busy[-1][1] - self._times[-1]) * per_second)
         self._shown = shown
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from patchcore.builtin.page.html.elements import Content, Element, h
-from patchcore.builtin.page.html.model import Run
-from patchcore.builtin.page.html.parts import Links, badge, code, fold, folded, section, table
-from patchcore.builtin.page.html.words import counted
+from patchcore.builtin.html import Content, Element, badge, code, fold, folded, h, section, table
+from patchcore.builtin.page.html.parts import Links
 from patchcore.builtin.page.merge import Process
+from patchcore.builtin.page.model import Run
+from patchcore.builtin.page.words import counted
 
 __all__ = ["told_section"]
 

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Optional
 
-from patchcore.builtin.page.html.elements import Content, Element, h
-from patchcore.builtin.page.html.model import STATUSES, PatchView, Run
-from patchcore.builtin.page.html.parts import Links, badge, code, fold, folded, section, table
-from patchcore.builtin.page.html.words import clock, counted, duration
+from patchcore.builtin.html import Content, Element, badge, code, command, fold, folded, h, header, section, table
+from patchcore.builtin.page.html.parts import Links
 from patchcore.builtin.page.merge import Finding
+from patchcore.builtin.page.model import STATUSES, PatchView, Run
+from patchcore.builtin.page.words import clock, counted, duration
 from patchcore.builtin.run.roles import RANK
+from patchcore.report import FAILED
 
 __all__ = ["headline", "verdict_section"]
 
 _MOST_FINDINGS = 40  # more are folded away
+_MOST_COMMANDS = 3
 
 
 def headline(run: Run) -> Element:
     """Return the head of the page: the verdict in one line, the run, how many patches have which status."""
     wrong = len(run.findings)
     runs = sorted({process.run for process in run.processes})
-    return h(
-        "header",
-        h("p", f"patchcore report, run {', '.join(runs)}", class_="over"),
-        h("h1", counted(wrong, "finding") if wrong else "No findings", class_="bad" if wrong else "good"),
+    return header(
+        f"patchcore report, run {', '.join(runs)}",
+        counted(wrong, "finding") if wrong else "No findings",
         h("p", _sizes(run), class_="sizes"),
         h("p", [[badge(mark, "mark"), " "] for mark in run.marks]) if run.marks else None,
         h(
@@ -33,6 +35,7 @@ def headline(run: Run) -> Element:
             _never_hit(run),
             class_="tallies",
         ),
+        good=not wrong,
     )
 
 
@@ -51,7 +54,7 @@ def verdict_section(run: Run, links: Links) -> Element:
                 "No patch and no plugin failed, the processes patch the same, and those that lead came to their end.",
             )
         )
-    content += [_problems(run), _notes(run), _hits(run, links)]
+    content += [_next(run), _problems(run), _notes(run), _hits(run, links)]
     return section("verdict", "Verdict", content)
 
 
@@ -90,6 +93,15 @@ def _findings(findings: Sequence[Finding]) -> Element:
         for f in findings
     ]
     return table("Findings", ("Kind", "Subject", "Message", "Processes"), rows)
+
+
+def _next(run: Run) -> list[Element]:
+    """Commands that say more about what is wrong, of which the reader copies one."""
+    wrong = [patch.name for patch in run.patches if patch.status == FAILED or patch.differs or patch.never_hit]
+    commands = [f"patchcore explain {shlex.quote(name)}" for name in wrong[:_MOST_COMMANDS]]
+    if not commands and run.findings:
+        commands = ["patchcore doctor"]
+    return [h("p", "Next:"), *map(command, commands)] if commands else []
 
 
 def _problems(run: Run) -> Content:

@@ -18,7 +18,6 @@ from patchcore.errors import SettingsError
 from patchcore.planning.plan import Plan
 from torch_npu_patches.coverage import printing
 from torch_npu_patches.coverage.judging import MISSING, Coverage, judge
-from torch_npu_patches.coverage.page import render
 from torch_npu_patches.coverage.running import Program, npu_options, run
 from torch_npu_patches.coverage.tables import Table, choose
 from torch_npu_patches.coverage.tracing import Request
@@ -77,7 +76,8 @@ def main(options: argparse.Namespace) -> int:
     table = Table.read(choose(options.torch_npu, _torch_version()))
     coverage = _trace(options, program, table, patcher.plan())
     if options.html is not None:
-        _write(options.html, render(printing.make_page(coverage)))
+        script = () if program.is_function else (program.name, *program.arguments)
+        _write(options.html, printing.make_page(coverage, script).render())
     if options.format == "json":
         print_json(printing.view(coverage))
     else:

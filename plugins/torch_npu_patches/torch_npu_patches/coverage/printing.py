@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from torch_npu_patches.coverage.judging import ELSEWHERE, MISSING, UNKNOWN, Coverage, Row
-from torch_npu_patches.coverage.page import Page, Table
+from patchcore.builtin.html import TablesPage, TextTable
+from torch_npu_patches.coverage.judging import ELSEWHERE, HANDLED, MISSING, SUPPORTED, UNKNOWN, Coverage, Row
 from torch_npu_patches.coverage.phases import PHASES
 from torch_npu_patches.coverage.records import OTHERS
 from torch_npu_patches.coverage.tables import Table as OperatorTable
@@ -48,8 +50,13 @@ def missing_rows(coverage: Coverage) -> list[tuple[str, ...]]:
     ]
 
 
-def make_page(coverage: Coverage) -> Page:
-    """Return the page of a coverage."""
+def make_page(coverage: Coverage, script: Sequence[str] = ()) -> TablesPage:
+    """Return the page of a coverage.
+
+    Args:
+        coverage: of a program.
+        script: the program with its arguments, where it is a script.
+    """
     facts = [
         ("Program", coverage.program),
         ("Compared with", _describe(coverage.table)),
@@ -58,15 +65,26 @@ def make_page(coverage: Coverage) -> Page:
     tables = []
     missing = missing_rows(coverage)
     if missing:
-        tables.append(Table("Without a known kernel", MISSING_COLUMNS, missing))
+        tables.append(TextTable("Without a known kernel", MISSING_COLUMNS, missing))
     columns = ("OPERATOR", "STATUS", "CALLS", "PHASES", "DTYPES", "SHAPES", "CALLED AT", "CALLED BY")
     wide = [
         (*cells[:5], "\n".join(_with_numbers(row.record.shapes)), "\n".join(_with_numbers(row.record.sites)),
          "\n".join(_with_numbers(row.record.callers)))
         for cells, row in zip(rows(coverage), coverage.rows)
     ]  # fmt: skip
-    tables.append(Table("Operators", columns, wide))
-    return Page(f"Operators of {coverage.program}", summary(coverage), facts, coverage.notes, tables)
+    tables.append(TextTable("Operators", columns, wide))
+    missing_ones = len(coverage.missing)
+    return TablesPage(
+        "patchcore ops --html",
+        f"{missing_ones} operators are missing" if missing_ones else "No operator is missing",
+        summary(coverage),
+        good=not (missing_ones or coverage.failed),
+        facts=facts,
+        notes=coverage.notes,
+        tables=tables,
+        next_commands=[f"patchcore run --emulate-npu {shlex.join(script)}"] if script else [],
+        kinds={MISSING: "failed", UNKNOWN: "pending", HANDLED: "applied", SUPPORTED: "applied"},
+    )
 
 
 def view(coverage: Coverage) -> dict[str, Any]:

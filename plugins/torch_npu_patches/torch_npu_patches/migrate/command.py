@@ -51,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
         type=Path,
         default=[],
         metavar="FILE",
-        help="also write what was found: .json or .csv",
+        help="also write what was found: .json, .csv or .html, a page",
     )
     parser.add_argument(
         "--rules", action="append", default=[], metavar="FILE", help="further rules, in TOML; may be repeated"
@@ -71,13 +71,14 @@ def main(options: argparse.Namespace) -> int:
         SettingsError: libcst is not installed, or an option means nothing.
     """
     _check(options)
-    from torch_npu_patches.migrate.files import walk
+    from torch_npu_patches.migrate.files import LeftOut, walk
     from torch_npu_patches.migrate.project import Job, convert_files, default_jobs
 
     table = RuleTable(_rules(options.rules), options.disable)
     output: Optional[Path] = options.output
-    files = list(walk(options.path, options.exclude, without=[] if output is None else [output]))
-    findings: list[Finding] = []
+    left_out: list[LeftOut] = []
+    files = list(walk(options.path, options.exclude, [] if output is None else [output], left_out))
+    findings = [_unread(options.path, each) for each in left_out if each.unreadable]
     changed = 0
     as_table = options.format == "table"
     show_diff = as_table and not options.no_diff and not options.write and output is None
@@ -95,15 +96,21 @@ def main(options: argparse.Namespace) -> int:
         "written_to": str(output) if output is not None else str(options.path) if options.write else None,
         "files": len(files),
         "changed": changed,
+        "left_out": [{"name": each.name, "why": each.why} for each in left_out if not each.unreadable],
     }
     _print(findings, facts, options.format, changes=not show_diff)
     for path in options.report:
-        text = reports.as_csv(findings) if path.suffix == ".csv" else reports.as_json(findings, facts)
+        text = reports.WRITERS[path.suffix](findings, facts)
         try:
             write_whole(path, text)
         except OSError as error:
             raise pc.SettingsError(f"--report {path}: it cannot be written: {error.strerror or error}") from error
     return 1 if any(finding.level in NEEDS_A_HUMAN for finding in findings) else 0
+
+
+def _unread(root: Path, folder: Any) -> Finding:
+    """Return the finding about a folder that cannot be read."""
+    return Finding((root / folder.name).as_posix(), 1, 1, "file", "error", folder.name, "", f"not read: {folder.why}")
 
 
 def _positive(text: str) -> int:
@@ -126,8 +133,8 @@ def _check(options: argparse.Namespace) -> None:
                 f"--output {output} is there already and not empty; name another folder or remove it"
             )
     for path in options.report:
-        if path.suffix not in (".json", ".csv"):
-            raise pc.SettingsError(f"--report {path}: expected a name that ends in .json or .csv")
+        if path.suffix not in (".json", ".csv", ".html"):
+            raise pc.SettingsError(f"--report {path}: expected a name that ends in .json, .csv or .html")
 
 
 def _rules(files: Sequence[str]) -> Iterator[Rule]:
@@ -180,6 +187,8 @@ def _print(findings: Sequence[Finding], facts: dict[str, Any], form: str, *, cha
             print_table(title, columns, rows)
             print()
         verb = "changed" if facts["written_to"] else "to change"
+        for line in reports.left_out_lines(facts["left_out"]):
+            print(line)
         print(reports.summary(findings, facts["files"], facts["changed"], verb))
 
 

@@ -8,18 +8,39 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.files import write_whole
 from patchcore.errors import SettingsError
+from torch_npu_patches.migrate.extensions import SUFFIXES
 
-__all__ = ["NOT_OURS", "Source", "decode", "encode", "walk", "write"]
+__all__ = ["NOT_OURS", "LeftOut", "Source", "decode", "encode", "walk", "write"]
 
 #: Folders that hold no source of the project, by name.
 NOT_OURS = frozenset(
     (".git", ".hg", ".svn", ".tox", ".nox", ".venv", "venv", "env", ".eggs", "build", "dist", "node_modules")
     + ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints", "site-packages")
 )
+#: Those of them that tools keep their own things in: nobody asks why they are left out.
+_BOOKKEEPING = frozenset(
+    (".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints")
+)
+#: Files that would be read; others are not missed where they are left out.
+_READ = (".py", ".pyw", ".ipynb", *SUFFIXES)
+
+
+class LeftOut(NamedTuple):
+    """A folder or file that is not looked at.
+
+    Args:
+        name: its path below the folder that is converted; a folder's ends with ``/``.
+        why: as ``.gitignore`` or ``a virtual environment``.
+        unreadable: whether it was to be looked at and could not be.
+    """
+
+    name: str
+    why: str
+    unreadable: bool = False
 
 
 class Source(NamedTuple):
@@ -65,7 +86,9 @@ def write(path: Path, content: bytes) -> None:
     write_whole(real, content)
 
 
-def walk(root: Path, exclude: Sequence[str] = (), without: Sequence[Path] = ()) -> Iterator[tuple[Path, str]]:
+def walk(
+    root: Path, exclude: Sequence[str] = (), without: Sequence[Path] = (), left_out: Optional[list[LeftOut]] = None
+) -> Iterator[tuple[Path, str]]:
     """Yield the files of a tree, sorted, and their paths below ``root`` with ``/``; of a file, itself.
 
     Left out are the folders of :data:`NOT_OURS`, virtual environments by any name, links to folders, and what
@@ -75,6 +98,7 @@ def walk(root: Path, exclude: Sequence[str] = (), without: Sequence[Path] = ()) 
         root: a folder or a file.
         exclude: patterns of names, or of paths below ``root``, that are left out too.
         without: folders that are left out too.
+        left_out: gets what is left out, but for folders of tools and files that would not be read.
 
     Raises:
         SettingsError: there is no such file or folder.
@@ -83,33 +107,51 @@ def walk(root: Path, exclude: Sequence[str] = (), without: Sequence[Path] = ()) 
         yield root, root.name
     elif root.is_dir():
         skipped = {path.resolve() for path in without}
-        yield from _below(root, "", exclude, skipped, ())
+        yield from _below(root, "", exclude, skipped, (), [] if left_out is None else left_out)
     else:
         raise SettingsError(f"there is no file or folder {root}")
 
 
 def _below(
-    folder: Path, prefix: str, exclude: Sequence[str], skipped: set[Path], ignoring: tuple[tuple[str, Any], ...]
+    folder: Path,
+    prefix: str,
+    exclude: Sequence[str],
+    skipped: set[Path],
+    ignoring: tuple[tuple[str, Any], ...],
+    left_out: list[LeftOut],
 ) -> Iterator[tuple[Path, str]]:
     spec = _gitignore(folder)
     if spec is not None:
         ignoring = (*ignoring, (prefix, spec))
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return  # a folder that may not be read
+    except OSError as error:
+        left_out.append(LeftOut(prefix or "./", error.strerror or str(error), unreadable=True))
+        return
     for entry in entries:
         path, name = Path(entry.path), f"{prefix}{entry.name}"
         is_folder = entry.is_dir(follow_symlinks=False)
+        why = ""
         if any(fnmatch.fnmatch(text, pattern.rstrip("/")) for pattern in exclude for text in (entry.name, name)):
-            continue
-        if any(spec.match_file(name[len(at) :] + ("/" if is_folder else "")) for at, spec in ignoring):
-            continue
-        if is_folder:
-            is_environment = entry.name in NOT_OURS or (path / "pyvenv.cfg").exists()
-            if not is_environment and not entry.name.endswith(".egg-info") and path.resolve() not in skipped:
-                yield from _below(path, f"{name}/", exclude, skipped, ignoring)
-        elif entry.is_file():
+            why = "--exclude"
+        elif any(spec.match_file(name[len(at) :] + ("/" if is_folder else "")) for at, spec in ignoring):
+            why = ".gitignore"
+        elif is_folder and (path / "pyvenv.cfg").exists():
+            why = "a virtual environment"
+        elif is_folder and (entry.name in NOT_OURS or entry.name.endswith(".egg-info")):
+            why = "not source of the project, by its name"
+        elif is_folder and path.resolve() in skipped:
+            continue  # what is written
+        elif entry.is_symlink() and path.is_dir():
+            why = "a link to a folder"
+        elif not is_folder and not entry.is_file():
+            why = "no file: a link to nothing, or a device"
+        if why:
+            if entry.name not in _BOOKKEEPING and (path.is_dir() or path.suffix in _READ):
+                left_out.append(LeftOut(f"{name}/" if path.is_dir() else name, why))
+        elif is_folder:
+            yield from _below(path, f"{name}/", exclude, skipped, ignoring, left_out)
+        else:
             yield path, name
 
 

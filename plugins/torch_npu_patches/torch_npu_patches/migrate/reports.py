@@ -5,16 +5,30 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Callable
 
-from torch_npu_patches.migrate.findings import LEVELS, Finding
+from patchcore.builtin.html import TablesPage, TextTable
+from torch_npu_patches.migrate.findings import LEVELS, NEEDS_A_HUMAN, Finding
 
-__all__ = ["SCHEMA_VERSION", "as_csv", "as_dict", "as_json", "summary", "tables"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "WRITERS",
+    "as_csv",
+    "as_dict",
+    "as_json",
+    "as_page",
+    "left_out_lines",
+    "summary",
+    "tables",
+]
 
 #: Version of the JSON; raised when a key changes its meaning or goes.
 SCHEMA_VERSION = 1
+
+_MOST_NAMED = 5  # of what is left out for one reason
 
 
 def as_dict(findings: Sequence[Finding], facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,11 +82,54 @@ def tables(findings: Sequence[Finding], *, changes: bool) -> list[tuple[str, tup
     return made
 
 
+def as_page(findings: Sequence[Finding], facts: Mapping[str, Any]) -> str:
+    """Return the page."""
+    human = sum(finding.level in (*NEEDS_A_HUMAN, "review") for finding in findings)
+    path, written_to = shlex.quote(str(facts["path"])), facts["written_to"]
+    verb = "changed" if written_to else "to change"
+    rows = [(each["name"], each["why"]) for each in facts["left_out"]]
+    left_out = [TextTable("left out: not looked at", ("PLACE", "WHY"), rows)] if rows else []
+    commands = [f"patchcore ops {path}"] if written_to else [f"patchcore migrate {path} --write"]
+    return TablesPage(
+        "patchcore migrate --report",
+        f"{human} {'place needs' if human == 1 else 'places need'} a person" if human else "Nothing needs a person",
+        summary(findings, facts["files"], facts["changed"], verb),
+        good=False if any(finding.level in NEEDS_A_HUMAN for finding in findings) else None if human else True,
+        facts=[("Path", str(facts["path"])), ("Written to", written_to or "nothing was written")],
+        tables=[*(TextTable(*each) for each in tables(findings, changes=True)), *left_out],
+        next_commands=commands,
+    ).render()
+
+
 def summary(findings: Sequence[Finding], files: int, changed: int, verb: str = "to change") -> str:
     """Return one line: how many files, changed ones, and findings of each level."""
     counts = Counter(finding.level for finding in findings)
     told = ", ".join(f"{counts[level]} {level}" for level in LEVELS if counts[level])
     return f"{files} file{'' if files == 1 else 's'}, {changed} {verb}; {told or 'nothing found'}"
+
+
+#: What writes a report, by the end of its name.
+WRITERS: Mapping[str, Callable[[Sequence[Finding], Mapping[str, Any]], str]] = {
+    ".csv": lambda findings, facts: as_csv(findings),
+    ".html": as_page,
+    ".json": as_json,
+}
+
+
+def left_out_lines(left_out: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return what was not looked at, a line for each reason.
+
+    Args:
+        left_out: names and reasons.
+    """
+    names: dict[str, list[str]] = {}
+    for each in left_out:
+        names.setdefault(each["why"], []).append(each["name"])
+    return [
+        f"left out ({why}): {', '.join(found[:_MOST_NAMED])}"
+        + (f" and {len(found) - _MOST_NAMED} more" if found[_MOST_NAMED:] else "")
+        for why, found in names.items()
+    ]
 
 
 def _short(text: str, limit: int = 60) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mx_driving_compat.reading.declarations import Migration, Provided, Remark
 from mx_driving_compat.reading.output import modules
+from patchcore import __version__
 from patchcore.builtin.new import templates
 from patchcore.builtin.new.names import Names
 
@@ -14,7 +15,7 @@ __all__ = ["migrated_project"]
 _INTRODUCTION = """\
 # {distribution}
 
-The patches of `{file}`, as a plugin of [patchcore](https://pypi.org/project/patchcore/).
+The patches of `{file}`, as a plugin of patchcore.
 
     python -m pip install -e .
     python -m pip install pytest
@@ -42,12 +43,14 @@ def migrated_project(migration: Migration, names: Names, file: str) -> dict[str,
         file: name of the file that was read.
     """
     package = names.package
+    dependencies = [f"{distribution}>={__version__}" for distribution in migration.distributions]
     files = {
         "pyproject.toml": templates.pyproject(
-            names, f"The patches of {file}, as a patchcore plugin", dependencies=migration.distributions, has_copy=True
+            names, f"The patches of {file}, as a patchcore plugin", dependencies=dependencies, has_copy=True
         ),
         "README.md": _readme(migration, names, file),
         f"{package}/__init__.py": templates.package_docstring(names),
+        f"{package}/py.typed": "",
         f"{package}/plugin.py": modules.plugin_module(migration, names, file),
         f"{package}/replacements.py": migration.replacements,
         "tests/test_plugin.py": modules.plugin_test(migration, names),

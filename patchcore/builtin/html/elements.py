@@ -36,7 +36,8 @@ def h(tag: str, *content: Content, **attributes: Union[str, bool, None]) -> Elem
 
 def render(element: Element) -> str:
     """Return the page whose root is ``element``."""
-    return f"<!DOCTYPE html>\n{ElementTree.tostring(element, encoding='unicode', method='html')}\n"
+    text = ElementTree.tostring(element, encoding="unicode", method="html").replace("</wbr>", "")  # of Python 3.9
+    return f"<!DOCTYPE html>\n{text}\n"
 
 
 def _fill(element: Element, content: Content) -> None:

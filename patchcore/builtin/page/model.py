@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Optional, TypeVar
 
-from patchcore.builtin.page.html.words import who
 from patchcore.builtin.page.merge import Finding, Process, findings
+from patchcore.builtin.page.words import who
 from patchcore.builtin.run.roles import RANK
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 
