@@ -304,7 +304,8 @@ class TestFields:
         for view in VIEWS[::2]:
             assert report(*view).code == 1
         assert path.name in report().out
-        assert path.name in (reports.folder / "report.html").read_text(encoding="utf-8")
+        page = (reports.folder / "report.html").read_text(encoding="utf-8")
+        assert path.name in page.replace("<wbr>", "")  # where a long name may be broken
 
     def test_a_report_with_more_than_expected_is_read(
         self, reports: Reports, sound: dict[str, Any], report: Callable[..., Result]
