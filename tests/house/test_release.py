@@ -38,7 +38,7 @@ def git(folder: Path, *arguments: str) -> str:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a release reads and changes, committed."""
     folder = tmp_path_factory.mktemp("original")
-    for pattern in ("pyproject.toml", "*/*/pyproject.toml", "CHANGELOG.md", "docs/*.md", "README*.md"):
+    for pattern in ("pyproject.toml", "*/*/pyproject.toml", "CHANGELOG.md", "docs/*.md", "docs/*/*.md", "README*.md"):
         for file in ROOT.glob(pattern):
             copied = folder / file.relative_to(ROOT)
             copied.parent.mkdir(parents=True, exist_ok=True)
