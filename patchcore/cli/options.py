@@ -20,8 +20,6 @@ __all__ = [
     "Parser",
     "add_format",
     "add_selection",
-    "describe_problems",
-    "parse",
     "patcher_from",
     "print_problems",
 ]
@@ -90,24 +88,6 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
 
 
-def parse(parser: argparse.ArgumentParser, arguments: Sequence[str], patcher: Patcher) -> argparse.Namespace:
-    """Parse options of which plugins have added some; exit like argparse where one is unknown, with a hint.
-
-    Args:
-        parser: with the options of the plugins that are loaded.
-        arguments: to parse.
-        patcher: with these plugins.
-    """
-    options, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        allowed = patcher.settings.plugins
-        hint = ""
-        if allowed is not None:
-            hint = f"; of the plugins that may add options, {', '.join(allowed) or 'none'} may be loaded (see --plugin)"
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    return options
-
-
 def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -> Patcher:
     """Return the Patcher that the parsed options, the environment and pyproject.toml describe.
 
@@ -144,20 +124,6 @@ def _is_missing(problem: Problem) -> bool:
     """Tell whether a local module, or a package around it, is not there, so that no line of it is to be shown."""
     names = (f"No module named {name!r}" for name in lineage(problem.plugin))
     return any(problem.message == f"ModuleNotFoundError: {name}" for name in names)
-
-
-def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:
-    """Return what is wrong with plugins, for JSON."""
-    return [
-        {
-            "plugin": p.plugin,
-            "distribution": p.distribution,
-            "version": p.version,
-            "where": p.where,
-            "message": p.message,
-        }
-        for p in patcher.plugins.problems
-    ]
 
 
 def print_problems(patcher: Patcher) -> None:

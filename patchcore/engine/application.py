@@ -221,4 +221,6 @@ def record_of(
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
         elif status == APPLIED:
             reason = "; ".join(dict.fromkeys(c.missed for c in changes if c.missed))
-    return PatchRecord(entry.patch.name, status, reason, who.plugin, who.distribution, who.version, changes, remarks)
+    asked_for = entry.asked_for or status != SKIPPED or (entry.go and application is None)
+    origin = (who.plugin, who.distribution, who.version)
+    return PatchRecord(entry.patch.name, status, reason, *origin, changes, remarks, asked_for)

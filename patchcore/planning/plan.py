@@ -63,6 +63,12 @@ class PlannedPatch:
         """True when it is skipped by choice or default, not because it does not fit."""
         return self.cause == BY_CHOICE
 
+    @property
+    def asked_for(self) -> bool:
+        """True if its user has to know why it is not applied: it was chosen, is required or local, or has failed."""
+        chosen = self.chosen_by is not None or self.patch.required or self.provenance.distribution is None
+        return not self.unwanted and (chosen or self.status == FAILED or self.cause == BY_CONFLICT)
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from patchcore.builtin.command_line import describe_problems
 from patchcore.builtin.rows import count_of_patches, print_counts, print_rows
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
-from patchcore.planning.conditions import BY_CONFLICT
 from patchcore.planning.plan import Plan, PlannedPatch
-from patchcore.report import FAILED, Remark
+from patchcore.report import Remark
 
 __all__ = ["add_arguments", "main"]
 
@@ -39,7 +39,7 @@ def main(options: argparse.Namespace) -> int:
         view = plan.to_dict()
         for entry, described in zip(plan, view["patches"]):
             described.update(_describe(remarks[entry.patch.name]))
-        print_json({"settings": origins, **view, "problems": shared.describe_problems(patcher)})
+        print_json({"settings": origins, **view, "problems": describe_problems(patcher)})
     elif len(plan):
         _print(plan, remarks, options)
     else:
@@ -76,9 +76,8 @@ def _print(plan: Plan, remarks: Mapping[str, Sequence[Remark]], options: argpars
 
 
 def _was_wanted(entry: PlannedPatch) -> bool:
-    """Return true if a user has to know why: the patch was chosen, is required, has failed, or gave way to another."""
-    chosen = entry.chosen_by is not None
-    return chosen or entry.patch.required or entry.status == FAILED or entry.cause == BY_CONFLICT
+    """Return true if a user has to know why: the patch was asked for, or disabled by name."""
+    return entry.asked_for or entry.chosen_by is not None
 
 
 def _why(entry: PlannedPatch) -> str:

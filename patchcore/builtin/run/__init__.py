@@ -1,7 +1,7 @@
 """Built-in plugin ``run``: ``patchcore run`` starts a program and patches every Python process of it.
 
-It has the settings ``report_dir`` and ``compat``, and calls the hooks ``register_run_options``, ``configure_run`` and
-``start_process``.
+It has the settings ``report_dir``, ``compat`` and ``verbosity``, and calls the hooks ``register_run_options``,
+``configure_run``, ``start_process`` and ``conclusions``.
 """
 
 from __future__ import annotations
@@ -44,9 +44,14 @@ def register_hookspecs() -> Any:
 
 @hookimpl
 def register_settings() -> Iterable[Setting]:
+    from patchcore.builtin.run.logs import check_verbosity
     from patchcore.settings import Setting, check_names, check_path
 
-    return (Setting("report_dir", check_path), Setting("compat", check_names, default=(), choices=_without_patches))
+    return (
+        Setting("report_dir", check_path),
+        Setting("compat", check_names, default=(), choices=_without_patches),
+        Setting("verbosity", check_verbosity, default=0, option="-q or -v"),
+    )
 
 
 def _without_patches(value: Any, origin: str) -> Iterable[Choice]:

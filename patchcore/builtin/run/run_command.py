@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore.builtin import command_line
 from patchcore.builtin.run.compat import chosen_compat
+from patchcore.builtin.run.logs import QUIET
 from patchcore.cli import options as shared
 from patchcore.errors import PatchcoreError, PatchError, SettingsError
 from patchcore.patcher import Patcher
@@ -24,15 +26,15 @@ logger = logging.getLogger("patchcore")
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments after ``run``, with the options that plugins add; the order of the options is free."""
-    from patchcore.builtin.run.logs import log_to_stderr
+    from patchcore.builtin.run.logs import level_of, log_to_stderr
 
     patcher, parser, project = _settle(arguments)
-    log_to_stderr(patcher.settings.log)
+    log_to_stderr(level_of(patcher.settings))
     for problem in patcher.plugins.problems:  # now that it is certain which plugins are loaded
         logger.warning("%s\n%s", problem, problem.traceback)
     chosen_compat(patcher.settings, patcher.plugins)  # refuses unknown names before anything is started
     parser.add_argument("-h", "--help", action="help", help="show this help message and exit")
-    options = shared.parse(parser, arguments, patcher)
+    options = command_line.parse(parser, arguments, patcher)
     if options.program[:1] == ["--"]:
         del options.program[0]
     if not options.program:
@@ -192,6 +194,11 @@ def _build_parser(
     parser.add_argument(
         "--count", action="store_true", help="count the calls of what is patched; the summary names what nobody called"
     )
+    for option, how, text in (
+        ("-q", {"action": "store_const", "const": QUIET}, "say nothing at the end, unless something failed"),
+        ("-v", {"action": "count"}, "list the patches at the end; -vv shows each change of them"),
+    ):
+        parser.add_argument(option, dest=f"{shared.SETTING}verbosity", help=text, **how)
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
     if program:
         rest = argparse.REMAINDER

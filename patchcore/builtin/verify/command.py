@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Callable, Optional
 
+from patchcore.builtin import command_line
 from patchcore.builtin.verify.check import DTYPES, Check, Size
 from patchcore.builtin.verify.output import describe, print_results
 from patchcore.builtin.verify.speed import is_emulated
@@ -27,7 +28,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments after ``verify``, with the options that plugins add to commands that run code."""
     known, _ = _build_parser(add_help=False).parse_known_args(arguments)
     patcher = shared.patcher_from(known)
-    options = shared.parse(_build_parser(patcher.plugins), arguments, patcher)
+    options = command_line.parse(_build_parser(patcher.plugins), arguments, patcher)
     given = [value for name, value in vars(options).items() if name.startswith(shared.SETTING) and value is not None]
     options.patcher = shared.patcher_from(options) if given else patcher  # a plugin's option may set a setting
     options.command = main

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import patchcore as pc
 from torch_npu_patches import (
@@ -23,6 +23,9 @@ from torch_npu_patches.coverage import run_options as coverage
 from torch_npu_patches.markers import command as markers
 from torch_npu_patches.markers.patches import MARKERS
 from torch_npu_patches.migrate import hookspecs
+
+if TYPE_CHECKING:
+    from patchcore.planning.plan import Plan
 
 PATCHES = (
     collections_compat.COLLECTIONS_COMPAT,
@@ -76,6 +79,12 @@ def configure_run(options: argparse.Namespace) -> None:
     """Mark and trace in this process, if the run does."""
     markers.configure(options)
     coverage.configure(options)
+
+
+@pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out
+def conclusions(plan: Plan) -> Iterator[str]:
+    """Tell where the program's CUDA calls went, or that there was nowhere to go."""
+    return transfer_to_npu.describe_move(plan)
 
 
 @pc.hookimpl
