@@ -6,12 +6,14 @@ import argparse
 from collections.abc import Sequence
 from typing import Optional
 
+from patchcore.cli import options as shared
+from patchcore.errors import did_you_mean
 from patchcore.patcher import Patcher
 
 __all__ = ["describe_problems", "parse"]
 
 
-def parse(parser: argparse.ArgumentParser, arguments: Sequence[str], patcher: Patcher) -> argparse.Namespace:
+def parse(parser: shared.Parser, arguments: Sequence[str], patcher: Patcher) -> argparse.Namespace:
     """Parse options of which plugins have added some; exit like argparse where one is unknown, with a hint.
 
     Args:
@@ -19,14 +21,28 @@ def parse(parser: argparse.ArgumentParser, arguments: Sequence[str], patcher: Pa
         arguments: to parse.
         patcher: with these plugins.
     """
+    options: argparse.Namespace
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        allowed = patcher.settings.plugins
-        hint = ""
-        if allowed is not None:
-            hint = f"; of the plugins that may add options, {', '.join(allowed) or 'none'} may be loaded (see --plugin)"
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        parser.refuse(unknown, _hint(unknown, parser, patcher))
     return options
+
+
+def _hint(unknown: Sequence[str], parser: shared.Parser, patcher: Patcher) -> str:
+    """Return what is wrong with options: their plugin is not installed, or may not be loaded; or the nearest one."""
+    command = parser.prog.rpartition(" ")[2]
+    for name in (argument.partition("=")[0] for argument in unknown if argument.startswith("-")):
+        asked = {"name": name, "command": command}
+        advice = patcher.plugins.first("advise", lambda text: isinstance(text, str), "a text", **asked)
+        if advice:
+            return f"; {advice}"
+        nearest = did_you_mean(name, parser._option_string_actions)
+        if nearest:
+            return nearest
+    allowed = patcher.settings.plugins
+    if allowed is None:
+        return ""
+    return f"; of the plugins that may add options, {', '.join(allowed) or 'none'} may be loaded (see --plugin)"
 
 
 def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:

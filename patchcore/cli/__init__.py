@@ -9,11 +9,15 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore import __version__
 from patchcore.cli.streams import streams_that_take_any_text
 from patchcore.errors import PatchcoreError, SettingsError, UnknownName, did_you_mean
+
+if TYPE_CHECKING:
+    from patchcore.cli.options import Parser
+    from patchcore.plugins import Plugins
 
 __all__ = ["main"]
 
@@ -74,17 +78,21 @@ def _see_current_folder() -> None:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
-    parser, subparsers = _build_parser(discover=name is None)  # help shows the commands of every plugin
+    parser, subparsers, plugins = _build_parser(discover=name is None)  # help shows the commands of every plugin
     if name is not None and name not in subparsers.choices:  # an installed plugin may have it
-        parser, subparsers = _build_parser(discover=True)
+        parser, subparsers, plugins = _build_parser(discover=True)
     if name is not None and name not in subparsers.choices:
-        raise UnknownName(f"no command {name!r}{did_you_mean(name, subparsers.choices) or '.'} See patchcore --help")
+        advice = plugins.first("advise", lambda text: isinstance(text, str), "a text", name=name, command="")
+        hint = f"; {advice}." if advice else did_you_mean(name, subparsers.choices) or "."
+        raise UnknownName(f"no command {name!r}{hint} See patchcore --help")
+    if arguments[0] != name and not any(option.startswith(arguments[0]) for option in parser._option_string_actions):
+        parser.refuse(arguments[:1])
     take_over = subparsers.choices[name].take_over if name is not None and arguments[0] == name else None
     return parser.parse_args(arguments) if take_over is None else take_over(arguments[1:])
 
 
-def _build_parser(*, discover: bool) -> tuple[argparse.ArgumentParser, Any]:
-    """Return the parser with the commands of the built-in plugins, or (``discover``) of every one that is installed."""
+def _build_parser(*, discover: bool) -> tuple[Parser, Any, Plugins]:
+    """Return the parser with the commands of the built-in plugins, or (``discover``) of every one; and the plugins."""
     from patchcore.cli.options import Parser
     from patchcore.plugins import Plugins
     from patchcore.settings import Settings
@@ -108,7 +116,7 @@ def _build_parser(*, discover: bool) -> tuple[argparse.ArgumentParser, Any]:
     plugins.notify("register_commands", subparsers=subparsers)
     for problem in plugins.problems:
         _complain(problem, OK)
-    return parser, subparsers
+    return parser, subparsers, plugins
 
 
 def _complain(what: object, code: int) -> int:

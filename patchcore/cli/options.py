@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 from patchcore.cli.output import print_error
-from patchcore.errors import PluginError
+from patchcore.errors import PluginError, did_you_mean
 from patchcore.objects.modules import lineage
 from patchcore.objects.printable import printable
 from patchcore.patcher import Patcher
@@ -51,14 +51,43 @@ class Parser(argparse.ArgumentParser):
         self.take_over = take_over
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; see :class:`argparse.ArgumentParser`."""
-        if self._fill is not None:
-            fill, self._fill = self._fill, None
-            fill(self)
-        return super().parse_known_args(args, namespace)
+        """Parse; see :class:`argparse.ArgumentParser`. A command that is filled refuses arguments that it has not."""
+        if self._fill is None:
+            return super().parse_known_args(args, namespace)
+        fill, self._fill = self._fill, None
+        fill(self)
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.refuse(unknown)
+        return parsed, unknown
+
+    def refuse(self, unknown: Sequence[str], hint: str = "") -> NoReturn:
+        """End the program because of arguments that no option and no command takes, with the nearest option.
+
+        Args:
+            unknown: the arguments.
+            hint: what to say instead of the nearest option.
+        """
+        given = next((argument.partition("=")[0] for argument in unknown if argument.startswith("-")), None)
+        nearest = "" if hint or given is None else did_you_mean(given, _options_of(self))
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint or nearest}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = list(map(str, action.choices))
+            expected = f"expected one of {', '.join(choices)}{did_you_mean(str(value), choices)}"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {expected}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         super()._print_message(printable(message), file)
+
+
+def _options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the options of a parser and of the parsers of its commands."""
+    for action in parser._actions:
+        yield from action.option_strings
+        for below in action.choices.values() if isinstance(action.choices, dict) else ():
+            yield from _options_of(below)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:

@@ -36,10 +36,9 @@ def main(options: argparse.Namespace) -> int:
     remarks = {entry.patch.name: plan.remarks(entry) for entry in plan}
     if options.format == "json":
         origins = dict(patcher.settings.origins)
-        view = plan.to_dict()
-        for entry, described in zip(plan, view["patches"]):
-            described.update(_describe(remarks[entry.patch.name]))
-        print_json({"settings": origins, **view, "problems": describe_problems(patcher)})
+        patches = [{**_describe_entry(entry), **_describe(remarks[entry.patch.name])} for entry in plan]
+        described = {"settings": origins, "patches": patches, "notes": list(plan.notes)}
+        print_json({**described, "problems": describe_problems(patcher)})
     elif len(plan):
         _print(plan, remarks, options)
     else:
@@ -83,6 +82,20 @@ def _was_wanted(entry: PlannedPatch) -> bool:
 def _why(entry: PlannedPatch) -> str:
     """Return why a patch is not applied, in the same words for all that nobody has chosen."""
     return "off by default; --enable NAME applies one, patchcore list shows them" if entry.unwanted else entry.reason
+
+
+def _describe_entry(entry: PlannedPatch) -> dict[str, Any]:
+    """Return an entry for JSON."""
+    return {
+        "name": entry.patch.name,
+        "verdict": "apply" if entry.go else entry.status,
+        "reason": entry.reason,
+        "chosen_by": entry.chosen_by,
+        "plugin": entry.provenance.plugin,
+        "distribution": entry.provenance.distribution,
+        "version": entry.provenance.version,
+        "changes": [{"kind": c.kind, "target": str(t)} for c, t in zip(entry.patch.changes, entry.targets)],
+    }
 
 
 def _describe(remarks: list[Remark]) -> dict[str, Any]:

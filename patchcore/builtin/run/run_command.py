@@ -49,7 +49,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _settle(arguments: Sequence[str]) -> tuple[Patcher, argparse.ArgumentParser, Optional[Path]]:
+def _settle(arguments: Sequence[str]) -> tuple[Patcher, shared.Parser, Optional[Path]]:
     """Return the Patcher that the arguments describe, the parser with its plugins' options, and the script's folder.
 
     Plugins add options, and options choose plugins: only with a plugin's option ``--markers trace`` is it certain that
@@ -120,7 +120,9 @@ def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namesp
         SettingsError: the arguments mean something else to the plugins of this process.
     """
     try:
-        return _build_parser(plugins, program=False).parse_known_args(arguments)[0]
+        options: argparse.Namespace
+        options, _ = _build_parser(plugins, program=False).parse_known_args(arguments)
+        return options
     except SystemExit as error:  # argparse has said why
         raise SettingsError(f"the options of patchcore run cannot be parsed here: {' '.join(arguments)}") from error
 
@@ -161,9 +163,7 @@ def _project(arguments: Sequence[str]) -> Optional[Path]:
     return next((script.resolve().parent for script in scripts if script.is_file()), None)
 
 
-def _build_parser(
-    plugins: Optional[Plugins] = None, *, program: bool = True, add_help: bool = True
-) -> argparse.ArgumentParser:
+def _build_parser(plugins: Optional[Plugins] = None, *, program: bool = True, add_help: bool = True) -> shared.Parser:
     parser = shared.Parser(
         prog="patchcore run",
         usage="patchcore run [options] SCRIPT [arguments]\n"

@@ -138,7 +138,7 @@ def _progress(count: int) -> Iterator[tuple[Callable[[str], None], Callable[[Che
         yield (lambda what: None), say
 
 
-def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> argparse.ArgumentParser:
+def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> shared.Parser:
     parser = shared.Parser(
         prog="patchcore verify",
         description="Draw inputs for the checks of patches, run what each patch replaces on the CPU and the patch on "
