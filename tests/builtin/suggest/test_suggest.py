@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+def bare(monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
     """No distribution of the project, and no torch_npu."""
     monkeypatch.setattr(distributions, "version_of", lambda name: None)
     monkeypatch.setattr(distributions, "find_module", lambda name: False)
