@@ -35,6 +35,7 @@ class Parser(argparse.ArgumentParser):
         arguments, keywords: of :class:`argparse.ArgumentParser`.
         fill: called with this parser when it is used, to add its arguments: only the command that is wanted is loaded.
         take_over: called with everything behind the name of the command, in the place of this parser.
+        group: what a user wants who needs the command: ``use``, ``write``, ``trust``, ``find out``, or another word.
     """
 
     color = False  # Python 3.14 writes control characters of its own
@@ -44,11 +45,13 @@ class Parser(argparse.ArgumentParser):
         *arguments: Any,
         fill: Optional[Callable[[argparse.ArgumentParser], None]] = None,
         take_over: Optional[Callable[[Sequence[str]], argparse.Namespace]] = None,
+        group: str = "more",
         **keywords: Any,
     ) -> None:
         super().__init__(*arguments, **keywords)
         self._fill = fill
         self.take_over = take_over
+        self.group = group
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; see :class:`argparse.ArgumentParser`. A command that is filled refuses arguments that it has not."""

@@ -17,6 +17,7 @@ __all__ = ["register_commands"]
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "bisect",
+        group="find out",
         help="find the patches that make a command fail",
         add_help=False,
         take_over=_bisect,

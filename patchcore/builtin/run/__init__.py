@@ -23,7 +23,8 @@ __all__ = ["register_commands", "register_hookspecs", "register_settings"]
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "run",
-        help="run a script, a module or a command with patches applied in every Python process of it",
+        group="use",
+        help="run a program, patched in every Python process of it",
         add_help=False,
         take_over=_run,
     )

@@ -17,7 +17,8 @@ __all__ = ["register_commands"]
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "verify",
-        help="run originals and replacements on the same inputs, exit 1 where they differ",
+        group="trust",
+        help="compare originals and replacements on the same inputs",
         add_help=False,
         take_over=_verify,
     )

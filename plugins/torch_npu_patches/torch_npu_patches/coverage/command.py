@@ -36,7 +36,8 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "ops",
-        help="trace the operators a program runs, exit 1 when torch_npu has no kernel for some",
+        group="find out",
+        help="compare the operators of a program with those of torch_npu",
         usage="patchcore ops [options] SCRIPT [arguments]\n       patchcore ops [options] MODULE:FUNCTION [arguments]",
         description="Run a program on the CPU and on an NPU, emulated where there is none, and compare the operators "
         "that torch dispatches, of forward, backward, optimizer and gradient clipping, with what torch_npu has. Where "

@@ -28,7 +28,8 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "migrate",
-        help="convert CUDA programs to NPUs: a diff, and what is left for a human",
+        group="write",
+        help="convert CUDA programs: a diff, and what is left for a human",
         description="Convert the Python files of PATH from CUDA to NPUs. Shows a diff, writes nothing unless told to. "
         "Only what certainly means CUDA is rewritten; what may mean it, what an NPU lacks, and CUDA operators of "
         "C++ sources are reported with file and line.",
