@@ -89,7 +89,7 @@ def conclusions(plan: Plan) -> Iterator[str]:
 
 @pc.hookimpl
 def report_sections() -> Iterator[pc.Section]:
-    """Tell which lines of the program said CUDA, what they got, and what of torch.cuda has no counterpart."""
+    """Tell which lines of the program said CUDA, what they got, and which of its names have no counterpart."""
     late = transfer_to_npu.changed_too_late()
     if late is not None:
         yield pc.Section("visible devices", (late,), data=late)
@@ -98,5 +98,7 @@ def report_sections() -> Iterator[pc.Section]:
         return
     yield pc.Section("CUDA arguments rewritten", tuple(map(str, sites)), data=transfer_to_npu.audit.details())
     if "torch_npu" in sys.modules:
-        names = transfer_to_npu.without_counterpart()
-        yield pc.Section("torch.cuda without an NPU counterpart", (", ".join(names),), data=names)
+        uses = transfer_to_npu.uses_without_counterpart()
+        if uses:
+            data = [use._asdict() for use in uses]
+            yield pc.Section("torch.cuda without an NPU counterpart", tuple(map(str, uses)), data=data)
