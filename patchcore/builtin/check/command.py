@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line, print_table
-from patchcore.errors import CONTAINED, PatchError, describe_error
+from patchcore.errors import CONTAINED, PatchcoreError, PatchError, describe_error
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Plan
 from patchcore.report import FAILED, PENDING
+from patchcore.settings import KEYS, OTHER_VARIABLES, Settings, find_table
+from patchcore.stdlib import difflib
 
-__all__ = ["COLUMNS", "Finding", "add_arguments", "findings", "main"]
+__all__ = ["COLUMNS", "Finding", "add_arguments", "findings", "main", "settings_findings"]
 
 #: Kind, subject and message.
 Finding = tuple[str, str, str]
+_PREFIX = "PATCHCORE_"
 COLUMNS = ("KIND", "SUBJECT", "MESSAGE")
 
 
@@ -37,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print the findings; 1 when there are any."""
     patcher = shared.patcher_from(options)
-    found = findings(patcher, apply=options.apply)
+    found = [*settings_findings(patcher, os.environ), *findings(patcher, apply=options.apply)]
     if options.format == "json":
         print_json({"findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in found]})
     elif found:
@@ -66,6 +72,29 @@ def findings(patcher: Patcher, *, apply: bool) -> list[Finding]:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.go])
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     return found
+
+
+def settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is wrong with settings that no command has refused: variants, and variables that nobody reads.
+
+    Args:
+        patcher: made from the settings that are in force.
+        environ: environment variables.
+    """
+    keys = [key.upper() for key in (*KEYS, *(setting.key for setting in patcher.plugins.settings()))]
+    for name in sorted(environ):
+        prefix, key = name[: len(_PREFIX)], name[len(_PREFIX) :]
+        near = difflib.get_close_matches(key, keys, n=1, cutoff=0.8)  # others have variables with the prefix, too
+        if prefix == _PREFIX and key not in keys and near and name not in OTHER_VARIABLES:
+            yield ("setting", name, f"nothing reads this variable; did you mean {_PREFIX + near[0]!r}?")
+    found = find_table(Path.cwd())
+    variants = found[1].get("variants") if found is not None else None
+    for name in variants if isinstance(variants, Mapping) else ():
+        try:
+            settings = Settings.load(arguments={"variant": name}, environ={})
+            Patcher(plugins=patcher.plugins, settings=settings).plan()
+        except PatchcoreError as error:
+            yield ("setting", f"variant {name}", str(error))
 
 
 def _remarks(patcher: Patcher, plan: Plan) -> list[Finding]:
