@@ -34,7 +34,8 @@ class Parser(argparse.ArgumentParser):
     Args:
         arguments, keywords: of :class:`argparse.ArgumentParser`.
         fill: called with this parser when it is used, to add its arguments: only the command that is wanted is loaded.
-        take_over: called with everything behind the name of the command, in the place of this parser.
+        take_over: called with everything behind the name of the command, in the place of this parser; ``fill`` is then
+            only for those who want to know the options.
         group: what a user wants who needs the command: ``use``, ``write``, ``trust``, ``find out``, or another word.
     """
 
@@ -49,15 +50,15 @@ class Parser(argparse.ArgumentParser):
         **keywords: Any,
     ) -> None:
         super().__init__(*arguments, **keywords)
-        self._fill = fill
+        self.fill = fill
         self.take_over = take_over
         self.group = group
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; see :class:`argparse.ArgumentParser`. A command that is filled refuses arguments that it has not."""
-        if self._fill is None:
+        if self.fill is None:
             return super().parse_known_args(args, namespace)
-        fill, self._fill = self._fill, None
+        fill, self.fill = self.fill, None
         fill(self)
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:

@@ -256,6 +256,14 @@ def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
         "... (see patchcore run --help). Exits with 1 when patches make the command fail, with 0 when it does not.",
         allow_abbrev=False,
     )
+    add_arguments(parser)
+    if help_only:
+        shared.add_selection(parser)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command, without those that it passes on to ``patchcore run``."""
     parser.add_argument(
         "--oracle",
         type=_pattern,
@@ -270,9 +278,6 @@ def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
         "--keep", action="append", default=[], metavar="NAME", help="a patch, or a plugin's, that every run has"
     )
     shared.add_format(parser)
-    if help_only:
-        shared.add_selection(parser)
-    return parser
 
 
 def _pattern(text: str) -> re.Pattern[str]:

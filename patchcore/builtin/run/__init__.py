@@ -27,7 +27,15 @@ def register_commands(subparsers: Any) -> None:
         help="run a program, patched in every Python process of it",
         add_help=False,
         take_over=_run,
+        fill=_fill,
     )
+
+
+def _fill(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.run.run_command import add_arguments
+    from patchcore.plugins import Plugins
+
+    add_arguments(parser, Plugins())
 
 
 def _run(arguments: Sequence[str]) -> argparse.Namespace:

@@ -19,7 +19,7 @@ from patchcore.patcher import Patcher
 from patchcore.plugins import Plugins
 from patchcore.report import FAILED
 
-__all__ = ["main", "parse", "parse_options"]
+__all__ = ["add_arguments", "main", "parse", "parse_options"]
 
 logger = logging.getLogger("patchcore")
 
@@ -175,6 +175,12 @@ def _build_parser(plugins: Optional[Plugins] = None, *, program: bool = True, ad
         add_help=add_help,
         allow_abbrev=False,  # an option that a plugin adds is not to be taken for one of ours
     )
+    add_arguments(parser, plugins, program=program)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = None, *, program: bool = True) -> None:
+    """Add the options of the command, those of ``plugins`` too, and (``program``) what to run."""
     shared.add_selection(parser)
     parser.add_argument("--strict", action="store_true", help="a patch that fails raises, and undoes the others")
     parser.add_argument(
@@ -205,4 +211,3 @@ def _build_parser(plugins: Optional[Plugins] = None, *, program: bool = True, ad
         parser.add_argument("program", nargs=rest, metavar="SCRIPT", help="what to run, and its arguments")
     if plugins is not None:
         plugins.notify("register_run_options", parser=parser, command="run")
-    return parser

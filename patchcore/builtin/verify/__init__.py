@@ -21,7 +21,15 @@ def register_commands(subparsers: Any) -> None:
         help="compare originals and replacements on the same inputs",
         add_help=False,
         take_over=_verify,
+        fill=_fill,
     )
+
+
+def _fill(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.verify.command import add_arguments
+    from patchcore.plugins import Plugins
+
+    add_arguments(parser, Plugins())
 
 
 def _verify(arguments: Sequence[str]) -> argparse.Namespace:

@@ -21,7 +21,7 @@ from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
 from patchcore.plugins import Plugins
 
-__all__ = ["main", "parse"]
+__all__ = ["add_arguments", "main", "parse"]
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -148,6 +148,12 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
         add_help=add_help,
         allow_abbrev=False,
     )
+    add_arguments(parser, plugins)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = None) -> None:
+    """Add the arguments of the command, with the options of ``plugins``."""
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.add_argument("--device", help="where replacements run (default: npu if torch has one, else cpu)")
@@ -176,7 +182,6 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
     if plugins is not None:
         plugins.notify("register_run_options", parser=parser, command="verify")
     parser.add_argument("patches", nargs="*", metavar="PATCH", help="what to verify (default: every patch that fits)")
-    return parser
 
 
 def _positive(text: str) -> int:
