@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Callable, Optional
+from typing import Optional
 
 from patchcore.builtin import command_line
+from patchcore.builtin.progress import progress
 from patchcore.builtin.verify.check import DTYPES, Check, Size
 from patchcore.builtin.verify.output import describe, print_results
 from patchcore.builtin.verify.speed import is_emulated
@@ -51,7 +51,13 @@ def main(options: argparse.Namespace) -> int:
     checks = [check for patch in patches for check in patch.checks]
     dtypes = options.dtypes
     count = sum(dtype is None or not dtypes or dtype in dtypes for check in checks for dtype in check.tolerances)
-    with _progress(count) as (begin, done):
+    with progress("verifying", count) as bar:
+
+        def done(result: CheckResult) -> None:
+            bar.advance()
+            if not (result.ok or sys.stderr.isatty()):
+                print_error(f"{' '.join(filter(None, (result.patch, result.check, result.dtype)))}: {result.status}")
+
         results = verify(
             patches,
             device=device,
@@ -61,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
             dtypes=dtypes,
             timing=options.timing,
             around=_supporting(plan),
-            begin=begin,
+            begin=bar.describe,
             done=done,
         )
     unchecked = [patch.name for patch in patches if not patch.checks]
@@ -113,29 +119,6 @@ def _refuse_missing(device: str) -> None:
         torch.empty(0, device=device)
     except Exception as error:
         raise SettingsError(f"--device {device}: torch has no such device here ({error})") from error
-
-
-@contextmanager
-def _progress(count: int) -> Iterator[tuple[Callable[[str], None], Callable[[CheckResult], None]]]:
-    """Show how far it is, on stderr: a bar on a terminal, else a line for each check that does not agree."""
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import Progress
-
-        with Progress(console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("verifying", total=count)
-            yield (
-                lambda what: progress.update(task, description=what),
-                lambda result: progress.advance(task),
-            )
-    else:
-
-        def say(result: CheckResult) -> None:
-            if not result.ok:
-                words = (result.patch, result.check, result.dtype)
-                print_error(f"{' '.join(filter(None, words))}: {result.status}")
-
-        yield (lambda what: None), say
 
 
 def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> shared.Parser:
