@@ -246,12 +246,14 @@ class Report:
             lines.append(
                 f"  {patch.status:<8} {patch.name} [{patch.origin}]{': ' + patch.reason if patch.reason else ''}"
             )
-            for change in patch.changes:
-                lines += _change_lines(change)
+            told = [_change_lines(change) for change in patch.changes]
+            # of many changes that only say the status of the patch, three and how many more
+            rest = [one for one in told if len(one) == 1 and one[0].endswith(f": {patch.status}")][3:]
+            lines += (line for one in told if one not in rest or len(rest) < 6 for line in one)
+            lines += [f"           {len(rest)} more: {patch.status}"] if len(rest) > 5 else []
             lines += (f"           {remark}" for remark in patch.remarks)
         left = sum(not patch.asked_for for patch in self.patches)
-        if left:
-            lines.append(f"  {left} not asked for; patchcore list --all shows {'it' if left == 1 else 'them'}")
+        lines += [f"  {left} not asked for; patchcore list --all shows {'it' if left == 1 else 'them'}"] if left else []
         if self.never_hit:
             lines.append(f"  never hit: {', '.join(self.never_hit)}")
         lines += (f"  problem: {problem}" for problem in self.problems)

@@ -24,25 +24,27 @@ def parse(parser: shared.Parser, arguments: Sequence[str], patcher: Patcher) -> 
     options: argparse.Namespace
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        parser.refuse(unknown, _hint(unknown, parser, patcher))
+        hint = _hint(unknown, parser, patcher)
+        if not hint:
+            parser.refuse(unknown)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}; {hint}")
     return options
 
 
 def _hint(unknown: Sequence[str], parser: shared.Parser, patcher: Patcher) -> str:
-    """Return what is wrong with options: their plugin is not installed, or may not be loaded; or the nearest one."""
+    """Return why options may be missing: their plugin is not installed, or may not be loaded; empty if misspelt."""
     command = parser.prog.rpartition(" ")[2]
     for name in (argument.partition("=")[0] for argument in unknown if argument.startswith("-")):
         asked = {"name": name, "command": command}
-        advice = patcher.plugins.first("advise", lambda text: isinstance(text, str), "a text", **asked)
+        advice: Optional[str] = patcher.plugins.first("advise", lambda text: isinstance(text, str), "a text", **asked)
         if advice:
-            return f"; {advice}"
-        nearest = did_you_mean(name, parser._option_string_actions)
-        if nearest:
-            return nearest
+            return advice
+        if did_you_mean(name, parser._option_string_actions):
+            return ""
     allowed = patcher.settings.plugins
     if allowed is None:
         return ""
-    return f"; of the plugins that may add options, {', '.join(allowed) or 'none'} may be loaded (see --plugin)"
+    return f"of the plugins that may add options, {', '.join(allowed) or 'none'} may be loaded (see --plugin)"
 
 
 def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:

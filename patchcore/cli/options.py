@@ -65,22 +65,16 @@ class Parser(argparse.ArgumentParser):
             self.refuse(unknown)
         return parsed, unknown
 
-    def refuse(self, unknown: Sequence[str], hint: str = "") -> NoReturn:
-        """End the program because of arguments that no option and no command takes, with the nearest option.
-
-        Args:
-            unknown: the arguments.
-            hint: what to say instead of the nearest option.
-        """
-        given = next((argument.partition("=")[0] for argument in unknown if argument.startswith("-")), None)
-        nearest = "" if hint or given is None else did_you_mean(given, _options_of(self))
-        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint or nearest}")
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """End the program because of arguments that no option and no command takes, with the nearest option."""
+        given = next((argument.partition("=")[0] for argument in unknown if argument.startswith("-")), "")
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(given, _options_of(self))}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            choices = list(map(str, action.choices))
-            expected = f"expected one of {', '.join(choices)}{did_you_mean(str(value), choices)}"
-            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {expected}")
+            known = list(map(str, action.choices))
+            hint = f"expected one of {', '.join(known)}{did_you_mean(str(value), known)}"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         super()._print_message(printable(message), file)

@@ -206,6 +206,19 @@ class TestWhatNobodyAskedFor:
         ]
         assert Report(self.RECORDS[1:]).summary() == "nothing applied"
 
+    def test_of_many_changes_with_nothing_to_tell_three_are_listed(self) -> None:
+        def lines(plain: int) -> list[str]:
+            changes = [ChangeRecord("replace", f"lib:f{i}", "applied") for i in range(plain)]
+            record = PatchRecord("lib.all", "applied", "", "vision", None, None, (*changes[:1], CONV, *changes[1:]))
+            return str(Report((record,))).splitlines()[2:]
+
+        told = ["replace lib:f0: applied", "replace lib.ops:conv: applied", "rebound lib:conv, user:f"]
+        shown = [line.strip() for line in lines(20)]
+        assert shown[:3] == told
+        assert [line for line in shown if "lib:f" in line] == [f"replace lib:f{i}: applied" for i in range(3)]
+        assert shown[-1] == "17 more: applied"
+        assert len(lines(8)) == 8 + len(shown) - 4, "a few are listed"
+
     def test_programs_find_it(self) -> None:
         described = Report(self.RECORDS).to_dict()["patches"]
         assert [(patch["name"], patch["asked_for"]) for patch in described] == [("lib.conv", True), ("lib.pool", False)]

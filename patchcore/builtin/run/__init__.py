@@ -72,7 +72,7 @@ def register_settings() -> Iterable[Setting]:
             check_verbosity,
             default=0,
             option="-q or -v",
-            example="verbosity = 1  # a run lists the patches at its end; 2: each change, -1: only failures",
+            example="verbosity = 1  # a run lists the patches at its end; 2: what they changed, -1: only failures",
         ),
     )
 

@@ -202,7 +202,7 @@ def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = 
     )
     for option, how, text in (
         ("-q", {"action": "store_const", "const": QUIET}, "say nothing at the end, unless something failed"),
-        ("-v", {"action": "count"}, "list the patches at the end; -vv shows each change of them"),
+        ("-v", {"action": "count"}, "list the patches at the end; -vv also what they changed"),
     ):
         parser.add_argument(option, dest=f"{shared.SETTING}verbosity", help=text, **how)
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
