@@ -199,7 +199,7 @@ def record_of(
         places: by ``id`` of a change's state, where its original is left.
         remarks: see :class:`patchcore.report.PatchRecord`.
     """
-    who = entry.provenance
+    who = (entry.provenance.plugin, entry.provenance.distribution, entry.provenance.version)
     if application is None:
         status, reason = entry.status, entry.reason
         if veto is not None:
@@ -221,6 +221,5 @@ def record_of(
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
         elif status == APPLIED:
             reason = "; ".join(dict.fromkeys(c.missed for c in changes if c.missed))
-    asked_for = entry.asked_for or status != SKIPPED or (entry.go and application is None)
-    origin = (who.plugin, who.distribution, who.version)
-    return PatchRecord(entry.patch.name, status, reason, *origin, changes, remarks, asked_for)
+    asked = entry.asked_for or status != SKIPPED or (entry.go and application is None)
+    return PatchRecord(entry.patch.name, status, reason, *who, changes, remarks, asked)

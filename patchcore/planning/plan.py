@@ -67,6 +67,7 @@ class PlannedPatch:
     def asked_for(self) -> bool:
         """True if its user has to know why it is not applied: it was chosen, is required or local, or has failed."""
         chosen = self.chosen_by is not None or self.patch.required or self.provenance.distribution is None
+        chosen = chosen and not self.provenance.plugin.startswith("patchcore.")  # of several built-in patches one fits
         return not self.unwanted and (chosen or self.status == FAILED or self.cause == BY_CONFLICT)
 
 
