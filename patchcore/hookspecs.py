@@ -161,6 +161,18 @@ def register_commands(subparsers: Any) -> None:
     """
 
 
+@hookspec(firstresult=True)
+def advise(name: str, command: str) -> Optional[str]:
+    """Return what to do about a command or an option that no loaded plugin has: what to install, say.
+
+    The first answer counts; it is part of the error message.
+
+    Args:
+        name: as it was given, ``"ops"`` or ``"--emulate-npu"``.
+        command: the command that the option was given to, empty if ``name`` is that of a command.
+    """
+
+
 @hookspec
 def register_run_options(parser: ArgumentParser, command: str) -> None:
     """Add options to ``patchcore run`` or ``patchcore verify``, whose name is ``command``.

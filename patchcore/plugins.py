@@ -46,7 +46,8 @@ GROUP = "npu_patches"
 #: else of them.
 BUILTINS = (
     "call", "imports", "stdlib", "signatures", "holders", "callers", "drift", "training", "torchscript",
-    "list", "plan", "check", "run", "page", "explain", "doctor", "verify", "bisect", "new",
+    "list", "plan", "check", "run", "page", "explain", "doctor", "verify", "bisect", "new", "suggest",
+    "help", "init", "completion",
 )  # fmt: skip
 
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.

@@ -66,6 +66,7 @@ class PatchRecord:
         plugin, distribution, version: who contributes it; ``distribution`` is ``None`` for local code.
         changes: one record per change, in order.
         remarks: what else there is to say: targets that have changed since their fingerprints were recorded.
+        asked_for: false for a patch that is skipped and that nobody asked for; summaries do not count it.
     """
 
     name: str
@@ -76,6 +77,7 @@ class PatchRecord:
     version: Optional[str]
     changes: tuple[ChangeRecord, ...] = ()
     remarks: tuple[str, ...] = ()
+    asked_for: bool = True
 
     @property
     def calls(self) -> Optional[int]:
@@ -135,12 +137,14 @@ class Section:
         data: for programs: dictionaries, lists, texts, numbers. A list of flat dictionaries is a table on the page of
             ``patchcore report --html``, in the place of the lines: ``file`` and ``line`` make one of each file, and
             ``count`` is added up over the processes.
+        counts: how many patches that the plugin applies itself have which status; summaries have it with their counts.
     """
 
     title: str
     lines: tuple[str, ...] = ()
     mark: str = ""
     data: Any = None
+    counts: str = ""
 
 
 @dataclass(frozen=True)
@@ -204,14 +208,15 @@ class Report:
         return tuple(record.name for record in self.patches if record.never_hit)
 
     def summary(self, *, never_hit: bool = False) -> str:
-        """Return one line: how many patches have which status, and the marks of the sections.
+        """Return one line: how many patches that were asked for have which status, and the marks of the sections.
 
         Args:
             never_hit: also name the patches that were never hit, as is due when nobody is going to call them any more.
         """
-        counts = Counter([record.status for record in self.patches])
+        counts = Counter([record.status for record in self.patches if record.asked_for])
         statuses = [status for status in (APPLIED, PENDING, SKIPPED, FAILED, REVERTED) if counts[status]]
-        text = ", ".join([f"{counts[status]} {status}" for status in statuses]) or "no patches"
+        texts = (", ".join([f"{counts[status]} {status}" for status in statuses]), *(s.counts for s in self.sections))
+        text = "; ".join(filter(None, texts)) or ("nothing applied" if self.patches else "no patches")
         if self.problems:
             text += f"; {len(self.problems)} plugin problems"
         if never_hit and self.never_hit:
@@ -237,13 +242,18 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"patchcore: {self.summary()}"]
-        for patch in self.patches:
+        for patch in (patch for patch in self.patches if patch.asked_for):
             lines.append(
                 f"  {patch.status:<8} {patch.name} [{patch.origin}]{': ' + patch.reason if patch.reason else ''}"
             )
-            for change in patch.changes:
-                lines += _change_lines(change)
+            told = [_change_lines(change) for change in patch.changes]
+            # of many changes that only say the status of the patch, three and how many more
+            rest = [one for one in told if len(one) == 1 and one[0].endswith(f": {patch.status}")][3:]
+            lines += (line for one in told if one not in rest or len(rest) < 6 for line in one)
+            lines += [f"           {len(rest)} more: {patch.status}"] if len(rest) > 5 else []
             lines += (f"           {remark}" for remark in patch.remarks)
+        left = sum(not patch.asked_for for patch in self.patches)
+        lines += [f"  {left} not asked for; patchcore list --all shows {'it' if left == 1 else 'them'}"] if left else []
         if self.never_hit:
             lines.append(f"  never hit: {', '.join(self.never_hit)}")
         lines += (f"  problem: {problem}" for problem in self.problems)

@@ -65,6 +65,8 @@ class Setting(NamedTuple):
         choices: called with a checked value and its origin. Returns what the user enables and disables with it.
         agree: called with the values of all settings of plugins, by key. Raises :class:`~patchcore.SettingsError` if
             this setting contradicts another one.
+        example: a line of ``[tool.patchcore]`` that sets it, with a comment that says what it does, for
+            ``patchcore init``.
     """
 
     key: str
@@ -73,6 +75,7 @@ class Setting(NamedTuple):
     option: Optional[str] = None
     choices: Optional[Callable[[Any, str], Iterable[Choice]]] = None
     agree: Optional[Callable[[Mapping[str, Any]], None]] = None
+    example: str = ""
 
 
 class Given(NamedTuple):
@@ -149,16 +152,16 @@ class Settings:
         environ = os.environ if environ is None else environ
         here = _current_directory()
         given = {key: value for key, value in (arguments or {}).items() if value is not None}
-        own = [f"{_PREFIX}{key.upper()}" for key in _CHECKS]
+        own = [f"{_PREFIX}{key.upper()}" for key in KEYS]
         others = sorted(variable for variable in environ if variable.startswith(_PREFIX) and variable not in own)
         sources = [
             _Source(variable, {variable[len(_PREFIX) :].lower(): environ[variable]}, _ENVIRONMENT, here)
             for variable in (*own, *others)
-            if variable in environ and variable not in _OTHER_VARIABLES
+            if variable in environ and variable not in OTHER_VARIABLES
         ]
         sources.append(_Source(origin, given, _ARGUMENTS, here))
         variant = _last(sources, "variant")
-        found = next(filter(None, map(_find_table, (start, here))), None)
+        found = next(filter(None, map(find_table, (start, here))), None)
         if found is None and variant:
             raise SettingsError(
                 f"there is no variant {variant!r}: no pyproject.toml at or above {start or here} has [tool.patchcore]"
@@ -211,7 +214,7 @@ class Settings:
             if setting is None:
                 if source.startswith(_PREFIX):
                     continue  # another program's, or of a plugin that is not loaded
-                raise SettingsError(f"{source}: unknown setting {key!r}{did_you_mean(key, (*_CHECKS, *known))}")
+                raise SettingsError(f"{source}: unknown setting {key!r}{did_you_mean(key, (*KEYS, *known))}")
             values[key] = setting.check(value, f"{source}: {key}", directory)
             origins[key] = _spelled(source, key, setting.option)
             if setting.choices is not None:
@@ -224,7 +227,7 @@ class Settings:
 
     def get(self, key: str) -> Any:
         """Return the value of a setting, by key; ``None`` for one of a plugin that is not loaded."""
-        return getattr(self, key) if key in _CHECKS else self.values.get(key)
+        return getattr(self, key) if key in KEYS else self.values.get(key)
 
     @classmethod
     def from_dict(cls, view: Mapping[str, Any]) -> Settings:
@@ -257,7 +260,7 @@ _PYPROJECT, _VARIANT, _ENVIRONMENT, _ARGUMENTS = range(4)
 
 _PREFIX = "PATCHCORE_"
 #: Environment variables that are no settings.
-_OTHER_VARIABLES = ("PATCHCORE_OPTIONS", "PATCHCORE_SESSION", "PATCHCORE_CACHE")
+OTHER_VARIABLES = ("PATCHCORE_OPTIONS", "PATCHCORE_SESSION", "PATCHCORE_CACHE")
 
 
 def _current_directory() -> Optional[Path]:
@@ -291,7 +294,7 @@ def _with_variant(path: Path, table: Mapping[str, Any], chosen: Any) -> list[_So
     return [*sources, _Source(origin, variants[name], _VARIANT, path.parent)]
 
 
-def _find_table(start: Optional[Path]) -> Optional[tuple[Path, Mapping[str, Any]]]:
+def find_table(start: Optional[Path]) -> Optional[tuple[Path, Mapping[str, Any]]]:
     """Return the nearest pyproject.toml at or above ``start`` that has a ``[tool.patchcore]`` table, and the table."""
     if start is None:
         return None
@@ -299,13 +302,14 @@ def _find_table(start: Optional[Path]) -> Optional[tuple[Path, Mapping[str, Any]
     for folder in (nearest, *nearest.parents):
         path = folder / "pyproject.toml"
         if os.path.isfile(path):  # Path.is_file raises where a parent may not be entered
-            table = _read_table(path)
+            table = read_table(path)
             if table is not None:
                 return path, table
     return None
 
 
-def _read_table(path: Path) -> Optional[Mapping[str, Any]]:
+def read_table(path: Path) -> Optional[Mapping[str, Any]]:
+    """Return the table ``[tool.patchcore]`` of a pyproject.toml, ``None`` where there is none."""
     try:
         content = path.read_bytes()
         if b"patchcore" not in content:  # the parser takes milliseconds to import
@@ -331,10 +335,10 @@ def _merge(sources: Sequence[_Source]) -> Settings:
     given: list[Given] = []
     for source in sources:
         for key, value in source.given.items():
-            if key not in _CHECKS:
+            if key not in KEYS:
                 given.append(Given(key, value, source.origin, source.directory))
                 continue
-            checked: Any = _CHECKS[key](value, f"{source.origin}: {key}", source.directory)
+            checked: Any = KEYS[key](value, f"{source.origin}: {key}", source.directory)
             origin = _spelled(source.origin, key, _OPTIONS.get(key))
             if key in ("enable", "disable"):
                 choices += (Choice(key == "enable", name, origin, source.strength) for name in checked)
@@ -420,7 +424,8 @@ def _options(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, 
 #: The texts that stand for true and false in environment variables.
 _SWITCHES = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("", "0", "false", "no", "off"), False)}
 
-_CHECKS = {
+#: The settings of the core, each with its check.
+KEYS = {
     "plugins": check_names,
     "modules": _modules,
     "enable": check_names,

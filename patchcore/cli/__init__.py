@@ -9,13 +9,17 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore import __version__
 from patchcore.cli.streams import streams_that_take_any_text
 from patchcore.errors import PatchcoreError, SettingsError, UnknownName, did_you_mean
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from patchcore.cli.options import Parser
+    from patchcore.plugins import Plugins
+
+__all__ = ["build_parser", "main"]
 
 OK, FINDINGS, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -32,7 +36,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if argv is None:
         _see_current_folder()
     with streams_that_take_any_text():
-        return _run(list(sys.argv[1:] if argv is None else argv) or ["--help"])
+        given = list(sys.argv[1:] if argv is None else argv)
+        return _run(["help"] if given in ([], ["-h"], ["--help"]) else given)
 
 
 def _run(arguments: list[str]) -> int:
@@ -74,25 +79,30 @@ def _see_current_folder() -> None:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
-    parser, subparsers = _build_parser(discover=name is None)  # help shows the commands of every plugin
+    parser, subparsers, plugins = build_parser(discover=name is None)  # help shows the commands of every plugin
     if name is not None and name not in subparsers.choices:  # an installed plugin may have it
-        parser, subparsers = _build_parser(discover=True)
+        parser, subparsers, plugins = build_parser(discover=True)
+    if name == "help" and name not in subparsers.choices:  # its plugin is switched off
+        return parser.parse_args(["--help"])
     if name is not None and name not in subparsers.choices:
-        raise UnknownName(f"no command {name!r}{did_you_mean(name, subparsers.choices) or '.'} See patchcore --help")
+        advice = plugins.first("advise", lambda text: isinstance(text, str), "a text", name=name, command="")
+        hint = f"; {advice}." if advice else did_you_mean(name, subparsers.choices) or "."
+        raise UnknownName(f"no command {name!r}{hint} See patchcore --help")
+    if arguments[0] != name and not any(option.startswith(arguments[0]) for option in parser._option_string_actions):
+        parser.refuse(arguments[:1])
     take_over = subparsers.choices[name].take_over if name is not None and arguments[0] == name else None
     return parser.parse_args(arguments) if take_over is None else take_over(arguments[1:])
 
 
-def _build_parser(*, discover: bool) -> tuple[argparse.ArgumentParser, Any]:
-    """Return the parser with the commands of the built-in plugins, or (``discover``) of every one that is installed."""
+def build_parser(*, discover: bool) -> tuple[Parser, Any, Plugins]:
+    """Return the parser with the commands of the built-in plugins, or (``discover``) of every one; and the plugins."""
     from patchcore.cli.options import Parser
     from patchcore.plugins import Plugins
     from patchcore.settings import Settings
 
     parser = Parser(
         prog="patchcore",
-        description="Monkey patches as plugins: see, plan, apply and revert them. Start with `patchcore list`.",
-        epilog="exit codes: 0 ok, 1 findings, 2 usage, 3 internal error, 130 interrupted",
+        description="Monkey patches as plugins: see, plan, apply and revert them.",
     )
     parser.add_argument("--version", action="version", version=f"patchcore {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
@@ -108,7 +118,7 @@ def _build_parser(*, discover: bool) -> tuple[argparse.ArgumentParser, Any]:
     plugins.notify("register_commands", subparsers=subparsers)
     for problem in plugins.problems:
         _complain(problem, OK)
-    return parser, subparsers
+    return parser, subparsers, plugins
 
 
 def _complain(what: object, code: int) -> int:

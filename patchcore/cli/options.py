@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 from patchcore.cli.output import print_error
-from patchcore.errors import PluginError
+from patchcore.errors import PluginError, did_you_mean
 from patchcore.objects.modules import lineage
 from patchcore.objects.printable import printable
 from patchcore.patcher import Patcher
@@ -20,8 +20,6 @@ __all__ = [
     "Parser",
     "add_format",
     "add_selection",
-    "describe_problems",
-    "parse",
     "patcher_from",
     "print_problems",
 ]
@@ -36,7 +34,9 @@ class Parser(argparse.ArgumentParser):
     Args:
         arguments, keywords: of :class:`argparse.ArgumentParser`.
         fill: called with this parser when it is used, to add its arguments: only the command that is wanted is loaded.
-        take_over: called with everything behind the name of the command, in the place of this parser.
+        take_over: called with everything behind the name of the command, in the place of this parser; ``fill`` is then
+            only for those who want to know the options.
+        group: what a user wants who needs the command: ``use``, ``write``, ``trust``, ``find out``, or another word.
     """
 
     color = False  # Python 3.14 writes control characters of its own
@@ -46,21 +46,46 @@ class Parser(argparse.ArgumentParser):
         *arguments: Any,
         fill: Optional[Callable[[argparse.ArgumentParser], None]] = None,
         take_over: Optional[Callable[[Sequence[str]], argparse.Namespace]] = None,
+        group: str = "more",
         **keywords: Any,
     ) -> None:
         super().__init__(*arguments, **keywords)
-        self._fill = fill
+        self.fill = fill
         self.take_over = take_over
+        self.group = group
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; see :class:`argparse.ArgumentParser`."""
-        if self._fill is not None:
-            fill, self._fill = self._fill, None
-            fill(self)
-        return super().parse_known_args(args, namespace)
+        """Parse; see :class:`argparse.ArgumentParser`. A command that is filled refuses arguments that it has not."""
+        if self.fill is None:
+            return super().parse_known_args(args, namespace)
+        fill, self.fill = self.fill, None
+        fill(self)
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.refuse(unknown)
+        return parsed, unknown
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """End the program because of arguments that no option and no command takes, with the nearest option."""
+        given = next((argument.partition("=")[0] for argument in unknown if argument.startswith("-")), "")
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(given, _options_of(self))}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = list(map(str, action.choices))
+            hint = f"expected one of {', '.join(known)}{did_you_mean(str(value), known)}"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         super()._print_message(printable(message), file)
+
+
+def _options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the options of a parser and of the parsers of its commands."""
+    for action in parser._actions:
+        yield from action.option_strings
+        for below in action.choices.values() if isinstance(action.choices, dict) else ():
+            yield from _options_of(below)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -88,24 +113,6 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add ``--format``."""
     parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
-
-
-def parse(parser: argparse.ArgumentParser, arguments: Sequence[str], patcher: Patcher) -> argparse.Namespace:
-    """Parse options of which plugins have added some; exit like argparse where one is unknown, with a hint.
-
-    Args:
-        parser: with the options of the plugins that are loaded.
-        arguments: to parse.
-        patcher: with these plugins.
-    """
-    options, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        allowed = patcher.settings.plugins
-        hint = ""
-        if allowed is not None:
-            hint = f"; of the plugins that may add options, {', '.join(allowed) or 'none'} may be loaded (see --plugin)"
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    return options
 
 
 def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -> Patcher:
@@ -144,20 +151,6 @@ def _is_missing(problem: Problem) -> bool:
     """Tell whether a local module, or a package around it, is not there, so that no line of it is to be shown."""
     names = (f"No module named {name!r}" for name in lineage(problem.plugin))
     return any(problem.message == f"ModuleNotFoundError: {name}" for name in names)
-
-
-def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:
-    """Return what is wrong with plugins, for JSON."""
-    return [
-        {
-            "plugin": p.plugin,
-            "distribution": p.distribution,
-            "version": p.version,
-            "where": p.where,
-            "message": p.message,
-        }
-        for p in patcher.plugins.problems
-    ]
 
 
 def print_problems(patcher: Patcher) -> None:

@@ -16,16 +16,10 @@ __all__ = ["STYLES", "print_error", "print_json", "print_line", "print_table"]
 
 #: How words that stand for an outcome are shown on a terminal.
 STYLES = {
-    "apply": "green",
-    "applied": "green",
-    "on": "green",
-    "ok": "green",
-    "agrees": "green",
+    **dict.fromkeys(("apply", "applied", "on", "ok", "agrees"), "green"),
     "pending": "cyan",
     "skipped": "yellow",
-    "failed": "red",
-    "differs": "red",
-    "not reached": "red",
+    **dict.fromkeys(("failed", "differs", "not reached"), "red"),
 }
 
 

@@ -199,7 +199,7 @@ def record_of(
         places: by ``id`` of a change's state, where its original is left.
         remarks: see :class:`patchcore.report.PatchRecord`.
     """
-    who = entry.provenance
+    who = (entry.provenance.plugin, entry.provenance.distribution, entry.provenance.version)
     if application is None:
         status, reason = entry.status, entry.reason
         if veto is not None:
@@ -223,4 +223,5 @@ def record_of(
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
         elif status == APPLIED:
             reason = "; ".join(dict.fromkeys([c.missed for c in changes if c.missed]))
-    return PatchRecord(entry.patch.name, status, reason, who.plugin, who.distribution, who.version, changes, remarks)
+    asked = entry.asked_for or status != SKIPPED or (entry.go and application is None)
+    return PatchRecord(entry.patch.name, status, reason, *who, changes, remarks, asked)

@@ -6,7 +6,7 @@ import graphlib
 import heapq
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Step, Target
@@ -63,6 +63,13 @@ class PlannedPatch:
         """True when it is skipped by choice or default, not because it does not fit."""
         return self.cause == BY_CHOICE
 
+    @property
+    def asked_for(self) -> bool:
+        """True if its user has to know why it is not applied: it was chosen, is required or local, or has failed."""
+        chosen = self.chosen_by is not None or self.patch.required or self.provenance.distribution is None
+        chosen = chosen and not self.provenance.plugin.startswith("patchcore.")  # of several built-in patches one fits
+        return not self.unwanted and (chosen or self.status == FAILED or self.cause == BY_CONFLICT)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -96,25 +103,6 @@ class Plan:
     def conflicts(self) -> list[PlannedPatch]:
         """The patches that fail because they write a slot of another."""
         return [entry for entry in self.patches if entry.status == FAILED and entry.cause == BY_CONFLICT]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain dictionaries and lists."""
-        return {
-            "patches": [
-                {
-                    "name": e.patch.name,
-                    "verdict": "apply" if e.go else e.status,
-                    "reason": e.reason,
-                    "chosen_by": e.chosen_by,
-                    "plugin": e.provenance.plugin,
-                    "distribution": e.provenance.distribution,
-                    "version": e.provenance.version,
-                    "changes": [{"kind": c.kind, "target": str(t)} for c, t in zip(e.patch.changes, e.targets)],
-                }
-                for e in self.patches
-            ],
-            "notes": list(self.notes),
-        }
 
     def remarks(self, entry: PlannedPatch) -> list[Remark]:
         """Return what plugins have to say about an entry of this plan; they may read sources, and import nothing."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 from types import ModuleType
+from typing import Any, Optional
 
 import pytest
 
 import patchcore as pc
+from patchcore.planning.plan import Candidate
+from patchcore.planning.provenance import Provenance
+from patchcore.plugins import Plugins
 from patchcore.report import SCHEMA_VERSION, ChangeRecord, PatchRecord, Problem, Report, Section
 
 CONV = ChangeRecord(
@@ -86,6 +90,7 @@ def test_the_json_view_has_everything_and_a_schema_version() -> None:
         "plugin": "vision",
         "distribution": "vision-patches",
         "version": "1.0",
+        "asked_for": True,
         "remarks": [],
         "changes": [
             {
@@ -185,3 +190,87 @@ def test_the_report_of_a_real_apply(make_package, shop) -> None:
     after = patcher.revert()
     assert after.summary() == "1 skipped, 1 failed, 2 reverted"
     json.loads(after.to_json())
+
+
+class TestWhatNobodyAskedFor:
+    RECORDS = (
+        PatchRecord("lib.conv", "applied", "", "vision", "vision-patches", "1.0"),
+        PatchRecord("lib.pool", "skipped", "pool is not installed", "vision", "vision-patches", "1.0", asked_for=False),
+    )
+
+    def test_it_is_counted_and_not_listed(self) -> None:
+        assert str(Report(self.RECORDS)).splitlines() == [
+            "patchcore: 1 applied",
+            "  applied  lib.conv [vision-patches 1.0]",
+            "  1 not asked for; patchcore list --all shows it",
+        ]
+        assert Report(self.RECORDS[1:]).summary() == "nothing applied"
+
+    def test_of_many_changes_with_nothing_to_tell_three_are_listed(self) -> None:
+        def lines(plain: int) -> list[str]:
+            changes = [ChangeRecord("replace", f"lib:f{i}", "applied") for i in range(plain)]
+            record = PatchRecord("lib.all", "applied", "", "vision", None, None, (*changes[:1], CONV, *changes[1:]))
+            return str(Report((record,))).splitlines()[2:]
+
+        told = ["replace lib:f0: applied", "replace lib.ops:conv: applied", "rebound lib:conv, user:f"]
+        shown = [line.strip() for line in lines(20)]
+        assert shown[:3] == told
+        assert [line for line in shown if "lib:f" in line] == [f"replace lib:f{i}: applied" for i in range(3)]
+        assert shown[-1] == "17 more: applied"
+        assert len(lines(8)) == 8 + len(shown) - 4, "a few are listed"
+
+    def test_programs_find_it(self) -> None:
+        described = Report(self.RECORDS).to_dict()["patches"]
+        assert [(patch["name"], patch["asked_for"]) for patch in described] == [("lib.conv", True), ("lib.pool", False)]
+
+    def test_what_a_plugin_counts_itself_stands_with_the_counts(self) -> None:
+        own = Section("other", mark="emulated", counts="other.patcher: 3 applied")
+        assert Report(self.RECORDS, sections=(own,)).summary() == "1 applied; other.patcher: 3 applied (emulated)"
+        assert Report(self.RECORDS[1:], sections=(own,)).summary() == "other.patcher: 3 applied (emulated)"
+
+    @pytest.mark.parametrize(
+        ("options", "settings", "distribution", "asked_for"),
+        [
+            ({}, {}, "vision-patches", False),
+            ({}, {"disable": "absent"}, "vision-patches", False),
+            ({}, {"enable": "absent"}, "vision-patches", True),
+            ({"required": True}, {}, "vision-patches", True),
+            ({}, {}, None, True),
+            ({"default": False}, {}, None, False),
+        ],
+        ids=["a plugin's", "disabled", "enabled", "required", "local", "off by default"],
+    )
+    def test_a_patch_that_does_not_fit(
+        self, options: dict[str, Any], settings: dict[str, Any], distribution: Optional[str], asked_for: bool
+    ) -> None:
+        patch = pc.Patch("absent", [pc.Replace("absent_library:f", len)], **options)
+        provenance = Provenance("vision", distribution, distribution and "1.0")
+        patcher = pc.Patcher([Candidate(patch, provenance)], **settings)
+        (entry,) = patcher.plan()
+        assert (entry.go, entry.asked_for) == (False, asked_for)
+
+    def test_a_built_in_patch_that_does_not_fit(self) -> None:
+        """Of the patches that --brake asks for, each is for another version of a library."""
+        patch = pc.Patch("patchcore.step.absent", [pc.Replace("absent_library:f", len)])
+        patcher = pc.Patcher([Candidate(patch, Provenance("patchcore.training"))], enable="patchcore.step.absent")
+        (entry,) = patcher.plan()
+        assert (entry.go, entry.asked_for) == (False, False)
+
+    def test_a_veto_is_told(self) -> None:
+        plugins = Plugins(discover=False)
+        plugins.manager.register(_Refuses(), "cautious")
+        patch = pc.Patch("shadow", [pc.Replace("json:dumps", len)])
+        with pc.Patcher([Candidate(patch, Provenance("vision", "vision-patches", "1.0"))], plugins=plugins) as patcher:
+            (record,) = patcher.report().patches
+        assert (record.status, record.asked_for) == ("skipped", True)
+
+    def test_a_patch_that_turns_out_not_to_fit(self) -> None:
+        patch = pc.Patch("shadow", [pc.Replace("json:dumps", factory=lambda original: pc.Skip("not here"))])
+        with pc.Patcher([Candidate(patch, Provenance("vision", "vision-patches", "1.0"))]) as patcher:
+            assert patcher.report().summary() == "nothing applied"
+
+
+class _Refuses:
+    @pc.hookimpl
+    def before_apply(self) -> pc.Skip:
+        return pc.Skip("not on Mondays")

@@ -32,6 +32,7 @@ HOOKS = {
     "register_hookspecs": [],
     "list_sections": ["plugins"],
     "register_commands": ["subparsers"],
+    "advise": ["name", "command"],
     "register_run_options": ["parser", "command"],
     "start_process": ["patcher", "session"],
     "configure_run": ["options", "settings"],

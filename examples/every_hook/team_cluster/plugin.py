@@ -188,6 +188,12 @@ def _print_contacts(options: argparse.Namespace) -> int:
     return 0
 
 
+@pc.hookimpl
+def advise(name: str, command: str) -> Optional[str]:
+    """Say where to get a command of the team that is not part of this plugin."""
+    return "ask cluster@example.org for team-queue" if name == "queue" and not command else None
+
+
 # What the plugin does in a run.
 
 

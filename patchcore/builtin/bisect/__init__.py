@@ -17,10 +17,21 @@ __all__ = ["register_commands"]
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "bisect",
+        group="find out",
         help="find the patches that make a command fail",
         add_help=False,
         take_over=_bisect,
+        fill=_fill,
     )
+
+
+def _fill(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.bisect.command import add_arguments
+    from patchcore.builtin.run import run_command
+    from patchcore.plugins import Plugins
+
+    add_arguments(parser)
+    run_command.add_arguments(parser, Plugins(), program=False)
 
 
 def _bisect(arguments: Sequence[str]) -> argparse.Namespace:

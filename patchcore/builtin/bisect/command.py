@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.bisect.bisection import Search, dependencies
 from patchcore.builtin.bisect.trials import Oracle, Trial, Trials
+from patchcore.builtin.progress import progress
 from patchcore.builtin.run import run_command as run
 from patchcore.builtin.run.command import find_command
 from patchcore.cli import options as shared
@@ -55,7 +54,16 @@ def main(options: argparse.Namespace) -> int:
     for note in plan.notes:
         print_error(f"note: {note}")
     scope = _scope(plan, options.keep, options.patcher.plugins.builtins)
-    with _narrator(len(scope.tried)) as (begins, ended):
+    total = len(scope.tried)
+    with progress("bisecting", _expected_runs(total)) as bar:
+
+        def begins(number: int, patches: frozenset[str]) -> None:
+            bar.describe(f"run {number}: {_patches(patches)} of {total}")
+
+        def ended(trial: Trial) -> None:
+            bar.say(_line(trial, total), style="red" if trial.fails else "green")
+            bar.advance(more=True)
+
         trials = Trials(
             options.passed_on,
             options.program,
@@ -209,25 +217,9 @@ def _to_run(program: Sequence[str]) -> Sequence[str]:
     return program if program[0] == "-m" else ["--", *program]
 
 
-@contextmanager
-def _narrator(total: int) -> Iterator[tuple[Callable[[int, frozenset[str]], None], Callable[[Trial], None]]]:
-    """Say on stderr which run it is and how it ended: a line each, and on a terminal what is going on."""
-    if not sys.stderr.isatty():
-        yield (lambda number, patches: None), (lambda trial: print_error(_line(trial, total), who=""))
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(stderr=True)
-    with console.status("") as status:
-
-        def begins(number: int, patches: frozenset[str]) -> None:
-            status.update(f"run {number}: {_patches(patches)} of {total}")
-
-        def ended(trial: Trial) -> None:
-            console.print(Text(_line(trial, total), style="red" if trial.fails else "green"))
-
-        yield begins, ended
+def _expected_runs(patches: int) -> int:
+    """Return how many runs it takes to find one patch among ``patches``: all, none, two per halving, once more."""
+    return 3 + 2 * max(patches - 1, 0).bit_length()
 
 
 def _line(trial: Trial, total: int) -> str:
@@ -256,6 +248,14 @@ def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
         "... (see patchcore run --help). Exits with 1 when patches make the command fail, with 0 when it does not.",
         allow_abbrev=False,
     )
+    add_arguments(parser)
+    if help_only:
+        shared.add_selection(parser)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command, without those that it passes on to ``patchcore run``."""
     parser.add_argument(
         "--oracle",
         type=_pattern,
@@ -270,9 +270,6 @@ def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
         "--keep", action="append", default=[], metavar="NAME", help="a patch, or a plugin's, that every run has"
     )
     shared.add_format(parser)
-    if help_only:
-        shared.add_selection(parser)
-    return parser
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -14,7 +14,9 @@ __all__ = ["register_commands"]
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("check", help="exit 1 when something is wrong", fill=_check)
+    subparsers.add_parser(
+        "check", group="trust", help="look for broken plugins, conflicts and drift; exit 1 on findings", fill=_check
+    )
 
 
 def _check(parser: argparse.ArgumentParser) -> None:

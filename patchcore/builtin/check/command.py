@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Optional
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line, print_table
-from patchcore.errors import CONTAINED, PatchError, describe_error
+from patchcore.errors import CONTAINED, PatchcoreError, PatchError, describe_error
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Plan
 from patchcore.report import FAILED, PENDING, Remark
+from patchcore.settings import KEYS, OTHER_VARIABLES, Settings, find_table
+from patchcore.stdlib import difflib
 
-__all__ = ["COLUMNS", "Finding", "add_arguments", "findings", "main"]
+__all__ = ["COLUMNS", "Finding", "add_arguments", "findings", "main", "settings_findings"]
 
 #: Kind, subject and message.
 Finding = tuple[str, str, str]
+_PREFIX = "PATCHCORE_"
 COLUMNS = ("KIND", "SUBJECT", "MESSAGE")
 
 
@@ -40,7 +46,7 @@ def main(options: argparse.Namespace) -> int:
     """Print the findings; 1 when there are any."""
     patcher = shared.patcher_from(options)
     told: list[tuple[str, Remark]] = []
-    found = findings(patcher, apply=options.apply, told=told)
+    found = [*settings_findings(patcher, os.environ), *findings(patcher, apply=options.apply, told=told)]
     steps = list(dict.fromkeys(remark.advice for _, remark in told if remark.finding and remark.advice))
     differences = [
         (patch, each["target"], each["difference"])
@@ -92,6 +98,29 @@ def findings(patcher: Patcher, *, apply: bool, told: Optional[list[tuple[str, Re
         found += _try(patcher, [entry.patch.name for entry in plan if entry.go])
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     return found
+
+
+def settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is wrong with settings that no command has refused: variants, and variables that nobody reads.
+
+    Args:
+        patcher: made from the settings that are in force.
+        environ: environment variables.
+    """
+    keys = [key.upper() for key in (*KEYS, *(setting.key for setting in patcher.plugins.settings()))]
+    for name in sorted(environ):
+        prefix, key = name[: len(_PREFIX)], name[len(_PREFIX) :]
+        near = difflib.get_close_matches(key, keys, n=1, cutoff=0.8)  # others have variables with the prefix, too
+        if prefix == _PREFIX and key not in keys and near and name not in OTHER_VARIABLES:
+            yield ("setting", name, f"nothing reads this variable; did you mean {_PREFIX + near[0]!r}?")
+    found = find_table(Path.cwd())
+    variants = found[1].get("variants") if found is not None else None
+    for name in variants if isinstance(variants, Mapping) else ():
+        try:
+            settings = Settings.load(arguments={"variant": name}, environ={})
+            Patcher(plugins=patcher.plugins, settings=settings).plan()
+        except PatchcoreError as error:
+            yield ("setting", f"variant {name}", str(error))
 
 
 def _remarks(patcher: Patcher, plan: Plan) -> list[tuple[str, Remark]]:

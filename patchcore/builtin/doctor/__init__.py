@@ -14,7 +14,9 @@ __all__ = ["register_commands"]
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("doctor", help="examine this environment", fill=_doctor)
+    subparsers.add_parser(
+        "doctor", group="find out", help="show what in this environment decides about patches", fill=_doctor
+    )
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:

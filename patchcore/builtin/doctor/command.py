@@ -10,7 +10,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,11 @@ from patchcore.report import PENDING
 
 __all__ = ["add_arguments", "main"]
 
+#: The values of libraries that are not installed and of modules that are not there, and the name of all the latter.
+_NOT_INSTALLED = "not installed"
+_NOT_THERE = "neither installed nor emulated: patches that need it are skipped"
+_NEEDED = "missing"
+
 #: Topic, name and value.
 Fact = tuple[str, str, str]
 
@@ -46,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers",
         action="store_true",
         help="also start each kind of child process as under patchcore run, and show which are patched",
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="a line for each missing library and each setting at its default"
     )
     parser.set_defaults(command=main)
 
@@ -75,7 +83,7 @@ def main(options: argparse.Namespace) -> int:
             }
         )
     else:
-        print_table("Environment", ("TOPIC", "NAME", "VALUE"), facts)
+        print_table("Environment", ("TOPIC", "NAME", "VALUE"), facts if options.verbose else _in_short(facts))
         print_line()
         if workers:
             rows = [(worker["kind"], worker["result"], worker["detail"]) for worker in workers]
@@ -90,6 +98,27 @@ def main(options: argparse.Namespace) -> int:
         else:
             print_line("no findings")
     return 1 if found else 0
+
+
+def _in_short(facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts with one line for missing libraries, one for missing modules, one for settings at defaults."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for topic, name, value in facts:
+        together.setdefault((topic, _shared(topic, value)), []).append(name)
+    short: dict[tuple[str, str], Fact] = {}  # the first of those that go together stands for all
+    for topic, name, value in facts:
+        label = _shared(topic, value)
+        names = ", ".join(together[topic, label])
+        fact = (topic, label, names if label != _NEEDED else f"{names}: {value}") if label else (topic, name, value)
+        short.setdefault((topic, label or f"{name} {value}"), fact)
+    return list(short.values())
+
+
+def _shared(topic: str, value: str) -> str:
+    """Return what stands for the name of a fact that goes on one line with others; empty for the others."""
+    if topic == "setting":
+        return "at defaults" if value.endswith("(from default)") else ""
+    return {_NOT_INSTALLED: _NOT_INSTALLED, _NOT_THERE: _NEEDED}.get(value, "")
 
 
 def _interpreter() -> list[Fact]:
@@ -108,7 +137,8 @@ def _plugins(patcher: Patcher) -> list[Fact]:
         mine = [c.patch for c in patcher.collect() if c.provenance.plugin == plugin.plugin]
         fitting = sum(environment.judge(patch).status == PENDING for patch in mine)
         who = f"{plugin.distribution} {plugin.version}" if plugin.distribution else "local module"
-        facts.append(("plugin", plugin.plugin, f"{who}: {fitting} of {len(mine)} patches fit here ({plugin.file})"))
+        patches = f"{fitting} of {len(mine)} patches fit here" if mine else "no patches"
+        facts.append(("plugin", plugin.plugin, f"{who}: {patches} ({plugin.file})"))
     denied = "not in the list of plugins to load"
     return [*facts, *(("plugin", p.plugin, f"{p.distribution} {p.version}: {denied}") for p in patcher.plugins.denied)]
 
@@ -119,7 +149,7 @@ def _libraries(patcher: Patcher) -> list[Fact]:
     patches = [candidate.patch for candidate in patcher.collect()]
     facts = []
     for root in sorted({change.target.root for patch in patches for change in patch.changes}):
-        version = environment.version(root) or ("found, version unknown" if find_module(root) else "not installed")
+        version = environment.version(root) or ("found, version unknown" if find_module(root) else _NOT_INSTALLED)
         facts.append(("library", root, version))
     facts += (("needed", name, _whereabouts(name)) for name in sorted({name for p in patches for name in p.needs}))
     return facts
@@ -127,7 +157,7 @@ def _libraries(patcher: Patcher) -> list[Fact]:
 
 def _whereabouts(name: str) -> str:
     if not find_module(name):
-        return "neither installed nor emulated: patches that need it are skipped"
+        return _NOT_THERE
     module = sys.modules.get(name)
     if module is not None:
         emulated = "emulated, " if getattr(module, "__emulated__", False) else ""

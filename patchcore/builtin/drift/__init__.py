@@ -56,15 +56,19 @@ def refuse_run(options: argparse.Namespace, plan: Plan) -> Optional[PatchcoreErr
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("lock", help="write patchcore.lock, or compare it with what is installed", fill=_lock)
+    subparsers.add_parser(
+        "lock", group="trust", help="write patchcore.lock, or compare it with what is installed", fill=_lock
+    )
     subparsers.add_parser(
         "outdated",
-        help="show patches that are no longer needed, exit 1 when there are any",
+        group="trust",
+        help="show patches that are no longer needed",
         fill=_outdated,
     )
     subparsers.add_parser(
         "fingerprint",
-        help="record what targets look like, so that check can tell when they change",
+        group="write",
+        help="record what targets look like, for check",
         fill=_fingerprint,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from patchcore.builtin.command_line import describe_problems
 from patchcore.builtin.drift.outdated import Age, review
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line, print_table
@@ -30,7 +31,7 @@ def main(options: argparse.Namespace) -> int:
     patcher = shared.patcher_from(options)
     ages = sorted(review(patcher.plan()), key=lambda age: not age.is_finding)
     if options.format == "json":
-        print_json({"patches": [_describe(age) for age in ages], "problems": shared.describe_problems(patcher)})
+        print_json({"patches": [_describe(age) for age in ages], "problems": describe_problems(patcher)})
     elif ages:
         print_table("Patches that say when they end", COLUMNS, [_row(age) for age in ages])
         count = sum(age.is_finding for age in ages)

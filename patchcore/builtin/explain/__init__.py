@@ -14,7 +14,9 @@ __all__ = ["register_commands"]
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("explain", help="explain a target or a patch", fill=_explain)
+    subparsers.add_parser(
+        "explain", group="find out", help="show what is in force on a target, or why a patch is not", fill=_explain
+    )
 
 
 def _explain(parser: argparse.ArgumentParser) -> None:

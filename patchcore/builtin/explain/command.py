@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
+from patchcore.builtin.command_line import describe_problems
 from patchcore.builtin.explain.explaining import Explainer
 from patchcore.builtin.explain.explanation import PatchExplanation, TargetExplanation
 from patchcore.cli import options as shared
@@ -63,7 +64,7 @@ def main(options: argparse.Namespace) -> int:
                 "targets": [target.to_dict() for target in explained],
                 "settings": dict(patcher.settings.origins),
                 "notes": list(plan.notes),
-                "problems": shared.describe_problems(patcher),
+                "problems": describe_problems(patcher),
             }
         )
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from patchcore.builtin.command_line import describe_problems
 from patchcore.builtin.rows import count_of_patches, print_counts, print_rows
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
@@ -46,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
     sections = patcher.plugins.sections("list_sections", plugins=patcher.plugins)
     if options.format == "json":
         listed = {section.title: section.data for section in sections}
-        problems = shared.describe_problems(patcher)
+        problems = describe_problems(patcher)
         print_json({"plugins": plugins, "patches": patches, "sections": listed, "problems": problems})
     else:
         _print(plugins, patches, options)

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from patchcore.builtin.command_line import describe_problems
 from patchcore.builtin.rows import count_of_patches, print_counts, print_rows
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
-from patchcore.planning.conditions import BY_CONFLICT
 from patchcore.planning.plan import Plan, PlannedPatch
-from patchcore.report import FAILED, Remark
+from patchcore.report import Remark
 
 __all__ = ["add_arguments", "main"]
 
@@ -36,10 +36,9 @@ def main(options: argparse.Namespace) -> int:
     remarks = {entry.patch.name: plan.remarks(entry) for entry in plan}
     if options.format == "json":
         origins = dict(patcher.settings.origins)
-        view = plan.to_dict()
-        for entry, described in zip(plan, view["patches"]):
-            described.update(_describe(remarks[entry.patch.name]))
-        print_json({"settings": origins, **view, "problems": shared.describe_problems(patcher)})
+        patches = [{**_describe_entry(entry), **_describe(remarks[entry.patch.name])} for entry in plan]
+        described = {"settings": origins, "patches": patches, "notes": list(plan.notes)}
+        print_json({**described, "problems": describe_problems(patcher)})
     elif len(plan):
         _print(plan, remarks, options)
     else:
@@ -76,14 +75,27 @@ def _print(plan: Plan, remarks: Mapping[str, Sequence[Remark]], options: argpars
 
 
 def _was_wanted(entry: PlannedPatch) -> bool:
-    """Return true if a user has to know why: the patch was chosen, is required, has failed, or gave way to another."""
-    chosen = entry.chosen_by is not None
-    return chosen or entry.patch.required or entry.status == FAILED or entry.cause == BY_CONFLICT
+    """Return true if a user has to know why: the patch was asked for, or disabled by name."""
+    return entry.asked_for or entry.chosen_by is not None
 
 
 def _why(entry: PlannedPatch) -> str:
     """Return why a patch is not applied, in the same words for all that nobody has chosen."""
     return "off by default; --enable NAME applies one, patchcore list shows them" if entry.unwanted else entry.reason
+
+
+def _describe_entry(entry: PlannedPatch) -> dict[str, Any]:
+    """Return an entry for JSON."""
+    return {
+        "name": entry.patch.name,
+        "verdict": "apply" if entry.go else entry.status,
+        "reason": entry.reason,
+        "chosen_by": entry.chosen_by,
+        "plugin": entry.provenance.plugin,
+        "distribution": entry.provenance.distribution,
+        "version": entry.provenance.version,
+        "changes": [{"kind": c.kind, "target": str(t)} for c, t in zip(entry.patch.changes, entry.targets)],
+    }
 
 
 def _describe(remarks: list[Remark]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Built-in plugin ``run``: ``patchcore run`` starts a program and patches every Python process of it.
 
-It has the settings ``report_dir`` and ``compat``, and calls the hooks ``register_run_options``, ``configure_run`` and
-``start_process``.
+It has the settings ``report_dir``, ``compat`` and ``verbosity``, and calls the hooks ``register_run_options``,
+``configure_run``, ``start_process`` and ``conclusions``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,19 @@ __all__ = ["register_commands", "register_hookspecs", "register_settings"]
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "run",
-        help="run a script, a module or a command with patches applied in every Python process of it",
+        group="use",
+        help="run a program, patched in every Python process of it",
         add_help=False,
         take_over=_run,
+        fill=_fill,
     )
+
+
+def _fill(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.run.run_command import add_arguments
+    from patchcore.plugins import Plugins
+
+    add_arguments(parser, Plugins())
 
 
 def _run(arguments: Sequence[str]) -> argparse.Namespace:
@@ -44,9 +53,28 @@ def register_hookspecs() -> Any:
 
 @hookimpl
 def register_settings() -> Iterable[Setting]:
+    from patchcore.builtin.run.logs import check_verbosity
     from patchcore.settings import Setting, check_names, check_path
 
-    return (Setting("report_dir", check_path), Setting("compat", check_names, default=(), choices=_without_patches))
+    return (
+        Setting(
+            "report_dir", check_path, example='report_dir = "reports"  # each process of a run writes a report there'
+        ),
+        Setting(
+            "compat",
+            check_names,
+            default=(),
+            choices=_without_patches,
+            example='compat = ["mx_driving"]  # the program is written against another patcher',
+        ),
+        Setting(
+            "verbosity",
+            check_verbosity,
+            default=0,
+            option="-q or -v",
+            example="verbosity = 1  # a run lists the patches at its end; 2: what they changed, -1: only failures",
+        ),
+    )
 
 
 def _without_patches(value: Any, origin: str) -> Iterable[Choice]:

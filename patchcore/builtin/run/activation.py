@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from patchcore.builtin.run import ranks
 from patchcore.builtin.run.compat import chosen_compat
-from patchcore.builtin.run.logs import log_to_stderr, say
+from patchcore.builtin.run.logs import level_of, log_to_stderr, say
 from patchcore.builtin.run.process_report import ProcessReport
 from patchcore.builtin.run.roles import take_role
 from patchcore.builtin.run.session import Session
@@ -66,7 +66,7 @@ def activate(text: str) -> set[str]:
     log_to_stderr()
     try:
         session = Session.parse(text)
-        log_to_stderr(session.settings.log)
+        log_to_stderr(level_of(session.settings))
         strict = session.settings.on_failure == "raise"
     except PatchcoreError as error:
         logger.error("this process (%s) is not patched: %s", sys.executable, error)

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from patchcore.builtin.run.compat import Compat
     from patchcore.errors import PatchcoreError
     from patchcore.planning.plan import Plan
+    from patchcore.report import Report
 
-__all__ = ["refuse_run", "register_compat"]
+__all__ = ["conclusions", "refuse_run", "register_compat"]
 
 
 @hookspec(firstresult=True)
@@ -28,3 +29,15 @@ def refuse_run(options: Namespace, plan: Plan) -> Optional[PatchcoreError]:
 @hookspec
 def register_compat() -> Iterable[Compat]:  # type: ignore[empty-body]
     """Return the interfaces of other patchers that this plugin brings, for ``patchcore run --compat NAME``."""
+
+
+@hookspec
+def conclusions(report: Report, plan: Plan) -> Iterable[str]:  # type: ignore[empty-body]
+    """Return what the last line of ``patchcore run`` says before it counts patches: what the program has got of them.
+
+    Called at the end of the main process, and of the main process of rank 0: libraries may have shut down already.
+
+    Args:
+        report: of this process.
+        plan: the plan that was applied last.
+    """

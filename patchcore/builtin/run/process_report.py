@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 import patchcore as pc
 from patchcore.builtin.files import write_whole
-from patchcore.builtin.run.logs import say
+from patchcore.builtin.run.logs import QUIET, say
 from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
@@ -19,6 +19,7 @@ from patchcore.engine.engine import ENGINE
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
 from patchcore.process import process_rank
+from patchcore.report import FAILED, Report
 from patchcore.settings import Settings
 from patchcore.stdlib import loaded
 
@@ -142,7 +143,19 @@ class ProcessReport:
     def _end(self) -> None:
         self.write(finished=True)
         if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
-            say(self._patcher.report().summary(never_hit=True))
+            self._say_at_the_end()
+
+    def _say_at_the_end(self) -> None:
+        """Say what the program has got of its patches, as much as the user wants to know."""
+        report, plugins = self._patcher.report(), self._patcher.plugins
+        verbosity = self._patcher.settings.get("verbosity")
+        if verbosity == QUIET and report.ok:
+            return
+        plan = self._patcher.applied_plan
+        texts = plugins.gather("conclusions", lambda text: isinstance(text, str), "texts", report=report, plan=plan)
+        failed = ", ".join(record.name for record in report.with_status(FAILED))
+        line = "; ".join([*([f"failed: {failed}"] if failed else []), *texts, report.summary(never_hit=True)])
+        say("\n".join([line, *_details(report, verbosity)]))
 
 
 def _describe(settings: Settings) -> list[dict[str, str]]:
@@ -152,6 +165,14 @@ def _describe(settings: Settings) -> list[dict[str, str]]:
     decided = [entry for entry in values if entry[0] not in ("modules", "options")]
     decided += (("module", module.name, module.directory or "sys.path") for module in settings.modules)
     return [{"name": name, "value": value, "origin": origin} for name, value, origin in (*decided, *choices)]
+
+
+def _details(report: Report, verbosity: int) -> list[str]:
+    """Return what ``-v`` (1) and ``-vv`` (2) show besides the last line."""
+    if verbosity == 1:
+        told = [record for record in report.patches if record.asked_for]
+        return [f"  {r.status:<8} {r.name} [{r.origin}]{f': {r.reason}' if r.reason else ''}" for r in told]
+    return str(report).splitlines()[1:] if verbosity > 1 else []
 
 
 class _News:

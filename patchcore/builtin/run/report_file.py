@@ -113,12 +113,15 @@ _REPORT = record(
                     "changes": list_of(_CHANGE),
                     "remarks": _TEXTS,
                     **_ORIGIN,
-                }
+                },
+                may_have={"asked_for": flag},
             )
         ),
         "problems": list_of(record({"where": text, "message": text, "traceback": text, **_ORIGIN})),
         "notes": _TEXTS,
-        "sections": list_of(record({"title": text, "lines": _TEXTS, "mark": text, "data": plain})),
+        "sections": list_of(
+            record({"title": text, "lines": _TEXTS, "mark": text, "data": plain}, may_have={"counts": text})
+        ),
     },
     may_have={
         "arguments": _TEXTS,

@@ -10,29 +10,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore.builtin import command_line
 from patchcore.builtin.run.compat import chosen_compat
+from patchcore.builtin.run.logs import QUIET
 from patchcore.cli import options as shared
 from patchcore.errors import PatchcoreError, PatchError, SettingsError
 from patchcore.patcher import Patcher
 from patchcore.plugins import Plugins
 from patchcore.report import FAILED
 
-__all__ = ["main", "parse", "parse_options"]
+__all__ = ["add_arguments", "main", "parse", "parse_options"]
 
 logger = logging.getLogger("patchcore")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments after ``run``, with the options that plugins add; the order of the options is free."""
-    from patchcore.builtin.run.logs import log_to_stderr
+    from patchcore.builtin.run.logs import level_of, log_to_stderr
 
     patcher, parser, project = _settle(arguments)
-    log_to_stderr(patcher.settings.log)
+    log_to_stderr(level_of(patcher.settings))
     for problem in patcher.plugins.problems:  # now that it is certain which plugins are loaded
         logger.warning("%s\n%s", problem, problem.traceback)
     chosen_compat(patcher.settings, patcher.plugins)  # refuses unknown names before anything is started
     parser.add_argument("-h", "--help", action="help", help="show this help message and exit")
-    options = shared.parse(parser, arguments, patcher)
+    options = command_line.parse(parser, arguments, patcher)
     if options.program[:1] == ["--"]:
         del options.program[0]
     if not options.program:
@@ -47,7 +49,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _settle(arguments: Sequence[str]) -> tuple[Patcher, argparse.ArgumentParser, Optional[Path]]:
+def _settle(arguments: Sequence[str]) -> tuple[Patcher, shared.Parser, Optional[Path]]:
     """Return the Patcher that the arguments describe, the parser with its plugins' options, and the script's folder.
 
     Plugins add options, and options choose plugins: only with a plugin's option ``--markers trace`` is it certain that
@@ -118,7 +120,9 @@ def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namesp
         SettingsError: the arguments mean something else to the plugins of this process.
     """
     try:
-        return _build_parser(plugins, program=False).parse_known_args(arguments)[0]
+        options: argparse.Namespace
+        options, _ = _build_parser(plugins, program=False).parse_known_args(arguments)
+        return options
     except SystemExit as error:  # argparse has said why
         raise SettingsError(f"the options of patchcore run cannot be parsed here: {' '.join(arguments)}") from error
 
@@ -159,9 +163,7 @@ def _project(arguments: Sequence[str]) -> Optional[Path]:
     return next((script.resolve().parent for script in scripts if script.is_file()), None)
 
 
-def _build_parser(
-    plugins: Optional[Plugins] = None, *, program: bool = True, add_help: bool = True
-) -> argparse.ArgumentParser:
+def _build_parser(plugins: Optional[Plugins] = None, *, program: bool = True, add_help: bool = True) -> shared.Parser:
     parser = shared.Parser(
         prog="patchcore run",
         usage="patchcore run [options] SCRIPT [arguments]\n"
@@ -173,6 +175,12 @@ def _build_parser(
         add_help=add_help,
         allow_abbrev=False,  # an option that a plugin adds is not to be taken for one of ours
     )
+    add_arguments(parser, plugins, program=program)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = None, *, program: bool = True) -> None:
+    """Add the options of the command, those of ``plugins`` too, and (``program``) what to run."""
     shared.add_selection(parser)
     parser.add_argument("--strict", action="store_true", help="a patch that fails raises, and undoes the others")
     parser.add_argument(
@@ -192,10 +200,14 @@ def _build_parser(
     parser.add_argument(
         "--count", action="store_true", help="count the calls of what is patched; the summary names what nobody called"
     )
+    for option, how, text in (
+        ("-q", {"action": "store_const", "const": QUIET}, "say nothing at the end, unless something failed"),
+        ("-v", {"action": "count"}, "list the patches at the end; -vv also what they changed"),
+    ):
+        parser.add_argument(option, dest=f"{shared.SETTING}verbosity", help=text, **how)
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
     if program:
         rest = argparse.REMAINDER
         parser.add_argument("program", nargs=rest, metavar="SCRIPT", help="what to run, and its arguments")
     if plugins is not None:
         plugins.notify("register_run_options", parser=parser, command="run")
-    return parser

@@ -17,10 +17,19 @@ __all__ = ["register_commands"]
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "verify",
-        help="run originals and replacements on the same inputs, exit 1 where they differ",
+        group="trust",
+        help="compare originals and replacements on the same inputs",
         add_help=False,
         take_over=_verify,
+        fill=_fill,
     )
+
+
+def _fill(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.verify.command import add_arguments
+    from patchcore.plugins import Plugins
+
+    add_arguments(parser, Plugins())
 
 
 def _verify(arguments: Sequence[str]) -> argparse.Namespace:

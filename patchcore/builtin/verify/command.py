@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Callable, Optional
+from typing import Optional
 
+from patchcore.builtin import command_line
+from patchcore.builtin.progress import progress
 from patchcore.builtin.verify.check import DTYPES, Check, Size
 from patchcore.builtin.verify.output import describe, print_results
 from patchcore.builtin.verify.speed import is_emulated
@@ -20,14 +21,14 @@ from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
 from patchcore.plugins import Plugins
 
-__all__ = ["main", "parse"]
+__all__ = ["add_arguments", "main", "parse"]
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments after ``verify``, with the options that plugins add to commands that run code."""
     known, _ = _build_parser(add_help=False).parse_known_args(arguments)
     patcher = shared.patcher_from(known)
-    options = shared.parse(_build_parser(patcher.plugins), arguments, patcher)
+    options = command_line.parse(_build_parser(patcher.plugins), arguments, patcher)
     given = [value for name, value in vars(options).items() if name.startswith(shared.SETTING) and value is not None]
     options.patcher = shared.patcher_from(options) if given else patcher  # a plugin's option may set a setting
     options.command = main
@@ -50,7 +51,13 @@ def main(options: argparse.Namespace) -> int:
     checks = [check for patch in patches for check in patch.checks]
     dtypes = options.dtypes
     count = sum(dtype is None or not dtypes or dtype in dtypes for check in checks for dtype in check.tolerances)
-    with _progress(count) as (begin, done):
+    with progress("verifying", count) as bar:
+
+        def done(result: CheckResult) -> None:
+            bar.advance()
+            if not (result.ok or sys.stderr.isatty()):
+                print_error(f"{' '.join(filter(None, (result.patch, result.check, result.dtype)))}: {result.status}")
+
         results = verify(
             patches,
             device=device,
@@ -60,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
             dtypes=dtypes,
             timing=options.timing,
             around=_supporting(plan),
-            begin=begin,
+            begin=bar.describe,
             done=done,
         )
     unchecked = [patch.name for patch in patches if not patch.checks]
@@ -114,30 +121,7 @@ def _refuse_missing(device: str) -> None:
         raise SettingsError(f"--device {device}: torch has no such device here ({error})") from error
 
 
-@contextmanager
-def _progress(count: int) -> Iterator[tuple[Callable[[str], None], Callable[[CheckResult], None]]]:
-    """Show how far it is, on stderr: a bar on a terminal, else a line for each check that does not agree."""
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import Progress
-
-        with Progress(console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("verifying", total=count)
-            yield (
-                lambda what: progress.update(task, description=what),
-                lambda result: progress.advance(task),
-            )
-    else:
-
-        def say(result: CheckResult) -> None:
-            if not result.ok:
-                words = (result.patch, result.check, result.dtype)
-                print_error(f"{' '.join(filter(None, words))}: {result.status}")
-
-        yield (lambda what: None), say
-
-
-def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> argparse.ArgumentParser:
+def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> shared.Parser:
     parser = shared.Parser(
         prog="patchcore verify",
         description="Draw inputs for the checks of patches, run what each patch replaces on the CPU and the patch on "
@@ -147,6 +131,12 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
         add_help=add_help,
         allow_abbrev=False,
     )
+    add_arguments(parser, plugins)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = None) -> None:
+    """Add the arguments of the command, with the options of ``plugins``."""
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.add_argument("--device", help="where replacements run (default: npu if torch has one, else cpu)")
@@ -175,7 +165,6 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
     if plugins is not None:
         plugins.notify("register_run_options", parser=parser, command="verify")
     parser.add_argument("patches", nargs="*", metavar="PATCH", help="what to verify (default: every patch that fits)")
-    return parser
 
 
 def _positive(text: str) -> int:

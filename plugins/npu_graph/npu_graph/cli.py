@@ -11,7 +11,7 @@ __all__ = ["add_parser"]
 
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("graph", help="torch.compile for hardware of vendors: what becomes of graphs")
+    parser = subparsers.add_parser("graph", group="find out", help="show what becomes of graphs on hardware of vendors")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     cli_explain.add_action(actions)
     cli_cache.add_action(actions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import patchcore as pc
 from torch_npu_patches import (
@@ -23,6 +23,9 @@ from torch_npu_patches.coverage import run_options as coverage
 from torch_npu_patches.markers import command as markers
 from torch_npu_patches.markers.patches import MARKERS
 from torch_npu_patches.migrate import hookspecs
+
+if TYPE_CHECKING:
+    from patchcore.planning.plan import Plan
 
 PATCHES = (
     collections_compat.COLLECTIONS_COMPAT,
@@ -78,9 +81,15 @@ def configure_run(options: argparse.Namespace) -> None:
     coverage.configure(options)
 
 
+@pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out
+def conclusions(plan: Plan) -> Iterator[str]:
+    """Tell where the program's CUDA calls went, or that there was nowhere to go."""
+    return transfer_to_npu.describe_move(plan)
+
+
 @pc.hookimpl
 def report_sections() -> Iterator[pc.Section]:
-    """Tell which lines of the program said CUDA, what they got, and what of torch.cuda has no counterpart."""
+    """Tell which lines of the program said CUDA, what they got, and which of its names have no counterpart."""
     late = transfer_to_npu.changed_too_late()
     if late is not None:
         yield pc.Section("visible devices", (late,), data=late)
@@ -89,5 +98,7 @@ def report_sections() -> Iterator[pc.Section]:
         return
     yield pc.Section("CUDA arguments rewritten", tuple(map(str, sites)), data=transfer_to_npu.audit.details())
     if "torch_npu" in sys.modules:
-        names = transfer_to_npu.without_counterpart()
-        yield pc.Section("torch.cuda without an NPU counterpart", (", ".join(names),), data=names)
+        uses = transfer_to_npu.uses_without_counterpart()
+        if uses:
+            data = [use._asdict() for use in uses]
+            yield pc.Section("torch.cuda without an NPU counterpart", tuple(map(str, uses)), data=data)

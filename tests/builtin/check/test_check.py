@@ -65,3 +65,31 @@ class TestCheck:
         result = cli("check", "--plugin", "shop", "-p", "m", *arguments)
         sys.modules.pop("m", None)
         return result
+
+
+class TestSettings:
+    def test_every_variant_is_checked(self, cli: Cli, site: Path) -> None:
+        (site / "pyproject.toml").write_text(
+            '[tool.patchcore.variants.good]\ndisable = ["shop.price"]\n'
+            '[tool.patchcore.variants.unknown]\ndisble = ["shop.price"]\n'
+            '[tool.patchcore.variants.nobody]\ndisable = ["shop.prize"]\n'
+        )
+        result = cli("check", "--format", "json")
+        assert result.code == 1
+        found = {f["subject"]: f["message"] for f in result.json["findings"] if f["kind"] == "setting"}
+        assert sorted(found) == ["variant nobody", "variant unknown"]
+        assert "unknown setting 'disble'; did you mean 'disable'?" in found["variant unknown"]
+        assert "did you mean 'shop.price'?" in found["variant nobody"]
+
+    def test_a_misspelt_variable(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATCHCORE_DISBLE", "shop.price")
+        monkeypatch.setenv("PATCHCORE_GRAPH_CHECK", "1")  # of a plugin, which reads it itself
+        found = [f for f in cli("check", "--format", "json").json["findings"] if f["kind"] == "setting"]
+        message = "nothing reads this variable; did you mean 'PATCHCORE_DISABLE'?"
+        assert found == [{"kind": "setting", "subject": "PATCHCORE_DISBLE", "message": message}]
+
+    def test_an_unknown_key_is_refused_with_the_nearest(self, cli: Cli, site: Path) -> None:
+        (site / "pyproject.toml").write_text('[tool.patchcore]\nreport_dri = "reports"\n')
+        result = cli("check")
+        assert result.code == 2
+        assert "unknown setting 'report_dri'; did you mean 'report_dir'?" in result.err

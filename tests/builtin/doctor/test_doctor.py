@@ -56,3 +56,22 @@ class TestDoctor:
         lines = [re.sub(r"  +", " | ", line) for line in cli("doctor", "--plugin", "shop").lines()]
         assert lines[:2] == ["Environment", "TOPIC | NAME | VALUE"]
         assert lines[-1] == "no findings"
+
+    def test_what_is_missing_or_a_default_takes_one_line(self, cli: Cli, site: Path) -> None:
+        (site / "n.py").write_text(
+            "import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n"
+            "    return [pc.Patch('n.p', [pc.Replace('nosuch_a:f', 1), pc.Replace('nosuch_b:f', 1)],"
+            " needs=['nosuch_c', 'nosuch_d'])]\n"
+        )
+        arguments = ("doctor", "--plugin", "shop", "-p", "n")
+        lines = [re.sub(r"  +", " | ", line) for line in cli(*arguments).lines()]
+        (missing,) = [line for line in lines if line.startswith("library | not installed | ")]
+        assert {"nosuch_a", "nosuch_b"} < set(missing.rpartition(" | ")[2].split(", "))
+        nowhere = "neither installed nor emulated: patches that need it are skipped"
+        assert f"needed | missing | nosuch_c, nosuch_d: {nowhere}" in lines
+        (defaults,) = [line for line in lines if line.startswith("setting | at defaults | ")]
+        assert "on_failure" in defaults
+        assert "modules" not in defaults
+        verbose = [re.sub(r"  +", " | ", line) for line in cli(*arguments, "-v").lines()]
+        assert {"library | nosuch_a | not installed", f"needed | nosuch_d | {nowhere}"} < set(verbose)
+        assert "setting | on_failure | warn (from default)" in verbose

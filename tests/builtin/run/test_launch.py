@@ -300,7 +300,7 @@ class TestPatches:
         failure, summary = done.stderr.splitlines()
         assert failure.startswith("patchcore: patch deals.double (plugin deals) failed: replace shop.prices:prize: ")
         assert "did you mean 'price'?" in failure
-        assert summary == "patchcore: 1 failed"
+        assert summary == "patchcore: failed: deals.double; 1 failed"
 
     def test_strict_ends_the_run(self, programs: Programs) -> None:
         programs.write({**SHOP, "deals.py": FAILING})
@@ -334,7 +334,7 @@ class TestPatches:
         done = programs.run(programs.patchcore, "-p", "deals", "script.py")
         failure, summary = done.stderr.splitlines()
         assert failure.startswith("mine: patch deals.double")
-        assert summary == "patchcore: 1 failed"
+        assert summary == "patchcore: failed: deals.double; 1 failed"
 
     def test_log_level(self, programs: Programs) -> None:
         programs.write({**SHOP, "deals.py": PATCHES})

@@ -3,6 +3,7 @@
 # ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
@@ -17,9 +18,10 @@ from patch_folder import Result
 from shop_commands import Cli, add_broken_plugin, cli, on_a_terminal, only, site  # noqa: F401
 
 from patchcore import __version__
+from patchcore.cli.options import Parser
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMANDS = ["list", "plan", "explain", "check", "doctor", "run", "bisect", "lock", "outdated"]
+COMMANDS = ["list", "plan", "explain", "check", "doctor", "run", "bisect", "lock", "outdated", "suggest"]
 
 
 @pytest.fixture
@@ -56,8 +58,8 @@ class TestEveryCommand:
         out = cli("--help").out
         assert [command for command in COMMANDS if re.search(rf"^ +{command} +\w", out, flags=re.MULTILINE)] == COMMANDS
         assert "exit codes: 0 ok, 1 findings, 2 usage, 3 internal error, 130 interrupted" in out
-        assert "Start with `patchcore list`." in " ".join(out.split())
-        assert cli() == cli("--help"), "without a command it says which there are"
+        assert cli() == cli("--help") == cli("help"), "without a command it says which there are"
+        assert cli("help", "list") == cli("list", "--help")
         assert cli("--version").out == f"patchcore {__version__}\n"
 
     @pytest.mark.parametrize(
@@ -65,7 +67,14 @@ class TestEveryCommand:
         [
             (["lst"], "patchcore: no command 'lst'; did you mean 'list'? See patchcore --help"),
             (["frobnicate"], "patchcore: no command 'frobnicate'. See patchcore --help"),
-            (["list", "--nosuch"], "unrecognized arguments: --nosuch"),
+            (["list", "--nosuch"], "patchcore list: error: unrecognized arguments: --nosuch\n"),
+            (["list", "--plugim", "shop"], "unrecognized arguments: --plugim; did you mean '--plugin'?"),
+            (["list", "--disble=shop"], "unrecognized arguments: --disble=shop; did you mean '--disable'?"),
+            (["run", "--strct", "train.py"], "unrecognized arguments: --strct; did you mean '--strict'?"),
+            (["verify", "--round", "3"], "unrecognized arguments: --round; did you mean '--rounds'?"),
+            (["--verson"], "unrecognized arguments: --verson; did you mean '--version'?"),
+            (["--nosuch", "list"], "unrecognized arguments: --nosuch\n"),
+            (["list", "--format", "jsn"], "invalid choice: 'jsn'; expected one of table, json; did you mean 'json'?"),
             (["explain"], "the following arguments are required: TARGET|PATCH"),
             (["list", "--format", "xml"], "invalid choice: 'xml'"),
             (["plan", "--disable", "shop.prize"], "did you mean 'shop.price'?"),
@@ -204,3 +213,32 @@ class TestPluginCommands:
         assert result.code == 3
         assert "ZeroDivisionError" in result.err
         assert "a plugin's command" in result.err
+
+
+class TestNamesOfCommandsThatHaveCommands:
+    """A plugin's command with commands of its own, made by argparse: the nearest names are told there, too."""
+
+    @pytest.fixture
+    def parser(self) -> Parser:
+        def fill(parser: argparse.ArgumentParser) -> None:
+            below = parser.add_subparsers(dest="action", required=True)
+            below.add_parser("explain").add_argument("--format", choices=("table", "json"))
+            below.add_parser("cache")
+
+        return Parser(prog="graph", fill=fill)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["explian"], "invalid choice: 'explian'; expected one of explain, cache; did you mean 'explain'?"),
+            (["explain", "--fromat", "json"], "unrecognized arguments: --fromat json; did you mean '--format'?"),
+            (["explain", "--format", "tabel"], "expected one of table, json; did you mean 'table'?"),
+        ],
+        ids=" ".join,
+    )
+    def test_misspelt(
+        self, parser: Parser, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit, match="2"):
+            parser.parse_args(arguments)
+        assert message in capsys.readouterr().err

@@ -42,7 +42,7 @@ class _Reporter:
         told = (record for record in records if record.distribution is None or record.status == FAILED)
         lines = (f"{r.status} {r.name}{f': {r.reason}' if r.reason else ''}{_hits(r)}" for r in told)
         data = [{"name": r.name, "status": r.status, "reason": r.reason, "calls": r.calls} for r in records]
-        return [Section("mx_driving.patcher", (counts, *lines), mark=f"mx_driving.patcher: {counts}", data=data)]
+        return [Section("mx_driving.patcher", (counts, *lines), counts=f"mx_driving.patcher: {counts}", data=data)]
 
 
 def _hits(record: PatchRecord) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,7 +18,7 @@ from patchcore.declare.changes import Replace
 from patchcore.errors import SettingsError
 from patchcore.planning.plan import Plan
 from torch_npu_patches.coverage import printing
-from torch_npu_patches.coverage.judging import MISSING, Coverage, judge
+from torch_npu_patches.coverage.judging import MISSING, Coverage, Trace, judge
 from torch_npu_patches.coverage.running import Program, npu_options, run
 from torch_npu_patches.coverage.tables import Table, choose
 from torch_npu_patches.coverage.tracing import Request
@@ -35,7 +36,8 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "ops",
-        help="trace the operators a program runs, exit 1 when torch_npu has no kernel for some",
+        group="find out",
+        help="compare the operators of a program with those of torch_npu",
         usage="patchcore ops [options] SCRIPT [arguments]\n       patchcore ops [options] MODULE:FUNCTION [arguments]",
         description="Run a program on the CPU and on an NPU, emulated where there is none, and compare the operators "
         "that torch dispatches, of forward, backward, optimizer and gradient clipping, with what torch_npu has. Where "
@@ -98,10 +100,11 @@ def _trace(options: argparse.Namespace, program: Program, table: Table, plan: Pl
     common = _common(options)
     without = _without_patches(plan)
     request = Request(table.kernels, _replaced(plan))
-    traces = []
+    traces: list[Trace] = []
     npu = () if options.device == "cpu" else npu_options()
+    begun = time.monotonic()
     for device in ("cpu", "npu") if options.device == "both" else (options.device,):
-        _say(f"tracing on {device}: {program.name}")
+        _say(f"tracing on {device}: {program.name}{_taken(begun, len(traces))}")
         late = npu if device == "npu" else ()
         traces.append(run(device, device, program, (*common, *without), request, late=late))
     coverage = judge(program.name, table, tuple(traces), fallback=fallback)
@@ -110,9 +113,18 @@ def _trace(options: argparse.Namespace, program: Program, table: Table, plan: Pl
     if not (failed or missing):
         return coverage
     reason = "the program fails without" if failed else "operators are missing"
-    _say(f"tracing on npu with patches, since {reason}: {program.name}")
+    _say(f"tracing on npu with patches, since {reason}: {program.name}{_taken(begun, len(traces))}")
     patched = run("npu with patches", "npu", program, (*common, *_enabled(options)), request, late=npu)
     return judge(program.name, table, tuple(traces), patched=patched, fallback=fallback)
+
+
+def _taken(begun: float, runs: int) -> str:
+    """Return on a terminal how long a run has taken so far, where that was over 2 s: the next one may take as long.
+
+    There is no bar: the program writes to the same terminal.
+    """
+    seconds = (time.monotonic() - begun) / max(runs, 1)
+    return f" (a run took {seconds:.0f} s)" if seconds > 2 and sys.stderr.isatty() else ""
 
 
 def _common(options: argparse.Namespace) -> tuple[str, ...]:

@@ -61,7 +61,9 @@ def configured_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
 
 def register_command(subparsers: Any) -> None:
     """Add ``patchcore markers summary``."""
-    parser = subparsers.add_parser("markers", help="summarise the markers in traces: time per module, operator, line")
+    parser = subparsers.add_parser(
+        "markers", group="find out", help="sum up the markers in traces, by module, operator and line"
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     summary = commands.add_parser(
         "summary",

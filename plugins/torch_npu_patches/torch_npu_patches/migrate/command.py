@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.util
 import itertools
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import patchcore as pc
 from patchcore.builtin.files import write_whole
@@ -28,7 +27,8 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "migrate",
-        help="convert CUDA programs to NPUs: a diff, and what is left for a human",
+        group="write",
+        help="convert CUDA programs: a diff, and what is left for a human",
         description="Convert the Python files of PATH from CUDA to NPUs. Shows a diff, writes nothing unless told to. "
         "Only what certainly means CUDA is rewritten; what may mean it, what an NPU lacks, and CUDA operators of "
         "C++ sources are reported with file and line.",
@@ -71,6 +71,7 @@ def main(options: argparse.Namespace) -> int:
         SettingsError: libcst is not installed, or an option means nothing.
     """
     _check(options)
+    from patchcore.builtin.progress import progress
     from torch_npu_patches.migrate.files import LeftOut, walk
     from torch_npu_patches.migrate.project import Job, convert_files, default_jobs
 
@@ -82,9 +83,9 @@ def main(options: argparse.Namespace) -> int:
     changed = 0
     as_table = options.format == "table"
     show_diff = as_table and not options.no_diff and not options.write and output is None
-    with _progress(len(files)) as progress:
+    with progress("migrating", len(files)) as bar:
         job = Job(table, options.distributed)
-        for outcome in convert_files(files, job, jobs=options.jobs or default_jobs(), progress=progress):
+        for outcome in convert_files(files, job, jobs=options.jobs or default_jobs(), progress=bar.advance):
             failure = _save(outcome, options)
             findings += outcome.findings if failure is None else (*outcome.findings, failure)
             if outcome.content is not None and failure is None:
@@ -205,18 +206,3 @@ def _print_diff(diff: str) -> None:
         style = "bold" if line.startswith(("+++", "---")) else styles.get(line[:1], "")
         console.print(Text(line, style=style))
     console.print()
-
-
-@contextlib.contextmanager
-def _progress(files: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal, for more files than are done at once; nothing in a pipe."""
-    if files < 10 or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns: Iterable[Any] = (TextColumn("migrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("files", total=files)
-        yield lambda: bar.advance(task)

@@ -24,8 +24,17 @@ setting; ``get_device_capability()`` answers ``(0, 0)`` where torch_npu has none
 from __future__ import annotations
 
 from torch_npu_patches.transfer_to_npu import audit
+from torch_npu_patches.transfer_to_npu.conclusion import describe_move
 from torch_npu_patches.transfer_to_npu.groups import TRANSFER_TO_NPU
 from torch_npu_patches.transfer_to_npu.namespace import without_counterpart
+from torch_npu_patches.transfer_to_npu.uses import uses_without_counterpart
 from torch_npu_patches.transfer_to_npu.visible_devices import changed_too_late
 
-__all__ = ["TRANSFER_TO_NPU", "audit", "changed_too_late", "without_counterpart"]
+__all__ = [
+    "TRANSFER_TO_NPU",
+    "audit",
+    "changed_too_late",
+    "describe_move",
+    "uses_without_counterpart",
+    "without_counterpart",
+]

@@ -1,0 +1,61 @@
+"""What several commands share besides the options of the core."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Optional
+
+from patchcore.cli import options as shared
+from patchcore.errors import did_you_mean
+from patchcore.patcher import Patcher
+
+__all__ = ["describe_problems", "parse"]
+
+
+def parse(parser: shared.Parser, arguments: Sequence[str], patcher: Patcher) -> argparse.Namespace:
+    """Parse options of which plugins have added some; exit like argparse where one is unknown, with a hint.
+
+    Args:
+        parser: with the options of the plugins that are loaded.
+        arguments: to parse.
+        patcher: with these plugins.
+    """
+    options: argparse.Namespace
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        hint = _hint(unknown, parser, patcher)
+        if not hint:
+            parser.refuse(unknown)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}; {hint}")
+    return options
+
+
+def _hint(unknown: Sequence[str], parser: shared.Parser, patcher: Patcher) -> str:
+    """Return why options may be missing: their plugin is not installed, or may not be loaded; empty if misspelt."""
+    command = parser.prog.rpartition(" ")[2]
+    for name in (argument.partition("=")[0] for argument in unknown if argument.startswith("-")):
+        asked = {"name": name, "command": command}
+        advice: Optional[str] = patcher.plugins.first("advise", lambda text: isinstance(text, str), "a text", **asked)
+        if advice:
+            return advice
+        if did_you_mean(name, parser._option_string_actions):
+            return ""
+    allowed = patcher.settings.plugins
+    if allowed is None:
+        return ""
+    return f"of the plugins that may add options, {', '.join(allowed) or 'none'} may be loaded (see --plugin)"
+
+
+def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:
+    """Return what is wrong with plugins, for JSON."""
+    return [
+        {
+            "plugin": p.plugin,
+            "distribution": p.distribution,
+            "version": p.version,
+            "where": p.where,
+            "message": p.message,
+        }
+        for p in patcher.plugins.problems
+    ]

@@ -1,0 +1,65 @@
+"""``patchcore help``, and ``patchcore`` alone: the commands by what a user wants, and what to type first."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from patchcore.builtin.rows import print_rows
+from patchcore.builtin.suggest.distributions import known_distributions
+from patchcore.cli import build_parser
+from patchcore.cli import main as run_command_line
+from patchcore.cli.output import print_line
+
+__all__ = ["GROUPS", "add_arguments", "main"]
+
+#: The groups in their order; groups of other plugins come after them.
+GROUPS = ("use", "write", "trust", "find out")
+
+#: What to type first, and what for.
+_FIRST = (
+    ("patchcore suggest .", "what to install for the project in this folder"),
+    ("patchcore list", "which patches fit here"),
+    ("patchcore run train.py", "your program, patched; --emulate-npu without an NPU"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = "Show all commands, or the options of one."
+    parser.add_argument("name", nargs="?", metavar="COMMAND", help="the command to explain")
+    parser.set_defaults(command=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the commands."""
+    if options.name is not None:
+        return run_command_line([options.name, "--help"])
+    parser, subparsers, _ = build_parser(discover=True)
+    groups: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
+    for name, text in reversed(
+        _described(subparsers)
+    ):  # plugins that were loaded first, those of patchcore, come first
+        groups.setdefault(subparsers.choices[name].group, []).append((name, text))
+    print_line("usage: patchcore COMMAND [options]")
+    print_line(f"\n{parser.description} First:\n")
+    print_rows(_FIRST)
+    width = max(map(len, subparsers.choices))
+    for group, commands in groups.items():
+        if commands:
+            print_line(f"\n{group}", style="bold")
+            print_rows([(name.ljust(width), text) for name, text in commands])
+    missing = [
+        found for found in known_distributions() if found.commands and found.commands[0] not in subparsers.choices
+    ]
+    if missing:
+        print_line("\nwith another distribution", style="bold")
+        print_rows([(", ".join(found.commands), f"python -m pip install {found.name}") for found in missing])
+    print_line("\npatchcore help COMMAND shows the options of one; patchcore --version the version")
+    print_line("exit codes: 0 ok, 1 findings, 2 usage, 3 internal error, 130 interrupted")
+    return 0
+
+
+def _described(subparsers: Any) -> list[tuple[str, str]]:
+    """Return the commands in the order in which they were added, each with the line that argparse shows for it."""
+    return [(action.dest, action.help or "") for action in subparsers._choices_actions]

@@ -1,0 +1,33 @@
+"""Built-in plugin ``suggest``: ``patchcore suggest`` says what to install for a project.
+
+It also tells which distribution brings a command or an option that is missing here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["advise", "register_commands"]
+
+
+@hookimpl
+def register_commands(subparsers: Any) -> None:
+    subparsers.add_parser("suggest", group="use", help="say which plugins and patches a project can use", fill=_suggest)
+
+
+def _suggest(parser: argparse.ArgumentParser) -> None:
+    from patchcore.builtin.suggest import command
+
+    command.add_arguments(parser)
+
+
+@hookimpl(trylast=True)
+def advise(name: str, command: str) -> Optional[str]:
+    from patchcore.builtin.suggest.distributions import describe_source
+
+    return describe_source(name, command)

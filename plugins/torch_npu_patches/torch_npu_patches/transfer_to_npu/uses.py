@@ -1,0 +1,92 @@
+"""Which names of torch.cuda without a counterpart a program uses, read from the sources of its loaded modules."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import sysconfig
+import warnings
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from patchcore.objects.modules import namespace
+from torch_npu_patches.transfer_to_npu.namespace import without_counterpart
+
+__all__ = ["Use", "uses_without_counterpart"]
+
+#: Folders of installed packages: the program is what is elsewhere.
+_INSTALLED = ("site-packages", "dist-packages")
+_LIBRARY = tuple(f"{folder}/" for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+
+_found: dict[str, tuple[Use, ...]] = {}  # by file: each is read once
+
+
+class Use(NamedTuple):
+    """A line of the program that names something.
+
+    Args:
+        name: in torch.cuda.
+        file, line: where.
+    """
+
+    name: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: torch.cuda.{self.name}"
+
+
+def uses_without_counterpart() -> list[Use]:
+    """Return the lines of the program with a name of torch.cuda that torch.npu has nothing for, by file and line.
+
+    Installed packages and the standard library are no part of the program. Imports torch and torch_npu.
+    """
+    names: list[str] = []
+    found: list[Use] = []
+    for file in sorted(filter(None, map(_own_file, list(sys.modules.values())))):
+        if file not in _found:
+            names = names or without_counterpart()
+            _found[file] = tuple(_uses(file, names))
+        found += _found[file]
+    return sorted(found, key=lambda use: (use.file, use.line, use.name))
+
+
+def _own_file(module: object) -> str:
+    """Return the source of a module of the program; empty for other modules."""
+    space = namespace(module) or {}  # a lazily loaded module stays unloaded
+    file = space.get("__file__")
+    if not isinstance(file, str) or not file.endswith(".py") or file.startswith(_LIBRARY):
+        return ""
+    root = str(space.get("__name__", "")).partition(".")[0]
+    ours = root in ("patchcore", "patchcore_startup", "torch_npu", "torch_npu_patches", "npu_emulator")
+    return "" if ours or any(part in _INSTALLED for part in Path(file).parts) else file
+
+
+def _uses(file: str, names: Collection[str]) -> Iterator[Use]:
+    try:
+        source = Path(file).read_bytes()
+        if b"cuda" not in source or not any(name.encode() in source for name in names):
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return
+    aliases = {"cuda"}  # names of the module torch.cuda in this file
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            aliases.update(alias.asname for alias in node.names if alias.name == "torch.cuda" and alias.asname)
+        elif isinstance(node, ast.ImportFrom) and node.module == "torch":
+            aliases.update(alias.asname for alias in node.names if alias.name == "cuda" and alias.asname)
+        elif isinstance(node, ast.ImportFrom) and node.module == "torch.cuda":
+            yield from (Use(alias.name, file, node.lineno) for alias in node.names if alias.name in names)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in names and _last_name(node.value) in aliases:
+            yield Use(node.attr, file, node.lineno)
+
+
+def _last_name(node: ast.expr) -> str:
+    """Return ``cuda`` of ``torch.cuda``, ``cuda`` of ``cuda``, and nothing of a call."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,108 @@
+"""The file of the project's distributions says what their plugins really have."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Optional
+
+import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from patchcore.builtin.suggest import distributions
+from patchcore.builtin.suggest.distributions import Distribution, describe_source, known_distributions
+from patchcore.cli.options import Parser
+from patchcore.patcher import Patcher
+from patchcore.plugins import Plugins, installed_plugins
+
+KNOWN = known_distributions()
+INSTALLED = {provenance.distribution for provenance, _ in installed_plugins()}
+
+
+@pytest.fixture(params=KNOWN, ids=[distribution.name for distribution in KNOWN])
+def distribution(request: pytest.FixtureRequest) -> Distribution:
+    found: Distribution = request.param
+    if found.name not in INSTALLED:
+        pytest.skip(f"{found.name} is not installed")
+    return found
+
+
+def plugin_of(distribution: Distribution) -> Any:
+    return Plugins(allowed=[distribution.plugin])
+
+
+def implementation(distribution: Distribution, hook: str) -> Optional[Any]:
+    plugins = plugin_of(distribution)
+    assert distribution.plugin in plugins.provenances
+    for found in getattr(plugins.manager.hook, hook).get_hookimpls():
+        if found.plugin_name == distribution.plugin:
+            return found.function
+    return None
+
+
+def test_commands(distribution: Distribution) -> None:
+    subparsers = Parser().add_subparsers()
+    register = implementation(distribution, "register_commands")
+    if register is not None:
+        register(subparsers)
+    assert sorted(subparsers.choices) == sorted(distribution.commands)
+
+
+def test_options_of_run_and_verify(distribution: Distribution) -> None:
+    parser = Parser(add_help=False)
+    register = implementation(distribution, "register_run_options")
+    if register is not None:
+        register(parser=parser)
+    assert sorted(parser._option_string_actions) == sorted(distribution.options)
+
+
+def test_supported_versions_are_those_of_the_patches(distribution: Distribution) -> None:
+    patches = [candidate.patch for candidate in Patcher(plugins=plugin_of(distribution)).collect()]
+    required = [re.match(r"([\w-]+)(.*)", text) for patch in patches for text in patch.requires]
+    for library, supported in distribution.versions.items():
+        specs = [SpecifierSet(match[2]) for match in required if match and match[1] == library]
+        for operator, choose in ((">=", min), ("<", max)):
+            ends = [[Version(s.version) for s in spec if s.operator == operator] for spec in specs]
+            expected = choose([end for (end,) in ends]) if all(ends) else None  # one patch without it is for all
+            said = next((Version(s.version) for s in SpecifierSet(supported) if s.operator == operator), None)
+            assert (library, said) == (library, expected)
+
+
+def test_imports_are_of_libraries_that_the_patches_are_for(distribution: Distribution) -> None:
+    patches = [candidate.patch for candidate in Patcher(plugins=plugin_of(distribution)).collect()]
+    if patches:
+        roots = {change.target.root for patch in patches for change in patch.changes}
+        assert {name.partition(".")[0] for name in distribution.imports} <= roots
+
+
+class TestWhereSomethingComesFrom:
+    @pytest.fixture(autouse=True)
+    def nothing_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(distributions, "version_of", lambda name: None)
+
+    @pytest.mark.parametrize(
+        ("name", "command", "expected"),
+        [
+            ("ops", "", "torch-npu-patches"),
+            ("graph", "", "npu-graph"),
+            ("--emulate-npu", "run", "npu-emulator"),
+            ("--markers", "verify", "torch-npu-patches"),
+        ],
+    )
+    def test_what_to_install(self, name: str, command: str, expected: str) -> None:
+        assert describe_source(name, command) == f"it comes with {expected}: python -m pip install {expected}"
+
+    @pytest.mark.parametrize(
+        ("name", "command"), [("nosuch", ""), ("--emulate-npu", ""), ("--emulate-npu", "list"), ("ops", "run")]
+    )
+    def test_nothing_is_made_up(self, name: str, command: str) -> None:
+        assert describe_source(name, command) is None
+
+
+def test_installed_and_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributions, "version_of", lambda name: "0.1.0")
+    said = describe_source("ops", "")
+    assert said is not None
+    assert said.startswith(
+        "it comes with torch-npu-patches 0.1.0, which is installed, but its plugin torch_npu is not "
+    )
