@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from pathlib import Path
 
 import pytest
 
-from patchcore import cli
+from patchcore.cli import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
@@ -28,18 +27,8 @@ def distributions() -> dict[str, str]:
 def commands(monkeypatch: pytest.MonkeyPatch, plugins: str) -> set[str]:
     """Return the commands that there are with some plugins."""
     monkeypatch.setenv("PATCHCORE_PLUGINS", plugins)
-    shown: set[str] = set()
-
-    def note(parser: argparse.ArgumentParser, *_: object) -> None:
-        for action in parser._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                shown.update(action.choices)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(argparse.ArgumentParser, "print_help", note)
-        with pytest.raises(SystemExit):
-            cli.main(["--help"])
-    return shown
+    _, subparsers, _ = build_parser(discover=True)
+    return set(subparsers.choices)
 
 
 def test_every_command_is_under_its_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
