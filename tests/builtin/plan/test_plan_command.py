@@ -67,6 +67,21 @@ class TestPlan:
         ]
         assert content["patches"][0]["changes"] == [{"kind": "replace", "target": "shop.prices:price"}]
         assert content["settings"] == {"plugins": "--plugin"}
+        content = cli("plan", "--plugin", "shop", "--disable", "shop.price", "--format", "json").json
+        assert (content["patches"][0], content["notes"]) == (
+            {
+                "name": "shop.price",
+                "verdict": "skipped",
+                "reason": "disabled by --disable (shop.price)",
+                "chosen_by": "--disable",
+                "plugin": "shop",
+                "distribution": "shop-npu",
+                "version": "1.2",
+                "changes": [{"kind": "replace", "target": "shop.prices:price"}],
+                "remarks": [],
+            },
+            [],
+        )
 
     def test_a_name_that_a_plugin_left_out_may_mean_is_a_note(self, cli: Cli, site: Path) -> None:
         write_distribution(site, "other-dist", plugins={"other": "shop_npu"})

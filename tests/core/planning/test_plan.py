@@ -354,25 +354,6 @@ def test_the_plan_prints_verdicts_reasons_and_targets() -> None:
     assert str(plan()) == "no patches"
 
 
-def test_the_plan_as_plain_data() -> None:
-    made = plan(*by("vision", patch("lib.conv", "lib.ops.conv")), choices=[Choice(False, "vision", "--disable")])
-    assert made.to_dict() == {
-        "patches": [
-            {
-                "name": "lib.conv",
-                "verdict": "skipped",
-                "reason": "disabled by --disable (vision)",
-                "chosen_by": "--disable",
-                "plugin": "vision",
-                "distribution": "vision-patches",
-                "version": "1.0",
-                "changes": [{"kind": "replace", "target": "lib.ops:conv"}],
-            }
-        ],
-        "notes": [],
-    }
-
-
 def test_a_missing_library_skips_and_does_not_conflict(make_package) -> None:
     make_package({"lib": "def f(): pass"})
     absent = pc.Patch("absent", [pc.Replace("lib:f", len), pc.Replace("nolibrary:g", len)])
