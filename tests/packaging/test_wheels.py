@@ -216,11 +216,11 @@ class TestWheels:
         assert "patchcore/py.typed" in files_of(wheel)
         assert "patchcore = patchcore.cli:main" in text_of(wheel, "/entry_points.txt")
 
-    def test_the_core_names_the_interface_of_mx_driving_as_an_extra(self, wheels: Path) -> None:
+    def test_the_core_names_what_few_need_as_extras(self, wheels: Path) -> None:
         headers = Parser().parsestr(text_of(wheel_of(wheels, "patchcore"), "/METADATA"))
-        assert headers.get_all("Provides-Extra") == ["mx-driving"]
+        assert headers.get_all("Provides-Extra") == ["completion", "mx-driving"]
         extras = [line for line in headers.get_all("Requires-Dist", []) if "extra ==" in line]
-        assert [Requirement(line).name for line in extras] == ["mx-driving-compat"]
+        assert [Requirement(line).name for line in extras] == ["shtab", "mx-driving-compat"]
 
     def test_the_plugins_are_typed(self, wheels: Path) -> None:
         typed = {
