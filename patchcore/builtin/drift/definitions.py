@@ -15,6 +15,7 @@ from importlib.util import decode_source
 from typing import Any, NamedTuple, Optional, Union
 
 from patchcore.builtin.drift.syntax import FunctionNode
+from patchcore.builtin.sources import parse
 from patchcore.declare.target import Item, Step, Target
 from patchcore.errors import TargetNotFound, Unseen, did_you_mean
 from patchcore.objects.modules import StubSpec, found_spec, namespace, submodule_names
@@ -93,7 +94,7 @@ class _Module:
     def __init__(self, name: str, source: str, is_package: bool) -> None:
         self.name = name
         self.package = name if is_package else name.rpartition(".")[0]
-        self.tree = ast.parse(source)
+        self.tree = parse(source)
         self.scope = _Scope(self.tree.body)
         self._classes: dict[ast.ClassDef, _Scope] = {}
 

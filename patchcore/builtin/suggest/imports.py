@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from patchcore.builtin.sources import parse
 
 __all__ = ["Imports", "find_imports"]
 
@@ -62,10 +63,7 @@ def _is_own(folder: Path) -> bool:
 
 
 def _names(source: bytes) -> Iterator[str]:
-    with warnings.catch_warnings():  # about escapes in texts of others
-        warnings.simplefilter("ignore")
-        tree = ast.parse(source)
-    for node in ast.walk(tree):
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from patchcore.builtin.sources import parse
 
 __all__ = ["Owners", "merge", "owners"]
 
@@ -25,9 +26,7 @@ def owners(source: str, members: Iterable[str]) -> dict[str, frozenset[str]]:
     ):
         return {}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     found: dict[str, set[str]] = {}

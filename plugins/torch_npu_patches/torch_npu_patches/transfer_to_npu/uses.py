@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import sys
 import sysconfig
-import warnings
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from patchcore.builtin.sources import parse
 from patchcore.objects.modules import namespace
 from torch_npu_patches.transfer_to_npu.namespace import without_counterpart
 
@@ -69,9 +69,7 @@ def _uses(file: str, names: Collection[str]) -> Iterator[Use]:
         source = Path(file).read_bytes()
         if b"cuda" not in source or not any(name.encode() in source for name in names):
             return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+        tree = parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError):
         return
     aliases = {"cuda"}  # names of the module torch.cuda in this file

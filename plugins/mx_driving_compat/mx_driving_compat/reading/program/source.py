@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
+from patchcore.builtin.sources import parse
 from patchcore.errors import SettingsError
 
 __all__ = ["PATCHER", "Function", "Scope", "Source", "Unknown", "called_name", "line_of", "receiver_root"]
@@ -230,7 +231,7 @@ class Source(NamedTuple):
         try:
             with tokenize.open(str(path)) as stream:  # uses the encoding that the file declares
                 text = stream.read()
-            tree = ast.parse(text, str(path))
+            tree = parse(text, str(path))
         except OSError as error:
             raise SettingsError(f"--from {path} cannot be read: {error}") from error
         except (SyntaxError, ValueError) as error:
