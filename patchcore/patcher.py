@@ -415,7 +415,7 @@ class Patcher(contextlib.ContextDecorator):
 
     def _is_vetoed(self, entry: PlannedPatch, plan: Plan) -> bool:
         asked = {"patch": entry.patch, "context": Context(entry.provenance, self.settings, plan)}
-        who, veto = self.plugins.decide("before_apply", _is_skip, "None or Skip('why')", **asked)
+        who, veto = self.plugins.decide("before_apply", lambda a: isinstance(a, Skip), "None or Skip('why')", **asked)
         if veto is not None:
             self._vetoes[entry.patch.name] = f"vetoed by {who}: {veto.reason}"
         return veto is not None
@@ -561,7 +561,3 @@ def _is_named_after_its_plugin(candidate: Candidate) -> bool:
     """Tell whether a plugin has the best claim to the name of a patch: ``mmcv.roi_pool`` is plugin mmcv's."""
     patch, provenance = candidate
     return isinstance(patch, Patch) and patch.name.startswith(f"{provenance.plugin}.")
-
-
-def _is_skip(answer: Any) -> bool:
-    return isinstance(answer, Skip)

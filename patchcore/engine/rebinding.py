@@ -92,7 +92,8 @@ class Moves:
     def add(self, move: Move) -> None:
         """Remember a move."""
         self._all.append(move)
-        self._by_old.setdefault(id(move.old), []).append(move)
+        if move.old is not ABSENT:  # which no reference holds
+            self._by_old.setdefault(id(move.old), []).append(move)
 
     def of(self, old: Any) -> Sequence[Move]:
         """Return the moves that references to ``old`` may follow, the latest first."""
