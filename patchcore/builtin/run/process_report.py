@@ -30,7 +30,8 @@ FILES = "report-*.json"
 
 #: Seconds that writing may take while imports complete patches; after that it is done at intervals.
 _AT_ONCE = 1.0
-_INTERVAL = 0.5  # seconds
+_INTERVAL = 0.5  # seconds, and this many times as long as it has taken to write: a report of many patches takes long
+_PAUSE = 20
 
 
 class ProcessReport:
@@ -50,8 +51,8 @@ class ProcessReport:
         self._patcher = patcher
         self._role = role
         self._directory = patcher.settings.get("report_dir")
-        self._written = 0.0  # when news were, and how long writing them took, seconds
-        self._spent = 0.0
+        self._spent = 0.0  # on news, seconds
+        self._next = 0.0  # when they may be written again, on the monotonic clock
         self._complained = False
         self._lock = threading.RLock()
         self._manifest: Optional[tuple[Plan, dict[str, Any]]] = None
@@ -98,10 +99,11 @@ class ProcessReport:
     def news(self) -> None:
         """Write the file anew, unless that has taken its share of time: a killed process is to leave what it can."""
         start = time.monotonic()
-        if self._spent < _AT_ONCE or start - self._written > _INTERVAL:
+        if self._spent < _AT_ONCE or start > self._next:
             self.write()
-            self._written = time.monotonic()
-            self._spent += self._written - start
+            end = time.monotonic()
+            self._spent += end - start
+            self._next = end + max(_INTERVAL, _PAUSE * (end - start))
 
     def _to_json(self, finished: bool) -> str:
         from patchcore.builtin.explain.layers import describe_layers

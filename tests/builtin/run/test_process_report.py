@@ -465,6 +465,24 @@ def test_what_is_read_while_it_is_written_is_whole(report: ProcessReport, tmp_pa
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_writing_a_large_report_takes_a_small_share_of_the_time(
+    report: ProcessReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, written = [0.0], []
+
+    def write() -> None:
+        written.append(now[0])
+        now[0] += 0.4
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(report, "write", write)
+    while now[0] < 100:
+        report.news()
+        now[0] += 0.01
+    assert written[:3] == pytest.approx([0.0, 0.41, 0.82])  # at first each time
+    assert len(written) * 0.4 < 8
+
+
 def test_processes_that_write_into_one_directory(shop: Programs) -> None:
     source = """
 import os, sys
