@@ -14,6 +14,7 @@ from patchcore.context import Context
 from patchcore.declare.changes import Skip
 from patchcore.declare.declaration import Declaration
 from patchcore.declare.patch import Patch
+from patchcore.declare.target import Target
 from patchcore.errors import PatchError, TargetNotFound, UnknownName, describe_error
 from patchcore.hookspecs import hookimpl
 from patchcore.patcher import Patcher
@@ -277,8 +278,12 @@ def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
     named: list[Unit] = []
     repeated: list[Unit] = []
     taken: set[str] = set()
+    latest: dict[Target, int] = {}  # by target, the position of the last unit that changes it
     for unit in units:
-        unit = unit._replace(like=_like(unit, named))
+        targets = {change.target for change in unit.patch.changes}
+        position = max((latest[target] for target in targets if target in latest), default=-1)
+        if position >= 0 and named[position].patch.changes == unit.patch.changes:
+            unit = unit._replace(like=named[position].patch.name)
         if unit.like and not unit.own:
             repeated.append(unit)
             continue
@@ -287,6 +292,7 @@ def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
             count += 1
             name = f"{unit.patch.name}+{count}"
         taken.add(name)
+        latest.update(dict.fromkeys(targets, len(named)))
         named.append(unit if name == unit.patch.name else unit._replace(patch=unit.patch.evolve(name=name)))
     names = [unit.patch.name for unit in named]
     ordered = [
@@ -296,17 +302,6 @@ def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
         for i, unit in enumerate(named)
     ]
     return ordered, repeated
-
-
-def _like(unit: Unit, earlier: Sequence[Unit]) -> str:
-    """Return the name of an earlier unit with the same changes, empty if a target was changed again since."""
-    targets = {change.target for change in unit.patch.changes}
-    for other in reversed(earlier):
-        if other.patch.changes == unit.patch.changes and targets:
-            return other.patch.name
-        if not targets.isdisjoint(change.target for change in other.patch.changes):
-            return ""
-    return ""
 
 
 def _plugins_after(units: Sequence[Unit], position: int) -> tuple[str, ...]:
