@@ -158,8 +158,8 @@ class TestMissing:
         assert result[0].err.count("program ['--epochs', '3']") == 2
         assert "patchcore: tracing on npu with patches" in result[0].err
 
-    def test_the_page_has_it_all_and_no_script(self, result: tuple[Result, str]) -> None:
-        page = result[1]
+    def test_the_page_has_it_all_and_loads_nothing(self, result: tuple[Result, str]) -> None:
+        page = result[1].replace("<wbr>", "")  # where a long name may be broken
         for text in (
             "aten::special_bessel_j0",
             "handled by my_patches.cosine_taper",
@@ -167,7 +167,7 @@ class TestMissing:
             "no patch changes that",
         ):
             assert text in page
-        assert re.findall(r"<script|src=|href=", page) == []
+        assert re.findall(r"<script[^>]+src|<link|<img|https?://", page) == []
 
 
 PHASES = """
