@@ -316,7 +316,7 @@ def tests(session: nox.Session) -> None:
     if session.posargs:  # what is chosen by name may be anywhere
         chosen = ["--ignore=tests/packaging", "--ignore=tests/browser"]
     else:
-        chosen = ["-m", "libraries and not slow", "tests/integration", *map(str, modules_with_libraries())]
+        chosen = ["-m", "libraries and not slow", *map(str, modules_with_libraries())]
         for version in pythons_of_the_suite():
             session.notify(f"core-{version}")
         for core in EMULATOR_CORES:
@@ -337,10 +337,15 @@ def slow(session: nox.Session) -> None:
 
 
 def modules_with_libraries() -> list[Path]:
-    """Return the modules in the folders of the session core that have tests which need a real library."""
+    """Return the modules that have tests which need a real library: of tests/integration, and of the session core.
+
+    The one with the longest tests comes first: at the end, one worker would go through it while the others are idle.
+    """
     modules = [module for folder in CORE_TESTS for module in (ROOT / folder).rglob("test_*.py")]
     needs = re.compile(r"mark\.libraries|[(, ]torch: ")
-    return sorted(module for module in modules if needs.search(module.read_text(encoding="utf-8")))
+    found = [module for module in modules if needs.search(module.read_text(encoding="utf-8"))]
+    integration = (ROOT / "tests/integration").rglob("test_*.py")
+    return sorted([*integration, *found], key=lambda module: (module.name != "test_examples.py", module))
 
 
 @nox.session(python=False, requires=[LIBRARIES])
