@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+import weakref
 from typing import Any, Callable
 
 import npu_emulator
@@ -150,6 +152,29 @@ def gradients_in_buckets(rank: int) -> Any:
     parallel(full(rank + 1, 1, 2)).sum().backward()
     assert model.weight.grad.device == torch.device("npu", rank)
     return model.weight.grad.tolist()
+
+
+class Carried:
+    """What a thread carries while it begins a collective. To drop it, gloo needs Python's lock."""
+
+
+@scenario
+def held_by_gloo_when_the_group_is_gone(rank: int) -> bool:
+    group = dist.new_group()
+    other_holder = group.boxed()  # such as the reducer of a DistributedDataParallel
+    if rank == 1:
+        time.sleep(0.2)  # gloo waits for both
+    carried = Carried()
+    torch._C._stash_obj_in_tls("tests", carried)  # as a backward pass does
+    dist.all_reduce(full(rank, 2), group=group, async_op=True)
+    torch._C._remove_obj_from_tls("tests")
+    held = weakref.ref(carried)
+    del carried
+    dist.destroy_process_group(group)
+    del group
+    found = held() is not None
+    del other_holder
+    return found
 
 
 def main(rank: int, file: str, options: dict[str, Any]) -> None:

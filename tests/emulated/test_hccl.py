@@ -21,6 +21,7 @@ BOTH = {
     "objects": [{"from": 1}],
     "gaps": "Tensors must be contiguous",
     "gradients_in_buckets": [[1.5, 1.5]],
+    "held_by_gloo_when_the_group_is_gone": False,  # or its thread and whoever destroys the group wait for each other
 }
 EACH = [
     {

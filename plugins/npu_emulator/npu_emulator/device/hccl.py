@@ -8,8 +8,11 @@ arrive in the memory that the two share.
 from __future__ import annotations
 
 import functools
+import time
 import warnings
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Callable
 
 import torch
@@ -34,6 +37,11 @@ _FORMLESS = (
     "allgather_into_tensor_coalesced_",
     "reduce_scatter_tensor_coalesced_",
 )
+
+#: How long a group that dies waits for gloo to let go of collectives, in seconds. It takes microseconds, but for those
+#: whose ``Work`` the program still holds.
+_PATIENCE = 0.5
+_IN_THREAD = "npu_emulator.device.hccl"
 
 # torch drops kernels with the library that registered them.
 _kept: list[torch.library.Library] = []
@@ -95,26 +103,73 @@ def _never_split_gloo() -> None:
     c10d._get_split_source = split_source_but_gloo
 
 
+class _Held:
+    """Lives as long as gloo, or the program, holds a collective that began with it."""
+
+
+class _Collectives:
+    """Collectives of one process group that gloo may still hold.
+
+    A thread of gloo drops each when it has ended, and needs Python's lock for the tensors and the state of the thread
+    that began it (torch 2.13: each backward pass leaves its ``contextvars.Context`` there). Whoever destroys the group
+    waits for that thread, and torch holds the lock while it destroys that of a ``DistributedDataParallel``: the two
+    would wait for each other forever. HCCL has no such thread.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[weakref.ref[_Held]] = []
+
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """Remember the collective that begins in the block."""
+        held = _Held()
+        self._held = [other for other in self._held if other() is not None]
+        self._held.append(weakref.ref(held))
+        torch._C._stash_obj_in_tls(_IN_THREAD, held)  # a work of gloo keeps what its thread has there
+        try:
+            yield
+        finally:
+            torch._C._remove_obj_from_tls(_IN_THREAD)
+
+    def wait(self) -> None:
+        """Return when gloo holds none of them, or after :data:`_PATIENCE`."""
+        end = time.monotonic() + _PATIENCE
+        while any(held() is not None for held in self._held) and time.monotonic() < end:
+            time.sleep(0.0005)  # without Python's lock
+
+
+class _GroupOnCpu:
+    """The process group that kernels of the CPU are called with, and what they have begun.
+
+    Args:
+        group: the program's.
+    """
+
+    def __init__(self, group: dist.ProcessGroup) -> None:
+        self.group = dist.ProcessGroup(dist.HashStore(), group.rank(), group.size())
+        backend = group._get_backend(torch.device("npu"))
+        self.group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, backend)
+        self.collectives = _Collectives()
+        weakref.finalize(group, self.collectives.wait)  # also at exit
+
+
 class _GroupsOnCpu:
-    """The process groups that kernels of the CPU are called with, one for each of the program's.
+    """One for each of the program's groups.
 
     They are held as long as the program holds its own: gloo has threads, which must not outlive
     ``destroy_process_group()``. One that lets go of a tensor while the interpreter exits aborts the process.
     """
 
     def __init__(self) -> None:
-        self._groups: weakref.WeakKeyDictionary[dist.ProcessGroup, dist.ProcessGroup] = weakref.WeakKeyDictionary()
+        self._groups: weakref.WeakKeyDictionary[dist.ProcessGroup, _GroupOnCpu] = weakref.WeakKeyDictionary()
 
-    def of(self, boxed: torch.ScriptObject) -> torch.ScriptObject:
+    def of(self, boxed: torch.ScriptObject) -> _GroupOnCpu:
         """Return the group with the same back end, for tensors of the CPU."""
         group = dist.ProcessGroup.unbox(boxed)
         on_cpu = self._groups.get(group)
         if on_cpu is None:
-            on_cpu = dist.ProcessGroup(dist.HashStore(), group.rank(), group.size())
-            backend = group._get_backend(torch.device("npu"))
-            on_cpu._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, backend)
-            self._groups[group] = on_cpu
-        return on_cpu.boxed()
+            on_cpu = self._groups[group] = _GroupOnCpu(group)
+        return on_cpu
 
 
 def _kernel(operator: torch._ops.OpOverload, groups: _GroupsOnCpu) -> Callable[..., Any]:
@@ -125,8 +180,10 @@ def _kernel(operator: torch._ops.OpOverload, groups: _GroupsOnCpu) -> Callable[.
 
     def kernel(*args: Any) -> Any:
         on_cpu = [_exchange(argument, formless) for argument in args]
-        on_cpu[group_position] = groups.of(args[group_position])
-        result = operator.redispatch(_CPU, *on_cpu)
+        group = groups.of(args[group_position])
+        on_cpu[group_position] = group.group.boxed()
+        with group.collectives.begun():
+            result = operator.redispatch(_CPU, *on_cpu)
         # Where tensors are returned they are the first argument, and the work comes last.
         return (args[0], result[-1]) if returns_tensors else result
 
