@@ -67,6 +67,7 @@ def check(patcher: pc.Patcher, *uses: Any) -> None:
     assert not [name for name in sys.modules if name.partition(".")[0] == "gone_x"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "names", [*itertools.permutations(CHANGES, 1), *itertools.permutations(CHANGES, 2)], ids=", ".join
 )

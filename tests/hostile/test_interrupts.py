@@ -211,6 +211,7 @@ def use() -> None:
         pass
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_apply_that_is_interrupted_anywhere_leaves_nothing(kind: str, packages: None) -> None:
     def run() -> pc.Patcher:
@@ -228,6 +229,7 @@ def test_an_apply_that_is_interrupted_anywhere_leaves_nothing(kind: str, package
         check(patchers[-1], before, f"{kind}, line {number}, {trigger.place}")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_revert_that_is_interrupted_anywhere_is_done_all_the_same(kind: str, packages: None) -> None:
     def applied() -> pc.Patcher:
@@ -261,6 +263,7 @@ def other_patches() -> list[pc.Patch]:
     ]
 
 
+@pytest.mark.in_turn
 @pytest.mark.limit(
     "`Patcher.apply()` or `revert()` in a signal handler that interrupts another one in the middle of a write",
     told="`PatchError` in the handler, and nothing is changed",

@@ -65,6 +65,7 @@ def test_old_modules_that_nobody_uses_are_freed(make_package: Any, kind: str, co
         assert len(list(ENGINE.journal)) == len(PATCHES[kind])
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", PATCHES)
 @pytest.mark.parametrize("held", ["f", "g", "Net", "Config", "TABLE", "instance", "module", "space"])
 def test_an_old_module_of_which_something_is_used_stays_patched_and_goes_back(

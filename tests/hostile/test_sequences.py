@@ -195,6 +195,7 @@ def inner(value: Any) -> Any:
     return value.__func__ if isinstance(value, staticmethod) else value
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", range(60))
 def test_any_sequence_keeps_aliases_together_and_ends_where_it_began(make_package: Any, seed: int) -> None:
     make_package(SOURCES)
