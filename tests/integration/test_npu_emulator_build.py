@@ -14,6 +14,8 @@ import pytest
 pytest.importorskip("torch")
 build = pytest.importorskip("npu_emulator.device.native.build")
 
+from npu_emulator.__main__ import main  # noqa: E402
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 #: Leaves an empty file where a compiler leaves its result, and a line for each call beside itself.
@@ -50,9 +52,18 @@ def python(cache: Path) -> Run:
 
 
 @pytest.fixture
-def command(python: Run) -> Run:
-    """Run ``python -m npu_emulator`` with a cache of its own."""
-    return lambda *arguments, **environ: python("-m", "npu_emulator", *arguments, **environ)
+def command(cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Do what ``python -m npu_emulator`` does with a cache of its own, in this process, which has torch already."""
+
+    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as changed:
+            for name, value in {"NPU_EMULATOR_CORE": "auto", build.CACHE: str(cache), **environ}.items():
+                changed.setenv(name, value)
+            capfd.readouterr()
+            code = main(arguments)
+        return subprocess.CompletedProcess(arguments, code, *capfd.readouterr())
+
+    return run
 
 
 def libraries(cache: Path) -> list[Path]:
