@@ -74,7 +74,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=900,
+            timeout=450,  # two cores that others use, too, take a minute for the longest
         )
         said = done.stdout.replace(str(self.home), HOME).replace(sys.prefix, f"{HOME}/venv").replace(port, PORT)
         return said.split(f"{MARK}\n")[1:]
