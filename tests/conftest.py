@@ -76,6 +76,8 @@ def nothing_left_behind() -> Iterator[None]:
                 engine.release([application], holder)  # the next test is not to suffer
         assert not left, f"still in force: {', '.join(left)}"
         assert not list(engine.journal), "the journal still has records"
+    private = getattr(sys.modules.get("patchcore.builtin.stdlib.private"), "LIBRARY", None)
+    assert private is None or not private.users, f"the standard library is still private for {private.users}"
     now = list(sys.meta_path)
     assert [finder for finder in now if finder in before] == before, "a finder is lost or has moved"
     ours = ("patchcore", "mx_driving_compat")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from programs import Programs
@@ -319,6 +321,18 @@ class TestCopies:
             assert clock.perf_counter() == 0
             assert activation.time.perf_counter() > 0
             assert not [place for place in change.rebound if place.startswith("patchcore")]
+
+    def test_a_module_that_is_imported_while_they_are_used_gets_them_before_the_next_patch(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        late = ModuleType("patchcore.late_x")
+        with pc.Patcher([pc.Patch("first", [pc.Replace("json:dumps", _as_bytes)])]):
+            late.time = time  # type: ignore[attr-defined]
+            monkeypatch.setitem(sys.modules, "patchcore.late_x", late)
+            with pc.Patcher([pc.Patch("second", [pc.Replace("time:perf_counter", _zero)])]):
+                assert time.perf_counter() == 0
+                assert late.time.perf_counter() > 0
+        assert late.time is time
 
     @pytest.mark.parametrize("name", sorted(stdlib.LATER))
     def test_late_imports_get_the_copy(self, name: str) -> None:

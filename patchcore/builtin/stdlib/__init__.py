@@ -37,7 +37,7 @@ def after_apply(patch: Patch, outcome: PatchRecord) -> None:
 def _leave(kind: str, subject: str, detail: str = "", since: object = None) -> None:
     """End the use of private copies for a patch, unless a patch of that name is still in force."""
     private = sys.modules.get("patchcore.builtin.stdlib.private")
-    if private is not None and private.LIBRARY.has_user(subject):
+    if private is not None and subject in private.LIBRARY.users:
         from patchcore.engine.engine import ENGINE
 
         if subject not in ENGINE.active:

@@ -48,21 +48,23 @@ class PrivateLibrary:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._prepared = False
+        self._prepared: set[str] = set()  # packages of patchcore
         self._users: dict[str, None] = {}
         self._copies: Optional[_Copies] = None
+        self._served: set[str] = set()  # modules whose names lead to copies now
         self._swapped: list[tuple[dict[str, Any], str, Any, Any]] = []  # namespace, name, what was there, what is
 
     def prepare(self) -> None:
         """Import what the copies are made for: modules of patchcore, and of the library, that are otherwise late."""
-        if self._prepared:
+        new = set(_packages()) - self._prepared
+        if not new:
             return
-        self._prepared = True
+        self._prepared |= new
         import pkgutil
 
         for name in LATER.values():
             import_module(name)
-        for package in _packages():
+        for package in sorted(new):
             for info in pkgutil.iter_modules(sys.modules[package].__path__):
                 if not info.ispkg and not info.name.endswith(("__main__", "command", "probe")):
                     import_module(f"{package}.{info.name}")
@@ -78,15 +80,16 @@ class PrivateLibrary:
         with self._lock:
             if self._copies is None:
                 self._copies = _Copies()
-                self._use(self._copies)
+            self._use(self._copies)
             self._users[user] = None
             for target in targets:
                 if target.root == "builtins" and target.path:
                     self._hide(str(target.path[0]))
 
-    def has_user(self, user: str) -> bool:
-        """Tell whether ``user`` has entered and not left."""
-        return user in self._users
+    @property
+    def users(self) -> list[str]:
+        """Who has entered and not left."""
+        return list(self._users)
 
     def leave(self, user: str) -> None:
         """Undo :meth:`enter`; after the last user left, patchcore's modules use the program's library again."""
@@ -101,6 +104,7 @@ class PrivateLibrary:
                         else:
                             space[name] = before
                 self._swapped.clear()
+                self._served.clear()
                 self._copies = None
 
     def module(self, name: str) -> ModuleType:
@@ -109,16 +113,19 @@ class PrivateLibrary:
         return import_module(name) if copies is None else copies.module(name)
 
     def _use(self, copies: _Copies) -> None:
-        for space in _own_namespaces():
+        spaces = _own_namespaces()
+        for module in spaces.keys() - self._served:
+            space = spaces[module]
             for name, value in list(space.items()):
                 copy = copies.of(value)
                 if copy is not value and not name.startswith("__"):
                     self._put(space, name, copy)
+        self._served.update(spaces)
 
     def _hide(self, name: str) -> None:
         """Put a builtin that is about to be patched in front of the patched one, as a global of patchcore's modules."""
         value = builtins.__dict__.get(name, _GONE)
-        for space in (*_own_namespaces(), globals()):
+        for space in (*_own_namespaces().values(), globals()):
             if value is not _GONE and name not in space:
                 self._put(space, name, value)
 
@@ -134,7 +141,7 @@ class _Copies:
         self._made: dict[str, ModuleType] = {}
         # the copies of functions and modules look their builtins up here, also what imports modules
         self._builtins = {**vars(builtins), "__import__": self._import}
-        for module in [m for space in _own_namespaces() for m in space.values() if type(m) is ModuleType]:
+        for module in [m for space in _own_namespaces().values() for m in space.values() if type(m) is ModuleType]:
             self.of(module)
         for name in LATER.values():
             self.module(name)
@@ -215,9 +222,9 @@ def _packages() -> list[str]:
     return [name for name, module in loaded if name.partition(".")[0] == "patchcore" and hasattr(module, "__path__")]
 
 
-def _own_namespaces() -> list[dict[str, Any]]:
+def _own_namespaces() -> dict[str, dict[str, Any]]:
     served = {*OWN, *_CALLED}
-    return [vars(m) for n, m in sys.modules.copy().items() if n.partition(".")[0] in served and n != __name__]
+    return {n: vars(m) for n, m in sys.modules.copy().items() if n.partition(".")[0] in served and n != __name__}
 
 
 def _is_copied(name: str) -> bool:
