@@ -217,7 +217,8 @@ class ImportWatch:
             # an object made by this module can only have gone to modules that ran meanwhile: new ones, ones that are
             # being imported, which holds their locks, and lazy ones
             running = {name, *list(_locks), *(loaded.keys() - before)}
-            loaded = {key: m for key, m in loaded.items() if key in running or is_lazy(m)}
+            lazy = importlib.util._LazyModule  # type: ignore[attr-defined]
+            loaded = {key: m for key, m in loaded.items() if key in running or type(m) is lazy}
         self._callback(name, sys.modules.get(name, module), loaded)
 
     def note(self, name: str, *, since: Optional[float] = None, detail: str = "") -> None:

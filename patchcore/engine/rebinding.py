@@ -149,8 +149,7 @@ class Rebinder:
                 old[id(move.old)] = move.old
             if move.first:
                 homes.update((id(value), value) for value in _foreign(move.state, move.record))
-        pending = [state for application in waiting for state in application.states if state.status == PENDING]
-        values = [value for state in pending for value in _foreign(state)]
+        values = [v for a in waiting for state in a.states if state.status == PENDING for v in _foreign(state)]
         homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
         if not old and not homes:
             return
