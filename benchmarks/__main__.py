@@ -1,4 +1,7 @@
-"""``python -m benchmarks [NAME ...] [--json FILE] [--quick]``: measure and print; README.md says what the rows mean."""
+"""Measure and print; README.md says what the rows mean.
+
+``python -m benchmarks [NAME ...] [--json FILE] [--quick] [--compare OLD.json [NEW.json]]``
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,32 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Optional
 
-from benchmarks import table
+from benchmarks import compared, table
 from benchmarks.processes import environment, thread_count
 from benchmarks.rows import Row
 from benchmarks.subjects import SUBJECTS, THREADED
 
-#: Version of the JSON that is written; raised when a key changes its meaning or goes.
-SCHEMA_VERSION = 1
 LIBRARIES = ("patchcore", "pluggy", "wrapt", "torch", "mmcv", "mmdet", "mmdet3d")
 
 
 def main(argv: Optional[list[str]] = None) -> int:
     """Measure the chosen subjects, print the table, write the JSON.
 
-    Returns 0 also when a limit is missed, and 1 when a subject could not be measured to its end.
+    Returns 0 also when a limit is missed, 1 when a subject could not be measured to its end, and 2 when a saved result
+    cannot be read.
 
     Args:
         argv: arguments after the program's name, those of the process by default.
     """
     options = _parse(argv)
+    try:
+        saved = [compared.read(file) for file in options.compare]
+    except compared.UnreadableResult as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if len(saved) == 2:
+        print("\n".join(compared.lines(*saved)))
+        return 0
     facts = _facts()
     for name, value in facts.items():
         print(f"{name}: {value}")
@@ -52,8 +62,11 @@ def main(argv: Optional[list[str]] = None) -> int:
     print()
     print(table.summary(rows))
     if options.json:
-        content = {"schema_version": SCHEMA_VERSION, "environment": facts, "rows": [row.to_dict() for row in rows]}
+        views = [row.to_dict() for row in rows]
+        content = {"schema_version": compared.SCHEMA_VERSION, "environment": facts, "rows": views}
         options.json.write_text(json.dumps(content, indent=2) + "\n")
+    for line in compared.lines(saved[0], rows) if saved else ():
+        print(line)
     for name in broken:
         print(f"error: {name} could not be measured, its traceback is above", file=sys.stderr)
     return 1 if broken else 0
@@ -66,7 +79,17 @@ def _parse(argv: Optional[list[str]]) -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round of every row to this file")
     parser.add_argument("--quick", action="store_true", help="few rounds, small numbers of things, nothing judged")
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar=("OLD", "NEW"),
+        help="say what got better and worse since the saved result OLD; with NEW, measure nothing and compare the two",
+    )
     options = parser.parse_args(argv)
+    if len(options.compare) > 2:
+        parser.error("--compare takes one or two files")
     for name in options.names:
         if name not in SUBJECTS:
             parser.error(f"nothing to measure is called {name!r}; choose from {', '.join(SUBJECTS)}")

@@ -17,6 +17,7 @@ __all__ = ["SUBJECTS", "THREADED", "missing", "rows_of"]
 SUBJECTS = {
     "import": "importing_patchcore",
     "compat-import": "importing_compat",
+    "compat-patches": "compat_patches",
     "list": "listing",
     "calls": "calls",
     "tensor-index": "tensor_index",
@@ -29,6 +30,7 @@ SUBJECTS = {
     "apply": "applying",
     "references": "reference_pass",
     "import-watch": "import_watch",
+    "on-import": "on_import",
     "pending": "pending",
     "child-process": "child_processes",
     "emulated-device": "emulated_device",

@@ -23,7 +23,7 @@ LINEAR = RatioLimit(ABOUT_THE_SAME, "linear")
 FUNCTIONS_PER_MODULE = 100
 #: One stays loaded, the other is imported anew in each round.
 LOADED, IMPORTED = "benchmarked_library", "benchmarked_late_library"
-APPLY, REVERT, ON_IMPORT = "plan + apply", "revert", "apply on import"
+APPLY, REVERT, ON_IMPORT, CREATE = "plan + apply", "revert", "apply on import", "plan + apply with create=True"
 
 
 class Place(NamedTuple):
@@ -54,6 +54,8 @@ def rows(budget: Budget) -> list[Row]:
             runs[f"mock {size}"] = _mock_run(places[LOADED][:size])
         for size in (sizes[0], sizes[-1]):
             runs[f"{ON_IMPORT} {size}"] = _import_run(places[IMPORTED][:size])
+            new = [place._replace(name=f"new_{place.name}") for place in places[LOADED][:size]]
+            runs[f"{CREATE} {size}"] = _loaded_run(new, create=True)
         samples = _measure(runs, budget)
     found = []
     for phase, mocked in ((APPLY, "start"), (REVERT, "stop")):
@@ -68,6 +70,7 @@ def rows(budget: Budget) -> list[Row]:
         (REVERT, sizes[1]),
         (REVERT, sizes[2]),
         (ON_IMPORT, sizes[2]),
+        (CREATE, sizes[2]),
     ):
         few = sizes[0]
         ours, theirs = (samples[f"{phase} {size}"].scaled(1 / size) for size in (many, few))
@@ -99,8 +102,8 @@ def _measure(runs: dict[str, Callable[[], Taken]], budget: Budget) -> dict[str, 
     return samples
 
 
-def _loaded_run(places: Sequence[Place]) -> Callable[[], Taken]:
-    patches = _patches(places)
+def _loaded_run(places: Sequence[Place], *, create: bool = False) -> Callable[[], Taken]:
+    patches = _patches(places, create=create)
 
     def run() -> Taken:
         patcher = pc.Patcher(patches, strict=True)
@@ -140,11 +143,9 @@ def _mock_run(places: Sequence[Place]) -> Callable[[], Taken]:
     return lambda: Taken(wall(start), wall(mock.patch.stopall))
 
 
-def _patches(places: Sequence[Place]) -> list[pc.Patch]:
-    return [
-        pc.Patch(f"{place.module}.{place.name}", [pc.Replace(f"{place.module}:{place.name}", _replacement(place.name))])
-        for place in places
-    ]
+def _patches(places: Sequence[Place], *, create: bool = False) -> list[pc.Patch]:
+    changes = [pc.Replace(f"{p.module}:{p.name}", _replacement(p.name), create=create) for p in places]
+    return [pc.Patch(f"{p.module}.{p.name}", [change]) for p, change in zip(places, changes)]
 
 
 def _replacement(name: str) -> Callable[..., Any]:

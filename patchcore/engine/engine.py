@@ -150,8 +150,7 @@ class Engine:
     def held_by(self, holder: Holder) -> list[Application]:
         """Return the applications that ``holder`` holds, the last one first."""
         with self._lock:
-            found = [a for active in self._active.values() for a in active if holder in a.holders]
-        return found[::-1]
+            return [a for active in self._active.values() for a in active if holder in a.holders][::-1]
 
     def advance(self, application: Application, moves: Moves, holder: Optional[Holder] = None) -> None:
         """Write the changes of ``application`` whose modules have been executed and that are not written there yet.
@@ -181,7 +180,7 @@ class Engine:
                         if state.awaits != name or not application.in_force:
                             continue
                         if module is None:
-                            self.check_findable(application, name)
+                            self.check_findable(application, name, moves.found)
                         elif state.written_in is not module and not self.defers(application, state):
                             self._write(application, state, module, moves)
                     if module is not None:
@@ -408,10 +407,15 @@ class Engine:
         if writer is None:
             writer = self._writers[kind] = writer_of(kind, self._factories)(self)
         writer.write(application, state, module, moves)
+        if not isinstance(state.change, SlotChange):  # it may have changed what can be imported
+            moves.found.clear()
 
-    def check_findable(self, application: Application, name: str) -> None:
-        """Raise when module ``name`` can never be imported; wait for its parent where that may yet make it."""
-        missing = None if name in sys.modules else missing_ancestor(name)
+    def check_findable(self, application: Application, name: str, found: Optional[set[str]] = None) -> None:
+        """Raise when module ``name`` can never be imported; wait for its parent where that may yet make it.
+
+        ``found`` has modules that are known to be there, and gets those that are found now.
+        """
+        missing = None if name in sys.modules else missing_ancestor(name, found)
         if missing is None or is_stub(missing):
             return
         parent = missing.rpartition(".")[0]

@@ -210,12 +210,15 @@ class ImportWatch:
 
     def executed(self, name: str, module: ModuleType, before: Optional[set[str]] = None) -> None:
         """Tell the callback that ``module`` was executed; ``before`` is what ``sys.modules`` held when that began."""
-        loaded = dict(sys.modules)
+        loaded = sys.modules.copy()
         if before is None:  # the body was not run by a loader of ours
             self.note(name)
         else:
-            # an object made by this module can only have gone to modules that ran meanwhile
-            loaded = {key: m for key, m in loaded.items() if key == name or key not in before or is_initializing(m)}
+            # an object made by this module can only have gone to modules that ran meanwhile: new ones, ones that are
+            # being imported, which holds their locks, and lazy ones
+            running = {name, *list(_locks), *(loaded.keys() - before)}
+            lazy = importlib.util._LazyModule  # type: ignore[attr-defined]
+            loaded = {key: m for key, m in loaded.items() if key in running or type(m) is lazy}
         self._callback(name, sys.modules.get(name, module), loaded)
 
     def note(self, name: str, *, since: Optional[float] = None, detail: str = "") -> None:

@@ -23,7 +23,7 @@ from patchcore.errors import describe_error
 from patchcore.objects.binding import has_identity, reference
 from patchcore.objects.modules import ABSENT, mro_lookup, namespace
 
-__all__ = ["Journal", "Layer", "Record", "Retired", "describe"]
+__all__ = ["Journal", "Layer", "Record", "Retired", "by_product", "describe"]
 
 
 Identity = tuple[int, str, Any]  # of a slot
@@ -422,7 +422,7 @@ class Journal:
         self, retired: list[Retired], origin: Origin, notes: list[str], restored: Iterable[Record] = ()
     ) -> None:
         """Make anew what was built on a product that is gone: patched re-exports and overrides of patched methods."""
-        gone = _by_product(retired)
+        gone = by_product(retired)
         while gone:
             further: list[Retired] = []
             for record in {record.number: record for record in (*self, *restored)}.values():
@@ -446,7 +446,7 @@ class Journal:
                 first = min(built_on, default=0)
                 self._replace_layers(record, record.layers, first, list(record.layers), before, further, notes)
             retired += further
-            gone = _by_product(further)
+            gone = by_product(further)
 
     def _replace_layers(
         self,
@@ -587,7 +587,8 @@ class _Operation:
         journal._operation = None
 
 
-def _by_product(retired: Iterable[Retired]) -> dict[int, list[Retired]]:
+def by_product(retired: Iterable[Retired]) -> dict[int, list[Retired]]:
+    """Return what is retired by the ``id`` of the product."""
     found: dict[int, list[Retired]] = {}
     for r in retired:
         found.setdefault(id(r.old), []).append(r)

@@ -19,7 +19,7 @@ from patchcore.declare.slots import ClassSlot, EntrySlot, ItemSlot, NamespaceSlo
 from patchcore.declare.target import Target
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
-from patchcore.engine.journal import Identity, Journal, Layer, Record, Retired
+from patchcore.engine.journal import Identity, Journal, Layer, Record, Retired, by_product
 from patchcore.engine.references import StaticSlot
 from patchcore.errors import DeclarationError
 from patchcore.objects.binding import has_identity, reference
@@ -77,10 +77,14 @@ class Moves:
         moves: what was written so far.
         loaded: the modules that were imported before the first write; only they can hold a replacement as their own.
             ``None`` where no other thread could import meanwhile.
+
+    Attributes:
+        found: names of modules that were found and can be imported later.
     """
 
     def __init__(self, moves: Iterable[Move] = (), *, loaded: Optional[Container[str]] = None) -> None:
         self.loaded = loaded
+        self.found: set[str] = set()
         self._all: list[Move] = []
         self._by_old: dict[int, list[Move]] = {}
         for move in moves:
@@ -97,8 +101,7 @@ class Moves:
 
     def of(self, old: Any) -> Sequence[Move]:
         """Return the moves that references to ``old`` may follow, the latest first."""
-        moves = self._by_old.get(id(old))
-        return [move for move in reversed(moves) if move.followed] if moves else ()
+        return [move for move in reversed(self._by_old.get(id(old), ())) if move.followed]
 
 
 class Rebinder:
@@ -146,10 +149,8 @@ class Rebinder:
                 old[id(move.old)] = move.old
             if move.first:
                 homes.update((id(value), value) for value in _foreign(move.state, move.record))
-        for state in [state for application in waiting for state in application.states if state.status == PENDING]:
-            for value in _foreign(state):
-                if not self._journal.count_makers(value):
-                    homes[id(value)] = value
+        values = [v for a in waiting for state in a.states if state.status == PENDING for v in _foreign(state)]
+        homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
         if not old and not homes:
             return
         found = self._find({**old, **homes}.values(), modules, signs)
@@ -187,9 +188,7 @@ class Rebinder:
     def retire(self) -> None:
         """Bind names that took a replacement from a patched slot to what the slot holds now."""
         retired = self._journal.retired
-        gone: dict[int, list[Retired]] = {}
-        for r in retired:
-            gone.setdefault(id(r.old), []).append(r)
+        gone = by_product(retired)
         for slot, held in self._find([r.old for r in retired]):
             successor = self.origin(slot, gone[id(held)])
             # where the patch had added a name, there is nothing to go back to
@@ -224,9 +223,7 @@ class Rebinder:
     def _patched_aliases(self) -> list[Record]:
         """Return the records of patched names that are not the object's own."""
         with self._journal.lock:
-            gone = [number for number, record in self._aliases.items() if not record.layers]
-            for number in gone:
-                del self._aliases[number]
+            self._aliases = {number: record for number, record in self._aliases.items() if record.layers}
             return list(self._aliases.values())
 
     def origin(self, slot: Slot, gone: Sequence[Retired]) -> Optional[Record]:

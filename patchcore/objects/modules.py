@@ -189,11 +189,18 @@ def module_file(name: str) -> Optional[str]:
     return spec.origin if spec is not None and spec.has_location else None
 
 
-def missing_ancestor(name: str) -> Optional[str]:
-    """Return the first of ``a``, ``a.b``, ``a.b.c`` that cannot be found for ``name = "a.b.c"``, or ``None``."""
+def missing_ancestor(name: str, found: Optional[set[str]] = None) -> Optional[str]:
+    """Return the first of ``a``, ``a.b``, ``a.b.c`` that cannot be found for ``name = "a.b.c"``, or ``None``.
+
+    Args:
+        name: of a module.
+        found: modules that were found already; those that are found now are added.
+    """
+    found = set() if found is None else found
     for ancestor in lineage(name):
-        if not find_module(ancestor):
+        if ancestor not in found and not find_module(ancestor):
             return ancestor
+        found.add(ancestor)
     return None
 
 

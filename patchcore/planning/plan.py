@@ -277,9 +277,10 @@ def _choose(
     """
     strongest = max((choice.strength or 0 for choice in choices), default=0)
     ranked = []
+    named = {c.patch.name: [c] for c in candidates}
     for choice in choices:
         try:
-            rank, matched = _match(choice.name, candidates)
+            rank, matched = (2, named[choice.name]) if choice.name in named else _match(choice.name, candidates)
         except UnknownName as error:
             if notes is None:
                 raise UnknownName(f"{choice.origin}: {error}") from None

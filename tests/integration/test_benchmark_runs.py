@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 #: How many rows each subject that needs no torch has.
-ROWS = {"import": 4, "compat-import": 2, "list": 4, "calls": 24, "apply": 11, "import-watch": 6}
+ROWS = {"import": 4, "compat-import": 2, "compat-patches": 3, "list": 4, "calls": 24, "apply": 12, "import-watch": 6}
 
 
 def test_quick_run_reports_every_row_in_table_and_json(tmp_path):

@@ -7,6 +7,7 @@ code and sources, which are not run; a function that calls one of its own module
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
@@ -83,12 +84,18 @@ def _in_called(function: FunctionType) -> Optional[str]:
         owner = found if is_class(found) else None
     for name in function.__code__.co_names:
         for value in (function.__globals__.get(name), ABSENT if owner is None else mro_lookup(owner, name)):
+            if type(value) is not FunctionType and not issubclass(type(value), _FORMS):
+                continue
             called = wrapped_callable(value)
             if type(called) is FunctionType and called.__module__ == function.__module__:
                 look = _in_names(_names(called.__code__))
                 if look is not None:
                     return f"{called.__qualname__} calls {look}"
     return None
+
+
+#: What holds a function that :func:`patchcore.objects.binding.wrapped_callable` returns.
+_FORMS = (staticmethod, classmethod, property, functools.cached_property)
 
 
 class Callers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchcore.builtin.signatures.signatures import CALLED_AS_DECLARED, alike, misfit
+from patchcore.builtin.signatures.signatures import CALLED_AS_DECLARED, alike, misfit, passes_on
 from patchcore.declare.changes import Skip, SlotChange
 from patchcore.declare.slots import ClassSlot, Slot
 from patchcore.errors import DeclarationError
@@ -29,6 +29,8 @@ def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> N
         return  # who gives it another form has changed what its arguments are
     original, taker = wrapped_callable(below), wrapped_callable(callee[0])
     bound = isinstance(slot, ClassSlot) and form is not staticmethod
+    if passes_on(original, taker, bound=bound, before=callee[1]):
+        return
     why = misfit(original, taker, bound=bound, before=callee[1])
     if why is not None:
         name = getattr(taker, "__qualname__", repr(taker))

@@ -9,7 +9,7 @@ from inspect import Parameter
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, WrapperDescriptorType
 from typing import Any, Optional
 
-__all__ = ["CALLED_AS_DECLARED", "alike", "misfit"]
+__all__ = ["CALLED_AS_DECLARED", "alike", "misfit", "passes_on"]
 
 _BY_POSITION = Parameter.POSITIONAL_ONLY
 #: The types of what says itself how it is called.
@@ -81,6 +81,24 @@ def alike(original: Any, replacement: Any) -> bool:
         and other.co_posonlyargcount <= one.co_posonlyargcount
         and one.co_varnames[first:count] == other.co_varnames[first:count]
     )
+
+
+def passes_on(original: Any, replacement: Any, *, bound: bool, before: int) -> bool:
+    """Tell at once of a plain function with ``*args`` and ``**kwargs`` that it takes the calls of another one.
+
+    Arguments are those of :func:`misfit`; false where that is not plain.
+    """
+    if type(original) is not FunctionType or type(replacement) is not FunctionType:
+        return False
+    if hasattr(original, "__wrapped__") or hasattr(original, "__signature__") or hasattr(replacement, "__signature__"):
+        return False
+    wanted, given = original.__code__, replacement.__code__
+    if given.co_kwonlyargcount or given.co_flags & _ANY_NUMBER != _ANY_NUMBER:
+        return False
+    # the instance is by position in every call, unless the original can do without
+    first = 1 if bound and wanted.co_argcount > len(original.__defaults__ or ()) else 0
+    names = wanted.co_varnames[first : wanted.co_argcount + wanted.co_kwonlyargcount]
+    return given.co_argcount <= before + first and set(given.co_varnames[: given.co_argcount]).isdisjoint(names)
 
 
 def _signature(value: Any, *, follow_wrapped: bool) -> Optional[inspect.Signature]:

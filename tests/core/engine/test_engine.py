@@ -799,3 +799,47 @@ def test_a_product_that_depends_on_a_removed_layer_and_cannot_be_made_anew_is_no
     assert shop.Item is original
     upper.revert()
     assert shop.Item is original
+
+
+# --- many ----------------------------------------------------------------------------------------------------------
+
+
+class CountingFinder:
+    """A finder that finds nothing, and counts what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        self.asked.append(name)
+
+
+def test_how_often_a_module_is_looked_for_does_not_depend_on_the_number_of_patches(
+    make_package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_package({"shop": "", "shop.tools": SHOP})
+    asked = []
+    for names in (("price",), ("price", "label", "stock", "order", "total")):
+        finder = CountingFinder()
+        monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+        patches = [pc.Patch(f"shop.{name}", [pc.Replace(f"shop.tools:{name}", new)]) for name in names]
+        with pc.Patcher(patches) as patcher:
+            assert {record.status for record in patcher.report().patches} == {"pending"}
+        asked.append(finder.asked.count("shop.tools"))
+    assert asked[0] == asked[1] > 0
+
+
+def test_a_module_that_the_function_of_an_earlier_patch_hides_is_missed(make_package, monkeypatch) -> None:
+    make_package({"shop": "", "shop.tools": SHOP})
+
+    def hide(*args: Any) -> None:
+        monkeypatch.setitem(sys.modules, "shop", None)
+
+    patches = [
+        pc.Patch("a.first", [pc.Replace("shop.tools:price", new)]),
+        pc.Patch("b.hides", [pc.Call(hide, module="json")]),
+        pc.Patch("c.second", [pc.Replace("shop.tools:label", new)]),
+    ]
+    with pc.Patcher(patches) as patcher:
+        assert patcher.report()["a.first"].status == "pending"
+        assert patcher.report()["c.second"].status == "failed"

@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from migrations import assert_identical, no_plugins, spaces, told  # noqa: F401
 
+import patchcore as pc
 from mx_driving_compat.patcher.patch import AtomicPatch
 from mx_driving_compat.patcher.patcher import Patcher
+from mx_driving_compat.patches.application import Run, Unit
+from patchcore.planning.provenance import Provenance
 
 SOURCES = {
     "geo_x": "",
@@ -182,3 +185,13 @@ def test_whatever_the_order_of_reverting(chosen: list[AtomicPatch], order: list[
         if number < len(patchers):
             patchers[number].revert()
     assert_identical(spaces(*modules), before)
+
+
+def test_what_many_patches_declare_grows_with_their_number_only() -> None:
+    units = [Unit(pc.Patch(f"geo.p{i}", [pc.Replace(f"json.tool:f{i}", print)]), [None]) for i in range(100)]
+    theirs = Unit(pc.Patch("theirs.p", [pc.Replace("json.tool:g", print)]), [None], Provenance("theirs"))
+    run = Run([*units[:50], theirs, *units[50:]])
+    declared = sum(len(unit.patch.after) + len(unit.patch.before) for unit in run.units)
+    assert declared <= 3 * len(run.units)
+    assert [e.patch.name for e in run._patcher.plan()] == [unit.patch.name for unit in run.units]
+    assert run.units[0].patch.stacks_with(run.units[99].patch)

@@ -61,8 +61,9 @@ class Selection:
                 f"Patcher.add: expected a Patch class or a patch, found {item!r}; write a function that patches by "
                 f"hand as LegacyPatch({name}, target_module='mmcv')"
             )
-        rivals = (other for other, _ in self.classes() if isinstance(item, type) and _exclude(item, other))
-        rival = next(rivals, None)
+        rival = None
+        if isinstance(item, type):  # one of many patches has no rivals
+            rival = next((other for other, _ in self.classes() if _exclude(item, other)), None)
         self._entries.append(_Entry(item, options))
         return rival
 

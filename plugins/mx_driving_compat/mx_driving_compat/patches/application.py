@@ -13,7 +13,7 @@ from mx_driving_compat.messages.results import PatchStatus
 from patchcore.context import Context
 from patchcore.declare.changes import Skip
 from patchcore.declare.declaration import Declaration
-from patchcore.declare.patch import Patch
+from patchcore.declare.patch import ANY, Patch
 from patchcore.declare.target import Target
 from patchcore.errors import PatchError, TargetNotFound, UnknownName, describe_error
 from patchcore.hookspecs import hookimpl
@@ -112,9 +112,8 @@ class Run:
             _stack.runs.pop()
             self._gate.open = False
         _runs.append(self)
-        outcomes: dict[str, list[Outcome]] = {}
-        for unit in self.units:
-            outcomes[unit.patch.name] = list(self._outcomes(unit, report[unit.patch.name]))
+        records = {record.name: record for record in report.patches}
+        outcomes = {u.patch.name: list(self._outcomes(u, records[u.patch.name])) for u in self.units}
         return [pair for unit, name in self._told() for pair in zip(unit.members, outcomes[name])]
 
     def revert(self) -> None:
@@ -259,7 +258,7 @@ class _Ordered(Patch):
     @classmethod
     def of(cls, patch: Patch, *, after: tuple[str, ...], before: tuple[str, ...]) -> Patch:
         made = object.__new__(cls)
-        made.__dict__.update(patch.__dict__, after=after, before=before)
+        made.__dict__.update(patch.__dict__, after=after, before=before, priority=0)
         return made
 
     def _key(self) -> tuple[Any, ...]:
@@ -294,18 +293,24 @@ def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
         taken.add(name)
         latest.update(dict.fromkeys(targets, len(named)))
         named.append(unit if name == unit.patch.name else unit._replace(patch=unit.patch.evolve(name=name)))
-    names = [unit.patch.name for unit in named]
-    ordered = [
-        unit._replace(patch=_Ordered.of(unit.patch, after=tuple(names[:i]), before=_plugins_after(named, i)))
-        if unit.own
-        else unit
-        for i, unit in enumerate(named)
-    ]
-    return ordered, repeated
+    return list(_declared(named)), repeated
 
 
-def _plugins_after(units: Sequence[Unit], position: int) -> tuple[str, ...]:
-    return tuple(unit.patch.name for unit in units[position + 1 :] if not unit.own)
+def _declared(units: Sequence[Unit]) -> Iterator[Unit]:
+    """Yield the units with their order declared.
+
+    A patch of the migration names the patches of plugins on both sides of it. Patches of the migration need not name
+    each other: they have one priority and come from one place, and such patches are applied in the given order.
+    """
+    plugins = [unit.patch.name for unit in units if not unit.own]
+    earlier = 0
+    for unit in units:
+        if unit.own:
+            patch = _Ordered.of(unit.patch, after=(ANY, *plugins[:earlier]), before=tuple(plugins[earlier:]))
+            unit = unit._replace(patch=patch)
+        else:
+            earlier += 1
+        yield unit
 
 
 def _core_patcher(units: Sequence[Unit], settings: Settings, gate: _Gate) -> Patcher:

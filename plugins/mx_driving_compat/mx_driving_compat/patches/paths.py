@@ -62,7 +62,7 @@ def is_there(name: str) -> bool:
     """Return whether a top-level module can be imported, a stub included. Imports nothing."""
     if name in sys.modules:
         return sys.modules[name] is not None
-    return bool(name) and (find_module(name) or is_stub(name))
+    return bool(name) and importlib.util.find_spec(name) is not None
 
 
 def is_stub(name: str) -> bool:

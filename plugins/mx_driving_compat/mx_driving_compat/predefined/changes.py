@@ -228,7 +228,7 @@ def group(changes: list[PluginChange]) -> Unit:
     """
     patch, provenance = changes[0].candidate
     chosen = tuple(change.change for change in changes)
-    if any(is_stub(change.target.root) for change in chosen):
+    if any(map(is_stub, {change.target.root for change in chosen})):  # each look for a library walks the search path
         return _in_stub(patch, chosen, changes)
     if chosen != patch.changes:
         patch = patch.evolve(changes=chosen)
