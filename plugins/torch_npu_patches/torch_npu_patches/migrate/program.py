@@ -30,6 +30,7 @@ class Program:
         self.imports: list[Any] = []
         self.calls: list[cst.Call] = []
         self.comparisons: list[cst.Comparison] = []
+        self.branches: list[Any] = []  # if statements and expressions
         self.texts: list[Any] = []
         self.chains: list[cst.Attribute] = []  # the longest of each: a.b.c, not a.b
         self.members: list[cst.Attribute] = []  # those whose owner is no name: f().b
@@ -41,6 +42,8 @@ class Program:
         lists: dict[type, list[Any]] = {
             cst.Call: self.calls,
             cst.Comparison: self.comparisons,
+            cst.If: self.branches,
+            cst.IfExp: self.branches,
             cst.ClassDef: self.classes,
             cst.FormattedString: self.texts,
         }
