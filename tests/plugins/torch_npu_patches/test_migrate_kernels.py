@@ -15,7 +15,7 @@ from torch_npu_patches.migrate.rules import RuleTable, built_in_rules
 
 TABLE = RuleTable(built_in_rules())
 
-#: As in BEVFormer, VAD, UniAD, MapTR: projects/mmdet3d_plugin/bevformer/modules/multi_scale_deformable_attn_function.py.
+#: As in BEVFormer (bevformer/modules/multi_scale_deformable_attn_function.py), VAD, UniAD and MapTR.
 COPY = """\
 from mmcv.utils import ext_loader
 from torch.autograd import Function
