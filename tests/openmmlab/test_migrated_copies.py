@@ -1,4 +1,4 @@
-"""``patchcore migrate`` makes nothing worse: a program that runs on the CPU runs on the NPU after it, with its losses."""
+"""``patchcore migrate`` makes nothing worse: what runs on the CPU runs on the NPU after it, with the same losses."""
 
 from __future__ import annotations
 
