@@ -101,3 +101,14 @@ def elsewhere(points, boxes):  # becomes is_npu: nothing is known of it
     if points.is_cuda:
         return points_in_boxes(points, boxes)
     return points.cuda()
+
+
+class Layer(torch.nn.Module):
+    def forward(self, value):
+        return attend(value)
+
+
+def made_on_any_device(use):  # becomes is_available of NPUs: a model is made, and both sides need the kernel
+    if torch.cuda.is_available():
+        return Layer().cuda()
+    return attend(use) if use.is_cuda else attend(use * 2)

@@ -16,7 +16,7 @@ from libcst import metadata as md
 
 from torch_npu_patches.migrate.extensions import rule_of_operator
 from torch_npu_patches.migrate.names import LOAD_EXT, Names
-from torch_npu_patches.migrate.program import Program, read
+from torch_npu_patches.migrate.program import Program, parts_of, read
 from torch_npu_patches.migrate.recording import Record
 from torch_npu_patches.migrate.rules import RuleTable
 from torch_npu_patches.migrate.syntax import dotted, literal, root
@@ -42,7 +42,7 @@ class ProjectKernels(NamedTuple):
     Args:
         compiled: names of modules that the project compiles.
         modules: names of its Python modules.
-        users: names of its functions and classes that call an operator without a kernel on an NPU, on every device.
+        users: names of its functions, autograd ones too, that call an operator without a kernel on an NPU.
     """
 
     compiled: frozenset[str] = frozenset()
@@ -104,15 +104,20 @@ class Kernels:
         for node in program.imports:
             self._read_import(node)
         self.users: set[str] = set()
-        self._find_users()
+        words = set(re.findall(r"\w+", program.module.code))
+        operators = {name.rpartition(".")[2] for name in table.names_of("kernel")} - {"*"}
+        #: Whether any operator may be called here: most modules of a project call none.
+        self.any = bool(self._modules or "_ext" in words or words & operators or words & project.users)
+        if self.any:
+            self._find_users()
 
     def guards(self) -> Iterator[Guard]:
         """Yield the tests for CUDA before an operator without a kernel on an NPU."""
         found: dict[cst.BaseExpression, str] = {}
-        for branch in self.program.branches:
+        for branch in self.program.branches if self.any else ():
             sides = self._sides(branch)
             operator = self.used_in(sides.cuda) if sides is not None else None
-            if operator is not None:
+            if operator is not None and sides is not None and self.used_in(sides.other) is None:
                 found[branch.test] = operator
         for test, operator in found.items():
             assignment = self._decided_by(test)
@@ -139,7 +144,7 @@ class Kernels:
         stack = list(nodes)[::-1]
         while stack:
             node = stack.pop()
-            inside: Iterable[cst.CSTNode] = node.children
+            inside: Iterable[cst.CSTNode] = parts_of(node)
             if isinstance(node, (cst.Name, cst.Attribute)):
                 found = self._operator(node)
                 if found is not None:
@@ -254,7 +259,7 @@ class Kernels:
                 self._modules.add(bound.value)
 
     def _find_users(self) -> None:
-        """Find the functions, classes and aliases of the module that call such operators, and those that call these."""
+        """Find the functions and aliases of the module that call such operators, and those that call these."""
         defined = list(_definitions(self.program.module.body))
         count = -1
         while count < len(self.users):
@@ -265,8 +270,9 @@ class Kernels:
 
 
 def _definitions(body: Iterable[Any]) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield what a module defines that runs when it is called: no classes of models, which are made on any device."""
     for statement in body:
-        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+        if isinstance(statement, cst.FunctionDef) or (isinstance(statement, cst.ClassDef) and _is_autograd(statement)):
             yield statement.name.value, statement.body
         elif isinstance(statement, cst.SimpleStatementLine):
             for part in statement.body:
@@ -274,6 +280,10 @@ def _definitions(body: Iterable[Any]) -> Iterator[tuple[str, cst.CSTNode]]:
                     for target in part.targets:
                         if isinstance(target.target, cst.Name):
                             yield target.target.value, part.value
+
+
+def _is_autograd(defined: cst.ClassDef) -> bool:
+    return any(str(dotted(base.value)).rpartition(".")[2] == "Function" for base in defined.bases)
 
 
 def _last(body: Any) -> Any:
@@ -339,12 +349,12 @@ def _report_listed(record: Record, call: cst.Call, table: RuleTable) -> Iterator
 
 
 def kernel_users(source: str, table: RuleTable, project: ProjectKernels) -> frozenset[str]:
-    """Return the names of a module's functions and classes that call operators without a kernel on an NPU.
+    """Return the names of a module's functions, autograd ones too, that call operators without a kernel on an NPU.
 
     Raises:
         libcst.ParserSyntaxError: it is not Python.
     """
-    if "_ext" not in source and not project.may_be_in(source):
+    if not re.search(r"\b_ext\b|\bmmcv\.ops\b", source) and not project.may_be_in(source):
         return frozenset()
     program, names = read(source)
     return frozenset(Kernels(program, names, table, project).users)
