@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import patchcore as pc
 from mmcv_npu import (
     deform_conv,
@@ -18,6 +21,9 @@ from mmcv_npu import (
     torchvision,
     voxelization,
 )
+
+if TYPE_CHECKING:
+    from patchcore.planning.plan import Plan
 
 PATCHES = (
     torchvision.TORCHVISION,
@@ -52,6 +58,12 @@ def register_patches() -> tuple[pc.Patch, ...]:
 def registry_tables() -> tuple[str, ...]:
     """Return where mmcv 1.x and mmengine keep the entries of a registry (mmengine 0.10 ``registry/registry.py``)."""
     return ("_module_dict",)
+
+
+@pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out
+def conclusions(plan: Plan) -> Iterator[str]:
+    """Tell which patch lifts the check of mmcv's version that has ended the program."""
+    return mmcv_version.describe_refusal(plan)
 
 
 @pc.hookimpl(optionalhook=True)
