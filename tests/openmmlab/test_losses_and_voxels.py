@@ -16,16 +16,16 @@ from mmcv_npu.multi_scale_deformable_attention import MULTI_SCALE_DEFORMABLE_ATT
 from mmcv_npu.sigmoid_focal_loss import SIGMOID_FOCAL_LOSS
 from mmcv_npu.voxelization import VOXELIZATION
 
-#: What mmcv's operator says on a device for which it has no kernel: the call has reached it.
-NO_KERNEL = "implementation for device npu:0 not found"
+#: What an operator of mmcv says that builds for NPUs do not have: the call has reached it.
+NO_KERNEL = "a build of mmcv .* for NPUs has no kernel"
 
 
 class TestSigmoidFocalLoss:
     def test_layer(self, device: torch.device, calls: Counter[str]) -> None:
         logit, target, weight = torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0]), torch.tensor([1.0, 0.5, 2.0])
         layer = focal_loss.SigmoidFocalLoss(2.0, 0.25, weight, "sum").to(device)
-        with pytest.raises(RuntimeError, match=NO_KERNEL):
-            layer(logit.to(device), target.to(device))
+        layer(logit.to(device), target.to(device))
+        assert not calls
         with pc.Patcher([SIGMOID_FOCAL_LOSS], enable=SIGMOID_FOCAL_LOSS, strict=True):
             actual = layer(logit.to(device), target.to(device))
         torch.testing.assert_close(actual.cpu(), definition(logit, target, 2.0, 0.25, weight, "sum"))
@@ -61,12 +61,10 @@ class TestSigmoidFocalLoss:
 
     @pytest.mark.parametrize("logit", [torch.zeros(0, 3), torch.zeros(4, 3).double()], ids=["empty", "float64"])
     def test_misfits_reach_mmcvs_operator(self, logit: Tensor, device: torch.device, calls: Counter[str]) -> None:
-        target = torch.zeros(len(logit), dtype=torch.int64, device=device)
-        with (
-            pc.Patcher([SIGMOID_FOCAL_LOSS], enable=SIGMOID_FOCAL_LOSS, strict=True),
-            pytest.raises(RuntimeError, match=NO_KERNEL),
-        ):
-            focal_loss.sigmoid_focal_loss(logit.to(device), target)
+        target = torch.zeros(len(logit), dtype=torch.int64)
+        with pc.Patcher([SIGMOID_FOCAL_LOSS], enable=SIGMOID_FOCAL_LOSS, strict=True):
+            loss = focal_loss.sigmoid_focal_loss(logit.to(device), target.to(device), 2.0, 0.25, None, "none")
+        torch.testing.assert_close(loss.cpu(), definition(logit, target, 2.0, 0.25, None, "none"))
         assert not calls
 
 
@@ -169,11 +167,11 @@ class TestVoxelization:
     ) -> None:
         case = {"points": torch.zeros(3, 4), "voxel_size": (0.5, 0.5, 1.0), "max_points": 2, **misfit}
         points, voxel_size, max_points = case.values()
-        with (
-            pc.Patcher([VOXELIZATION], enable=VOXELIZATION, strict=True),
-            pytest.raises(RuntimeError, match=NO_KERNEL),
-        ):
-            voxelize.voxelization(points.to(device), voxel_size, RANGE, max_points, 4)
+        expected = voxelize.voxelization(points.float(), voxel_size, RANGE, max_points, 4)
+        with pc.Patcher([VOXELIZATION], enable=VOXELIZATION, strict=True):
+            actual = voxelize.voxelization(points.to(device), voxel_size, RANGE, max_points, 4)
+        assert actual[0].dtype == points.dtype
+        assert all(one.cpu().to(other).equal(other) for one, other in zip(actual, expected))
         assert not calls
 
     def test_sizes_may_be_tensors(self, device: torch.device) -> None:
