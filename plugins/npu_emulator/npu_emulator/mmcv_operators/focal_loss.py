@@ -1,6 +1,6 @@
 """Focal losses, as mmcv 2.1.0 defines them.
 
-Source: ``sigmoid_focal_loss_cuda_kernel.cuh`` and ``softmax_focal_loss_cuda_kernel.cuh`` in ``mmcv/ops/csrc/common/cuda``.
+Source: ``{sigmoid,softmax}_focal_loss_cuda_kernel.cuh`` in ``mmcv/ops/csrc/common/cuda``.
 """
 
 from __future__ import annotations
