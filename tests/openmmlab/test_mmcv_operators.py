@@ -408,3 +408,28 @@ assert not any("npu_emulator" in repr(finder) for finder in sys.meta_path), sys.
     # torch has no device npu then, and the installation can be undone
     environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     subprocess.run([sys.executable, "-c", program, first], check=True, env=environment, timeout=600)
+
+
+@pytest.mark.parametrize("first", ["patch", "emulator"])
+def test_a_patch_is_laid_over_the_operators_whichever_comes_first(first: str) -> None:
+    program = """
+import sys, patchcore, npu_emulator
+def wrapper(original, *args, **kwargs):
+    seen.append(original.__module__)
+    return original(*args, **kwargs)
+seen = []
+patcher = patchcore.Patcher([patchcore.Patch("test.nms", patchcore.Wrap("mmcv._ext:nms", wrapper))], strict=True)
+steps = [patcher.apply, npu_emulator.install]
+for step in steps if sys.argv[1] == "patch" else steps[::-1]:
+    step()
+import torch, torch_npu, mmcv._ext
+boxes = torch.tensor([[0.0, 0, 4, 4], [0, 0, 4, 5]], device="npu")
+assert mmcv._ext.nms(boxes, boxes[:, 3].clone(), 0.5, 0).tolist() == [1]
+assert seen == ["mmcv._ext"], seen
+patcher.revert()
+assert mmcv._ext.nms(boxes, boxes[:, 3].clone(), 0.5, 0).tolist() == [1]
+assert len(seen) == 1
+assert mmcv._ext.__spec__.loader is mmcv._ext.__loader__, mmcv._ext.__spec__
+assert type(mmcv._ext.__loader__).__name__ == "ExtensionFileLoader"
+"""
+    subprocess.run([sys.executable, "-c", program, first], check=True, timeout=600)

@@ -90,15 +90,13 @@ def refusal(name: str, build: Build) -> str:
         name: in ``mmcv._ext``.
         build: without the operator.
     """
-    said = f"mmcv._ext.{name}: a build of mmcv {build.version} for NPUs has no kernel for it, and the emulated NPU none"
+    said = f"mmcv._ext.{name}: a build of mmcv {build.version} for NPUs has no kernel for it, nor has the emulated NPU"
     since = first_build_with(name, int(build.version.partition(".")[0]))
     if since is not None:
         said += f"; builds have it from mmcv {since} on"
     patch = patch_for(name)
     if patch is not None:
-        return (
-            f"{said}. Apply the patch {patch} of mmcv-npu-patches, which replaces it for the shapes its kernel takes."
-        )
+        return f"{said}. Apply the patch {patch} of mmcv-npu-patches, which replaces it."
     return f"{said}. No patch replaces it: call it with CPU tensors, or replace its caller."
 
 

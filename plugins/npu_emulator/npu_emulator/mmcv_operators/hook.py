@@ -53,7 +53,7 @@ class OperatorsHook(importlib.abc.MetaPathFinder):
         if fullname != MODULE or self not in sys.meta_path:
             return None
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
-            spec = finder.find_spec(fullname, path, target)
+            spec = finder.find_spec(fullname, path, target) if hasattr(finder, "find_spec") else None
             if spec is not None:
                 if spec.loader is not None:
                     spec.loader = _Loader(spec.loader, self.put_operators)
