@@ -1,5 +1,10 @@
 """Multi-scale deformable attention on the kernel of mx_driving where it fits.
 
+Two places are patched. mmcv's autograd Function keeps locations and weights in float32 where the value is in half
+precision. The operators of ``mmcv._ext`` serve the Functions that models bring with them, whatever their name:
+BEVFormer and the models after it carry a ``multi_scale_deformable_attn_function.py`` that loads the operators with
+``ext_loader.load_ext``. Shapes that the kernel does not take are computed there by mmcv's plain PyTorch function.
+
 mmcv's autograd Function takes ``im2col_step`` as sixth argument, that of mx_driving (distribution mx-driving 26.2) does
 not; mmcv's own class stays, so that saved references keep their meaning. The kernel computes in float32: half precision
 is cast, and the result has the dtype of the value, as in mmcv.
@@ -95,6 +100,103 @@ def backward(ctx: Any, grad_output: Any) -> tuple[Any, ...]:
     return (*MultiScaleDeformableAttnFunction.backward(ctx, grad_output.float()), None)
 
 
+def operator_fits(value: Any, *rest: Any, **named: Any) -> bool:
+    """Tell whether a call of an operator of ``mmcv._ext`` is one for the NPU; any shape is."""
+    return kernels.takes(value) and kernels.takes_dtype(value)
+
+
+def operator_forward(
+    value: Any,
+    value_spatial_shapes: Any,
+    value_level_start_index: Any,
+    sampling_locations: Any,
+    attention_weights: Any,
+    im2col_step: Any = None,
+) -> Any:
+    """Replace ``mmcv._ext.ms_deform_attn_forward``; arguments as for :func:`forward`.
+
+    Returns:
+        (batch, queries, heads * channels), of the dtype of ``value``.
+    """
+    import torch
+
+    with torch.no_grad(), kernels.without_autocast(value):
+        if fits(value, attention_weights):
+            from mx_driving import multi_scale_deformable_attn
+
+            out = multi_scale_deformable_attn(
+                value.float(),
+                value_spatial_shapes,
+                value_level_start_index,
+                sampling_locations.float(),
+                attention_weights.float(),
+            )
+        else:
+            out = _attended(value.float(), value_spatial_shapes, sampling_locations.float(), attention_weights.float())
+    return out.type_as(value)
+
+
+def operator_backward(
+    value: Any,
+    value_spatial_shapes: Any,
+    value_level_start_index: Any,
+    sampling_locations: Any,
+    attention_weights: Any,
+    grad_output: Any,
+    grad_value: Any,
+    grad_sampling_loc: Any,
+    grad_attn_weight: Any,
+    im2col_step: Any = None,
+) -> None:
+    """Replace ``mmcv._ext.ms_deform_attn_backward``: write the three gradients to the tensors for them.
+
+    The other arguments are those of :func:`operator_forward`, and the gradient of what it returned.
+    """
+    import torch
+
+    floats = [tensor.detach().float() for tensor in (value, sampling_locations, attention_weights)]
+    with kernels.without_autocast(value):
+        if fits(value, attention_weights):
+            from mx_driving import MultiScaleDeformableAttnFunction
+
+            context = _Context(floats[0], value_spatial_shapes, value_level_start_index, *floats[1:])
+            found = MultiScaleDeformableAttnFunction.backward(context, grad_output.float())
+            gradients = (found[0], *found[3:5])
+        else:
+            leaves = [tensor.requires_grad_() for tensor in floats]
+            with torch.enable_grad():
+                out = _attended(leaves[0], value_spatial_shapes, *leaves[1:])
+            gradients = torch.autograd.grad(out, leaves, grad_output.float())
+    for place, gradient in zip((grad_value, grad_sampling_loc, grad_attn_weight), gradients):
+        place.copy_(gradient)
+
+
+class _Context:
+    """The autograd context of a forward pass that was done elsewhere, as the kernel's backward pass reads it.
+
+    Args:
+        saved_tensors: the arguments of the forward pass.
+    """
+
+    def __init__(self, *saved_tensors: Any) -> None:
+        import torch
+
+        self.saved_tensors = saved_tensors
+        # what torch.amp.custom_fwd leaves for custom_bwd
+        self._fwd_used_autocast = False
+        self._dtype = torch.float32
+
+
+def _attended(value: Any, shapes: Any, locations: Any, weights: Any) -> Any:
+    if not value.numel() or not weights.numel():
+        queries = weights.shape[1]
+        nothing = value.sum() + locations.sum() + weights.sum()  # for the gradients, which are zero
+        return nothing + value.new_zeros(value.shape[0], queries, value.shape[2] * value.shape[3])
+    from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
+
+    return multi_scale_deformable_attn_pytorch(value, shapes, locations, weights)
+
+
 _FUNCTION = "mmcv.ops.multi_scale_deform_attn:MultiScaleDeformableAttnFunction"
 
 MULTI_SCALE_DEFORMABLE_ATTENTION = pc.Patch(
@@ -102,13 +204,18 @@ MULTI_SCALE_DEFORMABLE_ATTENTION = pc.Patch(
     [
         pc.Replace(f"{_FUNCTION}.forward", forward, when_call=forward_fits),
         pc.Replace(f"{_FUNCTION}.backward", backward, when_call=kernels.did_forward),
+        pc.Replace("mmcv._ext:ms_deform_attn_forward", operator_forward, when_call=operator_fits),
+        pc.Replace("mmcv._ext:ms_deform_attn_backward", operator_backward, when_call=operator_fits),
     ],
-    summary="MultiScaleDeformableAttention on the mx_driving kernel",
+    summary="MultiScaleDeformableAttention, and copies of it in models, on the mx_driving kernel",
     requires="mmcv>=1.3.3,<3",  # the first that has the operator
     needs="mx_driving",
     legacy_names=["msda", "multi_scale_deformable_attention"],
-    checks=pc.Check(
-        "mmcv_npu.checks.multi_scale_deformable_attention:called",
-        dtypes={"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2},
-    ),
+    checks=[
+        pc.Check(
+            f"mmcv_npu.checks.multi_scale_deformable_attention:{draw}",
+            dtypes={"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2},
+        )
+        for draw in ("called", "copied")
+    ],
 )
