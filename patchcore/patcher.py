@@ -215,7 +215,7 @@ class Patcher(contextlib.ContextDecorator):
                 return self.report()
             plan = self.plan()
             with self._lock:
-                self._entries = {entry.patch.name: entry for entry in plan}
+                self._entries = {entry.patch.name: entry for entry in plan.patches}
                 self._plan, self._vetoes, self._applications, self._failure = plan, {}, {}, None
                 self._notes, self._remarked = list(plan.notes), {}
                 self.applied = True
@@ -236,7 +236,7 @@ class Patcher(contextlib.ContextDecorator):
             with self._lock:
                 step = continue_plan(plan, self._entries, {*self._applications, *self._vetoes})
                 self._plan = plan = step.plan
-                self._entries = {entry.patch.name: entry for entry in plan}
+                self._entries = {entry.patch.name: entry for entry in plan.patches}
                 self._notes += (note for note in plan.notes if note not in self._notes)
                 covered = [self._applications.pop(entry.patch.name) for entry in reversed(step.covered)]
                 ENGINE.release(covered, self)

@@ -249,7 +249,8 @@ class Plugins:
     def find_holders(self, originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:
         """Return the places that still hold originals; see the hook ``find_holders``."""
         expected = "a list of (original, kind, place)"
-        return self.first("find_holders", _is_list, expected, originals=originals, ours=ours) or ()
+        asked = {"originals": originals, "ours": ours}
+        return self.first("find_holders", lambda found: isinstance(found, (list, tuple)), expected, **asked) or ()
 
     def sections(self, hook: str = "report_sections", **arguments: Any) -> tuple[Section, ...]:
         """Return the sections of all plugins; see the hooks ``report_sections`` and ``list_sections``."""
@@ -426,10 +427,6 @@ def _is_writer(item: tuple[Any, Any]) -> bool:
     kind, factory = item
     is_kind = isinstance(kind, str) or (isinstance(kind, type) and issubclass(kind, Change))
     return is_kind and (isinstance(factory, str) or callable(factory))
-
-
-def _is_list(answer: Any) -> bool:
-    return isinstance(answer, (list, tuple))
 
 
 def _is_wrapper(options: Any) -> bool:

@@ -19,8 +19,6 @@ from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED, Change
 
 __all__ = ["Application", "ChangeState", "Control", "Holder", "record_of"]
 
-_status = attrgetter("status")
-
 
 class Holder(Protocol):
     """Whoever puts patches in force, a Patcher: it is told what happens to them in later imports."""
@@ -106,7 +104,7 @@ class ChangeState:
             unreachable: the places found to be so.
             counted: whether to say how often the target was called.
         """
-        reason, missed = self.reason, self.missed if self.status == PENDING else ""
+        reason, missed = self.reason, self.missed
         if missed:
             reason = f"{missed}; Patcher.refresh() tries to patch it now"
         elif self.status == PENDING and not reason:
@@ -161,7 +159,7 @@ class Application:
             return FAILED
         if self.ended:
             return REVERTED
-        statuses = set(map(_status, self.states))
+        statuses = set(map(attrgetter("status"), self.states))
         if PENDING in statuses:
             return PENDING
         return SKIPPED if statuses == {SKIPPED} else APPLIED
@@ -211,9 +209,7 @@ def record_of(
         )
     else:
         status, reason = application.status, ""
-        changes = tuple(
-            [state.record(tuple(places.get(id(state), ())), counted=counted) for state in application.states]
-        )
+        changes = tuple(state.record(tuple(places.get(id(state), ())), counted=counted) for state in application.states)
         if application.error is not None:
             reason = describe_error(application.error)
         elif not applied:
@@ -222,6 +218,6 @@ def record_of(
         elif status in (PENDING, SKIPPED):
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
         elif status == APPLIED:
-            reason = "; ".join(dict.fromkeys([c.missed for c in changes if c.missed]))
+            reason = "; ".join(dict.fromkeys(filter(None, map(attrgetter("missed"), changes))))
     asked = entry.asked_for or status != SKIPPED or (entry.go and application is None)
     return PatchRecord(entry.patch.name, status, reason, *who, changes, remarks, asked)

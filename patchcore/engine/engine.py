@@ -8,6 +8,7 @@ of replacements, factories, legacy functions) never runs while the journal's loc
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 import threading
@@ -277,8 +278,11 @@ class Engine:
     def _let_precede(self, application: Application, name: str, moves: Moves) -> None:
         """Advance the applications that came to wait for module ``name`` earlier: another thread may not have yet."""
         with self._lock:
-            queue = list(self._queues.get(name, ()))
-        for other in queue[: queue.index(application)] if application in queue else ():
+            queue = self._queues.get(name, {})
+            if application not in queue or next(iter(queue)) is application:
+                return
+            earlier = list(itertools.takewhile(lambda other: other is not application, queue))
+        for other in earlier:
             self.advance(other, moves)
 
     def _leave_queue(self, application: Application, name: str, module: ModuleType) -> None:

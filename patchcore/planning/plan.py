@@ -195,7 +195,8 @@ def make_plan(
         # those whose condition was asked fit otherwise; it is not asked twice
         if verdicts[name].cause == BY_FIT and environment.misfits(candidate.patch):
             verdicts[name] = environment.judge(candidate.patch, stubs)
-            going.update([name] if verdicts[name].status == PENDING else [])
+            if verdicts[name].status == PENDING:
+                going.add(name)
     ordered = _order(candidates, going)
     targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
     # among patches that exclude each other the one asked for wins, then the earlier one

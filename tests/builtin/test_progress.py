@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import pytest
+from terminal import read_terminal
 
 from patchcore.builtin.progress import progress
 
@@ -36,19 +37,10 @@ def shown(body: str, *, after: float = 0.0, steps: int = 3) -> str:
         text=True,
     ) as process:
         os.close(theirs)
-        told = b""
-        while True:
-            try:
-                chunk = os.read(ours, 65536)
-            except OSError:  # Linux says so when the other side is closed
-                break
-            if not chunk:
-                break
-            told += chunk
+        told = read_terminal(ours)
         out, _ = process.communicate(timeout=60)
-    os.close(ours)
     assert out in ("[]\n", ""), "no thread is left"
-    return told.decode()
+    return told
 
 
 def test_in_a_pipe_only_lines_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

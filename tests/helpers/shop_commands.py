@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from distributions import write_distribution
 from patch_folder import Result
+from terminal import read_terminal
 
 from patchcore.cli import main
 
@@ -123,15 +124,6 @@ def on_a_terminal(site: Path, *arguments: str, **environment: str) -> str:
         stderr=theirs,
     ) as process:
         os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                chunk = os.read(ours, 65536)
-            except OSError:  # Linux says so when the other side is closed
-                break
-            if not chunk:
-                break
-            shown += chunk
+        shown = read_terminal(ours)
         assert process.wait(timeout=900) == 0
-    os.close(ours)
-    return shown.decode()
+    return shown
