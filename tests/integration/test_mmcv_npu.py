@@ -450,9 +450,9 @@ class TestMultiScaleDeformableAttention:
 
     def test_empty_tensors_do_not_go_to_the_kernel(self) -> None:
         value, weights = torch.zeros(1, 4, 8, 8), torch.zeros(1, 0, 8, 1, 4)
-        assert plugin_attention.fits(value, torch.zeros(1, 2, 8, 1, 4))
-        assert not plugin_attention.fits(value, weights)
-        assert not plugin_attention.fits(value[:, :0], torch.zeros(1, 2, 8, 1, 4))
+        assert plugin_attention.limit(value, torch.zeros(1, 2, 8, 1, 4)) is None
+        assert plugin_attention.limit(value, weights)
+        assert plugin_attention.limit(value[:, :0], torch.zeros(1, 2, 8, 1, 4))
 
     def test_second_derivative_is_refused_as_before(self) -> None:
         case = Attention(0)

@@ -3,23 +3,28 @@
 Two places are patched. mmcv's autograd Function keeps locations and weights in float32 where the value is in half
 precision. The operators of ``mmcv._ext`` serve the Functions that models bring with them, whatever their name:
 BEVFormer and the models after it carry a ``multi_scale_deformable_attn_function.py`` that loads the operators with
-``ext_loader.load_ext``. Shapes that the kernel does not take are computed there by mmcv's plain PyTorch function.
+``ext_loader.load_ext``. Shapes that the kernel does not take are computed there by mmcv's plain PyTorch function, and
+so is float64, in which it computes on the NPU as on the CPU.
 
 mmcv's autograd Function takes ``im2col_step`` as sixth argument, that of mx_driving (distribution mx-driving 26.2) does
-not; mmcv's own class stays, so that saved references keep their meaning. The kernel computes in float32: half precision
-is cast, and the result has the dtype of the value, as in mmcv.
+not; mmcv's own class stays, so that saved references keep their meaning. Half precision is computed in float32, and the
+result has the dtype of the value, as in mmcv.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Optional
 
 import patchcore as pc
-from mmcv_npu import kernels
+from mmcv_npu import kernels, other_paths
+
+#: Most heads and channels of a head that the kernel takes.
+MOST_HEADS, MOST_CHANNELS = 8, 256
 
 
-def fits(value: Any, attention_weights: Any) -> bool:
-    """Tell whether the kernel takes tensors of these shapes and dtypes on this device.
+def limit(value: Any, attention_weights: Any) -> Optional[str]:
+    """Return which limit of the kernel a call is outside of, ``None`` if it is within all.
 
     Args:
         value: (batch, keys, heads, channels).
@@ -27,23 +32,22 @@ def fits(value: Any, attention_weights: Any) -> bool:
     """
     heads, channels = value.shape[2:]
     levels, points = attention_weights.shape[3:]
-    return (
-        kernels.takes(value)
-        and kernels.takes_dtype(value)
-        and channels % 8 == 0
-        and channels <= 256
-        and heads <= 8
-        and levels * points <= 64
-        and value.numel() > 0
-        and attention_weights.numel() > 0
-    )
+    if not value.numel() or not attention_weights.numel():
+        return "the kernel takes no empty tensors"
+    if channels % 8 or channels > MOST_CHANNELS:
+        return f"the kernel takes channels of a head in multiples of 8, up to {MOST_CHANNELS}"
+    if heads > MOST_HEADS:
+        return f"the kernel takes up to {MOST_HEADS} heads"
+    if levels * points > 64:
+        return "the kernel takes up to 64 levels x points"
+    return None if kernels.takes_dtype(value) else "the kernel computes in float32"
 
 
 def forward_fits(
     ctx: Any, value: Any, shapes: Any, start_index: Any, locations: Any, attention_weights: Any, *im2col_step: Any
 ) -> bool:
     """Tell whether the kernel takes this call, see :func:`forward`."""
-    return fits(value, attention_weights)
+    return kernels.takes(value) and limit(value, attention_weights) is None
 
 
 def forward(
@@ -102,7 +106,7 @@ def backward(ctx: Any, grad_output: Any) -> tuple[Any, ...]:
 
 def operator_fits(value: Any, *rest: Any, **named: Any) -> bool:
     """Tell whether a call of an operator of ``mmcv._ext`` is one for the NPU; any shape is."""
-    return kernels.takes(value) and kernels.takes_dtype(value)
+    return kernels.takes(value)
 
 
 def operator_forward(
@@ -120,8 +124,9 @@ def operator_forward(
     """
     import torch
 
+    reason = limit(value, attention_weights)
     with torch.no_grad(), kernels.without_autocast(value):
-        if fits(value, attention_weights):
+        if reason is None:
             from mx_driving import multi_scale_deformable_attn
 
             out = multi_scale_deformable_attn(
@@ -132,7 +137,11 @@ def operator_forward(
                 attention_weights.float(),
             )
         else:
-            out = _attended(value.float(), value_spatial_shapes, sampling_locations.float(), attention_weights.float())
+            shapes = (" x ".join(map(str, tensor.shape)) for tensor in (value, attention_weights))
+            call = "value {}, weights {}".format(*shapes)
+            other_paths.note(_NAME, call, "mmcv's multi_scale_deformable_attn_pytorch", reason)
+            floats = _computed((value, sampling_locations, attention_weights))
+            out = _attended(floats[0], value_spatial_shapes, *floats[1:])
     return out.type_as(value)
 
 
@@ -154,9 +163,9 @@ def operator_backward(
     """
     import torch
 
-    floats = [tensor.detach().float() for tensor in (value, sampling_locations, attention_weights)]
+    floats = _computed((value, sampling_locations, attention_weights))
     with kernels.without_autocast(value):
-        if fits(value, attention_weights):
+        if limit(value, attention_weights) is None:
             from mx_driving import MultiScaleDeformableAttnFunction
 
             context = _Context(floats[0], value_spatial_shapes, value_level_start_index, *floats[1:])
@@ -166,7 +175,7 @@ def operator_backward(
             leaves = [tensor.requires_grad_() for tensor in floats]
             with torch.enable_grad():
                 out = _attended(leaves[0], value_spatial_shapes, *leaves[1:])
-            gradients = torch.autograd.grad(out, leaves, grad_output.float())
+            gradients = torch.autograd.grad(out, leaves, grad_output.type_as(out))
     for place, gradient in zip((grad_value, grad_sampling_loc, grad_attn_weight), gradients):
         place.copy_(gradient)
 
@@ -187,6 +196,14 @@ class _Context:
         self._dtype = torch.float32
 
 
+def _computed(tensors: Sequence[Any]) -> list[Any]:
+    """Return tensors in the dtype to compute in: float64 where the first has it, else float32."""
+    import torch
+
+    dtype = torch.float64 if tensors[0].dtype == torch.float64 else torch.float32
+    return [tensor.detach().to(dtype) for tensor in tensors]
+
+
 def _attended(value: Any, shapes: Any, locations: Any, weights: Any) -> Any:
     if not value.numel() or not weights.numel():
         queries = weights.shape[1]
@@ -197,10 +214,11 @@ def _attended(value: Any, shapes: Any, locations: Any, weights: Any) -> Any:
     return multi_scale_deformable_attn_pytorch(value, shapes, locations, weights)
 
 
+_NAME = "mmcv.multi_scale_deformable_attention"
 _FUNCTION = "mmcv.ops.multi_scale_deform_attn:MultiScaleDeformableAttnFunction"
 
 MULTI_SCALE_DEFORMABLE_ATTENTION = pc.Patch(
-    "mmcv.multi_scale_deformable_attention",
+    _NAME,
     [
         pc.Replace(f"{_FUNCTION}.forward", forward, when_call=forward_fits),
         pc.Replace(f"{_FUNCTION}.backward", backward, when_call=kernels.did_forward),

@@ -10,9 +10,12 @@ from mmcv_npu import (
     deform_conv,
     distributed,
     mmcv_version,
+    model_sizes,
     multi_scale_deformable_attention,
+    nms_rotated,
     optimizer_hooks,
     optimizer_wrapper,
+    other_paths,
     pseudo_sampler,
     resnet,
     sigmoid_focal_loss,
@@ -23,7 +26,7 @@ from mmcv_npu import (
 )
 
 if TYPE_CHECKING:
-    from patchcore.planning.plan import Plan
+    from patchcore.planning.plan import Plan, PlannedPatch
 
 PATCHES = (
     torchvision.TORCHVISION,
@@ -33,6 +36,7 @@ PATCHES = (
     deform_conv.MODULATED_DEFORM_CONV,
     multi_scale_deformable_attention.MULTI_SCALE_DEFORMABLE_ATTENTION,
     sigmoid_focal_loss.SIGMOID_FOCAL_LOSS,
+    nms_rotated.NMS_ROTATED,
     spconv3d.SPCONV3D,
     voxelization.VOXELIZATION,
     stream.STREAM,
@@ -49,9 +53,27 @@ PATCHES = (
 
 
 @pc.hookimpl
-def register_patches() -> tuple[pc.Patch, ...]:
+def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
-    return PATCHES
+    return model_sizes.with_model(PATCHES, settings.get(model_sizes.SETTING))
+
+
+@pc.hookimpl
+def register_settings() -> tuple[pc.Setting, ...]:
+    """Let users name the configuration of their model, for warnings of the plan."""
+    return (model_sizes.register(),)
+
+
+@pc.hookimpl
+def remarks(entry: PlannedPatch, thorough: bool) -> Iterator[pc.Remark]:
+    """Warn of sizes in the model's configuration that a kernel does not take, where a plan is shown or checked."""
+    return model_sizes.remarks_on(entry.patch) if thorough else iter(())
+
+
+@pc.hookimpl
+def report_sections() -> Iterator[pc.Section]:
+    """Tell which calls the kernels did not take, and what computed them."""
+    return other_paths.report_section()
 
 
 @pc.hookimpl
