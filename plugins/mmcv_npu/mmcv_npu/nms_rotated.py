@@ -40,4 +40,5 @@ NMS_ROTATED = pc.Patch(
     [pc.Wrap("mmcv.ops.nms:nms_rotated", nms_rotated)],
     summary="nms_rotated leaves the boxes of its caller in radians",
     requires="mmcv>=1.7.2,<3",  # the first that calls a kernel for NPUs
+    checks=pc.Check("mmcv_npu.checks.nms_rotated:called", dtypes={"float32": 1e-6}),
 )
