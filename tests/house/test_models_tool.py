@@ -136,8 +136,14 @@ class TestOutcome:
                 "yes; not compared, mmcv has no `nms` for the CPU",
                 False,
             ),
+            (
+                training(error="RuntimeError: get_indice_pairs is not implemented on CPU"),
+                training(2.0),
+                "yes; not compared, mmcv has no `get_indice_pairs` for the CPU",
+                False,
+            ),
         ],
-        ids=["same", "another loss", "fewer", "no numbers", "on the CPU", "error", "refused", "no CPU kernel"],
+        ids=["same", "another loss", "fewer", "no numbers", "on the CPU", "error", "refused", "no nms", "no pairs"],
     )
     def test_says_what_came_of_it(
         self, cpu: dict[str, Any], npu: dict[str, Any], said: str, fails: bool, tool: Any

@@ -21,7 +21,9 @@ _TITLES = {
     (1, "mmdet"): "mmdet 2.28, mmcv-full 1.7.2",
     (1, "mmdet3d"): "mmdet3d 1.0.0rc6, mmcv-full 1.7.2",
 }
-_NO_CPU_KERNEL = re.compile(r"(\w+?)(?:_impl)?: implementation for device cpu not found")
+_NO_CPU_KERNEL = re.compile(
+    r"(?P<one>\w+?)(?:_impl)?: implementation for device cpu not found|(?P<other>\w+) is not implemented on CPU"
+)
 _REFUSED = re.compile(r"NotEmulated: mmcv\._ext\.(\w+)")
 
 _HEAD = """# Models that train
@@ -94,7 +96,7 @@ def outcome(result: dict[str, Any]) -> str:
         return "fails: not on the NPU"
     lacking = _NO_CPU_KERNEL.search(cpu["error"])
     if lacking:
-        return f"yes; not compared, mmcv has no `{lacking[1]}` for the CPU"
+        return f"yes; not compared, mmcv has no `{lacking['one'] or lacking['other']}` for the CPU"
     if cpu["error"]:
         return f"yes; on the CPU it fails: {cpu['error'][:200]}"
     largest = difference(result)

@@ -28,7 +28,7 @@ _SIZES = frozenset(["scale", "scales", "img_scale", "crop_size", "size", "random
 #: Boxes that a detector of two stages looks at.
 SAMPLED, PROPOSED, KEPT = 64, 200, 100
 #: Queries of a transformer: a small image has few places to choose them from.
-QUERIES = 100
+QUERIES = 50
 #: From random weights, a full step would lead far away.
 CLIP = {"max_norm": 1.0, "norm_type": 2}
 
