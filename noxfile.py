@@ -387,6 +387,21 @@ def demo(session: nox.Session) -> None:
     session.run(environment.python, "-m", DEMO, *session.posargs, env=environment.env, external=True)
 
 
+@nox.session(python=False, requires=[LIBRARIES, LIBRARIES_1])
+def models(session: nox.Session) -> None:
+    """Train a configuration of every family on the CPU and on the emulated NPU; write docs/models.md. Resumable."""
+    failed = False
+    for name in (LIBRARIES, LIBRARIES_1):
+        environment = LibrariesEnvironment(session, name)
+        command = (environment.python, "-m", "tools.models", *session.posargs)
+        try:
+            session.run(*command, env=environment.env, external=True)
+        except nox.command.CommandFailed:  # the other line is trained all the same
+            failed = True
+    if failed:
+        session.error("models do not train: docs/models.md says which")
+
+
 @nox.session
 def browser(session: nox.Session) -> None:
     """Look at the page of ``patchcore report --html`` in Chromium or Chrome, which has to be installed."""

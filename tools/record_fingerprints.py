@@ -23,6 +23,7 @@ them.
 from __future__ import annotations
 
 import argparse
+import importlib.machinery
 import json
 import os
 import subprocess
@@ -60,6 +61,9 @@ LIBRARIES = {
 #: What our plugins patch and no package index has: apex is built from its repository, with those modules in C that are
 #: asked for. ``patchcore fingerprint`` records it in an environment that has it.
 ELSEWHERE = {module.partition(".")[0] for module in APEX}
+
+#: Modules that a build compiles, which sources do not have: what our plugins patch in them is recorded as unseen.
+COMPILED = ("mmcv._ext",)
 
 #: Classes of the others inherit from it, and patches for them ask for it: its newest release is there with each.
 BASE = "torch"
@@ -191,6 +195,7 @@ class Recorder:
     def _fingerprint(self, support: Support, archive: Path, *, check: bool) -> Any:
         with tempfile.TemporaryDirectory(prefix="patchcore-sources-") as folder:
             unpack(archive, Path(folder))
+            _stand_for_compiled(Path(folder), support.package)
             path = [folder, *([] if support.package == BASE else [str(self._base)])]
             inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
             path += (os.path.abspath(entry) for entry in inherited if entry)
@@ -203,6 +208,14 @@ class Recorder:
             return json.loads(done.stdout)
         except ValueError:
             raise SourcesError(f"{' '.join(command)} failed (exit {done.returncode}):\n{done.stderr}") from None
+
+
+def _stand_for_compiled(folder: Path, package: str) -> None:
+    """Put an empty file where a build of the package has a compiled module, so that the module is known to be there."""
+    for module in COMPILED:
+        path = folder.joinpath(*module.split(".")).with_suffix(importlib.machinery.EXTENSION_SUFFIXES[-1])
+        if module.partition(".")[0] == package and path.parent.is_dir():
+            path.touch()
 
 
 def chosen(names: Sequence[str], supports: dict[str, Support]) -> list[Release]:

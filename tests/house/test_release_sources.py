@@ -129,3 +129,15 @@ def test_supported_is_what_the_patches_require(tools: Any) -> None:
     }
     assert support.targets("1.2.post1") == {"kit:b"}
     assert support.targets("7.0") == set()
+
+
+def test_a_compiled_module_is_known_to_be_there(tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources do not have it: patched targets in it would count as gone."""
+    (tmp_path / "mmcv").mkdir()
+    (tmp_path / "mmcv" / "__init__.py").touch()
+    tools("record_fingerprints")._stand_for_compiled(tmp_path, "mmcv")
+    found = importlib.machinery.PathFinder.find_spec("mmcv._ext", [str(tmp_path / "mmcv")])
+    assert found is not None
+    assert isinstance(found.loader, importlib.machinery.ExtensionFileLoader)
+    tools("record_fingerprints")._stand_for_compiled(tmp_path, "mmdet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mmcv"]

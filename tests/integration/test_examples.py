@@ -141,7 +141,7 @@ def test_coming_from_other_tools_prints_what_it_shows(shell: Shell, session: str
     shell.check(session)
 
 
-@pytest.mark.parametrize("session", sessions(EMULATOR), ids=["one process", "report", "two ranks"])
+@pytest.mark.parametrize("session", sessions(EMULATOR), ids=["one process", "report", "two ranks", "mmcv"])
 def test_guide_to_the_emulator_prints_what_it_shows(shell: Shell, session: str) -> None:
     shutil.copy(ROOT / "examples" / "train_cuda.py", shell.folder)
     shell.environment["TMPDIR"] = str(shell.home)

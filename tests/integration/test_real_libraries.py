@@ -107,6 +107,7 @@ PENDING = [
     "mmcv.deform_conv",
     "mmcv.modulated_deform_conv",
     "mmcv.multi_scale_deformable_attention",
+    "mmcv.nms_rotated",
     "mmcv.spconv3d",
     "mmdet.resnet_add_relu",
     "mmdet.resnet_maxpool",

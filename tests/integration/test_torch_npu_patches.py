@@ -245,6 +245,33 @@ class TestMaskSelection:
         assert torch.equal(actual, expected)
         assert expected.abs().sum() > 0
 
+    @pytest.mark.parametrize("shape", [(6,), (6, 3)])
+    def test_the_tensor_may_be_written_to_afterwards(self, shape: tuple[int, ...]) -> None:
+        """As with plain indexing, which keeps the shape of the tensor alone for its backward pass."""
+        mask, gradients = mask_of(6, 1), []
+        for select in (Tensor.__getitem__, getitem):
+            start = tensor(shape, torch.float64, 0).requires_grad_()
+            x = start * 2
+            selected = select(x, mask)
+            x[:2] = 0
+            selected *= 3
+            gradients += torch.autograd.grad(selected.square().sum(), start)
+        assert torch.equal(*gradients)
+        assert gradients[0].abs().sum() > 0
+
+    @pytest.mark.parametrize("shape", [(6,), (6, 3)])
+    def test_other_derivatives(self, shape: tuple[int, ...]) -> None:
+        x, mask = tensor(shape, torch.float64, 0), mask_of(6, 1)
+
+        def loss(x: Tensor) -> Tensor:
+            return getitem(x, mask).pow(3).sum()
+
+        assert torch.autograd.gradcheck(loss, x.requires_grad_(), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(loss, x)
+        expected = torch.zeros_like(x)
+        expected[mask] = 3 * x.detach()[mask].square()
+        assert torch.equal(torch.func.grad(loss)(x.detach()), expected)
+
     def test_a_strided_tensor(self) -> None:
         x = tensor((4, 6), torch.float32, 0).t()
         mask = mask_of(12, 1)[::2]

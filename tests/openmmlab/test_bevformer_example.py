@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import patchcore as pc
+from npu_emulator import NotEmulated
 from patchcore.builtin.verify.verify import AGREES, verify
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bevformer_npu"
@@ -176,10 +177,15 @@ class TestTraining:
             assert [patcher.report()[name].status for name in PATCHES] == ["applied", "applied"]
         assert run.device == "npu"
 
-    def test_without_its_patch_the_models_copy_has_no_kernel(self, script: ModuleType) -> None:
-        with pc.apply(disable="bevformer.deformable_attention"):
-            with pytest.raises(RuntimeError, match=r"ms_deform_attn_impl_forward.*npu"):
-                train(script)
+    def test_without_its_patch_the_models_copy_runs_on_that_of_mmcvs_operators(
+        self, script: ModuleType, calls: Counter[str]
+    ) -> None:
+        off = ["bevformer.deformable_attention", "mmcv.multi_scale_deformable_attention"]
+        with pc.apply(disable=off[:1]):
+            assert train(script).device == "npu"
+        assert calls["multi_scale_deformable_attn_backward"] == STEPS * 2 * LAYERS
+        with pc.apply(disable=off), pytest.raises(NotEmulated, match=r"mmcv\._ext\.ms_deform_attn_forward"):
+            train(script)
 
 
 class Operators(TorchDispatchMode):

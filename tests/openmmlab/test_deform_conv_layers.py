@@ -1,9 +1,8 @@
-"""The layers of deformable convolution on the emulated NPU: mixed precision, and what the kernels do not take."""
+"""The layers of deformable convolution on the emulated NPU: mixed precision, and the limits of the kernels."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 import torch
@@ -107,60 +106,24 @@ class TestMixedPrecision:
         assert [tensor.grad.dtype for tensor in tensors] == list(dtypes)
 
 
-MISFITS: dict[str, dict[str, Any]] = {
-    "48 channels": {"channels": 48},
-    "deform_groups": {"deform_groups": 2},
-    "float64": {"dtype": torch.float64},
-    "no images": {"batch": 0},
-}
-MODULATED_MISFITS = {**MISFITS, "48 channels out": {"out_channels": 48}, "1 x 1": {"kernel": 1}}
+def convolve(device: torch.device, out_channels: int = 64, kernel: int = 3) -> Tensor:
+    """Return a convolution of 64 channels."""
+    size = 5 + 2 - kernel + 1
+    x, offset = torch.randn(2, 64, 5, 5), torch.randn(2, 2 * kernel * kernel, size, size)
+    weight = torch.randn(out_channels, 64, kernel, kernel)
+    return deform_conv.deform_conv2d(*(tensor.to(device) for tensor in (x, offset, weight)), 1, 1)
 
 
-def call_misfit(
-    function: Any,
-    device: torch.device,
-    modulated: bool,
-    channels: int = 64,
-    out_channels: int = 64,
-    deform_groups: int = 1,
-    kernel: int = 3,
-    batch: int = 2,
-    dtype: torch.dtype = torch.float32,
-) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
+class TestLimits:
+    """What lies outside of them is tested in test_other_paths."""
 
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator).to(device, dtype)
-
-    taps, size = kernel * kernel * deform_groups, 5 + 2 - kernel + 1
-    x, offset, mask = draw(batch, channels, 5, 5), draw(batch, 2 * taps, size, size), draw(batch, taps, size, size)
-    weight = draw(out_channels, channels, kernel, kernel)
-    if modulated:
-        return function(x, offset, mask, weight, draw(out_channels), 1, 1, 1, 1, deform_groups)
-    return function(x, offset, weight, 1, 1, 1, 1, deform_groups)
-
-
-class TestMisfits:
-    """mmcv-full 1.7.2 does not run on torch_npu 2.1 and later; mmcv 2.1 does, forward. To see it called is enough."""
-
-    @pytest.mark.parametrize("modulated", [False, True], ids=["DCN", "DCNv2"])
-    @pytest.mark.parametrize("name", MODULATED_MISFITS)
-    def test_reach_mmcvs_operator(
-        self, name: str, modulated: bool, device: torch.device, calls: Counter[str], monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("call", [{"out_channels": 48}, {"kernel": 1}], ids=["48 channels out", "1 x 1"])
+    def test_the_kernel_without_a_mask_has_fewer(
+        self, call: dict[str, int], device: torch.device, calls: Counter[str]
     ) -> None:
-        if not modulated and name not in MISFITS:
-            call = {"out_channels": 48, "kernel": 1} if name == "1 x 1" else MODULATED_MISFITS[name]
-            with pc.Patcher([DEFORM_CONV], strict=True):
-                call_misfit(deform_conv.DeformConv2dFunction.apply, device, modulated, **call)
-            assert calls == {"deform_conv2d": 1}  # no misfit of this kernel
-            return
-        answer = torch.ones(1, device=device)
-        function = modulated_deform_conv.ModulatedDeformConv2dFunction  # where both go on an NPU
-        monkeypatch.setattr(function, "_npu_forward", staticmethod(lambda *arguments: answer))
-        with pc.Patcher([DEFORM_CONV, MODULATED_DEFORM_CONV], strict=True):
-            called = function if modulated else deform_conv.DeformConv2dFunction
-            assert call_misfit(called.apply, device, modulated, **MODULATED_MISFITS[name]).equal(answer)
-        assert not calls
+        with pc.Patcher([DEFORM_CONV], strict=True):
+            convolve(device, **call)
+        assert calls == {"deform_conv2d": 1}
 
     def test_mmcv_still_refuses_a_bias_and_wrong_ranks(self, device: torch.device, calls: Counter[str]) -> None:
         x, offset, weight = (

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from mmcv_npu.mmcv_version import mmcv_version, newest_for_mmdet, newest_for_mmdet3d
+import patchcore as pc
+from mmcv_npu.mmcv_version import mmcv_version, newest_for_mmdet, newest_for_mmdet3d, refused_by_mmdet3d
 
 RunPython = Callable[..., str]
 
@@ -23,6 +27,14 @@ def patcher(*patches):
     return pc.Patcher([TORCHVISION, NUMPY_COMPAT, *patches], enable=patches)
 
 """
+
+
+def last_line(program: Path, *options: str) -> str:
+    """What ``patchcore run`` says at the end of a program that fails."""
+    command = [sys.executable, "-m", "patchcore", "run", *options, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 1
+    return done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +65,18 @@ class TestLine1:
         )
         assert "MMCV==1.7.2 is used but incompatible. Please install mmcv>=1.5.2, <=1.7.0" in printed
 
+    def test_it_is_on_by_default_because_mmdet3d_refuses_this_mmcv(self, run_python: RunPython, tmp_path: Path) -> None:
+        program = tmp_path / "program.py"
+        program.write_text("import mmdet3d, mmcv\nprint(mmdet3d.mmcv_version, mmcv.__version__)\n")
+        assert "[1, 7, 0] 1.7.2" in run_python("-m", "patchcore", "run", program)
+
+    def test_a_refusal_is_followed_by_the_patch_that_lifts_it(self, tmp_path: Path) -> None:
+        program = tmp_path / "program.py"
+        program.write_text("import mmdet3d\n")
+        assert last_line(program, "--disable", "mmcv.version.mmdet3d").count(
+            "mmdet3d refused mmcv 1.7.2, --enable mmcv.version.mmdet3d lifts that"
+        )
+
     def test_mmdet3d_is_imported_and_the_real_version_is_back(self, run_python: RunPython) -> None:
         printed = run_python(
             PROGRAM + "with patcher(*ENABLED):\n"
@@ -65,6 +89,21 @@ class TestLine1:
 @pytest.mark.openmmlab(2)
 class TestLine2:
     LATER = "import mmcv\nmmcv.__version__ = '2.2.0'\n"
+
+    def test_the_patch_for_mmdet3d_has_nothing_to_do_where_mmdet3d_takes_this_mmcv(self) -> None:
+        answer = refused_by_mmdet3d()
+        assert isinstance(answer, pc.Skip)
+        assert answer.reason == "mmdet3d does not refuse mmcv 2.1.0"
+
+    def test_a_refusal_is_followed_by_the_patch_that_lifts_it(self, tmp_path: Path) -> None:
+        program = tmp_path / "program.py"
+        program.write_text(f"{self.LATER}import mmdet\n")
+        assert "mmdet refused mmcv 2.2.0, --enable mmcv.version.mmdet lifts that" in last_line(program)
+
+    def test_another_error_is_followed_by_nothing(self, tmp_path: Path) -> None:
+        program = tmp_path / "program.py"
+        program.write_text("assert False, 'MMCV==9 is used but incompatible'\n")
+        assert "lifts that" not in last_line(program)
 
     def test_mmdet_refuses_a_later_mmcv_without_the_patch(self, run_python: RunPython) -> None:
         printed = run_python(self.LATER + "try: import mmdet\nexcept AssertionError as e: print(e)")

@@ -138,7 +138,7 @@ class TestDefaultSet:
 
 
 class TestFocalLoss:
-    """mmcv's focal loss is one of the operators that the emulated NPU has not, and its patch is not a default one."""
+    """The patch of the focal loss is not a default one: a build of mmcv for NPUs has a kernel of its own."""
 
     def test_stock_model_with_the_patch_enabled(
         self, line: int, folder: Path, unpatched: dict[tuple[str, str], Training], calls: Counter[str]

@@ -28,6 +28,7 @@ KERNELS = {
     ],
     "mmcv.sigmoid_focal_loss": ["sigmoid_focal_loss", "sigmoid_focal_loss_backward"],
     "mmcv.voxelization": ["hard_voxelize", "dynamic_voxelization"],
+    "mmcv.nms_rotated": [],
     "mmdet.resnet_add_relu": ["npu_add_relu", "npu_add_relu_backward"],
     "mmdet.resnet_maxpool": ["npu_max_pool2d"],
     "mmdet.resnet_fp16": [],
@@ -162,6 +163,7 @@ class TestApplying:
             "mmcv.deform_conv",
             "mmcv.modulated_deform_conv",
             "mmcv.multi_scale_deformable_attention",
+            "mmcv.nms_rotated",
             "mmdet.resnet_add_relu",
             "mmdet.resnet_maxpool",
         }

@@ -130,6 +130,25 @@ def test_runners_train_on_the_npu_as_on_the_cpu(
         assert not torch.equal(theirs, initial)
 
 
+@pytest.mark.parametrize("patches", [[STREAM], [STREAM, *TRANSFER_TO_NPU]], ids=["npu", "cuda"])
+@pytest.mark.parametrize("devices", [[0], [0, 1]])
+def test_plain_tensors_reach_the_devices(patches: list[pc.Patch], devices: list[int]) -> None:
+    device = "npu" if len(patches) == 1 else "cuda"
+    layer = nn.Linear(4, 2)
+    expected = layer(BATCHES[0])
+    with pc.Patcher(patches, strict=True):
+        model = MMDataParallel(layer.to(device), device_ids=devices)
+        computed = [model(BATCHES[0]), model(BATCHES[0].to(device)), model(input=BATCHES[0])]
+        if len(devices) == 1:  # train_step is for one
+            trained = MMDataParallel(Regression().to(device), device_ids=devices).train_step(
+                {"samples": BATCHES[0]}, None
+            )
+            assert trained["loss"].device == torch.device("npu", 0)
+    for outputs in computed:
+        assert outputs.device == torch.device("npu", 0)
+        torch.testing.assert_close(outputs.cpu(), expected)
+
+
 def test_a_cuda_program_trains_on_the_npu(patched: None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     options = {"max_iters": 3}

@@ -1,6 +1,7 @@
 """The model's own copy of deformable attention, on the kernel of mx_driving where that takes the call.
 
-mmcv-npu-patches does the same for mmcv's Function, which this copy stands next to: nothing there can know of it.
+mmcv-npu-patches does the same for mmcv's Function, which this copy stands next to. The copy calls mmcv's operators,
+which that distribution patches, too: this patch shows how a class of one's own is replaced.
 """
 
 from __future__ import annotations

@@ -3,11 +3,20 @@
 Both check it in the first lines of their package and refuse what is newer than they know: mmdet 3.3 and mmdet3d 1.4
 take mmcv below 2.2.0, mmdet3d 1.0.0rc6 takes it up to 1.7.0, which cannot be compiled against torch 2. The real version
 is back when their import has ended, and when it has failed.
+
+A refusal that ends a program is followed by the name of the patch that lifts it.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Optional, Union
+
 import patchcore as pc
+
+if TYPE_CHECKING:
+    from patchcore.planning.plan import Plan
 
 _VERSION = "mmcv:__version__"
 _LEGACY_NAMES = ("mmcv_version", "patch_mmcv_version", "ensure_mmcv_version")
@@ -41,6 +50,40 @@ def _at_most(version: str, newest: dict[int, str]) -> str:
     real = Version(version)
     limit = newest.get(real.major, version)
     return limit if real > Version(limit) else version
+
+
+def refused_by_mmdet3d() -> Union[bool, pc.Skip]:
+    """Tell whether mmdet3d refuses the mmcv of this environment."""
+    real = _real_version()
+    if real is not None and newest_for_mmdet3d(real) == real:
+        return pc.Skip(f"mmdet3d does not refuse mmcv {real}")
+    return True
+
+
+def _real_version() -> Optional[str]:
+    from patchcore.planning.distributions import version_of, version_of_provider
+
+    loaded = getattr(sys.modules.get("mmcv"), "__version__", None)
+    return loaded or version_of("mmcv") or version_of("mmcv-full") or version_of_provider("mmcv")
+
+
+def describe_refusal(plan: Plan) -> Iterator[str]:
+    """Yield which patch lifts the check of a version that has ended the program, where it was not asked for.
+
+    Args:
+        plan: the plan that was applied.
+    """
+    error = getattr(sys, "last_value", None)  # of the program, which Python has shown
+    if not isinstance(error, AssertionError) or "is used but incompatible" not in str(error):
+        return
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    library = trace.tb_frame.f_globals.get("__name__") if trace is not None else None
+    for patch in (MMCV_VERSION_MMDET, MMCV_VERSION_MMDET3D):
+        checks = any(change.target.module == library for change in patch.changes)
+        if checks and any(entry.unwanted for entry in plan if entry.patch.name == patch.name):
+            yield f"{library} refused mmcv {_real_version()}, --enable {patch.name} lifts that"
 
 
 def mmcv_version(version: str, *libraries: str) -> pc.Patch:
@@ -78,5 +121,5 @@ MMCV_VERSION_MMDET3D = pc.Patch(
     requires=["mmcv>=1.5.2,<3", "mmdet3d>=1.0.0rc6,<2"],
     legacy_names=_LEGACY_NAMES,
     after=[MMCV_VERSION_MMDET],
-    default=False,
+    when=refused_by_mmdet3d,
 )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import patchcore as pc
 from mmcv_npu import (
     deform_conv,
     distributed,
     mmcv_version,
+    model_sizes,
     multi_scale_deformable_attention,
+    nms_rotated,
     optimizer_hooks,
     optimizer_wrapper,
+    other_paths,
     pseudo_sampler,
     resnet,
     sigmoid_focal_loss,
@@ -19,6 +25,9 @@ from mmcv_npu import (
     voxelization,
 )
 
+if TYPE_CHECKING:
+    from patchcore.planning.plan import Plan, PlannedPatch
+
 PATCHES = (
     torchvision.TORCHVISION,
     mmcv_version.MMCV_VERSION_MMDET,
@@ -27,6 +36,7 @@ PATCHES = (
     deform_conv.MODULATED_DEFORM_CONV,
     multi_scale_deformable_attention.MULTI_SCALE_DEFORMABLE_ATTENTION,
     sigmoid_focal_loss.SIGMOID_FOCAL_LOSS,
+    nms_rotated.NMS_ROTATED,
     spconv3d.SPCONV3D,
     voxelization.VOXELIZATION,
     stream.STREAM,
@@ -43,15 +53,39 @@ PATCHES = (
 
 
 @pc.hookimpl
-def register_patches() -> tuple[pc.Patch, ...]:
+def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
-    return PATCHES
+    return model_sizes.with_model(PATCHES, settings.get(model_sizes.SETTING))
+
+
+@pc.hookimpl
+def register_settings() -> tuple[pc.Setting, ...]:
+    """Let users name the configuration of their model, for warnings of the plan."""
+    return (model_sizes.register(),)
+
+
+@pc.hookimpl
+def remarks(entry: PlannedPatch, thorough: bool) -> Iterator[pc.Remark]:
+    """Warn of sizes in the model's configuration that a kernel does not take, where a plan is shown or checked."""
+    return model_sizes.remarks_on(entry.patch) if thorough else iter(())
+
+
+@pc.hookimpl
+def report_sections() -> Iterator[pc.Section]:
+    """Tell which calls the kernels did not take, and what computed them."""
+    return other_paths.report_section()
 
 
 @pc.hookimpl
 def registry_tables() -> tuple[str, ...]:
     """Return where mmcv 1.x and mmengine keep the entries of a registry (mmengine 0.10 ``registry/registry.py``)."""
     return ("_module_dict",)
+
+
+@pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out
+def conclusions(plan: Plan) -> Iterator[str]:
+    """Tell which patch lifts the check of mmcv's version that has ended the program."""
+    return mmcv_version.describe_refusal(plan)
 
 
 @pc.hookimpl(optionalhook=True)

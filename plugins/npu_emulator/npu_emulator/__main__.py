@@ -1,4 +1,4 @@
-"""``python -m npu_emulator``: build the compiled core, or say which core a program would get."""
+"""``python -m npu_emulator``: build the compiled core, say which core a program would get, list operators of mmcv."""
 
 from __future__ import annotations
 
@@ -30,10 +30,14 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     build = commands.add_parser("build", help="compile the compiled core for the installed torch")
     build.add_argument("--force", action="store_true", help="compile it even if it is built")
     commands.add_parser("info", help="which core would be used, and why")
+    mmcv = commands.add_parser("mmcv", help="which operators of mmcv a build for NPUs has, and so the emulated NPU")
+    mmcv.add_argument("version", nargs="?", help="a release of mmcv; by default all that differ")
     options = parser.parse_args(arguments)
     try:
         if options.command == "build":
             _build(options.force)
+        elif options.command == "mmcv":
+            _mmcv(options.version)
         else:
             _info()
     except (EmulationError, ModuleNotFoundError) as error:
@@ -71,6 +75,21 @@ def _info() -> None:
     print(f"devices  {settings.devices} x {settings.chip}")
     print(f"torch    {torch.__version__}")
     print(f"library  {library_path()}")
+
+
+def _mmcv(version: Optional[str]) -> None:
+    from npu_emulator.mmcv_operators.builds import BUILDS, PATCHES, build_of
+
+    builds = BUILDS if version is None else (build_of(version),)
+    names = sorted({name for build in builds for name in build.operators})
+    width = max(map(len, ("OPERATOR", *names)))
+    print("OPERATOR".ljust(width), *(f"{build.version:5}" for build in builds), sep="  ")
+    for name in names:
+        row = "  ".join("yes  " if name in build.operators else "-    " for build in builds)
+        print(f"{name.ljust(width)}  {row.rstrip()}")
+    print("\nAll others raise NotEmulated. Patches of mmcv-npu-patches that replace them, or their callers:")
+    for beginning, patch in PATCHES.items():
+        print(f"{(beginning + '*').ljust(width)}  {patch}")
 
 
 if __name__ == "__main__":

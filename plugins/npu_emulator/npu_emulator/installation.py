@@ -9,6 +9,7 @@ import threading
 from typing import Optional
 
 from npu_emulator.errors import EmulationError
+from npu_emulator.mmcv_operators.hook import OperatorsHook
 from npu_emulator.settings import Settings, make_settings
 from npu_emulator.stand_ins import StandIn, StandInFinder
 
@@ -49,7 +50,7 @@ class Installation:
                 if any(stand_in in other._stand_ins for other in _open_installations):
                     continue
                 if stand_in is not TORCH_NPU or not device_is_active():
-                    _finders.pop(stand_in.name).disconnect()
+                    _disconnect(stand_in.name)
 
     def __enter__(self) -> Installation:
         return self
@@ -61,6 +62,7 @@ class Installation:
 _lock = threading.RLock()
 _open_installations: list[Installation] = []
 _finders: dict[str, StandInFinder] = {}
+_mmcv_operators = OperatorsHook()  # connected as long as torch_npu is
 _settings: Optional[Settings] = None
 
 
@@ -101,6 +103,8 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
                     finder.connect()
                     _finders[stand_in.name] = finder
                     connected.append(stand_in.name)
+            if TORCH_NPU.name in connected:
+                _mmcv_operators.connect()
             if (
                 device
                 and sys.modules.get("torch") is not None
@@ -109,11 +113,18 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
                 importlib.import_module(TORCH_NPU.name)
         except BaseException:
             for name in connected:
-                _finders.pop(name).disconnect()
+                _disconnect(name)
             raise
         installation = Installation(stand_ins)
         _open_installations.append(installation)
     return installation
+
+
+def _disconnect(name: str) -> None:
+    """Undo what was connected for a library."""
+    if name == TORCH_NPU.name:
+        _mmcv_operators.disconnect()
+    _finders.pop(name).disconnect()
 
 
 def is_installed() -> bool:

@@ -1,4 +1,4 @@
-"""What is emulated: which core, how many devices, which chip."""
+"""What is emulated: which core, how many devices, which chip, whose random numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import Optional
 
 from npu_emulator.errors import EmulationError
 
-__all__ = ["CORE", "CORES", "DEVICES", "Settings", "make_settings"]
+__all__ = ["CORE", "CORES", "DEVICES", "RANDOM", "SOURCES", "Settings", "make_settings"]
 
 #: Environment variables, for processes that nobody passes arguments to.
 CORE = "NPU_EMULATOR_CORE"
 DEVICES = "NPU_EMULATOR_DEVICES"
+RANDOM = "NPU_EMULATOR_RANDOM"
 
 #: ``auto`` is the compiled core where it was built for this torch, else the one in Python.
 CORES = ("auto", "native", "python")
+#: Where devices draw random numbers from: generators of their own, as on hardware, or that of the CPU. Then a program
+#: draws the numbers that it draws on the CPU, so that two runs can be compared.
+SOURCES = ("device", "cpu")
 #: As many as a server has.
 DEFAULT_DEVICES = 8
 MAX_DEVICES = 64
@@ -30,11 +34,13 @@ class Settings:
         core: one of :data:`CORES`.
         devices: how many NPUs it has.
         chip: what ``torch.npu.get_device_name()`` answers.
+        random: one of :data:`SOURCES`.
     """
 
     core: str = "auto"
     devices: int = DEFAULT_DEVICES
     chip: str = "Ascend910B3"
+    random: str = "device"
 
 
 def make_settings(
@@ -60,4 +66,7 @@ def make_settings(
     if not 1 <= count <= MAX_DEVICES:
         where = DEVICES if devices is None else "devices"
         raise EmulationError(f"npu_emulator: {where} is a number from 1 to {MAX_DEVICES}, found {number!r}")
-    return Settings(chosen, count)
+    source = environ.get(RANDOM) or "device"
+    if source not in SOURCES:
+        raise EmulationError(f"npu_emulator: {RANDOM} is one of {', '.join(SOURCES)}, found {source!r}")
+    return Settings(chosen, count, random=source)

@@ -36,7 +36,7 @@ def called(rng: random.Random, size: pc.Size = pc.Size.SMALL, dtype: str = "floa
     In 16 bits it is one that mixed precision makes: the value has them, locations and weights have them or 32.
     """
     import torch
-    from mmcv.ops.multi_scale_deform_attn import MultiScaleDeformableAttnFunction, multi_scale_deformable_attn_pytorch
+    from mmcv.ops.multi_scale_deform_attn import MultiScaleDeformableAttnFunction
 
     drawn, wanted = _draw(rng, size), getattr(torch, dtype)
     autocast = drawing.autocast(rng, wanted)
@@ -47,19 +47,59 @@ def called(rng: random.Random, size: pc.Size = pc.Size.SMALL, dtype: str = "floa
         with autocast(value):
             return MultiScaleDeformableAttnFunction.apply(value, *rest, 64)
 
-    def reference(value: Any, shapes: Any, starts: Any, locations: Any, weights: Any) -> Any:
-        out = multi_scale_deformable_attn_pytorch(value.float(), shapes, locations.float(), weights.float())
-        return out.type_as(value)
-
     for tensor in (drawn.value, drawn.locations, drawn.weights):
         tensor.requires_grad_()
-    return pc.Case(call, drawn, reference=reference)
+    return pc.Case(call, drawn, reference=_reference)
 
 
-def _draw(rng: random.Random, size: pc.Size) -> Attention:
+def copied(rng: random.Random, size: pc.Size = pc.Size.SMALL, dtype: str = "float32") -> pc.Case:
+    """Draw a call of a Function that a model brings with it, as BEVFormer does; of any number of heads and channels."""
     import torch
 
-    batch, heads, levels, points = (rng.randint(1, most) for most in (2, 8, 4, 4))
+    drawn, wanted = _draw(rng, size, heads=rng.choice((8, 12)), step=rng.choice((8, 6))), getattr(torch, dtype)
+    floats = (tensor.to(wanted).requires_grad_() for tensor in (drawn.value, drawn.locations, drawn.weights))
+    drawn = drawn._replace(**dict(zip(("value", "locations", "weights"), floats)))
+    return pc.Case(lambda *tensors: copied_function().apply(*tensors, 64), drawn, reference=_reference)
+
+
+def copied_function() -> Any:
+    """Return a Function with mmcv's operators, as in ``multi_scale_deformable_attn_function.py`` of BEVFormer."""
+    import torch
+    from mmcv.utils import ext_loader
+
+    ext_module = ext_loader.load_ext("_ext", ["ms_deform_attn_backward", "ms_deform_attn_forward"])
+
+    class Copied(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *arguments: Any) -> Any:
+            *tensors, ctx.im2col_step = arguments
+            ctx.save_for_backward(*tensors)
+            return ext_module.ms_deform_attn_forward(*tensors, im2col_step=ctx.im2col_step)
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: Any) -> Any:
+            value, _, _, locations, weights = ctx.saved_tensors
+            gradients = [torch.zeros_like(tensor) for tensor in (value, locations, weights)]
+            ext_module.ms_deform_attn_backward(
+                *ctx.saved_tensors, grad_output.contiguous(), *gradients, im2col_step=ctx.im2col_step
+            )
+            return gradients[0], None, None, *gradients[1:], None
+
+    return Copied
+
+
+def _reference(value: Any, shapes: Any, starts: Any, locations: Any, weights: Any) -> Any:
+    from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
+
+    out = multi_scale_deformable_attn_pytorch(value.float(), shapes, locations.float(), weights.float())
+    return out.type_as(value)
+
+
+def _draw(rng: random.Random, size: pc.Size, *, heads: int = 8, step: int = 8) -> Attention:
+    """Draw an attention with up to ``heads`` heads, and channels in multiples of ``step``."""
+    import torch
+
+    batch, heads, levels, points = (rng.randint(1, most) for most in (2, heads, 4, 4))
     queries = size.draw(rng, small=(1, 5), typical=(300, 900))
     sizes = [tuple(size.draw(rng, small=(1, 6), typical=(12, 50)) for _ in "hw") for _ in range(levels)]
     areas = [height * width for height, width in sizes]
@@ -71,7 +111,7 @@ def _draw(rng: random.Random, size: pc.Size) -> Attention:
     extents = torch.tensor([(width, height) for height, width in sizes]).view(1, 1, 1, levels, 1, 2)
     weights = drawing.normal(rng, batch, queries, heads, levels * points).softmax(-1)
     return Attention(
-        drawing.normal(rng, batch, sum(areas), heads, 8 * rng.randint(1, 4)),
+        drawing.normal(rng, batch, sum(areas), heads, step * rng.randint(1, 4)),
         torch.tensor(sizes),
         torch.tensor([sum(areas[:level]) for level in range(levels)]),
         pixels / extents,

@@ -82,7 +82,7 @@ def _start(module: ModuleType, settings: Settings, environ: Mapping[str, str]) -
     with _lock:
         if _core is None:
             core = _make_core(settings)
-            core.start(module, visible_devices(settings.devices, environ))
+            core.start(module, visible_devices(settings.devices, environ), share_generator=settings.random == "cpu")
             _core = core
             for name in ("kernels", "hccl", "compiling", "backward"):
                 importlib.import_module(f"npu_emulator.device.{name}").register()

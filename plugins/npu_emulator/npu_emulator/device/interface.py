@@ -38,12 +38,13 @@ class Core(Protocol):
     #: ``"python"`` or ``"native"``.
     name: str
 
-    def start(self, module: ModuleType, devices: int) -> None:
+    def start(self, module: ModuleType, devices: int, *, share_generator: bool = False) -> None:
         """Register allocator, kernels, generators and guard with torch.
 
         Args:
             module: becomes ``torch.npu``.
             devices: how many there are.
+            share_generator: all devices draw from the generator of the CPU.
         """
 
     def device_count(self) -> int:
@@ -72,4 +73,4 @@ class Core(Protocol):
         """Let the peak be what is allocated now."""
 
     def default_generator(self, index: int) -> Generator:
-        """Return the generator of a device, which no other device and not the CPU shares."""
+        """Return the generator of a device."""

@@ -39,6 +39,9 @@ __version__ = str(torch.__version__).partition("+")[0] + "+emulated"
 
 _device.start(_settings.current_settings())
 ops.register()
+_C._data_parallel.install()
+# What torch_npu answers where CANN is not installed (torch_npu/utils/collect_env.py); torch.version.cuda stays None.
+torch.version.cann = "not known"
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from torch_npu_patches.migrate.distributed import make_distributed
 from torch_npu_patches.migrate.facts import Owners, merge, owners
 from torch_npu_patches.migrate.findings import Finding
 from torch_npu_patches.migrate.flow import Flow
+from torch_npu_patches.migrate.kernels import NO_KERNELS, Kernels, ProjectKernels, report_operators
 from torch_npu_patches.migrate.members import convert_members
 from torch_npu_patches.migrate.npu_import import import_torch_npu
 from torch_npu_patches.migrate.places import expect_values
@@ -47,6 +48,7 @@ def convert(
     owned: Owners = {},  # noqa: B006 - never changed
     *,
     distributed: bool = False,
+    kernels: ProjectKernels = NO_KERNELS,
 ) -> Conversion:
     """Convert the source of a module.
 
@@ -56,17 +58,19 @@ def convert(
         file: its path, for findings.
         owned: what classes of other modules of the project define, see :mod:`.facts`.
         distributed: make a training script for one card one for several.
+        kernels: what other modules of the project tell about compiled operators.
 
     Raises:
         libcst.ParserSyntaxError: it is not Python.
         NotReproduced: what is not to be changed would be.
     """
-    if not table.may_be_about(source) and not distributed:
+    if not (table.may_be_about(source) or distributed or kernels.may_be_in(source)):
         return Conversion(source, ())
     program, names = read(source)
     record = Record(program, file)
     members = table.names_of("method") | table.names_of("member")
     known: Mapping[str, frozenset[str]] = merge([owned, owners(source, members)])
+    report_operators(record, Kernels(program, names, table, kernels))
     convert_imports(record, table)
     convert_chains(record, names, table)
     report_calls(record, names, table)

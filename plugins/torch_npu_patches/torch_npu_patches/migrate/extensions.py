@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 from torch_npu_patches.migrate.findings import Finding
 from torch_npu_patches.migrate.rules import Rule, RuleTable
 
-__all__ = ["SUFFIXES", "operators"]
+__all__ = ["SUFFIXES", "operators", "rule_of_operator"]
 
 #: Names of files that are looked into.
 SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp")
@@ -66,14 +66,15 @@ def operators(source: str, table: RuleTable, file: str, *, with_cuda: bool = Fal
     places += ((found.start("name"), found["name"], "operator") for found in _DEVICE_IMPLEMENTATION.finditer(plain))
     places += ((found.start("name"), found["name"], "kernel") for found in _KERNEL.finditer(plain))
     for start, name, what in sorted(places):
-        rule = _rule(table, name)
+        rule = rule_of_operator(table, name)
         if rule is not None:
             above = plain.count("\n", 0, start)
             column = start - plain.rfind("\n", 0, start)
             yield Finding(file, line + above, column, rule.id, "operator", f"{what} {name}", "", rule.note)
 
 
-def _rule(table: RuleTable, name: str) -> Optional[Rule]:
+def rule_of_operator(table: RuleTable, name: str) -> Optional[Rule]:
+    """Return the first rule of kind ``operator`` whose pattern meets a name."""
     short = name.rpartition("::")[2].lower()
     for rule in table.of_kind("operator"):
         if any(fnmatch.fnmatchcase(short, pattern.lower()) for pattern in rule.match) and rule.is_about(short):

@@ -13,9 +13,12 @@ from typing import Any, NamedTuple, Optional, Union
 import libcst as cst
 from libcst import metadata as md
 
-from torch_npu_patches.migrate.syntax import assigned, dotted, root
+from torch_npu_patches.migrate.syntax import assigned, dotted, literal, root
 
-__all__ = ["Meaning", "Names"]
+__all__ = ["LOAD_EXT", "Meaning", "Names"]
+
+#: The function of mmcv that returns one of its compiled modules.
+LOAD_EXT = "mmcv.utils.ext_loader.load_ext"
 
 #: How often a name may stand for another one before it is given up.
 _ALIASES = 5
@@ -117,6 +120,10 @@ class Names:
         value = self.value_of(assignment)
         if isinstance(value, cst.Name) and value.value == "None":
             return True
+        if isinstance(value, cst.Call) and value.args:
+            meaning = self.meaning(value.func) if depth < _ALIASES else None
+            loaded = literal(value.args[0].value) if meaning is not None and meaning.name == LOAD_EXT else None
+            return False if loaded is None else f"mmcv.{loaded}"
         base = root(value) if value is not None else None
         if value is None or base is None or depth >= _ALIASES:
             return False

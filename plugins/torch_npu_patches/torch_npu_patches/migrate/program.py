@@ -13,7 +13,7 @@ from libcst import metadata as md
 from torch_npu_patches.migrate.names import Names
 from torch_npu_patches.migrate.syntax import assigned, dotted, root
 
-__all__ = ["Program", "arguments", "read"]
+__all__ = ["Program", "arguments", "parts_of", "read"]
 
 
 class Program:
@@ -30,6 +30,7 @@ class Program:
         self.imports: list[Any] = []
         self.calls: list[cst.Call] = []
         self.comparisons: list[cst.Comparison] = []
+        self.branches: list[Any] = []  # if statements and expressions
         self.texts: list[Any] = []
         self.chains: list[cst.Attribute] = []  # the longest of each: a.b.c, not a.b
         self.members: list[cst.Attribute] = []  # those whose owner is no name: f().b
@@ -41,6 +42,8 @@ class Program:
         lists: dict[type, list[Any]] = {
             cst.Call: self.calls,
             cst.Comparison: self.comparisons,
+            cst.If: self.branches,
+            cst.IfExp: self.branches,
             cst.ClassDef: self.classes,
             cst.FormattedString: self.texts,
         }
@@ -152,6 +155,18 @@ def _fields(kind: type) -> tuple[str, ...]:
     return tuple(name for name in kind.__dataclass_fields__ if not _LAYOUT.match(name) or name == "star_arg")  # type: ignore[attr-defined]
 
 
+def parts_of(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return the nodes that a node is made of, in their order, without layout."""
+    inside: list[cst.CSTNode] = []
+    for name in _fields(node.__class__):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            inside.append(value)
+        elif isinstance(value, (tuple, list)):
+            inside += (item for item in value if isinstance(item, cst.CSTNode))
+    return inside
+
+
 def _walk(module: cst.Module, parents: dict[cst.CSTNode, cst.CSTNode]) -> Iterator[cst.CSTNode]:
     """Yield the nodes of a module, each after what it is in, and note what that is.
 
@@ -161,13 +176,7 @@ def _walk(module: cst.Module, parents: dict[cst.CSTNode, cst.CSTNode]) -> Iterat
     while stack:
         node = stack.pop()
         yield node
-        inside: list[cst.CSTNode] = []
-        for name in _fields(node.__class__):
-            value = getattr(node, name)
-            if isinstance(value, cst.CSTNode):
-                inside.append(value)
-            elif isinstance(value, (tuple, list)):
-                inside += (item for item in value if isinstance(item, cst.CSTNode))
+        inside = parts_of(node)
         for child in inside:
             parents[child] = node
         stack += reversed(inside)

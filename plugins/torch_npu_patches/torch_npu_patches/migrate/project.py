@@ -17,6 +17,7 @@ from torch_npu_patches.migrate import extensions, other_files
 from torch_npu_patches.migrate.facts import Owners, merge, owners
 from torch_npu_patches.migrate.files import Source, decode, encode
 from torch_npu_patches.migrate.findings import Finding
+from torch_npu_patches.migrate.kernels import NO_KERNELS, ProjectKernels, compiled_by, kernel_users
 from torch_npu_patches.migrate.rules import RuleTable
 
 __all__ = ["Job", "Outcome", "convert_files", "default_jobs"]
@@ -39,12 +40,14 @@ class Job(NamedTuple):
         distributed: make scripts for one card scripts for several.
         owned: what classes of the project define, see :mod:`.facts`.
         with_cuda: whether the project has CUDA sources.
+        kernels: what its modules tell each other about compiled operators.
     """
 
     table: RuleTable
     distributed: bool = False
     owned: Owners = {}
     with_cuda: bool = False
+    kernels: ProjectKernels = NO_KERNELS
 
 
 class Outcome(NamedTuple):
@@ -79,7 +82,7 @@ def convert_files(
 
     Args:
         files: paths, which findings call them by, and what they are called below the folder that is converted.
-        job: what is the same for all; ``owned`` and ``with_cuda`` are completed here.
+        job: what is the same for all; ``owned``, ``with_cuda`` and ``kernels`` are completed here.
         jobs: how many processes to use where there are many files.
         progress: called once for each file.
     """
@@ -88,7 +91,10 @@ def convert_files(
     with _mapping(len(python), jobs) as apply:
         owned = merge([job.owned, *apply(_owners, [(path, members) for path, _ in python])])
         with_cuda = job.with_cuda or any(path.suffix in (".cu", ".cuh") for path, _ in files)
-        whole = job._replace(owned=owned, with_cuda=with_cuda)
+        compiled = job.kernels.compiled.union(*map(_compiled, (path for path, _ in python if path.name == "setup.py")))
+        kernels = job.kernels._replace(compiled=compiled, modules=frozenset(path.stem for path, _ in python))
+        users = kernels.users.union(*apply(_users, [(path, job.table, kernels) for path, _ in python]))
+        whole = job._replace(owned=owned, with_cuda=with_cuda, kernels=kernels._replace(users=users))
         for outcome in apply(_convert, [(path, name, whole) for path, name in files]):
             progress()
             yield outcome
@@ -120,6 +126,23 @@ def _owners(task: tuple[Path, frozenset[str]]) -> dict[str, frozenset[str]]:
         return {}  # said when it is converted
 
 
+def _compiled(path: Path) -> frozenset[str]:
+    try:
+        return compiled_by(decode(path.read_bytes()).text)
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return frozenset()
+
+
+def _users(task: tuple[Path, RuleTable, ProjectKernels]) -> frozenset[str]:
+    path, table, kernels = task
+    try:
+        source = decode(path.read_bytes()).text
+        found: frozenset[str] = _with_deep_stack(lambda: kernel_users(source, table, kernels))
+        return found
+    except Exception:  # said when it is converted
+        return frozenset()
+
+
 def _convert(task: tuple[Path, str, Job]) -> Outcome:
     path, name, job = task
     shown = path.as_posix()
@@ -149,7 +172,9 @@ def _convert_python(path: Path, name: str, job: Job) -> Outcome:
         hint = "declare its encoding in the first line: # -*- coding: latin-1 -*-"
         return _failed(path, name, f"not read as Python: {error}; {hint}")
     try:
-        made = _with_deep_stack(lambda: convert(source.text, job.table, shown, job.owned, distributed=job.distributed))
+        made = _with_deep_stack(
+            lambda: convert(source.text, job.table, shown, job.owned, distributed=job.distributed, kernels=job.kernels)
+        )
     except NotReproduced as error:
         return _failed(path, name, str(error))
     except ParserSyntaxError as error:

@@ -31,9 +31,20 @@ class Record:
         self.uses_npu: list[cst.CSTNode] = []  # where torch has to know the NPU
         self.names_torch_npu = False  # whether the new code says torch_npu by name
         self._reported: set[Any] = set()
+        self._kept: set[cst.CSTNode] = set()
+
+    def keep(self, node: cst.CSTNode) -> None:
+        """Leave a node, and what is inside it, as it is."""
+        self._kept.add(node)
+
+    def keeps(self, node: cst.CSTNode) -> bool:
+        """Tell whether a node is to stay as it is."""
+        return bool(self._kept) and (
+            node in self._kept or any(parent in self._kept for parent in self.program.ancestors(node))
+        )
 
     def edit(self, node: Any, new: Any, rule: Rule, *, npu: bool = True) -> None:
-        """Replace a node, once, and say so.
+        """Replace a node, once, and say so; not one that stays.
 
         Args:
             node: of the original tree.
@@ -41,7 +52,7 @@ class Record:
             rule: that asks for it.
             npu: whether torch has to know the NPU for it.
         """
-        if node in self.edits:
+        if node in self.edits or self.keeps(node):
             return
         self.edits.replace(node, new)
         self.note_change(node, code(node), code(new), rule.id, rule.note)
@@ -54,13 +65,17 @@ class Record:
 
     def note_review(self, node: Any, rule: str, note: str) -> None:
         """Report that a human has to look at the place of ``node``."""
+        self.note(node, rule, "review", note)
+
+    def note(self, node: Any, rule: str, level: str, note: str) -> None:
+        """Report the place of ``node`` at a level."""
         place = self.program.position(node)
-        self.findings.append(Finding(self.file, *place, rule, "review", first_line(node), "", note))
+        self.findings.append(Finding(self.file, *place, rule, level, first_line(node), "", note))
 
     def report(self, node: Any, rule: Rule, level: str = "", note: str = "", suggestion: str = "") -> None:
         """Report a node, once for each rule, by default at the level of its rule; ``auto`` becomes ``review``."""
         level = level or ("review" if rule.level == "auto" else rule.level)
-        if (node, rule.id) in self._reported:
+        if (node, rule.id) in self._reported or (rule.level == "auto" and self.keeps(node)):
             return
         self._reported.add((node, rule.id))
         text = "; ".join(filter(None, (note, f"would be {suggestion}" if suggestion else "", rule.note)))

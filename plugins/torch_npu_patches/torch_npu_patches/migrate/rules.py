@@ -39,6 +39,7 @@ KINDS = {
     "config": "an entry of a dictionary, given as dictionary.key",
     "string": "a text that is nothing but this word, left over by all other rules",
     "text": "a regular expression, in files that are not Python, which `files` names",
+    "kernel": "an operator of a compiled module, by its qualified name; level auto where NPUs have it",
     "operator": "operators of C++ and CUDA sources, by patterns of their names",
 }
 RULE_LEVELS = ("auto", "review", "unsupported", "unknown", "precision", "performance")
@@ -268,7 +269,7 @@ class RuleTable:
         """The words without which rules have nothing to say, a set for each name that they match."""
         found = {frozenset(("cuda",)), frozenset(("nccl",))}
         for rule in self.rules:
-            if rule.kind in ("attr", "call", "import", "method", "member", "env", "string"):
+            if rule.kind in ("attr", "call", "import", "method", "member", "env", "string", "kernel"):
                 names = (frozenset(re.findall(r"\w+", name)) for name in rule.match)
                 found.update(name for name in names if not name & {"cuda", "nccl"})
         return tuple(sorted(found, key=sorted))

@@ -88,6 +88,6 @@ def report_leftovers(record: Record, table: RuleTable) -> None:
     """Report texts that are nothing but a device, backend or type of tensors, and that no other rule was about."""
     for node in record.program.texts:
         looks = None if isinstance(record.program.parents[node], cst.ConcatenatedString) else is_value(node)
-        if looks is not None and node not in record.edits:
+        if looks is not None and node not in record.edits and not record.keeps(node):
             for rule in table.about("string", _WORDS[looks]):
                 record.report(node, rule)

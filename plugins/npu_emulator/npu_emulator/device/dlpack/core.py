@@ -32,7 +32,7 @@ class DlpackCore:
 
     name = "python"
 
-    def start(self, module: ModuleType, devices: int) -> None:
+    def start(self, module: ModuleType, devices: int, *, share_generator: bool = False) -> None:
         """Register everything with torch. Once per process."""
         self._devices = Devices(devices)
         self._accounting = Accounting(devices)
@@ -42,7 +42,7 @@ class DlpackCore:
         torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(torch.Tensor.npu)
         torch._register_device_module("npu", module)
         self._kept = guard.install()
-        self._generators = Generators(self._devices)
+        self._generators = Generators(self._devices, share=share_generator)
         self._generators.install()
         self._registry = Registry()
         self._register_kernels(self._registry)

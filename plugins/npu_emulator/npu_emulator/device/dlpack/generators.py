@@ -1,4 +1,4 @@
-"""Random numbers: every device has an engine of its own, as on hardware.
+"""Random numbers: every device has an engine of its own, as on hardware, or all share that of the CPU.
 
 The engines are the CPU's, because CPU kernels draw from them; only what a program sees of them says ``npu``.
 """
@@ -59,17 +59,52 @@ class NpuGenerator(_Engine):
         return f"<torch.Generator device={self._device} at {id(self):#x}>"
 
 
+class SharedGenerator(NpuGenerator):
+    """The generator of the CPU under the name of an NPU."""
+
+    def get_state(self) -> torch.Tensor:
+        """Return the state of the CPU's generator."""
+        return torch.default_generator.get_state()
+
+    def set_state(self, state: torch.Tensor) -> torch._C.Generator:
+        """Set the state of the CPU's generator."""
+        torch.default_generator.set_state(state)
+        return self
+
+    def manual_seed(self, seed: int) -> torch._C.Generator:
+        """Seed the CPU's generator."""
+        torch.default_generator.manual_seed(seed)
+        return self
+
+    def seed(self) -> int:
+        """Seed the CPU's generator with a number that nobody knows."""
+        return torch.default_generator.seed()
+
+    def initial_seed(self) -> int:
+        """Return what the CPU's generator was seeded with."""
+        return torch.default_generator.initial_seed()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what pickles a generator of its own in the same state."""
+        return self.clone_state().__reduce__()
+
+
 class Generators:
     """The default generators of the devices.
 
     Args:
         devices: the devices.
+        share: they are all the generator of the CPU.
     """
 
-    def __init__(self, devices: Devices) -> None:
+    def __init__(self, devices: Devices, *, share: bool = False) -> None:
         self._devices = devices
         self._lock = threading.RLock()
-        self.defaults = tuple(NpuGenerator(torch.device("npu", index)) for index in range(devices.count))
+        self._share = share
+        kind = SharedGenerator if share else NpuGenerator
+        self.defaults = tuple(kind(torch.device("npu", index)) for index in range(devices.count))
+        if share:
+            return
         # As on hardware, where a seed that was set before the device is initialised counts for it too.
         seed = torch.initial_seed()
         for generator in self.defaults:
@@ -107,10 +142,11 @@ class Generators:
             RuntimeError: the generator is not an NPU's.
         """
         if generator is None:
-            return self.defaults[index]
+            generator = self.defaults[index]
         if generator._cdata not in _npu_engines:
             raise RuntimeError(f"Expected a 'npu' device type for generator but found '{generator.device.type}'")
-        return generator
+        known = _npu_engines[generator._cdata]
+        return torch.default_generator if isinstance(known, SharedGenerator) else generator
 
     @contextmanager
     def in_place_of_cpu(self, index: int) -> Iterator[None]:
@@ -119,6 +155,9 @@ class Generators:
         One block at a time, in the whole process: the CPU's engine is what is exchanged.
         """
         engine, cpu = self.defaults[index], torch.default_generator
+        if self._share:
+            yield
+            return
         with self._lock:
             saved = cpu.get_state()
             cpu.set_state(engine.get_state())

@@ -32,9 +32,9 @@ class NativeCore:
     def __init__(self) -> None:
         self._library = _load_library()
 
-    def start(self, module: ModuleType, devices: int) -> None:
+    def start(self, module: ModuleType, devices: int, *, share_generator: bool = False) -> None:
         """Register everything with torch. Once per process."""
-        self._library.start(devices)
+        self._library.start(devices, share_generator)
         backend_registration.rename_privateuse1_backend("npu")
         backend_registration.generate_methods_for_privateuse1_backend(for_storage=True, unsupported_dtype=_UNSUPPORTED)
         torch._register_device_module("npu", module)

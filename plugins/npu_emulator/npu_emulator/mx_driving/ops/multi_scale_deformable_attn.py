@@ -66,7 +66,7 @@ class MultiScaleDeformableAttnFunction(Function):
         ctx.save_for_backward(
             value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights
         )
-        return _attend(
+        return attend(
             value,
             sampling_locations,
             attention_weights,
@@ -81,9 +81,9 @@ class MultiScaleDeformableAttnFunction(Function):
         """Return five gradients: of value, ``None``, ``None``, of sampling_locations, of attention_weights."""
         calls["multi_scale_deformable_attn_backward"] += 1
         value, spatial_shapes, level_start_index, sampling_locations, attention_weights = ctx.saved_tensors
-        attend = partial(_attend, spatial_shapes=spatial_shapes, level_start_index=level_start_index)
+        function = partial(attend, spatial_shapes=spatial_shapes, level_start_index=level_start_index)
         grad_value, grad_locations, grad_weights = gradients(
-            attend, (value, sampling_locations, attention_weights), grad_output
+            function, (value, sampling_locations, attention_weights), grad_output
         )
         return grad_value, None, None, grad_locations, grad_weights
 
@@ -104,13 +104,14 @@ def npu_multi_scale_deformable_attn_function(
     return multi_scale_deformable_attn(value, shape, offset, locations, weight)
 
 
-def _attend(
+def attend(
     value: Tensor,
     sampling_locations: Tensor,
     attention_weights: Tensor,
     spatial_shapes: Tensor,
     level_start_index: Tensor,
 ) -> Tensor:
+    """Compute the attention, without the limits of the kernel; arguments as for the kernel's forward pass."""
     batch, keys, heads, channels = value.shape
     queries = sampling_locations.shape[1]
     height, width = spatial_shapes.view(1, 1, 1, -1, 1, 2).unbind(dim=-1)

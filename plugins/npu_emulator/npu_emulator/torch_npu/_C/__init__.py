@@ -6,6 +6,7 @@ from typing import Any, NoReturn, Optional
 
 from npu_emulator import device as emulated
 from npu_emulator.device import hccl
+from npu_emulator.torch_npu._C import _data_parallel  # noqa: F401
 from npu_emulator.torch_npu._settings import current_settings
 from npu_emulator.torch_npu.npu import npu_config
 from npu_emulator.torch_npu.npu._refusals import missing_name

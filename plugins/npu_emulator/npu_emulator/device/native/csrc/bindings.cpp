@@ -11,7 +11,10 @@
 namespace npu_emulator {
 namespace {
 
-void start(int64_t devices) {
+void start(int64_t devices, bool share_engine) {
+  if (share_engine) {
+    shareEngineOfCpu();
+  }
   setDeviceCount(devices);
   registerHooks();
   registerOutrankedOperators();

@@ -17,6 +17,8 @@ std::mutex& turns() {
   return *mutex;
 }
 
+bool shares_engine_of_cpu = false;
+
 [[noreturn]] void refuseOffset() {
   notEmulated(
       "npu_emulator: a generator of an emulated device has no offset; get_state() and set_state() are about all of it");
@@ -24,9 +26,9 @@ std::mutex& turns() {
 
 } // namespace
 
-NpuGenerator::NpuGenerator(DeviceIndex index)
+NpuGenerator::NpuGenerator(DeviceIndex index, at::Generator engine)
     : GeneratorImpl(c10::Device(kNpu, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
-      engine_(at::detail::createCPUGenerator()) {}
+      engine_(std::move(engine)) {}
 
 // torch locks this generator for its Python API, CPU kernels lock the engine: hence the second lock here.
 
@@ -66,9 +68,11 @@ c10::intrusive_ptr<c10::TensorImpl> NpuGenerator::get_state() const {
 }
 
 NpuGenerator* NpuGenerator::clone_impl() const {
-  auto* copy = new NpuGenerator(device().index());
-  copy->engine_ = engine_.clone();
-  return copy;
+  return new NpuGenerator(device().index(), engine_.clone());
+}
+
+void shareEngineOfCpu() {
+  shares_engine_of_cpu = true;
 }
 
 const at::Generator& defaultGenerator(DeviceIndex index) {
@@ -76,7 +80,9 @@ const at::Generator& defaultGenerator(DeviceIndex index) {
   static const auto* generators = [] {
     auto* all = new std::vector<at::Generator>();
     for (DeviceIndex i = 0; i < kMaxDevices; ++i) {
-      all->push_back(newGenerator(i));
+      all->push_back(
+          shares_engine_of_cpu ? at::make_generator<NpuGenerator>(i, at::detail::getDefaultCPUGenerator())
+                               : newGenerator(i));
     }
     return all;
   }();
@@ -84,7 +90,7 @@ const at::Generator& defaultGenerator(DeviceIndex index) {
 }
 
 at::Generator newGenerator(DeviceIndex index) {
-  return at::make_generator<NpuGenerator>(index);
+  return at::make_generator<NpuGenerator>(index, at::detail::createCPUGenerator());
 }
 
 at::Generator engineOf(const std::optional<at::Generator>& generator, DeviceIndex index) {
@@ -110,6 +116,9 @@ DefaultEngineScope::~DefaultEngineScope() {
 }
 
 void DefaultEngineScope::exchange() {
+  if (cpu_ == device_) {
+    return;
+  }
   const std::scoped_lock lock(cpu_->mutex_, device_->mutex_);
   const at::mt19937 engine = cpu_->engine();
   cpu_->set_engine(device_->engine());

@@ -7,9 +7,10 @@
 
 namespace npu_emulator {
 
-// A device's source of random numbers: an engine of the CPU's kind that no other device and not the CPU shares.
+// A device's source of random numbers: an engine of the CPU's kind. A device's own is shared with no other device and
+// not with the CPU, unless shareEngineOfCpu() was called.
 struct NpuGenerator final : public c10::GeneratorImpl {
-  explicit NpuGenerator(c10::DeviceIndex index);
+  NpuGenerator(c10::DeviceIndex index, at::Generator engine);
 
   void set_current_seed(uint64_t seed) override;
   uint64_t current_seed() const override;
@@ -30,6 +31,8 @@ struct NpuGenerator final : public c10::GeneratorImpl {
   at::Generator engine_;
 };
 
+// Lets all devices draw from the CPU's default generator. To be called before the first of their generators is made.
+void shareEngineOfCpu();
 const at::Generator& defaultGenerator(c10::DeviceIndex index);
 at::Generator newGenerator(c10::DeviceIndex index);
 

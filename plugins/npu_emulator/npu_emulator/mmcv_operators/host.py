@@ -1,0 +1,71 @@
+"""Runs a kernel for the CPU on the memory of NPU tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+from torch import Tensor
+
+from npu_emulator.device import active
+
+__all__ = ["call_on_host"]
+
+#: The CPU kernels of mmcv compute in 32 and 64 bits, those for NPUs in 16 bits too.
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def call_on_host(kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a kernel with the host memory of NPU tensors; what it writes to its arguments is in the tensors after it.
+
+    Args:
+        kernel: takes contiguous CPU tensors, and 32 bits where the tensors have 16.
+        args, kwargs: the arguments of the call, some of them NPU tensors.
+
+    Returns:
+        What the kernel returns, a tensor of it on the NPU, and in 16 bits if it is floating and the arguments were.
+    """
+    loan = _Loan()
+    with torch.no_grad():
+        lent = [loan.lend(argument) for argument in args]
+        result = kernel(*lent, **{name: loan.lend(argument) for name, argument in kwargs.items()})
+        loan.settle()
+        return loan.take_back(result)
+
+
+class _Loan:
+    """The NPU tensors of one call, lent to the host."""
+
+    def __init__(self) -> None:
+        self._copies: list[tuple[Tensor, Tensor]] = []
+        self._device = 0
+        self._half: Any = None
+
+    def lend(self, argument: Any) -> Any:
+        """Return the argument as the kernel takes it."""
+        if not isinstance(argument, Tensor) or argument.device.type != "npu":
+            return argument
+        self._device = argument.device.index
+        alias = active().alias_on_cpu(argument.detach())
+        if alias.dtype not in _HALF and alias.is_contiguous():
+            return alias
+        if alias.dtype in _HALF:
+            self._half = alias.dtype
+        copy = alias.to(torch.float32 if alias.dtype in _HALF else alias.dtype, copy=True).contiguous()
+        self._copies.append((alias, copy))
+        return copy
+
+    def settle(self) -> None:
+        """Write back the copies that the kernel has changed."""
+        for alias, copy in self._copies:
+            result = copy.to(alias.dtype)
+            if not torch.equal(result, alias):
+                alias.copy_(result)
+
+    def take_back(self, result: Any) -> Any:
+        """Return what the kernel returned, on the NPU."""
+        if not isinstance(result, Tensor):
+            return result
+        if self._half is not None and result.is_floating_point():
+            result = result.to(self._half)
+        return active().alias_on_npu(result.contiguous(), self._device)

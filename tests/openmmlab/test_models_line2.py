@@ -1,0 +1,39 @@
+"""Three of the models of docs/models.md: stock configurations and script, on the emulated NPU as on the CPU.
+
+``nox -s models`` trains all of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+page, training, zoo = (importlib.import_module(f"tools.models.{name}") for name in ("page", "training", "zoo"))
+
+#: A detector of two stages (nms, RoI align), one with a focal loss, one with attention; and what must have been called.
+MODELS = {
+    "mmdet-2-faster-rcnn_r50-dconv-c3-c5_fpn_1x_coco": {"mmcv.deform_conv", "mmdet.resnet_add_relu"},
+    "mmdet-2-retinanet_r18_fpn_1x_coco": {"mmdet.resnet_add_relu", "mmdet.resnet_maxpool"},
+    "mmdet-2-deformable-detr_r50_16xb2-50e_coco": {"mmcv.multi_scale_deformable_attention"},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return training.make_data(tmp_path_factory.mktemp("models") / "data")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_trains_with_the_losses_of_the_cpu(name: str, data: Path, tmp_path: Path) -> None:
+    (row,) = (row for row in zoo.ROWS if row.name == name)
+    result = training.train(row, tmp_path, data)
+    assert page.outcome(result) == "yes", result
+    assert page.difference(result) < 1e-5
+    assert result["patches"].keys() >= MODELS[name]

@@ -1,0 +1,1 @@
+"""Which stock models train on the emulated NPU: ``python -m tools.models`` trains them and writes docs/models.md."""

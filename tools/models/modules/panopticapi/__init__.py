@@ -1,0 +1,1 @@
+"""Stands in for panopticapi, which no package index has: mmdet reads panoptic masks by one function of it."""
