@@ -39,6 +39,8 @@ python3 -m nox -s models                  # all that have no result yet; interru
 python3 -m nox -s models -- --again fcos  # models with fcos in their name, once more
 ```
 
+Patches called are those of which a function was called; classes that a patch replaces are not counted.
+
 This page is written by that command. Nothing here says anything about a real NPU.
 """
 
