@@ -185,6 +185,7 @@ def _shorten_1(config: Config) -> None:
     limit = {"max_epochs": 1} if kind == "EpochBasedRunner" else {"max_iters": ITERATIONS}
     config["runner"] = {"type": kind, **limit}
     config["lr_config"] = {"policy": "fixed"}
+    config["fp16"] = {"loss_scale": 512.0}  # without it, mmdet chooses a scale on an NPU whose first steps overflow
     config["momentum_config"] = None
     config["optimizer_config"] = {**config["optimizer_config"], "grad_clip": CLIP}
     config["checkpoint_config"] = None

@@ -52,6 +52,12 @@ class LossRecorder(Hook):
             if weight is not None and not weight.detach().cpu().any():
                 weight.data.fill_(BRANCH)
 
+    def before_train_iter(self, runner: Any, *args: Any, **kwargs: Any) -> None:
+        """Compute in float32: mmdet 2 chooses float16 on an NPU by itself, and not on the CPU."""
+        for module in runner.model.modules():
+            if getattr(module, "fp16_enabled", False):
+                module.fp16_enabled = False
+
     def after_train_iter(self, runner: Any, *args: Any, outputs: Any = None, **kwargs: Any) -> None:
         """Write the line; mmengine passes the batch and the losses, mmcv 1.x has them in the runner."""
         if len(args) > 2:
