@@ -96,6 +96,17 @@ class TestDeformableConvolution:
                 )
         assert not calls
 
+    @pytest.mark.parametrize("channels", [64, 48], ids=["kernel", "operator"])
+    def test_offsets_larger_than_the_result_are_read_as_mmcv_reads_them(
+        self, channels: int, device: torch.device, calls: Counter[str]
+    ) -> None:
+        tensors = draw((2, channels, 5, 6), (2, 18, 9, 12), (2, 9, 9, 12), (64, channels, 3, 3))
+        with pc.Patcher(CONVOLUTIONS, strict=True):
+            assert_as_on_cpu(
+                lambda *given: modulated_deform_conv.modulated_deform_conv2d(*given, None, 1, 1), tensors, device
+            )
+        assert bool(calls) is (channels == 64)
+
     @pytest.mark.parametrize("modulated", [False, True], ids=["DCN", "DCNv2"])
     def test_no_images_give_none_and_gradients_of_zero(self, modulated: bool, device: torch.device) -> None:
         x, offset, mask, weight = (

@@ -59,8 +59,9 @@ def takes_modulated_deform_conv(
     Args:
         cls: the class whose ``apply`` is called.
         x: (batch, channels, height, width).
-        offset: (batch, 2 * deform_groups * kernel height * kernel width, out height, out width), in pixels.
-        mask: (batch, deform_groups * kernel height * kernel width, out height, out width).
+        offset: (batch, 2 * deform_groups * kernel height * kernel width, out height, out width), in pixels; or larger
+            maps, see :func:`_of_size`.
+        mask: (batch, deform_groups * kernel height * kernel width, out height, out width), or larger maps.
         weight: (out channels, channels / groups, kernel height, kernel width).
         bias: (out channels,), or ``None``.
         geometry: stride, padding, dilation, groups, deform_groups, as far as given.
@@ -76,6 +77,9 @@ def modulated_deform_conv2d(
     Arguments: see :func:`takes_modulated_deform_conv`.
     """
     limit = _modulated_limit(x, offset, weight, geometry)
+    if x.dim() == 4:
+        size = _out_size(x, weight, geometry)
+        offset, mask = _of_size(offset, size), _of_size(mask, size)
     with kernels.without_autocast(x):
         if limit is None:
             from mx_driving import modulated_deform_conv2d as kernel
@@ -86,6 +90,28 @@ def modulated_deform_conv2d(
     if bias is not None:
         out = out + bias.type_as(out).view(1, -1, 1, 1)
     return out.type_as(offset)
+
+
+def _out_size(x: Any, weight: Any, geometry: tuple[Any, ...]) -> list[int]:
+    """Return height and width of the result."""
+    ways = zip(x.shape[2:], weight.shape[2:], *_steps(geometry))
+    return [(size + 2 * pad - gap * (taps - 1) - 1) // step + 1 for size, taps, step, pad, gap in ways]
+
+
+def _of_size(maps: Any, size: list[int]) -> Any:
+    """Return what mmcv's kernels read of maps that are larger than the result.
+
+    They count through the memory of an image as if its maps had the size of the result. DyHead of mmdet convolves the
+    next level of a pyramid with the offsets of this one (``mmdet/models/necks/dyhead.py``), and is trained so.
+
+    Args:
+        maps: (batch, channels, height, width).
+        size: height and width of the result.
+    """
+    needed = maps.shape[1] * size[0] * size[1]
+    if list(maps.shape[2:]) == size or maps.shape[1:].numel() < needed:  # the kernel says that they are too small
+        return maps
+    return maps.flatten(1)[:, :needed].reshape(len(maps), maps.shape[1], *size)
 
 
 def _takes(x: Any, limit: Optional[str]) -> bool:
@@ -132,7 +158,7 @@ def _by_operator(
             f"deformable convolution on the NPU (patch {patch.name}): expected float32, float16 or bfloat16, found an "
             f"offset in {offset.dtype}; cast it with .float(), or compute on the CPU"
         )
-    stride, padding, dilation = (_pair(value) for value in (*geometry[:3], *(1, 0, 1)[len(geometry[:3]) :]))
+    stride, padding, dilation = _steps(geometry)
     groups, deform_groups = geometry[3] if len(geometry) > 3 else 1, _deform_groups(geometry)
     x, offset, weight = x.float(), offset.float(), weight.float()
     call = f"input {_size(x)}, weight {_size(weight)}, groups {groups}, deform_groups {deform_groups}"
@@ -160,6 +186,11 @@ def _by_operator(
         modulated=True,
     )
     return out
+
+
+def _steps(geometry: tuple[Any, ...]) -> tuple[tuple[Any, ...], ...]:
+    """Return stride, padding and dilation, each down and across."""
+    return tuple(_pair(value) for value in (*geometry[:3], *(1, 0, 1)[len(geometry[:3]) :]))
 
 
 def _pair(value: Any) -> tuple[Any, ...]:
