@@ -56,7 +56,7 @@ def rendered(results: Path) -> str:
     for row in ROWS:
         path = results / f"{row.name}.json"
         if path.is_file():
-            result = json.loads(path.read_text(encoding="utf-8"))
+            result = {**json.loads(path.read_text(encoding="utf-8")), **row._asdict()}
             found.setdefault((row.line, row.library), []).append(_row(result))
     parts = [_HEAD]
     missing = [row for row in ROWS if not (results / f"{row.name}.json").is_file()]
@@ -91,6 +91,8 @@ def outcome(result: dict[str, Any]) -> str:
     refused = _REFUSED.search(npu["error"])
     if refused:
         return f"refused: `{refused[1]}`{_advice(npu['error'])}"
+    if npu["error"] and result.get("fault"):
+        return f"fails in {result['library']}, on CUDA too: {result['fault']}"
     if npu["error"]:
         return f"fails: {npu['error'][:200]}"
     if any(line["device"] != "npu" for line in npu["losses"]) or not npu["losses"]:
@@ -107,8 +109,8 @@ def outcome(result: dict[str, Any]) -> str:
 
 
 def failed(result: dict[str, Any]) -> bool:
-    """Tell whether a model neither trains nor is refused by name."""
-    return outcome(result).startswith(("fails", "losses differ"))
+    """Tell whether a model neither trains, nor is refused by name, nor fails for a known fault of its library."""
+    return outcome(result).startswith(("fails:", "losses differ"))
 
 
 def difference(result: dict[str, Any]) -> float | None:

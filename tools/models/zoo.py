@@ -15,12 +15,14 @@ class Row(NamedTuple):
         library: whose configuration it is: ``mmdet`` or ``mmdet3d``.
         family: what it stands for.
         config: its path below the folder ``configs``, without ``.py``.
+        fault: what in the library itself makes it fail on every device but the CPU, if anything.
     """
 
     line: int
     library: str
     family: str
     config: str
+    fault: str = ""
 
     @property
     def name(self) -> str:
@@ -28,7 +30,7 @@ class Row(NamedTuple):
         return f"{self.library}-{self.line}-{self.config.rpartition('/')[2]}"
 
 
-def _rows(line: int, library: str, *models: tuple[str, str]) -> tuple[Row, ...]:
+def _rows(line: int, library: str, *models: tuple[str, ...]) -> tuple[Row, ...]:
     return tuple(Row(line, library, *model) for model in models)
 
 
@@ -58,7 +60,11 @@ ROWS = (
         ("YOLO v3", "yolo/yolov3_mobilenetv2_8xb24-320-300e_coco"),
         ("anchor-free, DCN in the head", "vfnet/vfnet_r50_fpn_1x_coco"),
         ("anchor-free, centres", "centernet/centernet_r18-dcnv2_8xb16-crop512-140e_coco"),
-        ("anchor-free, points", "reppoints/reppoints-moment_r50_fpn_1x_coco"),
+        (
+            "anchor-free, points",
+            "reppoints/reppoints-moment_r50_fpn_1x_coco",
+            "`PointAssigner` indexes a tensor of the CPU with one of the device",
+        ),
         ("sparse proposals", "sparse_rcnn/sparse-rcnn_r50_fpn_1x_coco"),
         ("point-based masks", "point_rend/point-rend_r50-caffe_fpn_ms-1x_coco"),
         ("RTMDet, instances", "rtmdet/rtmdet-ins_tiny_8xb32-300e_coco"),
