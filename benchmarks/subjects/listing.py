@@ -23,7 +23,7 @@ BARE_PLUGGY = """\
 import pluggy, types
 manager = pluggy.PluginManager("patchcore")
 manager.load_setuptools_entrypoints("npu_patches")
-for patches in manager.hook.register_patches(settings=types.SimpleNamespace(options={})):
+for patches in manager.hook.register_patches(settings=types.SimpleNamespace(options={}, get={}.get)):
     for patch in patches:
         print(patch.name)
 """

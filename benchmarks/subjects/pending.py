@@ -28,7 +28,7 @@ _PLUGGY = """\
 import types
 manager = pluggy.PluginManager("patchcore")
 manager.load_setuptools_entrypoints("npu_patches")
-manager.hook.register_patches(settings=types.SimpleNamespace(options={}))
+manager.hook.register_patches(settings=types.SimpleNamespace(options={}, get={}.get))
 """
 _CHECK = """\
 imported = [name for name in ("torch", "numpy", "mmcv", "mmengine", "mmdet") if name in sys.modules]
