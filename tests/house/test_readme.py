@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,8 @@ def run(folder: Path, *command: str) -> str:
 
 def test_patch_of_the_quickstart_does_what_the_page_shows(example: Path) -> None:
     (session,) = (text for text in texts(QUICKSTART, "console") if "sorted_json" in text)
-    programs = {"python": sys.executable, "patchcore": f"{sys.executable} -m patchcore"}
+    python = shlex.quote(sys.executable)
+    programs = {"python": python, "patchcore": f"{python} -m patchcore"}
     for command, output in pages.split(session):
         program, _, arguments = command.partition(" ")
         assert same(output, run(example, "sh", "-c", f"{programs[program]} {arguments}")), command
