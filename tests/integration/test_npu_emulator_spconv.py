@@ -189,6 +189,18 @@ def test_gradcheck(mx_driving: ModuleType) -> None:
 # --- sparse tensors and containers --------------------------------------------------------------------------------
 
 
+def test_the_number_of_images_may_be_a_tensor(mx_driving: ModuleType) -> None:
+    indices = places()
+    layer = mx_driving.SparseConv3d(4, 6, 3)
+    given = [
+        mx_driving.SparseConvTensor(features_at(indices, 4, torch.float32), indices, SHAPE, number)
+        for number in (BATCH, torch.tensor(BATCH, dtype=torch.int32))
+    ]
+    with lifted():
+        one, other = (layer(tensor) for tensor in given)
+    assert torch.equal(one.dense(), other.dense())
+
+
 def test_dense(mx_driving: ModuleType) -> None:
     indices = places()
     features = features_at(indices, 3, torch.float64)

@@ -7,8 +7,9 @@ A rulebook lists them once; convolving is then one matrix product per tap. Paper
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -56,13 +57,15 @@ def output_shape(spatial_shape: Sequence[int], window: Window) -> list[int]:
     return sizes
 
 
-def strided(indices: Tensor, out_shape: Sequence[int], batch_size: int, window: Window) -> tuple[Rulebook, Tensor]:
+def strided(
+    indices: Tensor, out_shape: Sequence[int], batch_size: SupportsIndex, window: Window
+) -> tuple[Rulebook, Tensor]:
     """Connect every input with every output whose window it lies in.
 
     Args:
         indices: (image, and position along three axes) of each input, integers of shape (n, 4).
         out_shape: size of the output along the three axes, by :func:`output_shape`.
-        batch_size: number of images.
+        batch_size: number of images; mmdet3d 1.4 takes it from the last index, as a tensor.
         window: of the convolution.
 
     Returns:
@@ -70,7 +73,7 @@ def strided(indices: Tensor, out_shape: Sequence[int], batch_size: int, window: 
     """
     source, tap, cell = _contributions(indices, out_shape, window)
     cells, target = cell.unique(return_inverse=True)
-    out_indices = torch.stack(torch.unravel_index(cells, (batch_size, *out_shape)), dim=1)
+    out_indices = torch.stack(torch.unravel_index(cells, (operator.index(batch_size), *out_shape)), dim=1)
     return Rulebook(source, tap, target, len(indices), len(cells)), out_indices.to(indices.dtype)
 
 
