@@ -166,7 +166,7 @@ def _shrink_range(config: Config) -> None:
             node["ranges"] = scaled(node["ranges"])
         if "output_shape" in node:
             node["output_shape"] = [most, most]
-        if isinstance(node.get("grid_size"), (list, tuple)):  # ImVoxelNet has a number of that name
+        if isinstance(node.get("grid_size"), (list, tuple)):  # PV-RCNN has a number of that name
             node["grid_size"] = [most, most, *node["grid_size"][2:]]
         if "sparse_shape" in node:
             node["sparse_shape"] = [*node["sparse_shape"][:1], most, most]
