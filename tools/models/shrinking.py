@@ -78,7 +78,7 @@ def _start_at_random(model: Config) -> None:
             if isinstance(node.get(key), str):
                 node[key] = None
         init = node.get("init_cfg")
-        if isinstance(init, dict) and init.get("type") == "Pretrained":
+        if isinstance(init, dict) and (init.get("type") == "Pretrained" or "checkpoint" in init):  # PVT names no type
             del node["init_cfg"]
 
 
