@@ -14,8 +14,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-
 page, training, zoo = (importlib.import_module(f"tools.models.{name}") for name in ("page", "training", "zoo"))
+sys.path.remove(str(ROOT))
+for name in [name for name in sys.modules if name.partition(".")[0] == "tools"]:
+    del sys.modules[name]  # the examples of migrations have a package of that name, too
 
 #: A detector of two stages (nms, RoI align), one with a focal loss, one with attention; and what must have been called.
 MODELS = {
