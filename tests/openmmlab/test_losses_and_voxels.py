@@ -18,8 +18,6 @@ from mmcv_npu.sigmoid_focal_loss import SIGMOID_FOCAL_LOSS
 from mmcv_npu.voxelization import VOXELIZATION
 from npu_emulator import NotEmulated
 
-#: What an operator of mmcv says that builds for NPUs do not have: the call has reached it.
-
 
 class TestSigmoidFocalLoss:
     def test_layer(self, device: torch.device, calls: Counter[str]) -> None:
