@@ -125,22 +125,16 @@ def operator_forward(
     import torch
 
     reason = limit(value, attention_weights)
+    floats = _computed((value, sampling_locations, attention_weights))
     with torch.no_grad(), kernels.without_autocast(value):
         if reason is None:
             from mx_driving import multi_scale_deformable_attn
 
-            out = multi_scale_deformable_attn(
-                value.float(),
-                value_spatial_shapes,
-                value_level_start_index,
-                sampling_locations.float(),
-                attention_weights.float(),
-            )
+            out = multi_scale_deformable_attn(floats[0], value_spatial_shapes, value_level_start_index, *floats[1:])
         else:
             shapes = (" x ".join(map(str, tensor.shape)) for tensor in (value, attention_weights))
             call = "value {}, weights {}".format(*shapes)
             other_paths.note(_NAME, call, "mmcv's multi_scale_deformable_attn_pytorch", reason)
-            floats = _computed((value, sampling_locations, attention_weights))
             out = _attended(floats[0], value_spatial_shapes, *floats[1:])
     return out.type_as(value)
 

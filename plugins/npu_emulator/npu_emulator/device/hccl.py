@@ -139,7 +139,7 @@ class _Collectives:
 
 
 class _GroupOnCpu:
-    """The process group that kernels of the CPU are called with, and what they have begun.
+    """The process group that kernels of the CPU are called with, and the collectives that they have begun.
 
     Args:
         group: the program's.
@@ -154,7 +154,7 @@ class _GroupOnCpu:
 
 
 class _GroupsOnCpu:
-    """One for each of the program's groups.
+    """Keeps a group for CPU tensors for each group of the program.
 
     They are held as long as the program holds its own: gloo has threads, which must not outlive
     ``destroy_process_group()``. One that lets go of a tensor while the interpreter exits aborts the process.

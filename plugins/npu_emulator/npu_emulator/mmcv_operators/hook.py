@@ -1,8 +1,8 @@
 """Puts the operators of the emulated device into ``mmcv._ext`` when that is imported, and takes them out again.
 
 A device has its operators whether a program uses patches or not, so this is part of the device and no patch. A patch of
-an operator is laid over it: the import watch of patchcore is in front of this finder on ``sys.meta_path``, and tells of
-the import when the operators are in place.
+an operator is applied on top of it: the import watch of patchcore is in front of this finder on ``sys.meta_path``, and
+reports the import when the operators are in place.
 """
 
 from __future__ import annotations
