@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Optional
 
+from npu_emulator.notifying_loader import NotifyingLoader
+
 __all__ = ["register"]
 
 #: Module of torch -> module of ours that registers the device with it.
@@ -35,7 +37,7 @@ def register() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules of :data:`PARTS` where they are, for :class:`_Loader` to load."""
+    """Finds the modules of :data:`PARTS` where they are, and has the device registered after they were executed."""
 
     def find_spec(
         self, name: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
@@ -45,30 +47,5 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, PARTS[name])
+            spec.loader = NotifyingLoader(spec.loader, lambda _: importlib.import_module(PARTS[name]).register())
         return spec
-
-
-class _Loader(importlib.abc.Loader):
-    """Loads a module as its own loader does, and then registers the device with it.
-
-    Args:
-        loader: the module's own.
-        part: name of the module of ours.
-    """
-
-    def __init__(self, loader: importlib.abc.Loader, part: str) -> None:
-        self._loader = loader
-        self._part = part
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
-        """Make the module."""
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the module, and then register the device."""
-        # Code that asks the module for its source later must find the module's own loader.
-        assert module.__spec__ is not None, "module_from_spec has set it"
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        importlib.import_module(self._part).register()

@@ -12,7 +12,9 @@ import importlib.machinery
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Callable, Optional
+from typing import Any, Optional
+
+from npu_emulator.notifying_loader import NotifyingLoader
 
 __all__ = ["MODULE", "OperatorsHook"]
 
@@ -56,7 +58,7 @@ class OperatorsHook(importlib.abc.MetaPathFinder):
             spec = finder.find_spec(fullname, path, target) if hasattr(finder, "find_spec") else None
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _Loader(spec.loader, self.put_operators)
+                    spec.loader = NotifyingLoader(spec.loader, self.put_operators)
                 return spec
         return None
 
@@ -73,25 +75,3 @@ class OperatorsHook(importlib.abc.MetaPathFinder):
                 emulated = emulate(name, operator, build)
                 setattr(module, name, emulated)
                 self._replaced.append((module, name, operator, emulated))
-
-
-class _Loader(importlib.abc.Loader):
-    """Stands in for a module's loader until the module is executed, and calls back after that."""
-
-    def __init__(self, loader: Any, executed: Callable[[ModuleType], None]) -> None:
-        self._loader = loader
-        self._executed = executed
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
-        """Let the loader make the module."""
-        module: Optional[ModuleType] = self._loader.create_module(spec)
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Let the loader execute the module, which has that loader from now on."""
-        if module.__spec__ is not None and module.__spec__.loader is self:
-            module.__spec__.loader = self._loader
-        if getattr(module, "__loader__", None) is self:
-            module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._executed(module)

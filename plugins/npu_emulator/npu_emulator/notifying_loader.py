@@ -1,0 +1,37 @@
+"""A loader that tells when a module was executed."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+from types import ModuleType
+from typing import Any, Callable, Optional
+
+__all__ = ["NotifyingLoader"]
+
+
+class NotifyingLoader(importlib.abc.Loader):
+    """Stands in for a module's loader until the module is executed, and calls back after that.
+
+    Args:
+        loader: the module's own, which the module has from then on: code may ask it for the module's source.
+        executed: called with the module.
+    """
+
+    def __init__(self, loader: Any, executed: Callable[[ModuleType], None]) -> None:
+        self._loader = loader
+        self._executed = executed
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
+        """Let the loader make the module."""
+        module: Optional[ModuleType] = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Let the loader execute the module, which has that loader from now on."""
+        if module.__spec__ is not None and module.__spec__.loader is self:
+            module.__spec__.loader = self._loader
+        if getattr(module, "__loader__", None) is self:
+            module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._executed(module)
