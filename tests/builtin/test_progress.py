@@ -16,6 +16,9 @@ HEAD = """
 import sys, threading, time
 from patchcore.builtin import progress as module
 module.AFTER = {after}
+def wait_until_shown(bar):
+    while not bar._bar.live.is_started:
+        time.sleep(0.01)
 with module.progress("working", {steps}) as bar:
 """
 
@@ -24,7 +27,8 @@ def shown(body: str, *, after: float = 0.0, steps: int = 3) -> str:
     """Return what a terminal gets on stderr while ``body`` works, and the threads that are left after it."""
     pty = pytest.importorskip("pty")
     code = HEAD.format(after=after, steps=steps) + textwrap.indent(textwrap.dedent(body), "    ")
-    code += "\nprint(threading.enumerate()[1:])\n"
+    # rich tells its thread to end and does not wait for it
+    code += "\nfor thread in threading.enumerate()[1:]: thread.join(30)\nprint(threading.enumerate()[1:])\n"
     unwanted = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
     inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
     ours, theirs = pty.openpty()
@@ -55,7 +59,7 @@ def test_on_a_terminal_it_counts() -> None:
     told = shown("""
         bar.advance()
         bar.describe("on [bold] names")
-        time.sleep(0.5)
+        wait_until_shown(bar)
         bar.say("a line" + chr(27) + "[2J", style="red")
     """)
     assert "on [bold] names" in told
@@ -68,11 +72,11 @@ def test_what_is_quick_shows_nothing() -> None:
 
 
 def test_steps_nobody_expected_make_it_longer() -> None:
-    told = shown("for _ in range(3): bar.advance(more=True)\ntime.sleep(0.5)", steps=1)
+    told = shown("for _ in range(3): bar.advance(more=True)\nwait_until_shown(bar)", steps=1)
     assert "3/4" in told
 
 
 def test_an_error_ends_the_bar() -> None:
-    told = shown("time.sleep(0.5)\nraise KeyboardInterrupt")
+    told = shown("wait_until_shown(bar)\nraise KeyboardInterrupt")
     assert "working" in told
     assert "\x1b[?25h" in told, "the cursor is back"

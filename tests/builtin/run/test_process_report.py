@@ -178,7 +178,14 @@ def test_a_process_that_is_killed_leaves_the_last_one(shop: Programs, capsys: py
 
 
 def test_what_is_applied_early_is_in_the_report_of_a_process_that_is_killed(shop: Programs) -> None:
-    shop.write({"script.py": "import os, signal, time, sell\ntime.sleep(0.8)\nos.kill(os.getpid(), signal.SIGKILL)\n"})
+    source = """
+import os, pathlib, signal, time, sell
+end = time.monotonic() + 60
+while time.monotonic() < end and not any("applied" in path.read_text() for path in pathlib.Path("out").glob("*.json")):
+    time.sleep(0.05)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    shop.write({"script.py": source})
     shop.run(shop.patchcore, *RUN, "script.py", code=-signal.SIGKILL)
     (content,) = contents(shop)
     assert statuses(content) == {"deals.double": "applied"}
