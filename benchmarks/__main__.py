@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -117,12 +119,22 @@ def _facts() -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             versions[name] = "not installed"
     return {
+        "date": f"{datetime.date.today()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}, {platform.platform()}",
+        "processor": _processor(),
         "processors": os.cpu_count(),
         "threads": f"1; {' and '.join(sorted(THREADED))}: {thread_count()}",
         "libraries": ", ".join(f"{name} {version}" for name, version in versions.items()),
         "load average before": _load(),
     }
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:  # not Linux
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
 
 
 def _load() -> str:

@@ -33,6 +33,7 @@ SUBJECTS = {
     "on-import": "on_import",
     "pending": "pending",
     "child-process": "child_processes",
+    "run-options": "run_options",
     "emulated-device": "emulated_device",
     "graph": "graph_steps",
     "graph-compile": "graph_compiling",

@@ -17,8 +17,10 @@ from benchmarks.measure import Samples, Timing, interleave, wall
 from benchmarks.rows import ABOUT_THE_SAME, Budget, RatioLimit, Row, TimeLimit, compare
 
 SUBJECT = "apply"
-SIZES = (1_000, 2_000, 10_000)
-LIMIT = TimeLimit(1.0)
+SIZES = (10, 100, 1_000, 10_000)
+#: Costs per patch are compared with those at this size.
+BASE = 1_000
+PER_PATCH = 20e-6
 LINEAR = RatioLimit(ABOUT_THE_SAME, "linear")
 FUNCTIONS_PER_MODULE = 100
 #: One stays loaded, the other is imported anew in each round.
@@ -43,6 +45,7 @@ class Taken(NamedTuple):
 def rows(budget: Budget) -> list[Row]:
     """Time a Patcher and ``unittest.mock.patch.object`` replacing the same module functions, all distinct."""
     sizes = [budget.size(size) for size in SIZES]
+    few, many = budget.size(BASE), sizes[-1]
     with _packages(modules=sizes[-1] // FUNCTIONS_PER_MODULE) as modules:
         places = {
             package: [Place(module, function_name(i)) for module in names for i in range(FUNCTIONS_PER_MODULE)]
@@ -52,27 +55,24 @@ def rows(budget: Budget) -> list[Row]:
         for size in sizes:
             runs[f"{APPLY} {size}"] = _loaded_run(places[LOADED][:size])
             runs[f"mock {size}"] = _mock_run(places[LOADED][:size])
-        for size in (sizes[0], sizes[-1]):
+        for size in (few, many):
             runs[f"{ON_IMPORT} {size}"] = _import_run(places[IMPORTED][:size])
             new = [place._replace(name=f"new_{place.name}") for place in places[LOADED][:size]]
             runs[f"{CREATE} {size}"] = _loaded_run(new, create=True)
+        runs[f"mock create {many}"] = _mock_run(new, create=True)
         samples = _measure(runs, budget)
     found = []
     for phase, mocked in ((APPLY, "start"), (REVERT, "stop")):
         for size in sizes:
-            limit = LIMIT if phase == APPLY and size == sizes[-1] else None
+            limit = TimeLimit(PER_PATCH * size) if phase == APPLY and size >= few else None
             ours, theirs = samples[f"{phase} {size}"], samples[f"{mocked} {size}"]
             what, alternative = f"{phase}, {size:,} patches", f"mock.patch.object, {mocked}"
             found.append(compare(SUBJECT, what, alternative, ours, theirs, budget=budget, limit=limit))
-    for phase, many in (
-        (APPLY, sizes[1]),
-        (APPLY, sizes[2]),
-        (REVERT, sizes[1]),
-        (REVERT, sizes[2]),
-        (ON_IMPORT, sizes[2]),
-        (CREATE, sizes[2]),
-    ):
-        few = sizes[0]
+    ours, theirs = samples[f"{CREATE} {many}"], samples[f"mock create {many}"]
+    what, alternative = f"{CREATE}, {many:,} patches", "mock.patch.object with create=True, start"
+    limit = TimeLimit(PER_PATCH * many)
+    found.append(compare(SUBJECT, what, alternative, ours, theirs, budget=budget, limit=limit))
+    for phase in (APPLY, REVERT, ON_IMPORT, CREATE):
         ours, theirs = (samples[f"{phase} {size}"].scaled(1 / size) for size in (many, few))
         what, alternative = f"{phase}, per patch of {many:,}", f"per patch of {few:,}"
         found.append(compare(SUBJECT, what, alternative, ours, theirs, budget=budget, limit=LINEAR))
@@ -91,7 +91,7 @@ def _measure(runs: dict[str, Callable[[], Taken]], budget: Budget) -> dict[str, 
 
         return timing
 
-    samples = interleave({name: noting(name, run) for name, run in runs.items()}, budget.rounds(7), collecting=True)
+    samples = interleave({name: noting(name, run) for name, run in runs.items()}, budget.rounds(5), collecting=True)
     for name, values in back.items():
         phase, _, size = name.rpartition(" ")
         counted = Samples(tuple(values[1:]))  # the first round warms up
@@ -133,8 +133,8 @@ def _import_run(places: Sequence[Place]) -> Callable[[], Taken]:
     return run
 
 
-def _mock_run(places: Sequence[Place]) -> Callable[[], Taken]:
-    patchers = [mock.patch.object(sys.modules[p.module], p.name, _replacement(p.name)) for p in places]
+def _mock_run(places: Sequence[Place], *, create: bool = False) -> Callable[[], Taken]:
+    patchers = [mock.patch.object(sys.modules[p.module], p.name, _replacement(p.name), create=create) for p in places]
 
     def start() -> None:
         for patcher in patchers:

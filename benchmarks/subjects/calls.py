@@ -18,9 +18,10 @@ from benchmarks.rows import Budget, Identity, Limit, RatioLimit, Row, compare, s
 from benchmarks.subjects import missing
 
 SUBJECT = "calls"
-#: Added cost of when_call over that of a generic try/except dispatcher.
-DISPATCH_LIMIT = RatioLimit(0.75)
+#: Added cost of a Wrap over that of a closure, and of when_call over that of a generic try/except dispatcher.
+WRAP_LIMIT, DISPATCH_LIMIT = RatioLimit(1.5), RatioLimit(0.4)
 DIRECT, OURS = "direct call", "patchcore"
+CLOSURE = "hand-written closure"
 
 _SOURCE = """
 def combine(x, y):
@@ -102,7 +103,7 @@ def _replace_row(shape: Shape, budget: Budget) -> Row:
 def _wrap_rows(shape: Shape, budget: Budget) -> list[Row]:
     installs: dict[str, Install] = {
         OURS: lambda module, path: _patch(pc.Wrap(f"{module.__name__}:{path}", _wrapper)),
-        "hand-written closure": lambda module, path: _put(module, path, _closure(_raw(module, path))),
+        CLOSURE: lambda module, path: _put(module, path, _closure(_raw(module, path))),
         "mock.patch.object, autospec": _mock,
     }
     wrapt_name = "wrapt.FunctionWrapper" if shape is FUNCTION else "wrapt.wrap_function_wrapper"
@@ -110,7 +111,7 @@ def _wrap_rows(shape: Shape, budget: Budget) -> list[Row]:
     if without_wrapt is None:
         installs[wrapt_name] = _wrapt_function if shape is FUNCTION else _wrapt_path
     what = f"Wrap, {shape.name}: added per call"
-    found = _added_rows(what, shape, installs, budget)
+    found = _added_rows(what, shape, installs, budget, limits={CLOSURE: WRAP_LIMIT})
     return found if without_wrapt is None else [*found, skipped(SUBJECT, what, wrapt_name, without_wrapt)]
 
 

@@ -17,9 +17,9 @@ from benchmarks.subjects import missing
 SUBJECT = "child-process"
 LIBRARY = "benchmarked_library"
 PLUGINS = 10
-IDLE_LIMIT = TimeLimit(15e-3)
+IDLE_LIMIT = TimeLimit(5e-3)
 #: "Not measurably slower" for a single process: the row below it shows by how much equal processes differ.
-TORCH_LIMIT = RatioLimit(1.05)
+TORCH_LIMIT = RatioLimit(1.03)
 PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 STANDARD_LIBRARY = "import argparse, asyncio, json, logging, multiprocessing, subprocess"
 

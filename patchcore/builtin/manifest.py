@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Optional
 
 from patchcore import __version__
 from patchcore.declare.target import Target
-from patchcore.objects.modules import module_file
+from patchcore.objects.modules import find_module, module_file
 from patchcore.planning.distributions import version_of, version_of_provider
 from patchcore.planning.plan import Plan, PlannedPatch
 
@@ -50,7 +50,7 @@ def make_manifest(plan: Plan) -> dict[str, Any]:
         "patchcore": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "patches": {entry.patch.name: _describe(entry) for entry in plan},
-        "libraries": {root: version_of(root) or version_of_provider(root) for root in roots},
+        "libraries": {root: _version(root) for root in roots},
         "files": {name: _fingerprint(module_file(name)) for name in modules},
     }
 
@@ -84,6 +84,14 @@ def _patches_on(place: str, *manifests: Mapping[str, Any]) -> str:
 
 def _is_in(target: str, place: str) -> bool:
     return target == place or f"{target.partition(':')[0]}.".startswith(f"{place}.")
+
+
+def _version(library: str) -> Optional[str]:
+    """Return the version of an installed library; ``None`` where it is not installed or has none."""
+    version = version_of(library)
+    if version is None and find_module(library) and library not in getattr(sys, "stdlib_module_names", ()):
+        version = version_of_provider(library)  # reads the files of every distribution
+    return version
 
 
 def _describe(entry: PlannedPatch) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from patchcore.engine.engine import ENGINE
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
 from patchcore.process import process_rank
-from patchcore.report import FAILED, Report
+from patchcore.report import FAILED, SCHEMA_VERSION, Report
 from patchcore.settings import Settings
 from patchcore.stdlib import loaded
 
@@ -28,10 +28,9 @@ __all__ = ["FILES", "ProcessReport"]
 #: What the files are called.
 FILES = "report-*.json"
 
-#: Seconds that writing may take while imports complete patches; after that it is done at intervals.
-_AT_ONCE = 1.0
-_INTERVAL = 0.5  # seconds, and this many times as long as it has taken to write: a report of many patches takes long
-_PAUSE = 20
+#: Seconds that writing may take while imports complete patches; after that there are pauses between two times.
+_AT_ONCE = 0.1
+_PAUSE = 20  # times as long as it has taken to write
 
 
 class ProcessReport:
@@ -55,7 +54,7 @@ class ProcessReport:
         self._next = 0.0  # when they may be written again, on the monotonic clock
         self._complained = False
         self._lock = threading.RLock()
-        self._manifest: Optional[tuple[Plan, dict[str, Any]]] = None
+        self._manifest: Optional[tuple[Plan, dict[str, Any], str]] = None  # with its digest
         self._rename()
 
     def begin(self) -> None:
@@ -75,12 +74,16 @@ class ProcessReport:
     @property
     def manifest(self) -> dict[str, Any]:
         """The manifest of this process."""
-        from patchcore.builtin.manifest import make_manifest  # for those who want reports
+        return self._manifest_and_digest()[0]
+
+    def _manifest_and_digest(self) -> tuple[dict[str, Any], str]:
+        from patchcore.builtin.manifest import digest, make_manifest  # for those who want reports
 
         plan = self._patcher.applied_plan
         if self._manifest is None or self._manifest[0] is not plan:
-            self._manifest = plan, make_manifest(plan)
-        return self._manifest[1]
+            manifest = make_manifest(plan)
+            self._manifest = plan, manifest, digest(manifest)
+        return self._manifest[1:]
 
     def write(self, *, finished: bool = False) -> None:
         """Write the file anew; a directory that cannot be written to is said on stderr, once, by those who lead."""
@@ -103,28 +106,35 @@ class ProcessReport:
             self.write()
             end = time.monotonic()
             self._spent += end - start
-            self._next = end + max(_INTERVAL, _PAUSE * (end - start))
+            self._next = end + _PAUSE * (end - start)
 
     def _to_json(self, finished: bool) -> str:
         from patchcore.builtin.explain.layers import describe_layers
-        from patchcore.builtin.manifest import digest
         from patchcore.stdlib import json
 
         report = self._patcher.report()
+        manifest, digest = self._manifest_and_digest()
         view = {
+            "schema_version": SCHEMA_VERSION,
+            "summary": report.summary(),
+            **vars(report),
+            "environment": dict(report.environment),
+            "never_hit": report.never_hit,
             "run": self._session.run,
             "role": present_role(self._role),
             "finished": finished,
             "written": time.time(),
-            "digest": digest(self.manifest),
-            "manifest": self.manifest,
-            "arguments": list(self._session.arguments),
+            "digest": digest,
+            "manifest": manifest,
+            "arguments": self._session.arguments,
             "settings": _describe(self._patcher.settings),
             # of workers there are many, and what started them has the same
             "layers": [t.to_dict() for t in describe_layers(() if self._role == WORKER else ENGINE.journal)],
             "timeline": TIMELINE.view({record.name for record in report.patches}),
         }
-        return json.dumps({**report.to_dict(), **view}, indent=1)
+        # Report.to_dict() copies all that the records have; with an indent, json's encoder is the one in Python
+        lines = (f"{json.dumps(key)}: {json.dumps(value, default=vars)}" for key, value in view.items())
+        return "{\n" + ",\n".join(lines) + "\n}\n"
 
     def _rename(self) -> None:
         # process ids come again: after exec, in containers, on other hosts

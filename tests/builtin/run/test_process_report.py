@@ -472,22 +472,31 @@ def test_what_is_read_while_it_is_written_is_whole(report: ProcessReport, tmp_pa
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_writing_a_large_report_takes_a_small_share_of_the_time(
-    report: ProcessReport, monkeypatch: pytest.MonkeyPatch
+def test_has_what_the_report_of_the_patcher_has(report: ProcessReport, tmp_path: Path) -> None:
+    report.write()
+    (path,) = (tmp_path / "reports").iterdir()
+    content = json.loads(path.read_text())
+    expected = json.loads(report._patcher.report().to_json())
+    assert {key: content[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(("seconds", "at_first"), [(0.001, 50), (0.4, 1)], ids=["small", "large"])
+def test_writing_reports_while_patches_complete_takes_a_small_share_of_the_time(
+    report: ProcessReport, monkeypatch: pytest.MonkeyPatch, seconds: float, at_first: int
 ) -> None:
     now, written = [0.0], []
 
     def write() -> None:
         written.append(now[0])
-        now[0] += 0.4
+        now[0] += seconds
 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(report, "write", write)
     while now[0] < 100:
         report.news()
-        now[0] += 0.01
-    assert written[:3] == pytest.approx([0.0, 0.41, 0.82])  # at first each time
-    assert len(written) * 0.4 < 8
+        now[0] += 0.001
+    assert written[:at_first] == pytest.approx([i * (seconds + 0.001) for i in range(at_first)])  # each time
+    assert 2 < len(written) * seconds < 6
 
 
 def test_processes_that_write_into_one_directory(shop: Programs) -> None:
