@@ -74,6 +74,16 @@ def test_content(folder: Path) -> None:
     }
 
 
+def test_metadata_of_all_distributions_is_not_read_for_a_library_that_is_absent(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("patchcore.builtin.manifest.version_of_provider", asked.append)
+    made = manifest(PRICE, PRICE.evolve(name="tax.rate", changes=[pc.Replace("tax:rate", new)]))
+    assert made["libraries"] == {"shop": None, "tax": None}
+    assert asked == ["shop"]
+
+
 def test_of_an_empty_plan(folder: Path) -> None:
     made = manifest()
     assert (made["patches"], made["libraries"], made["files"]) == ({}, {}, {})

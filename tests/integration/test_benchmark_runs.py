@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import math
@@ -13,12 +14,23 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import compared
+
 ROOT = Path(__file__).resolve().parents[2]
 #: How many rows each subject that needs no torch has.
-ROWS = {"import": 4, "compat-import": 2, "compat-patches": 3, "list": 4, "calls": 24, "apply": 12, "import-watch": 6}
+ROWS = {
+    "import": 4,
+    "compat-import": 2,
+    "compat-patches": 3,
+    "list": 4,
+    "calls": 24,
+    "apply": 13,
+    "import-watch": 6,
+    "run-options": 3,
+}
 
 
-def test_quick_run_reports_every_row_in_table_and_json(tmp_path):
+def test_quick_run_reports_every_row_in_table_and_json(tmp_path, monkeypatch):
     file = tmp_path / "rows.json"
     command = [sys.executable, "-m", "benchmarks", *ROWS, "--quick", "--json", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
@@ -38,6 +50,10 @@ def test_quick_run_reports_every_row_in_table_and_json(tmp_path):
             assert all(map(math.isfinite, [samples["median"], *samples["quartiles"], *samples["rounds"]])), row
         assert row["met"] is None
         assert row["verdict"] == ("not judged in a quick run" if row["limit"] else "")
+    monkeypatch.syspath_prepend(str(ROOT))
+    performance = importlib.import_module("tools.performance")  # writes docs/performance.md
+    for number in performance.NUMBERS:
+        assert number.subject not in ROWS or performance.rows_of(number, compared.read(file)), number
 
 
 @pytest.mark.slow

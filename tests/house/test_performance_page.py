@@ -1,0 +1,89 @@
+"""docs/performance.md has figures for every number that is held to a limit; how fast anything is, is not tested."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from benchmarks import compared
+from benchmarks.measure import Samples
+from benchmarks.rows import Budget, RatioLimit, Row, compare
+from benchmarks.subjects import SUBJECTS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("tools.performance")
+
+
+def row(subject: str, what: str, ours: float, theirs: float = 1.0) -> Row:
+    times = (Samples((value,) * 3) for value in (ours, theirs))
+    return compare(subject, what, "f(*args)", *times, budget=Budget(), limit=RatioLimit(2))
+
+
+def cells(page: str) -> list[list[str]]:
+    """Return the cells of the table of figures, without its head."""
+    figures = page.partition("<!-- figures -->")[2].partition("<!-- end -->")[0]
+    lines = [line for line in figures.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
+
+
+def test_every_number_has_a_measured_row_on_the_page(tool: ModuleType) -> None:
+    table = cells(tool.PAGE.read_text(encoding="utf-8"))
+    assert [first for first, *_ in table if first] == [number.what for number in tool.NUMBERS]
+    assert all(len(line) == 8 and all(line[1:]) for line in table)
+    assert {line[-1].partition(",")[0] for line in table} <= {"met", "**missed**"}
+
+
+def test_every_number_has_a_benchmark(tool: ModuleType) -> None:
+    assert {number.subject for number in tool.NUMBERS} <= set(SUBJECTS)
+
+
+def test_a_missed_limit_is_said_with_how_far_it_is_missed(tool: ModuleType) -> None:
+    rows = [row("calls", "Wrap, function of 2", 3.0), row("calls", "Wrap, method", 1.5)]
+    page = tool.rendered(
+        "<!-- figures -->\nwritten before\n<!-- end -->\n", {"processors": 2, "date": "2026-01-02"}, rows
+    )
+    assert "written before" not in page
+    assert "- Date: 2026-01-02\n- Cores: 2\n" in page
+    assert "2 limits were judged: 1 are met, 1 are missed." in page
+    found = [line for line in cells(page) if line[1].startswith("Wrap")]
+    assert [line[0] for line in found] == ["a call through a `Wrap`", ""]
+    assert found[0][2:] == ["3 s", r"f(\*args)", "1 s", "3.00x", "<= 2x", "**missed**, 1.500x the limit"]
+    assert found[1][-1] == "met"
+
+
+def test_a_number_that_was_not_measured_says_so(tool: ModuleType) -> None:
+    lines = cells(tool.rendered("<!-- figures -->\n<!-- end -->\n", {}, []))
+    assert [line[1] for line in lines] == ["not measured"] * len(tool.NUMBERS)
+
+
+def test_the_plot_is_the_same_for_the_same_result(tool: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [row("apply", f"plan + apply, {size:,} patches", size * 2e-5, size * 3e-6) for size in (10, 1000)]
+    files = [tmp_path / name for name in ("one.svg", "other.svg")]
+    for file in files:
+        tool.plot(rows, file)
+    assert files[0].read_text() == files[1].read_text()
+    assert "mock.patch.object" in files[0].read_text()
+
+
+def test_a_result_without_points_to_draw_is_an_error_that_names_them(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps({"schema_version": compared.SCHEMA_VERSION, "rows": [], "environment": {}}))
+    before = tool.PAGE.read_text(encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["performance", str(file)])
+    assert tool.main() == 2
+    assert "plan + apply, N patches" in capsys.readouterr().err
+    assert tool.PAGE.read_text(encoding="utf-8") == before
