@@ -78,7 +78,8 @@ def rendered(page: str, facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
     """Return the text of the page with its figures made anew."""
     judged = [row for number in NUMBERS for row in rows_of(number, rows) if row.met is not None]
     missed = sum(not row.met for row in judged)
-    told = "\n".join(f"- {name}: {facts[key]}" for key, name in _FACTS.items() if key in facts)
+    shown = {**facts, "python": str(facts.get("python", "")).partition(",")[0]}  # without the release of the system
+    told = "\n".join(f"- {name}: {shown[key]}" for key, name in _FACTS.items() if key in facts)
     count = f"{len(judged)} limits were judged: {len(judged) - missed} are met, {missed} are missed."
     text = f"\n{told}\n\n{count}\n\n{table(rows)}\n"
     return _FIGURES.sub(lambda match: match[1] + text + match[2], page)
@@ -98,8 +99,10 @@ def _cells(number: Number, rows: Sequence[Row]) -> Iterator[Sequence[str]]:
         assert row.theirs is not None
         assert row.ratio is not None
         times = duration(row.ours.median), row.alternative.replace("*", r"\*"), duration(row.theirs.median)
+        low, high = row.ratio.quartiles
+        ratio = f"{row.ratio.median:.2f}x ({low:.2f}-{high:.2f})"
         outcome = re.sub("^MISSED", "**missed**", row.verdict)
-        yield "" if index else number.what, row.what, *times, f"{row.ratio.median:.2f}x", row.limit, outcome
+        yield "" if index else number.what, row.what, *times, ratio, row.limit, outcome
 
 
 def plot(rows: Sequence[Row], file: Path) -> None:
@@ -137,7 +140,7 @@ def plot(rows: Sequence[Row], file: Path) -> None:
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
-    figure.savefig(file, metadata={"Date": None})
+    figure.savefig(file, metadata={"Date": None, "Creator": None})
     pyplot.close(figure)
     text = "\n".join(line.rstrip() for line in file.read_text(encoding="utf-8").splitlines())
     file.write_text(text + "\n", encoding="utf-8")

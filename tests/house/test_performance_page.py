@@ -16,6 +16,7 @@ from benchmarks.measure import Samples
 from benchmarks.rows import Budget, RatioLimit, Row, compare
 from benchmarks.subjects import SUBJECTS
 
+FACTS = {"processors": 2, "date": "2026-01-02", "python": "CPython 3.11.7, Linux-6.1-x86_64"}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -50,15 +51,13 @@ def test_every_number_has_a_benchmark(tool: ModuleType) -> None:
 
 def test_a_missed_limit_is_said_with_how_far_it_is_missed(tool: ModuleType) -> None:
     rows = [row("calls", "Wrap, function of 2", 3.0), row("calls", "Wrap, method", 1.5)]
-    page = tool.rendered(
-        "<!-- figures -->\nwritten before\n<!-- end -->\n", {"processors": 2, "date": "2026-01-02"}, rows
-    )
+    page = tool.rendered("<!-- figures -->\nwritten before\n<!-- end -->\n", FACTS, rows)
     assert "written before" not in page
-    assert "- Date: 2026-01-02\n- Cores: 2\n" in page
+    assert "- Date: 2026-01-02\n- Cores: 2\n- Python: CPython 3.11.7\n" in page
     assert "2 limits were judged: 1 are met, 1 are missed." in page
     found = [line for line in cells(page) if line[1].startswith("Wrap")]
     assert [line[0] for line in found] == ["a call through a `Wrap`", ""]
-    assert found[0][2:] == ["3 s", r"f(\*args)", "1 s", "3.00x", "<= 2x", "**missed**, 1.500x the limit"]
+    assert found[0][2:] == ["3 s", r"f(\*args)", "1 s", "3.00x (3.00-3.00)", "<= 2x", "**missed**, 1.500x the limit"]
     assert found[1][-1] == "met"
 
 
