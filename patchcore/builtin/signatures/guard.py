@@ -22,7 +22,7 @@ def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> N
     if not issubclass(type(below), _CHECKED) or isinstance(product, Skip):
         return
     callee = change.callee(product)
-    if callee is None or (callee[0] is product and alike(below, product)):
+    if callee is None or (not callee[1] and alike(below, callee[0])):
         return
     form = type(below) if issubclass(type(below), _FORMS) else None
     if form is not (type(product) if issubclass(type(product), _FORMS) else None):
