@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,12 +35,24 @@ LIBRARIES_1 = "libraries-1"
 DEMO = "examples.mmdet_training"
 CUDA_SCRIPT = "examples/train_cuda.py"
 EMULATOR_CORES = ("python", "native")
-# Folders of tests/ that the session core runs.
-CORE_TESTS = ("tests/core", "tests/builtin", "tests/plugins", "tests/house", "tests/hostile")
+# Folders of tests/ that the session core runs, the one with the longest tests first.
+CORE_TESTS = ("tests/hostile", "tests/core", "tests/builtin", "tests/plugins", "tests/house")
+# Modules that take minutes each.
+LONGEST = (
+    "test_walkthroughs.py",
+    "test_examples.py",
+    "test_demo_training.py",
+    "test_every_process.py",
+    "test_graph_conformance.py",
+)
+# Of the folders, what depends little on the Python: two that run one after the other share its modules out.
+SHARED_TESTS = ("tests/builtin", "tests/plugins", "tests/house")
 # Slow tests lie next to each other: whoever has none left takes some from the others.
 STEALING = ("--numprocesses=auto", "--dist=worksteal")
 # pytest has a worker for each core: threads of torch that wait for each other would take the cores of other workers.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+# Wherever bytecode is not to be written, each process would rewrite the assertions of every test module anew.
+WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 
 # nox loads this file and runs every session in the folder that holds it.
 ROOT = Path(".")
@@ -202,9 +214,32 @@ def run_pytest(
     if junit:
         options.append(f"--junit-xml={Path(junit, name or session.name)}.xml")
     success = [0] if session.posargs else [0, PYTEST_NO_TESTS]
-    # Wherever bytecode is not to be written, each worker would rewrite the assertions of every test module anew.
-    env = {"PYTHONDONTWRITEBYTECODE": "", **(env or {})}
+    env = {**WITH_BYTECODE, **(env or {})}
     session.run(python, "-m", "pytest", *options, *session.posargs, env=env, external=True, success_codes=success)
+
+
+def run_each_module(
+    session: nox.Session,
+    paths: Sequence[str | Path],
+    *options: str,
+    python: str = "python",
+    env: dict[str, str] | None = None,
+    name: str = "",
+) -> None:
+    """Run each module of tests in a process of its own, see tools/each_module.py, with JUnit files as by run_pytest.
+
+    Args:
+        session: the running session.
+        paths: modules, and folders of modules.
+        options: of pytest.
+        python: runs it.
+        env: variables of its environment.
+        name: of the JUnit files, that of the session unless given.
+    """
+    junit = os.environ.get("PATCHCORE_JUNIT_DIR")
+    written = [f"--junit={Path(junit, name or session.name)}"] if junit else []
+    command = (python, "tools/each_module.py", *written, *map(str, paths), "--", *options)
+    session.run(*command, env={**WITH_BYTECODE, **(env or {})}, external=True)
 
 
 # --- the real libraries -----------------------------------------------------------------------------------------------
@@ -282,6 +317,10 @@ def pins(file: Path) -> list[str]:
     return [line for line in lines if line]
 
 
+#: The Pythons that share tests out in this run of nox: none unless ``tests`` runs them.
+SHARING: list[str] = []
+
+
 def pythons_of_the_suite() -> list[str]:
     """Return the Pythons on which ``tests`` runs what needs no libraries: of those that are here, oldest and newest."""
     here = [version for version in CORE_PYTHONS if has_interpreter(version)]
@@ -313,19 +352,21 @@ def tests(session: nox.Session) -> None:
     The rest is run by sessions that follow, each once, and none that was run before: nox leaves those out.
     """
     environment = LibrariesEnvironment(session)
+    env = {**environment.env, **ONE_THREAD}
     if session.posargs:  # what is chosen by name may be anywhere
         chosen = ["--ignore=tests/packaging", "--ignore=tests/browser"]
-    else:
-        chosen = ["-m", "libraries and not slow", *map(str, modules_with_libraries())]
-        for version in pythons_of_the_suite():
-            session.notify(f"core-{version}")
-        for core in EMULATOR_CORES:
-            session.notify(f"emulated(core={core!r})")
-        # what a session requires does not run by itself when it is notified
-        for name in ("openmmlab-2", LIBRARIES_1, "openmmlab-1"):
-            session.notify(name)
-    env = {**environment.env, **ONE_THREAD}
-    run_pytest(session, *chosen, *STEALING, python=environment.python, env=env)
+        run_pytest(session, *chosen, *STEALING, python=environment.python, env=env)
+        return
+    SHARING[:] = pythons_of_the_suite()
+    for version in SHARING:
+        session.notify(f"core-{version}")
+    for core in EMULATOR_CORES:
+        session.notify(f"emulated(core={core!r})")
+    # what a session requires does not run by itself when it is notified
+    for name in ("openmmlab-2", LIBRARIES_1, "openmmlab-1"):
+        session.notify(name)
+    marks = "libraries and not slow"
+    run_each_module(session, modules_with_libraries(), "-m", marks, python=environment.python, env=env)
 
 
 @nox.session(python=False, requires=[LIBRARIES])
@@ -339,13 +380,17 @@ def slow(session: nox.Session) -> None:
 def modules_with_libraries() -> list[Path]:
     """Return the modules that have tests which need a real library: of tests/integration, and of the session core.
 
-    The one with the longest tests comes first: at the end, one worker would go through it while the others are idle.
+    Those that take longest come first: at the end, one would run alone.
     """
-    modules = [module for folder in CORE_TESTS for module in (ROOT / folder).rglob("test_*.py")]
     needs = re.compile(r"mark\.libraries|[(, ]torch: ")
-    found = [module for module in modules if needs.search(module.read_text(encoding="utf-8"))]
-    integration = (ROOT / "tests/integration").rglob("test_*.py")
-    return sorted([*integration, *found], key=lambda module: (module.name != "test_examples.py", module))
+    found = [module for module in modules_in(CORE_TESTS) if needs.search(module.read_text(encoding="utf-8"))]
+    integration = modules_in(["tests/integration"])
+    return sorted([*integration, *found], key=lambda module: (module.name not in LONGEST, module))
+
+
+def modules_in(folders: Iterable[str]) -> list[Path]:
+    """Return the modules of tests in these folders."""
+    return [module for folder in folders for module in sorted((ROOT / folder).rglob("test_*.py"))]
 
 
 @nox.session(python=False, requires=[LIBRARIES])
@@ -438,8 +483,17 @@ def core(session: nox.Session) -> None:
     """Run the tests that need no libraries, on each Python that is found; the plugins install without them too."""
     install_requirements(session, TEST, BUILD, LINT)  # what patchcore new writes is checked by ruff, too
     install_distributions(session, ROOT, *plugins())
-    # The folders are run unless paths follow "--".
-    run_pytest(session, *STEALING, f"--override-ini=testpaths={' '.join(CORE_TESTS)}")
+    if session.posargs:
+        run_pytest(session, *STEALING, f"--override-ini=testpaths={' '.join(CORE_TESTS)}")
+    else:
+        run_each_module(session, core_tests(str(session.python)))
+
+
+def core_tests(version: str) -> list[Path]:
+    """Return the modules that the session core runs on a Python: all, unless it shares them out with others."""
+    on_each = modules_in(folder for folder in CORE_TESTS if folder not in SHARED_TESTS)
+    shared = modules_in(SHARED_TESTS)
+    return on_each + (shared[SHARING.index(version) :: len(SHARING)] if version in SHARING else shared)
 
 
 @nox.session

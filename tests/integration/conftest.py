@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from shell import ADOPTION, Shell
 
 HERE = Path(__file__).resolve().parent
 
@@ -32,3 +34,11 @@ def mx_driving() -> Iterator[ModuleType]:
     stand_in.calls.clear()
     yield stand_in
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """In a copy of the examples, so that reports do not end up in the checkout."""
+    folder = tmp_path / "adoption"
+    shutil.copytree(ADOPTION, folder, ignore=shutil.ignore_patterns("reports", "work_dirs", "__pycache__"))
+    return Shell(folder, tmp_path)
