@@ -29,7 +29,7 @@ __all__ = ["FILES", "ProcessReport"]
 FILES = "report-*.json"
 
 #: Seconds that writing may take while imports complete patches; after that there are pauses between two times.
-_AT_ONCE = 0.1
+_AT_ONCE = 0.5
 _PAUSE = 20  # times as long as it has taken to write
 
 

@@ -480,7 +480,7 @@ def test_has_what_the_report_of_the_patcher_has(report: ProcessReport, tmp_path:
     assert {key: content[key] for key in expected} == expected
 
 
-@pytest.mark.parametrize(("seconds", "at_first"), [(0.001, 50), (0.4, 1)], ids=["small", "large"])
+@pytest.mark.parametrize(("seconds", "at_first"), [(0.001, 400), (0.4, 2)], ids=["small", "large"])
 def test_writing_reports_while_patches_complete_takes_a_small_share_of_the_time(
     report: ProcessReport, monkeypatch: pytest.MonkeyPatch, seconds: float, at_first: int
 ) -> None:
