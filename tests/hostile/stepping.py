@@ -36,7 +36,7 @@ class Stepper:
     def to_its_line(self) -> None:
         """Start the thread; return when it has come to its line, has ended, or is waiting for something."""
         self._thread.start()
-        self._reached.wait(GRACE if self._pause_at is not None else 20)
+        self._reached.wait(GRACE if self._pause_at is not None else 300)
 
     def to_its_end(self) -> None:
         """Let the thread go on from its line; return when it has ended, or is waiting for something."""
@@ -46,7 +46,7 @@ class Stepper:
     def end(self) -> None:
         """Wait for the thread; raise what it has raised."""
         self._go_on.set()
-        self._thread.join(20)
+        self._thread.join(300)
         assert not self._thread.is_alive(), "deadlock"
         if self.error is not None:
             raise self.error
@@ -69,7 +69,7 @@ class Stepper:
         if event == "line" and line not in self.lines:
             if len(self.lines) == self._pause_at:
                 self._reached.set()
-                self._go_on.wait(20)
+                self._go_on.wait(300)
             self.lines[line] = None
         return self._at_line
 

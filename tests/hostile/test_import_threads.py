@@ -168,7 +168,7 @@ def together(*functions: Any) -> None:
 
     def run(function: Any) -> None:
         try:
-            barrier.wait(20)
+            barrier.wait(300)
             function()
         except BaseException as error:
             errors.append(error)
@@ -177,7 +177,7 @@ def together(*functions: Any) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert not any(thread.is_alive() for thread in threads), "deadlock"
     if errors:
         raise errors[0]
@@ -226,7 +226,7 @@ class Slow:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == self.name and not self.asked.is_set():  # not where the apply asks whether there is such a module
             self.asked.set()
-            assert self.go_on.wait(20)
+            assert self.go_on.wait(300)
 
 
 WINDOW = pc.WhileImporting("pkg_x.lib", pc.Replace("stand_x:price", new))
@@ -238,7 +238,7 @@ def applied_meanwhile(finder: Slow, patcher: pc.Patcher) -> pc.Patcher:
     thread.start()
     thread.join(0.2)
     finder.go_on.set()
-    thread.join(20)
+    thread.join(300)
     assert not thread.is_alive()
     return patcher
 
@@ -256,9 +256,9 @@ def test_a_finder_that_takes_longer_than_the_apply(library: None, monkeypatch: A
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     thread = threading.Thread(target=importlib.import_module, args=["user_x"], daemon=True)
     thread.start()
-    assert finder.asked.wait(20)
+    assert finder.asked.wait(300)
     with applied_meanwhile(finder, patcher):
-        thread.join(20)
+        thread.join(300)
         assert not thread.is_alive()
         assert patcher.report()["patch"].status == "applied"
         check_patched(patcher, kind)
@@ -270,9 +270,9 @@ def test_a_window_around_a_module_that_is_being_looked_for_is_skipped(library: N
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     thread = threading.Thread(target=importlib.import_module, args=["user_x"], daemon=True)
     thread.start()
-    assert finder.asked.wait(20)
+    assert finder.asked.wait(300)
     with applied_meanwhile(finder, patcher):
-        thread.join(20)
+        thread.join(300)
         record = patcher.report()["patch"]
         assert (record.status, record.missed) == ("skipped", False)
         assert "pkg_x.lib is imported already" in record.reason
@@ -282,7 +282,7 @@ def test_a_thread_that_fails_to_import_leaves_the_patch_waiting(library: None, m
     make_package({"bad_x": "import sys\nsys.modules['meeting_x'].meet()\nraise RuntimeError('half way')"})
     meeting = type(sys)("meeting_x")
     reached, go_on = threading.Event(), threading.Event()
-    meeting.meet = lambda: (reached.set(), go_on.wait(20))
+    meeting.meet = lambda: (reached.set(), go_on.wait(300))
     sys.modules["meeting_x"] = meeting
     errors: list[BaseException] = []
 
@@ -295,10 +295,10 @@ def test_a_thread_that_fails_to_import_leaves_the_patch_waiting(library: None, m
     try:
         thread = threading.Thread(target=fail, daemon=True)
         thread.start()
-        assert reached.wait(20)
+        assert reached.wait(300)
         with pc.Patcher([pc.Patch("patch", [pc.Replace("bad_x:price", new)])]) as patcher:
             go_on.set()
-            thread.join(20)
+            thread.join(300)
             assert len(errors) == 1
             record = patcher.report()["patch"]
             assert (record.status, record.missed) == ("pending", False)
@@ -317,13 +317,13 @@ def test_a_reload_that_is_under_way_is_patched_when_it_ends(library: None, make_
     try:
         module = importlib.import_module("again_x")
         reached, go_on = threading.Event(), threading.Event()
-        meeting.meet = lambda: (reached.set(), go_on.wait(20))
+        meeting.meet = lambda: (reached.set(), go_on.wait(300))
         thread = threading.Thread(target=importlib.reload, args=[module], daemon=True)
         thread.start()
-        assert reached.wait(20)
+        assert reached.wait(300)
         with pc.Patcher([pc.Patch("patch", [pc.Replace("again_x:price", new)])]) as patcher:
             go_on.set()
-            thread.join(20)
+            thread.join(300)
             assert module.price is new
             assert patcher.report()["patch"].status == "applied"
         assert module.price() == "original"
