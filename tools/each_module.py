@@ -42,13 +42,13 @@ def main(arguments: Sequence[str]) -> int:
                 printed = done.stdout.strip().splitlines() or ["pytest printed nothing"]
                 print(f"[{number}/{len(modules)}] {running[future]}: {printed[-1]}", flush=True)
                 if done.returncode not in (0, NO_TESTS):
-                    failed.append(running[future])
+                    failed.append(f"{running[future]}, exit code {done.returncode}")
                     print(done.stdout, end="", flush=True)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     for module in sorted(failed):
-        print(f"failed: {module}")
+        print(f"failed: {module}")  # a negative code is that of a signal, after the last test perhaps
     return 1 if failed else 0
 
 
