@@ -25,6 +25,7 @@ import nox.command
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
 
+import each_module
 import mmcv_wheel
 
 CORE_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
@@ -69,8 +70,6 @@ SOURCES = REQUIREMENTS / "sources.txt"
 LINT = REQUIREMENTS / "lint.txt"
 TYPES = REQUIREMENTS / "types.txt"
 DOCS = REQUIREMENTS / "docs.txt"
-
-PYTEST_NO_TESTS = 5
 
 
 class OpenMMLab(NamedTuple):
@@ -213,7 +212,7 @@ def run_pytest(
     junit = os.environ.get("PATCHCORE_JUNIT_DIR")
     if junit:
         options.append(f"--junit-xml={Path(junit, name or session.name)}.xml")
-    success = [0] if session.posargs else [0, PYTEST_NO_TESTS]
+    success = [0] if session.posargs else [0, each_module.NO_TESTS]
     env = {**WITH_BYTECODE, **(env or {})}
     session.run(python, "-m", "pytest", *options, *session.posargs, env=env, external=True, success_codes=success)
 
@@ -224,7 +223,6 @@ def run_each_module(
     *options: str,
     python: str = "python",
     env: dict[str, str] | None = None,
-    name: str = "",
 ) -> None:
     """Run each module of tests in a process of its own, see tools/each_module.py, with JUnit files as by run_pytest.
 
@@ -234,10 +232,9 @@ def run_each_module(
         options: of pytest.
         python: runs it.
         env: variables of its environment.
-        name: of the JUnit files, that of the session unless given.
     """
     junit = os.environ.get("PATCHCORE_JUNIT_DIR")
-    written = [f"--junit={Path(junit, name or session.name)}"] if junit else []
+    written = [f"--junit={Path(junit, session.name)}"] if junit else []
     command = (python, "tools/each_module.py", *written, *map(str, paths), "--", *options)
     session.run(*command, env={**WITH_BYTECODE, **(env or {})}, external=True)
 
@@ -390,7 +387,7 @@ def modules_with_libraries() -> list[Path]:
 
 def modules_in(folders: Iterable[str]) -> list[Path]:
     """Return the modules of tests in these folders."""
-    return [module for folder in folders for module in sorted((ROOT / folder).rglob("test_*.py"))]
+    return each_module.modules_in(ROOT / folder for folder in folders)
 
 
 @nox.session(python=False, requires=[LIBRARIES])

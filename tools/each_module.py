@@ -14,10 +14,11 @@ a test failed; the exit code is 1 then. ``--junit`` writes the results of ``test
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Optional
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a module or a folder of modules")
     parser.add_argument("--junit", metavar="PREFIX", help="write results to PREFIX-MODULE.xml")
     chosen = parser.parse_args(arguments[:end])
-    modules = list(dict.fromkeys(module for path in chosen.paths for module in modules_in(path)))
+    modules = modules_in(chosen.paths)
     failed = []
     with ThreadPoolExecutor(cores() + 1) as pool:
         running = {pool.submit(run, module, arguments[end + 1 :], chosen.junit): module for module in modules}
@@ -52,12 +53,10 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def modules_in(path: Path) -> Iterator[Path]:
-    """Yield the modules of tests in a folder, or the module itself."""
-    if path.is_dir():
-        yield from sorted(path.rglob("test_*.py"))
-    else:
-        yield path
+def modules_in(paths: Iterable[Path]) -> list[Path]:
+    """Return the modules of tests in these folders, and those of the paths that are modules themselves, each once."""
+    found = (sorted(path.rglob("test_*.py")) if path.is_dir() else [path] for path in paths)
+    return list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
 def run(module: Path, options: Sequence[str], junit: Optional[str]) -> subprocess.CompletedProcess[str]:
