@@ -153,7 +153,7 @@ class Rebinder:
         homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
         if not old and not homes:
             return
-        found = self._find({**old, **homes}.values(), modules, signs)
+        found = self._find([*{**old, **homes}.values()], modules, signs, [old, homes, values, *_keepers(moves)])
         reads: dict[int, set[tuple[int, str]]] = {}
         with self._journal.lock:
             for key, value in homes.items():  # what was seen before stays: an import shows a part of the modules only
@@ -177,7 +177,7 @@ class Rebinder:
 
     def see_homes(self, values: Sequence[Any]) -> None:
         """Remember which names hold ``values``, replacements that are about to be put elsewhere, as their own."""
-        found = self._find(values)
+        found = self._find([*values], keepers=[values])
         with self._journal.lock:
             for value in values:
                 self._homes.setdefault(id(value), (value, {}))
@@ -189,7 +189,8 @@ class Rebinder:
         """Bind names that took a replacement from a patched slot to what the slot holds now."""
         retired = self._journal.retired
         gone = by_product(retired)
-        for slot, held in self._find([r.old for r in retired]):
+        kept = [part for r in retired for part in (r, r.old, namespace(r.change))]
+        for slot, held in self._find([r.old for r in retired], keepers=kept):
             successor = self.origin(slot, gone[id(held)])
             # where the patch had added a name, there is nothing to go back to
             if successor is not None and successor.by_value is not ABSENT and not self._journal.looks_after(slot):
@@ -214,11 +215,18 @@ class Rebinder:
         return moves
 
     def _find(
-        self, objects: Iterable[Any], modules: Optional[Modules] = None, signs: Sequence[Any] = ()
+        self,
+        objects: list[Any],
+        modules: Optional[Modules] = None,
+        signs: Sequence[Any] = (),
+        keepers: Sequence[Any] = (),
     ) -> list[tuple[Slot, Any]]:
         """Return the references to ``objects``, also those in a class next to a name that holds something else now."""
-        signs = [*signs, *[record.by_value for record in self._patched_aliases()]]
-        return references.find_references(objects, modules or loaded_modules(), signs)
+        homes = [self._homes.get(id(obj)) for obj in objects]
+        every = [*signs, *[record.by_value for record in self._patched_aliases()]]
+        return references.find_references(
+            objects, modules or loaded_modules(), every, [signs, keepers, *keepers, *homes]
+        )
 
     def _patched_aliases(self) -> list[Record]:
         """Return the records of patched names that are not the object's own."""
@@ -352,6 +360,14 @@ class Rebinder:
         # what holds a replacement as its own does not follow the slot it was put in, nor the other way round
         own = [change for change in move.changes if self.is_own(slot, move.old, change)]
         return not move.changes or bool(own) == (move.source is None)
+
+
+def _keepers(moves: Moves) -> Iterator[Any]:
+    """Return what the engine itself keeps of what ``moves`` replaced, and of the replacements."""
+    for move in moves:
+        yield from (move, move.record, namespace(move.state.change))
+        for layer in move.record.layers:
+            yield from (layer, layer.product)
 
 
 def _may_follow(slot: Slot) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Callable, Optional
@@ -21,6 +21,7 @@ from patchcore.declare.changes import resolve
 from patchcore.declare.registries import table_of
 from patchcore.declare.slots import ClassSlot, EntrySlot, NamespaceSlot, Slot
 from patchcore.declare.target import Item, Target
+from patchcore.engine.unaccounted import Unaccounted
 from patchcore.objects.binding import bind_like, reference
 from patchcore.objects.modules import class_namespace, is_class, is_immutable, namespace, qualified_name
 from patchcore.stdlib import OWN
@@ -48,28 +49,41 @@ def is_home(target: Target, original: Any) -> bool:
 
 
 def find_references(
-    objects: Iterable[Any], modules: Mapping[str, ModuleType], signs: Iterable[Any] = ()
+    objects: list[Any], modules: Mapping[str, ModuleType], signs: Sequence[Any] = (), keepers: Sequence[Any] = ()
 ) -> list[tuple[Slot, Any]]:
     """Return the slots in ``modules`` that hold one of ``objects`` itself, each with that object.
+
+    It ends as soon as all references to the objects are accounted for, see :mod:`patchcore.engine.unaccounted`.
 
     Args:
         objects: what to look for, by identity.
         modules: loaded modules by name, a copy that no other thread changes.
         signs: objects for which a module is looked into as for those looked for: what was put over a name of theirs.
+        keepers: what the caller knows to refer to the objects, and is no place for a name.
     """
     wanted = {id(obj): obj for obj in objects}
-    if not wanted:
+    search = _Search(wanted, Unaccounted(wanted, [objects, signs, keepers, *keepers]))
+    if search.is_over:
         return []
     homes, gateways = _surroundings(wanted.values(), modules)
     keys = gateways.union(wanted, map(id, signs))
-    search = _Search(wanted)
-    for name, module in modules.items():
+    opened = []
+    names = list(modules)
+    first = min((names.index(name) for name in homes), default=0)
+    # at home first, and next in what was imported later: most names are there
+    for name in dict.fromkeys([*homes, *names[first:], *names[:first]]):
+        module = modules[name]
         space = module.__dict__ if type(module) is ModuleType else namespace(module)
         # all in C: no other thread gets to run, and to change the dictionary, before it is done
         holds = space is not None and (name in homes or not keys.isdisjoint(map(id, space.values())))
         if space is not None and holds and name.partition(".")[0] not in OWN:  # patchcore goes on with the original
-            search.in_module(name, module, space)
-    return list(search.found.values())
+            opened.append((name, space))
+            if search.in_globals(name, module, space) and search.is_over:
+                return search.result()
+    for name, space in opened:
+        if search.in_classes(name, space) and search.is_over:
+            break
+    return search.result()
 
 
 class _Search:
@@ -77,11 +91,13 @@ class _Search:
 
     Args:
         wanted: the objects looked for, by ``id``.
+        unaccounted: the references to them.
     """
 
-    def __init__(self, wanted: Mapping[int, Any]) -> None:
-        self.found: dict[tuple[int, str, Any], tuple[Slot, Any]] = {}
+    def __init__(self, wanted: Mapping[int, Any], unaccounted: Unaccounted) -> None:
+        self._found: dict[tuple[int, str, Any], tuple[Slot, int]] = {}  # no references to what is counted
         self._wanted = wanted
+        self._unaccounted = unaccounted
         self._seen: set[int] = set()
         # types of values that need no closer look in a module, in a class: neither registries nor classes nor forms;
         # by id, as a metaclass may define __eq__ and __hash__
@@ -89,15 +105,28 @@ class _Search:
         self._plain = set(map(id, kinds))
         self._plain_in_class = set(map(id, (FunctionType, property, classmethod, str, type(None))))
 
-    def in_module(self, name: str, module: Any, space: Mapping[str, Any]) -> None:
-        """Look at the globals of a module, at its own classes and at the registries it knows."""
-        wanted, plain = self._wanted, self._plain
-        values = list(space.values())
-        if not wanted.keys().isdisjoint(map(id, values)):
+    @property
+    def is_over(self) -> bool:
+        """True when no further reference can be found."""
+        return not self._unaccounted
+
+    def result(self) -> list[tuple[Slot, Any]]:
+        """Return the slots that were found, each with what it holds."""
+        return [(slot, self._wanted[key]) for slot, key in self._found.values()]
+
+    def in_globals(self, name: str, module: Any, space: Mapping[str, Any]) -> bool:
+        """Look at the globals of a module; return whether one was found."""
+        before = len(self._found)
+        if not self._wanted.keys().isdisjoint(map(id, space.values())):
             for key, value in list(space.items()):
-                if id(value) in wanted and type(key) is str:
+                if id(value) in self._wanted and type(key) is str:
                     self._add(NamespaceSlot(module, key, f"{name}:{key}"), value)
-        for value in [value for value in values if id(type(value)) not in plain]:
+        return len(self._found) > before
+
+    def in_classes(self, name: str, space: Mapping[str, Any]) -> bool:
+        """Look at the own classes of a module and at the registries it knows; return whether one was found."""
+        before, plain = len(self._found), self._plain
+        for value in [value for value in list(space.values()) if id(type(value)) not in plain]:
             kind = type(value)
             if issubclass(kind, type):
                 home = class_namespace(value).get("__module__")
@@ -108,6 +137,7 @@ class _Search:
             elif id(value) not in self._seen:
                 self._seen.add(id(value))
                 self._in_registry(value, name, space)
+        return len(self._found) > before
 
     def _in_class(self, klass: type, module: str) -> None:
         wanted, plain = self._wanted, self._plain_in_class
@@ -136,24 +166,27 @@ class _Search:
                     self._add(EntrySlot(table, key, f"{module}:{name}{Item(key)}"), held)
 
     def _add(self, slot: Slot, held: Any) -> None:
-        self.found.setdefault(slot.identity, (slot, held))
+        if slot.identity not in self._found:
+            self._found[slot.identity] = slot, id(held)
+            self._unaccounted.found(id(held))  # for a staticmethod, which may have two names: what its slot keeps
 
 
-def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> tuple[set[str], set[int]]:
-    """Return the modules around the objects by name, and by ``id`` those and the classes around them.
+def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> tuple[dict[str, None], set[int]]:
+    """Return the names of the loaded modules around the objects, and by ``id`` those and the classes around them.
 
     Through one of these a class body can reach an object without naming it: ``op = torch.nn.functional.relu``.
     """
-    names: set[str] = set()
+    names: dict[str, None] = {}  # a set in order
     gateways: set[int] = set()
-    for module, qualname in {name_of(obj) for obj in objects}:
+    for module, qualname in dict.fromkeys([name_of(obj) for obj in objects]):
         outer = _follow(module, qualname.rpartition(".")[0])
         if is_class(outer):
             gateways.add(id(outer))
         while module and module not in names:
-            names.add(module)
+            names[module] = None
             module = module.rpartition(".")[0]
-    return names, gateways.union([id(modules[name]) for name in names if name in modules])
+    loaded = {name: None for name in names if name in modules}
+    return loaded, gateways.union([id(modules[name]) for name in loaded])
 
 
 def name_of(obj: Any) -> tuple[str, str]:
