@@ -77,8 +77,12 @@ def find_references(
         # all in C: no other thread gets to run, and to change the dictionary, before it is done
         holds = space is not None and (name in homes or not keys.isdisjoint(map(id, space.values())))
         if space is not None and holds and name.partition(".")[0] not in OWN:  # patchcore goes on with the original
-            opened.append((name, space))
-            if search.in_globals(name, module, space) and search.is_over:
+            found = search.in_globals(name, module, space)
+            if name in homes:
+                found |= search.in_classes(name, space)
+            else:
+                opened.append((name, space))
+            if found and search.is_over:
                 return search.result()
     for name, space in opened:
         if search.in_classes(name, space) and search.is_over:
