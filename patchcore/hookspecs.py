@@ -13,7 +13,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchcore.context import Context
     from patchcore.declare.changes import Skip
@@ -38,6 +38,16 @@ def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:  # ty
     Args:
         settings: what the user decided.
         plugins: the loaded :class:`~patchcore.plugins.Plugins`, for a plugin that calls hooks of its own.
+    """
+
+
+@hookspec
+def after_collect(plugins: Any, answers: Mapping[str, Sequence[Any]]) -> None:
+    """Take note of what plugins contribute; what is wrong with one of them, tell ``plugins.note``.
+
+    Args:
+        plugins: the loaded :class:`~patchcore.plugins.Plugins`.
+        answers: what each plugin has returned from ``register_patches``, by name of the plugin.
     """
 
 

@@ -357,11 +357,13 @@ class Patcher(contextlib.ContextDecorator):
             for own in self._own:
                 self._take(found, own if isinstance(own, Candidate) else Candidate(own, LOCAL))
             contributed: list[Candidate] = []
-            for provenance, patches in self.plugins.collect(
-                "register_patches", settings=self.settings, plugins=self.plugins
-            ):
+            asked = {"settings": self.settings, "plugins": self.plugins}
+            answers = list(self.plugins.collect("register_patches", **asked))
+            self.plugins.notify(
+                "after_collect", plugins=self.plugins, answers={p.plugin: found for p, found in answers}
+            )
+            for provenance, patches in answers:
                 contributed += (Candidate(patch, provenance) for patch in patches)
-                self.plugins.note_without_patches(provenance, patches)
             owners = {c.patch.name: c.provenance for c in contributed if _is_named_after_its_plugin(c)}
             for candidate in contributed:
                 self._take(found, candidate, owners)

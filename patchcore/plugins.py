@@ -24,9 +24,8 @@ import pluggy
 
 from patchcore import hookspecs
 from patchcore.declare.changes import Change
-from patchcore.declare.patch import Patch
 from patchcore.engine.writers import Writers
-from patchcore.errors import PluginError, UnknownName, describe_error, did_you_mean
+from patchcore.errors import UnknownName, describe_error, did_you_mean
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
 from patchcore.planning.plan import PlannedPatch
@@ -47,14 +46,11 @@ GROUP = "npu_patches"
 BUILTINS = (
     "call", "imports", "stdlib", "signatures", "holders", "callers", "drift", "training", "torchscript",
     "list", "plan", "check", "run", "page", "explain", "doctor", "verify", "bisect", "new", "suggest",
-    "help", "init", "completion",
+    "help", "init", "completion", "forgotten",
 )  # fmt: skip
 
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.
 _WITHOUT = "no:"
-
-#: The advice for a module with patches that registers none of them.
-_HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return [...]"
 
 #: The hook that brings hooks. It is called before any other, so that plugins may load in any order.
 _BRINGING = "register_hookspecs"
@@ -267,38 +263,6 @@ class Plugins:
         for provenance, plugin in [found for found in loaded if self._add_hookspecs(*found)]:
             self._admit(provenance, plugin)
 
-    def note_without_patches(self, provenance: Provenance, patches: Iterable[object]) -> None:
-        """Note a problem if a plugin has returned no patches although its module has some.
-
-        Args:
-            provenance: the plugin.
-            patches: the patches that it has returned.
-        """
-        plugin = self.manager.get_plugin(provenance.plugin)
-        named = _patches_in(plugin)
-        if named and not list(patches):
-            self._note_forgotten(provenance, named, "returns none of them")
-
-    def _expect_patches(self, provenance: Provenance, plugin: Any, implemented: list[pluggy.HookCaller]) -> None:
-        """Note a plugin with patches that does not register them, and an installed plugin without any hook.
-
-        A local module without hooks and patches is fine: importing it may be all that its user wants.
-        """
-        hooks = {caller.name for caller in implemented}
-        named = _patches_in(plugin)
-        if named and "register_patches" not in hooks:
-            self._note_forgotten(provenance, named, "is not there")
-        elif not hooks and provenance.distribution is not None:
-            error = PluginError(f"{provenance.value or provenance.plugin} implements no hook of patchcore; {_HINT}")
-            self.note(provenance, "load", error)
-
-    def _note_forgotten(self, provenance: Provenance, names: Sequence[str], what: str) -> None:
-        some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-        where = provenance.value or provenance.plugin
-        count = "1 patch" if len(names) == 1 else f"{len(names)} patches"
-        error = PluginError(f"{where} has {count} ({some}), and its register_patches {what}; {_HINT}")
-        self.note(provenance, "register_patches", error)
-
     def note(self, provenance: Provenance, where: str, error: BaseException) -> None:
         """Remember that a plugin failed, and log it."""
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
@@ -341,18 +305,16 @@ class Plugins:
             if name in self._known:
                 taken = self._known[name]
                 raise ValueError(f"the plugin name {name!r} is taken by {taken}; rename one of the entry points")
-            hooks = self._register(plugin, name)
-            self._known[name] = self.provenances[name] = provenance = replace(provenance, file=_file_of(plugin))
-            self._expect_patches(provenance, plugin, hooks)
+            self._register(plugin, name)
+            self._known[name] = self.provenances[name] = replace(provenance, file=_file_of(plugin))
 
-    def _register(self, plugin: Any, name: str) -> list[pluggy.HookCaller]:
+    def _register(self, plugin: Any, name: str) -> None:
         try:
             self.manager.register(plugin, name)
             hooks = self.manager.get_hookcallers(plugin) or []
             self._check(hooks, plugin)
             if any(_is_wrapper(implementation.opts) for hook in hooks for implementation in hook.get_hookimpls()):
                 self._wrappers.register(plugin, name)
-            return hooks
         except BaseException:
             if self.manager.get_plugin(name) is plugin:
                 self.manager.unregister(plugin)
@@ -409,18 +371,6 @@ class _Wrappers(_Manager):
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         options = super().parse_hookimpl_opts(plugin, name)
         return options if options is not None and _is_wrapper(options) else None
-
-
-def _patches_in(plugin: Any) -> list[str]:
-    """Return the names in a plugin's namespace that hold patches, or lists of them."""
-    space = getattr(plugin, "__dict__", None)
-    if not isinstance(space, dict):
-        return []
-    return [
-        name
-        for name, value in space.items()
-        if type(value) is Patch or (type(value) in (list, tuple) and any(type(item) is Patch for item in value))
-    ]
 
 
 def _is_writer(item: tuple[Any, Any]) -> bool:

@@ -62,30 +62,33 @@ def find_references(
         keepers: what the caller knows to refer to the objects, and is no place for a name.
     """
     wanted = {id(obj): obj for obj in objects}
-    search = _Search(wanted, Unaccounted(wanted, [objects, signs, keepers, *keepers]))
-    if search.is_over:
+    unaccounted = Unaccounted(wanted, [objects, signs, keepers, *keepers])
+    if not unaccounted:
         return []
+    search = _Search(wanted, unaccounted)
     homes, gateways = _surroundings(wanted.values(), modules)
     keys = gateways.union(wanted, map(id, signs))
-    opened = []
     names = list(modules)
     first = min((names.index(name) for name in homes), default=0)
+    opened = []
     # at home first, and next in what was imported later: most names are there
     for name in dict.fromkeys([*homes, *names[first:], *names[:first]]):
         module = modules[name]
         space = module.__dict__ if type(module) is ModuleType else namespace(module)
         # all in C: no other thread gets to run, and to change the dictionary, before it is done
         holds = space is not None and (name in homes or not keys.isdisjoint(map(id, space.values())))
-        if space is not None and holds and name.partition(".")[0] not in OWN:  # patchcore goes on with the original
-            found = search.in_globals(name, module, space)
-            if name in homes:
-                found |= search.in_classes(name, space)
-            else:
-                opened.append((name, space))
-            if found and search.is_over:
-                return search.result()
+        if space is None or not holds or name.partition(".")[0] in OWN:  # patchcore goes on with the original
+            continue
+        search.in_globals(name, module, space)
+        if name in homes:
+            search.in_classes(name, space)
+        else:
+            opened.append((name, space))
+        if not unaccounted:
+            return search.result()
     for name, space in opened:
-        if search.in_classes(name, space) and search.is_over:
+        search.in_classes(name, space)
+        if not unaccounted:
             break
     return search.result()
 
@@ -109,27 +112,20 @@ class _Search:
         self._plain = set(map(id, kinds))
         self._plain_in_class = set(map(id, (FunctionType, property, classmethod, str, type(None))))
 
-    @property
-    def is_over(self) -> bool:
-        """True when no further reference can be found."""
-        return not self._unaccounted
-
     def result(self) -> list[tuple[Slot, Any]]:
         """Return the slots that were found, each with what it holds."""
         return [(slot, self._wanted[key]) for slot, key in self._found.values()]
 
-    def in_globals(self, name: str, module: Any, space: Mapping[str, Any]) -> bool:
-        """Look at the globals of a module; return whether one was found."""
-        before = len(self._found)
+    def in_globals(self, name: str, module: Any, space: Mapping[str, Any]) -> None:
+        """Look at the globals of a module."""
         if not self._wanted.keys().isdisjoint(map(id, space.values())):
             for key, value in list(space.items()):
                 if id(value) in self._wanted and type(key) is str:
                     self._add(NamespaceSlot(module, key, f"{name}:{key}"), value)
-        return len(self._found) > before
 
-    def in_classes(self, name: str, space: Mapping[str, Any]) -> bool:
-        """Look at the own classes of a module and at the registries it knows; return whether one was found."""
-        before, plain = len(self._found), self._plain
+    def in_classes(self, name: str, space: Mapping[str, Any]) -> None:
+        """Look at the own classes of a module and at the registries it knows."""
+        plain = self._plain
         for value in [value for value in list(space.values()) if id(type(value)) not in plain]:
             kind = type(value)
             if issubclass(kind, type):
@@ -141,7 +137,6 @@ class _Search:
             elif id(value) not in self._seen:
                 self._seen.add(id(value))
                 self._in_registry(value, name, space)
-        return len(self._found) > before
 
     def _in_class(self, klass: type, module: str) -> None:
         wanted, plain = self._wanted, self._plain_in_class

@@ -7,11 +7,10 @@ and errs to one side: a reference that is not looked for here, such as one in an
 
 from __future__ import annotations
 
-import functools
 import gc
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from types import CellType, FunctionType, GetSetDescriptorType, MethodType
 from typing import Any
 
@@ -24,16 +23,16 @@ _FEW = 64
 #: How much of what refers to the objects is looked at.
 _MOST = 10_000
 #: What leads on to the objects and is no place for a name: no dictionary, which may be that of a registry.
-_PASSED: tuple[type, ...] = (
+_WAYS = (
     FunctionType,
     CellType,
+    GetSetDescriptorType,
+    MethodType,
+    partial,
     tuple,
     staticmethod,
     classmethod,
     property,
-    functools.partial,
-    MethodType,
-    GetSetDescriptorType,
 )
 # without the lock that it is named after the interpreter counts for each thread, and not at once
 _EXACT = hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -54,7 +53,7 @@ class Unaccounted:
     def __init__(self, objects: Mapping[int, Any], keepers: Iterable[Any]) -> None:
         self._counts = _EXACT and len(objects) <= _FEW
         self._objects = {0: _Probe(), **objects}
-        self._accounted: Counter[int] = Counter()
+        self._accounted = dict.fromkeys(objects, 0)
         if self._counts:
             classes = [klass for klass in objects.values() if is_class(klass)]
             self._look([objects, *keepers, *(part for klass in classes for part in _parts(klass))])
@@ -65,10 +64,9 @@ class Unaccounted:
 
     def __bool__(self) -> bool:
         """False once every reference was found; what a running function holds in a variable counts as a reference."""
-        if not self._counts:
-            return True
-        counts = {key: sys.getrefcount(obj) for key, obj in self._objects.items()}
-        return any(count - counts[0] > self._accounted[key] for key, count in counts.items())
+        counts = map(sys.getrefcount, self._objects.values())
+        base = next(counts)  # of the probe, which has none but that of the table
+        return any(count - base > known or not self._counts for count, known in zip(counts, self._accounted.values()))
 
     def _look(self, todo: list[Any]) -> None:
         seen: set[int] = set()
@@ -80,13 +78,15 @@ class Unaccounted:
             held = gc.get_referents(keeper)
             if type(keeper) is FunctionType:
                 todo.append(keeper.__dict__)
-            self._accounted.update(key for key in map(id, held) if key in self._objects)
-            todo += [value for value in held if type(value) in _PASSED and id(value) not in self._objects]
+            for key in map(id, held):
+                if key in self._accounted:
+                    self._accounted[key] += 1
+            todo += [value for value in held if type(value) in _WAYS and id(value) not in self._objects]
 
 
 def _parts(klass: type) -> Iterator[Any]:
     """Return what of a class refers to it: itself, its namespace, and the classes under it, which list their bases."""
-    yield from (value for value in class_namespace(klass).values() if type(value) in _PASSED)
+    yield from (value for value in class_namespace(klass).values() if type(value) in _WAYS)
     todo = [klass]
     for sub in todo:
         yield sub

@@ -242,6 +242,11 @@ def test_patches_of_plugins_that_are_not_trusted_are_vetoed(plugin, pointcloud) 
         assert plugin.AUDIT.statuses == {"team_cluster.threads": "applied", "mine": "skipped"}
 
 
+def test_the_plugins_that_contribute_are_counted_when_all_were_asked(plugin) -> None:
+    patcher(threads=2).collect()
+    assert plugin.AUDIT.contributed == {"team_cluster.plugin": 1}
+
+
 def test_the_report_tells_of_the_job_and_of_a_patch_that_was_completed_by_an_import(plugin, pointcloud) -> None:
     plugin.AUDIT.job = "nightly"
     with patcher(replacing()) as patched:
@@ -251,7 +256,7 @@ def test_the_report_tells_of_the_job_and_of_a_patch_that_was_completed_by_an_imp
 
 
 def section(plugin: ModuleType, status: str) -> pc.Section:
-    data = {"run": "", "job": "nightly", "patches": [{"patch": "mine", "status": status}]}
+    data = {"run": "", "job": "nightly", "plugins": {}, "patches": [{"patch": "mine", "status": status}]}
     return pc.Section("audit", ("job nightly", f"mine: {status}"), data=data)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -13,11 +13,12 @@ from team_cluster.environment import SetEnvironment
 
 
 class Audit:
-    """What this process has to tell in the report: its run, its job, and the status of each patch."""
+    """What this process has to tell in the report: its run and job, what plugins contribute, how patches fare."""
 
     def __init__(self) -> None:
         self.run = self.job = ""
         self.statuses: dict[str, str] = {}
+        self.contributed: dict[str, int] = {}
 
 
 AUDIT = Audit()
@@ -103,6 +104,12 @@ def before_apply(patch: pc.Patch, context: pc.Context) -> Optional[pc.Skip]:
 
 
 @pc.hookimpl
+def after_collect(answers: Mapping[str, Sequence[Any]]) -> None:
+    """Note for the report how many patches each plugin contributes."""
+    AUDIT.contributed = {plugin: len(patches) for plugin, patches in answers.items() if patches}
+
+
+@pc.hookimpl
 def after_apply(patch: pc.Patch, outcome: Any) -> None:
     """Note the status of each patch for the report."""
     AUDIT.statuses[patch.name] = outcome.status
@@ -140,7 +147,8 @@ def report_sections() -> list[pc.Section]:
     """Add the job and the statuses to the reports of this process."""
     data = [{"patch": name, "status": status} for name, status in AUDIT.statuses.items()]
     lines = (f"job {AUDIT.job or '(none)'}", *(f"{row['patch']}: {row['status']}" for row in data))
-    return [pc.Section("audit", lines, data={"run": AUDIT.run, "job": AUDIT.job, "patches": data})]
+    whole = {"run": AUDIT.run, "job": AUDIT.job, "plugins": AUDIT.contributed, "patches": data}
+    return [pc.Section("audit", lines, data=whole)]
 
 
 @pc.hookimpl

@@ -253,4 +253,4 @@ def test_the_classes_under_a_class_are_accounted_for() -> None:
 
 def test_where_the_count_is_not_exact_the_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unaccounted, "_EXACT", False)
-    assert Unaccounted({}, [])
+    assert Unaccounted({1: object()}, [])

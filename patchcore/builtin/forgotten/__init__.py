@@ -1,0 +1,52 @@
+"""Built-in plugin ``forgotten``: tells of plugins that have patches and contribute none: a hook or a return is missing.
+
+An installed plugin without any hook is told of, too. A local module without hooks and patches is fine: to import it may
+be all that its user wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from patchcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from patchcore.plugins import Plugins
+
+__all__ = ["after_collect"]
+
+_HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return [...]"
+
+
+@hookimpl
+def after_collect(plugins: Plugins, answers: Mapping[str, Sequence[Any]]) -> None:
+    from patchcore.errors import PluginError
+
+    for name, provenance in plugins.provenances.items():
+        plugin = plugins.manager.get_plugin(name)
+        hooks = {caller.name for caller in plugins.manager.get_hookcallers(plugin) or ()}
+        named = _patches_in(plugin)
+        where = provenance.value or name
+        if named and ("register_patches" not in hooks or not answers.get(name, named)):
+            what = "returns none of them" if "register_patches" in hooks else "is not there"
+            some = ", ".join(named[:3]) + (", ..." if len(named) > 3 else "")
+            count = "1 patch" if len(named) == 1 else f"{len(named)} patches"
+            error = PluginError(f"{where} has {count} ({some}), and its register_patches {what}; {_HINT}")
+            plugins.note(provenance, "register_patches", error)
+        elif not hooks and provenance.distribution is not None:
+            plugins.note(provenance, "load", PluginError(f"{where} implements no hook of patchcore; {_HINT}"))
+
+
+def _patches_in(plugin: Any) -> list[str]:
+    """Return the names in a plugin's namespace that hold patches, or lists of them."""
+    from patchcore.declare.patch import Patch
+
+    space = getattr(plugin, "__dict__", None)
+    if not isinstance(space, dict):
+        return []
+    return [
+        name
+        for name, value in space.items()
+        if type(value) is Patch or (type(value) in (list, tuple) and any(type(item) is Patch for item in value))
+    ]
