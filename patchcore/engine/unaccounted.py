@@ -23,17 +23,7 @@ _FEW = 64
 #: How much of what refers to the objects is looked at.
 _MOST = 10_000
 #: What leads on to the objects and is no place for a name: no dictionary, which may be that of a registry.
-_WAYS = (
-    FunctionType,
-    CellType,
-    GetSetDescriptorType,
-    MethodType,
-    partial,
-    tuple,
-    staticmethod,
-    classmethod,
-    property,
-)
+_WAYS = (FunctionType, CellType, GetSetDescriptorType, MethodType, partial, tuple, staticmethod, classmethod, property)
 # without the lock that it is named after the interpreter counts for each thread, and not at once
 _EXACT = hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -64,9 +54,11 @@ class Unaccounted:
 
     def __bool__(self) -> bool:
         """False once every reference was found; what a running function holds in a variable counts as a reference."""
+        if not self._counts:
+            return True
         counts = map(sys.getrefcount, self._objects.values())
         base = next(counts)  # of the probe, which has none but that of the table
-        return any(count - base > known or not self._counts for count, known in zip(counts, self._accounted.values()))
+        return any(count - base > known for count, known in zip(counts, self._accounted.values()))
 
     def _look(self, todo: list[Any]) -> None:
         seen: set[int] = set()
