@@ -65,15 +65,17 @@ class Change(Declaration):
 
     target: Target
 
+    #: True when it is written once the module of its target was imported, false when it must be there before.
+    waits = True
+    #: True when it makes sense for a library that is only there to be imported.
+    fits_stubs = False
+    #: True when a function of the author writes by itself, and what it wrote is found out afterwards.
+    by_hand = False
+
     @property
     def kind(self) -> str:
         """The word for this change in reports, see :class:`patchcore.report.ChangeRecord`."""
         return type(self).__name__.lower()
-
-    @property
-    def waits(self) -> bool:
-        """True when it is written once the module of its target was imported, false when it must be there before."""
-        return True
 
     @property
     def makes_product(self) -> bool:
@@ -89,11 +91,6 @@ class Change(Declaration):
     def provides(self) -> tuple[str, ...]:
         """The top-level packages that can be imported because of it, installed or not."""
         return ()
-
-    @property
-    def fits_stubs(self) -> bool:
-        """True when it makes sense for a library that is only there to be imported."""
-        return False
 
     @property
     def source(self) -> Any:
@@ -128,11 +125,6 @@ class Change(Declaration):
     def subject(self, target: Target) -> str:
         """Return what a report names as changed, where ``target`` is its own with its module."""
         return str(target)
-
-    @property
-    def by_hand(self) -> bool:
-        """True when a function of the author writes by itself, and what it wrote is found out afterwards."""
-        return False
 
     def __str__(self) -> str:
         return self.phrase(self.target)
@@ -308,6 +300,9 @@ class Wrap(SlotChange):
 
     wrapper: Any
 
+    makes_product = True
+    calls_original = True
+
     def __init__(self, target: Union[str, Target], wrapper: Union[str, Callable[..., Any]]) -> None:
         where = f"Wrap({str(target)!r})"
         super().__init__(target=_as_target(target), wrapper=as_callable(wrapper, "wrapper", where))
@@ -315,14 +310,6 @@ class Wrap(SlotChange):
     @property
     def source(self) -> Any:
         return self.wrapper
-
-    @property
-    def makes_product(self) -> bool:
-        return True
-
-    @property
-    def calls_original(self) -> bool:
-        return True
 
     def counted(self) -> Change:
         from patchcore.objects.counting import Counter  # for those who count
@@ -355,6 +342,8 @@ class Register(SlotChange):
     cls: Any
     force: bool
 
+    may_be_absent = True
+
     def __init__(
         self, registry: Union[str, Target], cls: Any, *, name: Optional[str] = None, force: bool = True
     ) -> None:
@@ -371,10 +360,6 @@ class Register(SlotChange):
     @property
     def source(self) -> Any:
         return self.cls
-
-    @property
-    def may_be_absent(self) -> bool:
-        return True
 
     def build(self, below: Any, slot: Slot) -> Any:
         if below is not ABSENT and not self.force:

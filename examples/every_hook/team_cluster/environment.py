@@ -19,16 +19,14 @@ class SetEnvironment(Change):
     value: str
     before: str
 
+    waits = False  # for no import: the variable has to be there before the library
+
     def __init__(self, name: str, value: str, *, before: str) -> None:
         super().__init__(target=Target("os", ("environ", Item(name))), name=name, value=value, before=before)
 
     @property
     def kind(self) -> str:
         return "set-environment"
-
-    @property
-    def waits(self) -> bool:
-        return False  # for no import: the variable has to be there before the library
 
     @property
     def libraries(self) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ class Call(Change):
     options: Mapping[str, Any]
     roots: tuple[str, ...]
 
+    by_hand = True
+
     def __init__(
         self,
         func: Union[str, Callable[..., Any]],
@@ -55,10 +57,6 @@ class Call(Change):
     @property
     def source(self) -> Any:
         return self.func
-
-    @property
-    def by_hand(self) -> bool:
-        return True
 
     def subject(self, target: Target) -> str:
         return target.module

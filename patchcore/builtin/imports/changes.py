@@ -21,18 +21,14 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 class ImportChange(Change):
     """A change of what importing a module does; it has to be there before the module is imported."""
 
+    adds = True
+    waits = False
+    fits_stubs = True
+
     @property
     def name(self) -> str:
         """The module, by its full name."""
         return self.target.module
-
-    @property
-    def adds(self) -> bool:
-        return True
-
-    @property
-    def waits(self) -> bool:
-        return False
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -41,10 +37,6 @@ class ImportChange(Change):
     @property
     def provides(self) -> tuple[str, ...]:
         return () if "." in self.name else (self.name,)
-
-    @property
-    def fits_stubs(self) -> bool:
-        return True
 
 
 class StubImport(ImportChange):
@@ -70,6 +62,8 @@ class StubImport(ImportChange):
     version: str
     attributes: Mapping[str, Any]
 
+    makes_product = True
+
     def __init__(self, name: str, *, version: str = "0.0", attributes: Optional[Mapping[str, Any]] = None) -> None:
         where = f"StubImport({name!r})"
         if not isinstance(version, str):
@@ -81,10 +75,6 @@ class StubImport(ImportChange):
     @property
     def kind(self) -> str:
         return "stub"
-
-    @property
-    def makes_product(self) -> bool:
-        return True
 
     @property
     def source(self) -> Any:
@@ -155,6 +145,8 @@ class InjectImport(SlotChange):
 
     injected: Target
 
+    adds = True
+
     def __init__(self, source: str, name: str, into: str) -> None:
         where = f"InjectImport({source!r}, {name!r}, {into!r})"
         module = _module_target(into, where).module
@@ -170,10 +162,6 @@ class InjectImport(SlotChange):
     @property
     def source(self) -> Any:
         return self.injected
-
-    @property
-    def adds(self) -> bool:
-        return True
 
     def phrase(self, target: Target) -> str:
         return f"{self.kind} {target} from {self.injected.module}"
@@ -214,6 +202,9 @@ class WhileImporting(ImportChange):
 
     changes: tuple[Change, ...]
 
+    makes_product = True
+    fits_stubs = False
+
     def __init__(self, module: str, changes: Union[Change, Sequence[Change]]) -> None:
         where = f"WhileImporting({module!r})"
         target = _module_target(module, where)
@@ -229,20 +220,12 @@ class WhileImporting(ImportChange):
         return "while-importing"
 
     @property
-    def makes_product(self) -> bool:
-        return True
-
-    @property
     def libraries(self) -> tuple[str, ...]:
         return (self.target.root, *needed_libraries(self.changes))
 
     @property
     def provides(self) -> tuple[str, ...]:
         return ()  # once the module is imported, nothing more
-
-    @property
-    def fits_stubs(self) -> bool:
-        return False
 
     @property
     def source(self) -> Any:

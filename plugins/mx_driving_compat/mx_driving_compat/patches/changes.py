@@ -148,6 +148,8 @@ class FillStub(SlotChange):
 
     change: Replace
 
+    may_be_absent = True
+
     def __init__(self, target: Target, change: Replace) -> None:
         super().__init__(target=target, change=change)
 
@@ -162,10 +164,6 @@ class FillStub(SlotChange):
     @property
     def libraries(self) -> tuple[str, ...]:
         return ()
-
-    @property
-    def may_be_absent(self) -> bool:
-        return True
 
     def build(self, below: Any, slot: Slot) -> Any:
         return resolve(self.change.replacement)
@@ -184,16 +182,14 @@ class RegisterProduct(_FoundWhenWritten, Register):
 
     make: Callable[[], Any]
 
+    makes_product = True
+
     def __init__(self, registry: str, make: Callable[[], Any], *, name: str, force: bool, source: Any) -> None:
         super().__init__(target_of(registry), source, name=name, force=force)
         self.__dict__.update(make=make)
 
     def _key(self) -> tuple[Any, ...]:
         return Declaration._key(self.evolve(make=None))  # source identifies what the factory makes
-
-    @property
-    def makes_product(self) -> bool:
-        return True
 
     def build(self, below: Any, slot: Slot) -> Any:
         if isinstance(slot, Missing):

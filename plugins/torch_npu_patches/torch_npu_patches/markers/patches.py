@@ -59,16 +59,14 @@ class Mark(SlotChange):
 
     options: Mapping[str, Any]
 
+    makes_product = True
+
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__(target=pc.Target.parse("torch:overrides.TorchFunctionMode"), options=options)
 
     @property
     def kind(self) -> str:
         return "mark"
-
-    @property
-    def makes_product(self) -> bool:
-        return True
 
     @property
     def source(self) -> Any:

@@ -24,6 +24,8 @@ class _NpuChange(SlotChange):
 
     npu: pc.Target
 
+    may_be_absent = True
+
     @property
     def kind(self) -> str:
         return "replace"
@@ -31,10 +33,6 @@ class _NpuChange(SlotChange):
     @property
     def source(self) -> pc.Target:
         return self.npu
-
-    @property
-    def may_be_absent(self) -> bool:
-        return True
 
 
 class Adapt(_NpuChange):
@@ -49,12 +47,10 @@ class Adapt(_NpuChange):
     make: Callable[[Any], Any]
     create: bool
 
+    makes_product = True
+
     def __init__(self, target: str, make: Callable[[Any], Any], *, create: bool = False) -> None:
         super().__init__(target=pc.Target.parse(target), npu=pc.Target.parse("torch_npu:npu"), make=make, create=create)
-
-    @property
-    def makes_product(self) -> bool:
-        return True
 
     def build(self, below: Any, slot: Slot) -> Any:
         if below is ABSENT and not self.create:

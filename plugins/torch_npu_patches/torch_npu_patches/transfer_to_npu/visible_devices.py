@@ -29,6 +29,8 @@ class AsAscendVariable(SlotChange):
     end of that import loads torch_npu.
     """
 
+    may_be_absent = True
+
     def __init__(self) -> None:
         super().__init__(target=pc.Target.parse(f'torch._utils_internal:os.environ["{ASCEND}"]'))
 
@@ -39,10 +41,6 @@ class AsAscendVariable(SlotChange):
     @property
     def source(self) -> Any:
         return AsAscendVariable
-
-    @property
-    def may_be_absent(self) -> bool:
-        return True
 
     def build(self, below: Any, slot: Slot) -> Any:
         value = os.environ.get(CUDA)
