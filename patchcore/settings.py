@@ -229,25 +229,6 @@ class Settings:
         """Return the value of a setting, by key; ``None`` for one of a plugin that is not loaded."""
         return getattr(self, key) if key in KEYS else self.values.get(key)
 
-    @classmethod
-    def from_dict(cls, view: Mapping[str, Any]) -> Settings:
-        """Return the settings that ``dataclasses.asdict`` described; tuples may have become lists in JSON.
-
-        Raises:
-            TypeError, KeyError, ValueError: ``view`` does not describe settings.
-        """
-        plugins = view["plugins"]
-        return cls(
-            **{
-                **view,
-                "plugins": None if plugins is None else tuple(plugins),
-                "modules": tuple(LocalModule(*module) for module in view["modules"]),
-                "choices": tuple(Choice(*choice) for choice in view["choices"]),
-                "values": {k: tuple(v) if isinstance(v, list) else v for k, v in view["values"].items()},
-                "given": tuple(Given(*given) for given in view["given"]),
-            }
-        )
-
 
 class _Source(NamedTuple):
     origin: str

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import patchcore as pc
 from patchcore.plugins import Plugins
-from patchcore.settings import POLICIES, Choice, LocalModule, Settings
+from patchcore.settings import Choice, LocalModule, Settings
 
 
 def load(folder: Path, toml: str = "", /, **sources: Any) -> Settings:
@@ -487,66 +484,11 @@ def test_a_variant_that_is_no_text_says_where(tmp_path, given) -> None:
         load(tmp_path, given.get("toml", "[tool.patchcore]\n"), arguments=given.get("arguments"))
 
 
-# --- to other processes --------------------------------------------------------------------------------------------
-
-
-TEXTS = st.text(max_size=5)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
-    max_leaves=4,
-)
-SETTINGS = st.builds(
-    Settings,
-    plugins=st.none() | st.lists(TEXTS, max_size=2).map(tuple),
-    modules=st.lists(st.builds(LocalModule, TEXTS, st.none() | TEXTS), max_size=2).map(tuple),
-    choices=st.lists(st.builds(Choice, st.booleans(), TEXTS, TEXTS, st.integers(0, 3)), max_size=2).map(tuple),
-    on_failure=st.sampled_from(POLICIES),
-    values=st.dictionaries(st.sampled_from(["report_dir", "brake"]), st.none() | TEXTS),
-    log=st.none() | TEXTS,
-    options=st.dictionaries(TEXTS, st.dictionaries(TEXTS, VALUES, max_size=2), max_size=2),
-    variant=st.none() | TEXTS,
-    count=st.booleans(),
-    origins=st.dictionaries(TEXTS, TEXTS, max_size=2),
-)
-
-
-@given(SETTINGS)
-def test_settings_are_the_same_after_json(settings: Settings) -> None:
-    again = Settings.from_dict(json.loads(json.dumps(asdict(settings))))
-    assert again == settings
-    assert [type(module) for module in again.modules] == [LocalModule] * len(settings.modules)
-    assert [type(choice) for choice in again.choices] == [Choice] * len(settings.choices)
-
-
-def test_settings_of_every_source_are_the_same_after_json(tmp_path) -> None:
-    settings = load(
-        tmp_path,
-        VARIANTS,
-        environ={"PATCHCORE_VARIANT": "debug", "PATCHCORE_MODULES": "a"},
-        arguments={"disable": "b"},
-    )
-    assert Settings.from_dict(json.loads(json.dumps(asdict(settings)))) == settings
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"plugins": 3}, {"modules": [["a", "b", "c"]]}, {"choices": [["a"]]}, {"unknown": 1}, {"modules": None}],
-    ids=str,
-)
-def test_what_are_no_settings(change) -> None:
-    with pytest.raises((TypeError, KeyError, ValueError)):
-        Settings.from_dict({**asdict(Settings()), **change})
-    with pytest.raises(KeyError):
-        Settings.from_dict({})
-
-
 def test_another_patcher_whose_programs_choose_themselves_disables_all_that_nothing_else_enables(tmp_path) -> None:
     everything = Choice(False, "*", "--compat mx_driving", -1)
     settings = load(tmp_path, arguments={"compat": ["mx_driving"]}, origin="command line")
     assert settings.get("compat") == ("mx_driving",)
     assert settings.choices == (everything,)
-    assert Settings.from_dict(asdict(settings)) == settings
     toml = '[tool.patchcore]\nenable = ["a"]\ncompat = ["mx_driving"]\n'
     assert [choice.name for choice in load(tmp_path, toml).choices] == ["*", "a"]
 

@@ -6,16 +6,16 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import patchcore_startup
 from patchcore.builtin.run.compat import chosen_compat
 from patchcore.errors import SettingsError
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
-from patchcore.settings import Settings
+from patchcore.settings import Choice, Given, LocalModule, Settings
 
-__all__ = ["RUN_ID", "LoadedPlugin", "Session"]
+__all__ = ["RUN_ID", "LoadedPlugin", "Session", "settings_of"]
 
 #: Version of the description in the environment; a process whose patchcore has another one cannot take part.
 _PROTOCOL = 1
@@ -96,7 +96,7 @@ class Session:
                 return cls(
                     run=view["run"],
                     launcher=view["launcher"],
-                    settings=Settings.from_dict(view["settings"]),
+                    settings=settings_of(view["settings"]),
                     arguments=tuple(view["arguments"]),
                     plugins=tuple(LoadedPlugin(*plugin) for plugin in view["plugins"]),
                     libraries=tuple(view["libraries"]),
@@ -122,3 +122,22 @@ class Session:
             patchcore_startup.WAKES: ",".join([str(self.launcher), *self.libraries]),
             "PYTHONPATH": os.pathsep.join([patchcore_startup.SITE, *entries]),
         }
+
+
+def settings_of(view: Mapping[str, Any]) -> Settings:
+    """Return the settings that ``dataclasses.asdict`` described; tuples may have become lists in JSON.
+
+    Raises:
+        TypeError, KeyError, ValueError: ``view`` does not describe settings.
+    """
+    plugins = view["plugins"]
+    return Settings(
+        **{
+            **view,
+            "plugins": None if plugins is None else tuple(plugins),
+            "modules": tuple(LocalModule(*module) for module in view["modules"]),
+            "choices": tuple(Choice(*choice) for choice in view["choices"]),
+            "values": {k: tuple(v) if isinstance(v, list) else v for k, v in view["values"].items()},
+            "given": tuple(Given(*given) for given in view["given"]),
+        }
+    )

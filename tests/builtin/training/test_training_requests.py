@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import patchcore as pc
+from patchcore.builtin.run.session import settings_of
 from patchcore.builtin.training import profiling, steps
 from patchcore.builtin.training.brake import Braked
 from patchcore.builtin.training.profilers import Recorder
@@ -323,4 +324,4 @@ class TestSettings:
     def test_survive_the_way_to_a_child_process(self, tmp_path: Path) -> None:
         text = '[tool.patchcore]\nbrake = "auto"\nstep = "a:b"\n[tool.patchcore.profiling]\npath = "records"\n'
         settings = self.load(tmp_path, text)
-        assert Settings.from_dict(json.loads(json.dumps(dataclasses.asdict(settings)))) == settings
+        assert settings_of(json.loads(json.dumps(dataclasses.asdict(settings)))) == settings
