@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import itertools
 import logging
 import re
 import sys
@@ -123,6 +124,8 @@ class Plugins:
         self.absent: list[str] = []  # names of plugins that whoever started this process has, and that are not here
         self._wrappers = _Wrappers("patchcore")
         self._wrappers.add_hookspecs(hookspecs)
+        # of each hook: what was asked, its implementations and whether each can be called directly, the kind of answer
+        self._prepared: dict[str, tuple[list[Any], list[tuple[Any, bool]], bool]] = {}
         named = None if allowed is None or not discover else [name for name in allowed if not name.startswith(_WITHOUT)]
         without = [name[len(_WITHOUT) :] for name in allowed or () if name.startswith(_WITHOUT)]
         builtin = [_builtin(name) for name in BUILTINS]
@@ -162,14 +165,25 @@ class Plugins:
     def _each(
         self, hook: str, arguments: dict[str, Any], *, collecting: bool = False
     ) -> Iterator[tuple[Provenance, Any]]:
-        for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
-            if implementation.wrapper or implementation.hookwrapper:
-                continue
+        caller, wrappers = getattr(self.manager.hook, hook), getattr(self._wrappers.hook, hook).get_hookimpls()
+        asked = [*caller.get_hookimpls(), *wrappers, *arguments]
+        prepared = self._prepared.get(hook)
+        if prepared is None or prepared[0] != asked:
+            own = [each for each in reversed(caller.get_hookimpls()) if not _is_wrapper(each.opts)]
+            calls = [(each, not wrappers and all(map(arguments.__contains__, each.argnames))) for each in own]
+            listing = caller.spec is None or not caller.spec.opts.get("firstresult")
+            prepared = self._prepared[hook] = asked, calls, listing
+        for implementation, is_direct in prepared[1]:
             provenance = self._known.get(implementation.plugin_name) or Provenance(implementation.plugin_name)
             try:
-                result = self._call(hook, implementation, arguments)
+                if is_direct:
+                    result = implementation.function(*map(arguments.__getitem__, implementation.argnames))
+                    if prepared[2]:
+                        result = [] if result is None else [result]
+                else:
+                    result = self._call(hook, implementation.function, arguments)
                 if collecting:
-                    result = [item for items in result for item in items]
+                    result = list(itertools.chain.from_iterable(result))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # also sys.exit(): a plugin may end itself, not the program
@@ -230,21 +244,23 @@ class Plugins:
 
     def functions(self, hook: str) -> list[Any]:
         """Return what a hook collects that returns functions or their targets."""
-        return list(self.gather(hook, lambda f: isinstance(f, str) or callable(f), "functions or targets"))
+        return self.gather(hook, lambda f: isinstance(f, str) or callable(f), "functions or targets")
 
     def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
         """Return the remarks of all plugins on a planned patch; see the hook ``remarks``."""
-        asked = {"entry": entry, "thorough": thorough}
-        return list(self.gather("remarks", lambda r: isinstance(r, Remark), "patchcore.Remark objects", **asked))
+        expected = "patchcore.Remark objects"
+        return self.gather("remarks", lambda r: isinstance(r, Remark), expected, entry=entry, thorough=thorough)
 
-    def gather(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Iterator[Any]:
-        """Yield each thing that :meth:`collect` collects. One that ``accept`` refuses is a problem of its plugin."""
+    def gather(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> list[Any]:
+        """Return all that :meth:`collect` collects. What ``accept`` refuses is a problem of its plugin."""
+        gathered = []
         for provenance, found in self._each(hook, arguments, collecting=True):
             for one in found:
                 if accept(one):
-                    yield one
+                    gathered.append(one)
                 else:
                     self.note(provenance, hook, TypeError(f"expected {expected}, got {shown(one)}"))
+        return gathered
 
     def find_holders(self, originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:
         """Return the places that still hold originals; see the hook ``find_holders``."""
@@ -365,13 +381,9 @@ class Plugins:
                 known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
                 raise ValueError(f"patchcore has no hook {hook.name!r}{did_you_mean(hook.name, known)}")
 
-    def _call(self, hook: str, implementation: Any, arguments: dict[str, Any]) -> Any:
+    def _call(self, hook: str, function: Any, arguments: dict[str, Any]) -> Any:
         """Call one implementation inside the hook wrappers. A wrapper that fails is noted and removed."""
-        caller, function = getattr(self._wrappers.hook, hook), implementation.function
-        if not caller.get_hookimpls() and all(map(arguments.__contains__, implementation.argnames)):
-            result = function(*map(arguments.__getitem__, implementation.argnames))
-            first = caller.spec is not None and caller.spec.opts.get("firstresult")
-            return result if first else [] if result is None else [result]
+        caller = getattr(self._wrappers.hook, hook)
         while True:
             try:
                 return caller.call_extra([function], arguments)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Optional
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple, Optional
 
 from patchcore.objects.printable import printable
 
@@ -21,8 +21,7 @@ FAILED = "failed"
 REVERTED = "reverted"
 
 
-@dataclass(frozen=True)
-class ChangeRecord:
+class ChangeRecord(NamedTuple):
     """What became of one change.
 
     Args:
@@ -55,8 +54,7 @@ class ChangeRecord:
     missed: str = ""
 
 
-@dataclass(frozen=True)
-class PatchRecord:
+class PatchRecord(NamedTuple):
     """What became of one patch.
 
     Args:
@@ -229,7 +227,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON view as plain dictionaries and lists, with ``schema_version``."""
-        view = asdict(self)
+        view = asdict(replace(self, patches=()))
+        view["patches"] = [r._asdict() | {"changes": [c._asdict() for c in r.changes]} for r in self.patches]
         view["environment"] = dict(self.environment)
         view["never_hit"] = list(self.never_hit)
         return {"schema_version": SCHEMA_VERSION, "summary": self.summary(), **view}

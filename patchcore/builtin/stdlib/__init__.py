@@ -19,10 +19,10 @@ __all__ = ["after_apply", "before_apply"]
 def before_apply(patch: Patch) -> None:
     from patchcore.builtin.stdlib.private import LIBRARY, is_standard
 
-    targets: set[Target] = set()
+    targets: list[Target] = []
     for change in patch.changes:
-        targets.update((change.target, *change.claims(change.target)))
-    if any(is_standard(target.root) for target in targets):
+        targets += (change.target, *change.claims(change.target))
+    if any(map(is_standard, {target.root for target in targets})):
         from patchcore.engine.events import observe
 
         observe(_leave)
