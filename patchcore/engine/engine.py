@@ -473,7 +473,7 @@ class Engine:
                 other.status, other.reason = REVERTED, f"undone{because}"
             elif other.status == PENDING:
                 other.status, other.reason = SKIPPED, f"not tried{because}"
-            other.rebound, other.kept = [], []
+            other.rebound, other.kept = (), ()
         application.error = error
 
     def _undo(self, applications: Sequence[Application]) -> list[str]:
