@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-import itertools
 import logging
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -61,6 +60,10 @@ _HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return
 _BRINGING = "register_hookspecs"
 
 Loader = Callable[[], Any]
+
+#: How one implementation of a hook is called: the name of the plugin, the function, the names of its arguments, and
+#: whether the hook returns the answers of all plugins. ``None`` for names where pluggy has to call it.
+_Call = tuple[str, Callable[..., Any], Optional[tuple[str, ...]], bool]
 
 logger = logging.getLogger("patchcore")
 
@@ -124,8 +127,6 @@ class Plugins:
         self.absent: list[str] = []  # names of plugins that whoever started this process has, and that are not here
         self._wrappers = _Wrappers("patchcore")
         self._wrappers.add_hookspecs(hookspecs)
-        # of each hook: what was asked, its implementations and whether each can be called directly, the kind of answer
-        self._prepared: dict[str, tuple[list[Any], list[tuple[Any, bool]], bool]] = {}
         named = None if allowed is None or not discover else [name for name in allowed if not name.startswith(_WITHOUT)]
         without = [name[len(_WITHOUT) :] for name in allowed or () if name.startswith(_WITHOUT)]
         builtin = [_builtin(name) for name in BUILTINS]
@@ -165,31 +166,39 @@ class Plugins:
     def _each(
         self, hook: str, arguments: dict[str, Any], *, collecting: bool = False
     ) -> Iterator[tuple[Provenance, Any]]:
-        caller, wrappers = getattr(self.manager.hook, hook), getattr(self._wrappers.hook, hook).get_hookimpls()
-        asked = [*caller.get_hookimpls(), *wrappers, *arguments]
-        prepared = self._prepared.get(hook)
-        if prepared is None or prepared[0] != asked:
-            own = [each for each in reversed(caller.get_hookimpls()) if not _is_wrapper(each.opts)]
-            calls = [(each, not wrappers and all(map(arguments.__contains__, each.argnames))) for each in own]
-            listing = caller.spec is None or not caller.spec.opts.get("firstresult")
-            prepared = self._prepared[hook] = asked, calls, listing
-        for implementation, is_direct in prepared[1]:
-            provenance = self._known.get(implementation.plugin_name) or Provenance(implementation.plugin_name)
+        key = hook, *arguments
+        calls = self.manager.calls.get(key)
+        if calls is None:
+            calls = self.manager.calls[key] = self._calls(hook, arguments)
+        for plugin, function, names, is_list in calls:
+            provenance = self._known.get(plugin) or Provenance(plugin)
             try:
-                if is_direct:
-                    result = implementation.function(*map(arguments.__getitem__, implementation.argnames))
-                    if prepared[2]:
-                        result = [] if result is None else [result]
+                if names is None:
+                    result = self._call(hook, function, arguments)
                 else:
-                    result = self._call(hook, implementation.function, arguments)
+                    result = function(*[arguments[name] for name in names])
+                    if is_list:
+                        result = [] if result is None else [result]
                 if collecting:
-                    result = list(itertools.chain.from_iterable(result))
+                    answers, result = result, []
+                    for items in answers:
+                        result += items
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # also sys.exit(): a plugin may end itself, not the program
                 self.note(provenance, hook, error)
             else:
                 yield provenance, result
+
+    def _calls(self, hook: str, arguments: Container[str]) -> list[_Call]:
+        caller, wrappers = getattr(self.manager.hook, hook), getattr(self._wrappers.hook, hook).get_hookimpls()
+        is_list = caller.spec is None or not caller.spec.opts.get("firstresult")
+        return [
+            (each.plugin_name, each.function, None if wrappers or missing else each.argnames, is_list)
+            for each in reversed(caller.get_hookimpls())
+            for missing in [[name for name in each.argnames if name not in arguments]]
+            if not _is_wrapper(each.opts)
+        ]
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Call ``hook`` on each plugin that implements it, as :meth:`each` does, and ignore the answers."""
@@ -399,7 +408,27 @@ class Plugins:
 
 
 class _Manager(pluggy.PluginManager):
-    """Skips the names of a module that cannot be hooks. To let pluggy look at each would take most of the time."""
+    """Skips the names of a module that cannot be hooks. To let pluggy look at each would take most of the time.
+
+    Attributes:
+        calls: by a hook and its arguments, how its implementations are called; made anew for other plugins.
+    """
+
+    def __init__(self, project: str) -> None:
+        super().__init__(project)
+        self.calls: dict[tuple[str, ...], list[_Call]] = {}
+
+    def register(self, plugin: Any, name: Optional[str] = None) -> Optional[str]:
+        try:
+            return super().register(plugin, name)
+        finally:
+            self.calls.clear()
+
+    def unregister(self, plugin: Any = None, name: Optional[str] = None) -> Any:
+        try:
+            return super().unregister(plugin, name)
+        finally:
+            self.calls.clear()
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         return super().parse_hookimpl_opts(plugin, name) if _may_be_hook(plugin, name, "patchcore_impl") else None
