@@ -14,7 +14,7 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -60,10 +60,6 @@ _HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return
 _BRINGING = "register_hookspecs"
 
 Loader = Callable[[], Any]
-
-#: How one implementation of a hook is called: the name of the plugin, the function, the names of its arguments, and
-#: whether the hook returns the answers of all plugins. ``None`` for names where pluggy has to call it.
-_Call = tuple[str, Callable[..., Any], Optional[tuple[str, ...]], bool]
 
 logger = logging.getLogger("patchcore")
 
@@ -166,19 +162,12 @@ class Plugins:
     def _each(
         self, hook: str, arguments: dict[str, Any], *, collecting: bool = False
     ) -> Iterator[tuple[Provenance, Any]]:
-        key = hook, *arguments
-        calls = self.manager.calls.get(key)
-        if calls is None:
-            calls = self.manager.calls[key] = self._calls(hook, arguments)
-        for plugin, function, names, is_list in calls:
-            provenance = self._known.get(plugin) or Provenance(plugin)
+        for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
+            if implementation.wrapper or implementation.hookwrapper:
+                continue
+            provenance = self._known.get(implementation.plugin_name) or Provenance(implementation.plugin_name)
             try:
-                if names is None:
-                    result = self._call(hook, function, arguments)
-                else:
-                    result = function(*[arguments[name] for name in names])
-                    if is_list:
-                        result = [] if result is None else [result]
+                result = self._call(hook, implementation, arguments)
                 if collecting:
                     answers, result = result, []
                     for items in answers:
@@ -189,16 +178,6 @@ class Plugins:
                 self.note(provenance, hook, error)
             else:
                 yield provenance, result
-
-    def _calls(self, hook: str, arguments: Container[str]) -> list[_Call]:
-        caller, wrappers = getattr(self.manager.hook, hook), getattr(self._wrappers.hook, hook).get_hookimpls()
-        is_list = caller.spec is None or not caller.spec.opts.get("firstresult")
-        return [
-            (each.plugin_name, each.function, None if wrappers or missing else each.argnames, is_list)
-            for each in reversed(caller.get_hookimpls())
-            for missing in [[name for name in each.argnames if name not in arguments]]
-            if not _is_wrapper(each.opts)
-        ]
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Call ``hook`` on each plugin that implements it, as :meth:`each` does, and ignore the answers."""
@@ -390,9 +369,13 @@ class Plugins:
                 known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
                 raise ValueError(f"patchcore has no hook {hook.name!r}{did_you_mean(hook.name, known)}")
 
-    def _call(self, hook: str, function: Any, arguments: dict[str, Any]) -> Any:
+    def _call(self, hook: str, implementation: Any, arguments: dict[str, Any]) -> Any:
         """Call one implementation inside the hook wrappers. A wrapper that fails is noted and removed."""
-        caller = getattr(self._wrappers.hook, hook)
+        caller, function = getattr(self._wrappers.hook, hook), implementation.function
+        if not caller.get_hookimpls() and all(map(arguments.__contains__, implementation.argnames)):
+            result = function(*[arguments[name] for name in implementation.argnames])
+            first = caller.spec is not None and caller.spec.opts.get("firstresult")
+            return result if first else [] if result is None else [result]
         while True:
             try:
                 return caller.call_extra([function], arguments)
@@ -408,27 +391,7 @@ class Plugins:
 
 
 class _Manager(pluggy.PluginManager):
-    """Skips the names of a module that cannot be hooks. To let pluggy look at each would take most of the time.
-
-    Attributes:
-        calls: by a hook and its arguments, how its implementations are called; made anew for other plugins.
-    """
-
-    def __init__(self, project: str) -> None:
-        super().__init__(project)
-        self.calls: dict[tuple[str, ...], list[_Call]] = {}
-
-    def register(self, plugin: Any, name: Optional[str] = None) -> Optional[str]:
-        try:
-            return super().register(plugin, name)
-        finally:
-            self.calls.clear()
-
-    def unregister(self, plugin: Any = None, name: Optional[str] = None) -> Any:
-        try:
-            return super().unregister(plugin, name)
-        finally:
-            self.calls.clear()
+    """Skips the names of a module that cannot be hooks. To let pluggy look at each would take most of the time."""
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         return super().parse_hookimpl_opts(plugin, name) if _may_be_hook(plugin, name, "patchcore_impl") else None
