@@ -139,7 +139,7 @@ class Application:
         changes = [change.counted() for change in patch.changes] if counting else patch.changes
         self.states = [ChangeState(change, target) for change, target in zip(changes, targets)]
         #: The modules its changes wait for, in order.
-        self.modules = list(dict.fromkeys([state.awaits for state in self.states if state.awaits is not None]))
+        self.modules = tuple(dict.fromkeys([state.awaits for state in self.states if state.awaits is not None]))
         self.holders: list[Holder] = []
         self.expects: list[str] = []  # the modules whose import it is told about
         self.error: Optional[Exception] = None

@@ -133,11 +133,6 @@ class Engine:
         return application
 
     @property
-    def is_busy(self) -> bool:
-        """See :attr:`patchcore.engine.journal.Journal.is_busy`."""
-        return self.journal.is_busy
-
-    @property
     def locks(self) -> tuple[Any, ...]:
         """The locks that are held while something is changed."""
         return self.journal.lock, self.watch.lock
@@ -261,7 +256,7 @@ class Engine:
 
     def _sweep_missed(self) -> None:
         """Write in modules that a signal handler has imported in the middle of an operation."""
-        if self._missed and not self.is_busy:
+        if self._missed and not self.journal.is_busy:
             self._missed = False
             with self._lock:
                 applications = [application for active in self._active.values() for application in active]
@@ -326,7 +321,7 @@ class Engine:
     def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
         for witness in list(self._witnesses):
             witness.add(name, module)
-        if self.is_busy:  # a signal handler imports in the middle of an operation
+        if self.journal.is_busy:  # a signal handler imports in the middle of an operation
             self._missed = True
             return
         with self._lock:

@@ -274,7 +274,20 @@ class Journal:
             Notes on slots where somebody else had written on top.
         """
         with _Operation(self):
-            return self._remove(owners, origin)
+            owned = set(map(id, owners))
+            touched = {record.number: record for key in owned for record in self._owned.pop(key, ())}
+            restored = [record for record in touched.values() if record.slot.identity not in self._followed]
+            retired: list[Retired] = []
+            notes: list[str] = []
+            for _, record in sorted(touched.items(), reverse=True):
+                self._take_out(record, owned, retired, notes)
+            self._rebase(retired, origin, notes, restored)
+            for record in touched.values():
+                if not record.layers:  # a slot that follows another record may have moved on since
+                    self._change(record)
+                    record.base = record.slot.read()
+            self.retired = [*self.retired, *retired]
+            return notes
 
     def renew(self, owner: Any, origin: Origin) -> None:
         """Lay the layers over the slots of ``owner`` again where its body has run anew (:func:`importlib.reload`).
@@ -282,38 +295,19 @@ class Journal:
         What it has put in a slot is the new base. Arguments are those of :meth:`remove`.
         """
         with _Operation(self):
-            self._renew(owner, origin)
-
-    def _remove(self, owners: Iterable[Any], origin: Origin) -> list[str]:
-        owned = set(map(id, owners))
-        touched = {record.number: record for key in owned for record in self._owned.pop(key, ())}
-        restored = [record for record in touched.values() if record.slot.identity not in self._followed]
-        retired: list[Retired] = []
-        notes: list[str] = []
-        for _, record in sorted(touched.items(), reverse=True):
-            self._take_out(record, owned, retired, notes)
-        self._rebase(retired, origin, notes, restored)
-        for record in touched.values():
-            if not record.layers:  # a slot that follows another record may have moved on since
-                self._change(record)
-                record.base = record.slot.read()
-        self.retired = [*self.retired, *retired]
-        return notes
-
-    def _renew(self, owner: Any, origin: Origin) -> None:
-        retired: list[Retired] = []
-        notes: list[str] = []
-        for record in self:
-            found = record.slot.read()
-            if record.slot.owner is owner and found is not record.top:
-                before, old = record.by_value, list(record.layers)
-                self._change(record)
-                record.base = found
-                # what was written by hand is not there any more; who wrote it is asked again
-                kept = [layer for layer in old if layer.build is not None]
-                self._replace_layers(record, kept, 0, old, before, retired, notes)
-        self._rebase(retired, origin, notes)
-        self.retired = [*self.retired, *retired]
+            retired: list[Retired] = []
+            notes: list[str] = []
+            for record in self:
+                found = record.slot.read()
+                if record.slot.owner is owner and found is not record.top:
+                    before, old = record.by_value, list(record.layers)
+                    self._change(record)
+                    record.base = found
+                    # what was written by hand is not there any more; who wrote it is asked again
+                    kept = [layer for layer in old if layer.build is not None]
+                    self._replace_layers(record, kept, 0, old, before, retired, notes)
+            self._rebase(retired, origin, notes)
+            self.retired = [*self.retired, *retired]
 
     def forget_unused(self, name: str, module: Any, spaces: Sequence[Any], tables: Iterable[Any]) -> None:
         """Let go of what was written in earlier modules of a name, if nobody uses one of them any more.

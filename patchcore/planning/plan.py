@@ -297,9 +297,7 @@ def _first_verdict(candidate: Candidate, choice: Optional[Choice], environment: 
 
 def _order(candidates: Sequence[Candidate], active: Container[str]) -> list[Candidate]:
     tied = [
-        (i, c.patch)
-        for i, c in enumerate(candidates)
-        if (c.patch.after or c.patch.before) and c.patch.name in active
+        (i, c.patch) for i, c in enumerate(candidates) if (c.patch.after or c.patch.before) and c.patch.name in active
     ]
     called: dict[str, list[int]] = {}  # two versions of a patch may share a legacy name
     for i, candidate in enumerate(candidates if tied else ()):
@@ -360,7 +358,7 @@ def _exclude(
         name, names = patch.name, (patch.name, *patch.legacy_names)
         if verdicts[name].status != PENDING:
             continue
-        rivals = (*map(accepted.get, patch.conflicts), *map(refused_by.get, names))
+        rivals = (*map(accepted.get, patch.conflicts), *map(refused_by.get, names if refused_by else ()))
         rival = next(filter(None, rivals), None)
         if rival is not None:
             reason = f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
