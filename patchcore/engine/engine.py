@@ -12,6 +12,7 @@ import itertools
 import os
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar, Union
@@ -57,7 +58,8 @@ class Engine:
         self.watch = ImportWatch(self._imported, self._overtaken)
         self._active: dict[str, list[Application]] = {}  # by patch name
         self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
-        self._queues: dict[str, dict[Application, None]] = {}  # likewise, of those that have yet to write there
+        # likewise, of those that have yet to write there; the first of a plain dict is slow to find after it has changed
+        self._queues: dict[str, dict[Application, None]] = {}
         self._advancing = threading.local()  # the applications this thread is advancing, and which to go over again
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
@@ -290,7 +292,7 @@ class Engine:
     def _expect(self, name: str, application: Application) -> None:
         application.expects.append(name)
         self._waiting.setdefault(name, {})[application] = None
-        self._queues.setdefault(name, {})[application] = None
+        self._queues.setdefault(name, OrderedDict())[application] = None
         self.watch.watch(name, application)
 
     def _join(self, names: Iterable[str]) -> None:

@@ -499,7 +499,10 @@ class Journal:
     def _change(self, record: Record) -> None:
         """Keep what ``record`` is: it is about to change."""
         assert self._operation is not None
-        self._operation.keep(record)
+        kept = self._operation.kept
+        if record.number not in kept:
+            layers = [(layer, layer.product, layer.below) for layer in record.layers]
+            kept[record.number] = record, record.base, layers, dict(record.followers)
 
     def _write(self, slot: Slot, raw: Any) -> None:
         assert self._operation is not None
@@ -527,12 +530,12 @@ def _is_single(value: Any) -> bool:
 class _Operation:
     """One operation on a journal, done whole or not at all; those of a thread do not overlap."""
 
-    __slots__ = ("_journal", "_kept", "_retired", "written")
+    __slots__ = ("_journal", "_retired", "kept", "written")
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         # by number, what records were before: base, layers with their products and what was below each, followers
-        self._kept: dict[int, tuple[Record, Any, list[tuple[Layer, Any, Any]], dict[Identity, Follower]]] = {}
+        self.kept: dict[int, tuple[Record, Any, list[tuple[Layer, Any, Any]], dict[Identity, Follower]]] = {}
         self._retired = journal.retired
         self.written: list[tuple[Slot, Any]] = []
 
@@ -546,19 +549,13 @@ class _Operation:
         else:
             self.undo()
 
-    def keep(self, record: Record) -> None:
-        """Remember what ``record`` is, unless the operation has changed it already."""
-        if record.number not in self._kept:
-            layers = [(layer, layer.product, layer.below) for layer in record.layers]
-            self._kept[record.number] = record, record.base, layers, dict(record.followers)
-
     def undo(self) -> None:
         """Put everything back; may be called again when it was interrupted itself."""
         journal = self._journal
         for slot, raw in reversed(self.written):
             if not same_value(slot.read(), raw):
                 slot.write(raw)
-        for record, base, layers, followers in self._kept.values():
+        for record, base, layers, followers in self.kept.values():
             record.base = base
             for layer, product, below in layers:
                 layer.product, layer.below = product, below
