@@ -98,6 +98,10 @@ class PatchRecord(NamedTuple):
         """Plugin, distribution and version in one phrase."""
         return f"{self.distribution} {self.version or ''}".strip() if self.distribution else self.plugin
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON view as a dictionary, with a list of dictionaries for the changes."""
+        return {**self._asdict(), "changes": [change._asdict() for change in self.changes]}
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -228,7 +232,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON view as plain dictionaries and lists, with ``schema_version``."""
         view = asdict(replace(self, patches=()))
-        view["patches"] = [r._asdict() | {"changes": [c._asdict() for c in r.changes]} for r in self.patches]
+        view["patches"] = [record.to_dict() for record in self.patches]
         view["environment"] = dict(self.environment)
         view["never_hit"] = list(self.never_hit)
         return {"schema_version": SCHEMA_VERSION, "summary": self.summary(), **view}

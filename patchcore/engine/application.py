@@ -112,12 +112,10 @@ class ChangeState:
             missed = f"patched late: {self.late}"
             reason = "; ".join(filter(None, (reason, missed)))
         target = self.change.subject(self.target)
-        places = (self.slots, self.rebound, self.kept, unreachable)
+        places = self.slots, self.rebound, self.kept, unreachable
         counter = self.change.counter if counted and isinstance(self.change, SlotChange) else None
-        if counter is None or not counter.in_use:
-            return ChangeRecord(self.change.kind, target, self.status, reason, *places, missed=missed)
-        counts = (counter.calls, counter.replaced)
-        return ChangeRecord(self.change.kind, target, self.status, reason, *places, *counts, missed=missed)
+        calls, replaced = (counter.calls, counter.replaced) if counter is not None and counter.in_use else (None, None)
+        return ChangeRecord(self.change.kind, target, self.status, reason, *places, calls, replaced, missed)
 
 
 class Application:

@@ -371,12 +371,14 @@ def _exclude(
         ]
         clash = _clash(candidate, claims, written, holding)
         if clash is not None:
-            target, other = clash
-            message = conflict_message(str(target), other, candidate)
-            verdicts[name] = Verdict(FAILED, message, BY_CONFLICT, other.patch.name)
+            target, holder = clash
+            message = conflict_message(str(target), holder, candidate)
+            verdicts[name] = Verdict(FAILED, message, BY_CONFLICT, holder.patch.name)
             continue
-        accepted.update(dict.fromkeys(names, candidate))
-        refused_by.update(dict.fromkeys(patch.conflicts, candidate))
+        for own in names:
+            accepted[own] = candidate
+        for other in patch.conflicts:
+            refused_by[other] = candidate
         for target in claims:
             steps = (target.module, *target.path)
             written[steps].append(candidate)
