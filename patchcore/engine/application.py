@@ -216,5 +216,5 @@ def record_of(
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
         elif status == APPLIED:
             reason = "; ".join(dict.fromkeys([change.missed for change in changes if change.missed]))
-    asked = entry.asked_for or status != SKIPPED or (entry.go and application is None)
+    asked = status != SKIPPED or entry.asked_for or (entry.go and application is None)
     return PatchRecord(entry.patch.name, status, reason, *who, changes, remarks, asked)
