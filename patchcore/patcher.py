@@ -514,7 +514,7 @@ class Patcher(contextlib.ContextDecorator):
         """Return what plugins have to say about a patch that is applied; they are asked and it is logged once."""
         name = entry.patch.name
         application = self._applications.get(name)
-        if application is not None and application.status == APPLIED and name not in self._remarked:
+        if application is not None and name not in self._remarked and application.status == APPLIED:
             remarks = [remark for remark in self.plugins.remarks(entry, thorough=False) if remark.text]
             self._remarked[name] = tuple(remark.text for remark in remarks)
             for remark in remarks if remarks and not process_rank() else ():

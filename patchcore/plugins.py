@@ -165,7 +165,9 @@ class Plugins:
             try:
                 result = self._call(hook, implementation, arguments)
                 if collecting:
-                    result = [item for items in result for item in items]
+                    answers, result = result, []
+                    for items in answers:
+                        result += items
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # also sys.exit(): a plugin may end itself, not the program
@@ -226,21 +228,23 @@ class Plugins:
 
     def functions(self, hook: str) -> list[Any]:
         """Return what a hook collects that returns functions or their targets."""
-        return list(self.gather(hook, lambda f: isinstance(f, str) or callable(f), "functions or targets"))
+        return self.gather(hook, lambda f: isinstance(f, str) or callable(f), "functions or targets")
 
     def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
         """Return the remarks of all plugins on a planned patch; see the hook ``remarks``."""
-        asked = {"entry": entry, "thorough": thorough}
-        return list(self.gather("remarks", lambda r: isinstance(r, Remark), "patchcore.Remark objects", **asked))
+        expected = "patchcore.Remark objects"
+        return self.gather("remarks", lambda r: isinstance(r, Remark), expected, entry=entry, thorough=thorough)
 
-    def gather(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> Iterator[Any]:
-        """Yield each thing that :meth:`collect` collects. One that ``accept`` refuses is a problem of its plugin."""
+    def gather(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> list[Any]:
+        """Return all that :meth:`collect` collects. What ``accept`` refuses is a problem of its plugin."""
+        gathered = []
         for provenance, found in self._each(hook, arguments, collecting=True):
             for one in found:
                 if accept(one):
-                    yield one
+                    gathered.append(one)
                 else:
                     self.note(provenance, hook, TypeError(f"expected {expected}, got {shown(one)}"))
+        return gathered
 
     def find_holders(self, originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:
         """Return the places that still hold originals; see the hook ``find_holders``."""
@@ -331,7 +335,7 @@ class Plugins:
         """Call one implementation inside the hook wrappers. A wrapper that fails is noted and removed."""
         caller, function = getattr(self._wrappers.hook, hook), implementation.function
         if not caller.get_hookimpls() and all(map(arguments.__contains__, implementation.argnames)):
-            result = function(*map(arguments.__getitem__, implementation.argnames))
+            result = function(*[arguments[name] for name in implementation.argnames])
             first = caller.spec is not None and caller.spec.opts.get("firstresult")
             return result if first else [] if result is None else [result]
         while True:

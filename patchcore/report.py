@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Optional
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple, Optional
 
 from patchcore.objects.printable import printable
 
@@ -21,8 +21,7 @@ FAILED = "failed"
 REVERTED = "reverted"
 
 
-@dataclass(frozen=True)
-class ChangeRecord:
+class ChangeRecord(NamedTuple):
     """What became of one change.
 
     Args:
@@ -55,8 +54,7 @@ class ChangeRecord:
     missed: str = ""
 
 
-@dataclass(frozen=True)
-class PatchRecord:
+class PatchRecord(NamedTuple):
     """What became of one patch.
 
     Args:
@@ -99,6 +97,10 @@ class PatchRecord:
     def origin(self) -> str:
         """Plugin, distribution and version in one phrase."""
         return f"{self.distribution} {self.version or ''}".strip() if self.distribution else self.plugin
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON view as a dictionary, with a list of dictionaries for the changes."""
+        return {**self._asdict(), "changes": [change._asdict() for change in self.changes]}
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON view as plain dictionaries and lists, with ``schema_version``."""
-        view = asdict(self)
+        view = asdict(replace(self, patches=()))
+        view["patches"] = [record.to_dict() for record in self.patches]
         view["environment"] = dict(self.environment)
         view["never_hit"] = list(self.never_hit)
         return {"schema_version": SCHEMA_VERSION, "summary": self.summary(), **view}

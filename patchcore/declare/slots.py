@@ -268,13 +268,12 @@ def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Sl
         TargetError: a step exists but cannot be a slot: a data descriptor decides what it holds, or nothing can be put
             in its owner.
     """
-    owner = module
+    owner, name = module, target.module
     for depth, step in enumerate(target.path):
-        name = str(Target(target.module, target.path[: depth + 1]))
-        last = depth + 1 == len(target.path)
+        name = f"{name}{':' if not depth else '' if isinstance(step, Item) else '.'}{step}"
         slot = slot_of(owner, step, name)
         raw = slot.lookup()
-        if last and (raw is not ABSENT or may_be_absent or slot.is_promised):
+        if depth + 1 == len(target.path) and (raw is not ABSENT or may_be_absent or slot.is_promised):
             return slot
         if raw is ABSENT:
             raise TargetNotFound(_not_found(target, depth, slot))
@@ -308,7 +307,8 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
         return ClassSlot(owner, step, name)
     if isinstance(descriptor, MemberDescriptorType) and "__slots__" in class_namespace(descriptor.__objclass__):
         return MemberSlot(owner, step, name, descriptor)
-    _refuse_data_descriptor(descriptor, type(owner), step, name)
+    if descriptor is not ABSENT:
+        _refuse_data_descriptor(descriptor, type(owner), step, name)
     if namespace(owner) is None:
         raise TargetError(f"{name}: a {type(owner).__name__} object has no attributes of its own to replace")
     return NamespaceSlot(owner, step, name)
@@ -335,7 +335,7 @@ def _not_found(target: Target, depth: int, slot: Slot) -> str:
 
 def _refuse_data_descriptor(descriptor: Any, klass: type, step: str, name: str) -> None:
     kind = type(descriptor)
-    if descriptor is ABSENT or not (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+    if not hasattr(kind, "__set__") and not hasattr(kind, "__delete__"):
         return
     where = f"{klass.__qualname__}.{step}"
     message = f"{name} is computed by {kind.__name__} {where}, against which a value put in the object would lose"

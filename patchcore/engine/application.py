@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
 from types import ModuleType
 from typing import Callable, Optional, Protocol
 
@@ -50,9 +49,9 @@ class ChangeState:
         self.awaits: Optional[str] = target.module if change.waits else None
         self.status = PENDING
         self.reason = ""
-        self.slots: list[str] = []
-        self.rebound: list[str] = []
-        self.kept: list[str] = []
+        self.slots: tuple[str, ...] = ()
+        self.rebound: tuple[str, ...] = ()
+        self.kept: tuple[str, ...] = ()
         self.written_in: Optional[ModuleType] = None
         self.control: Optional[Control] = None
         #: Undoes what is not in the journal yet, ``None`` for nothing.
@@ -95,7 +94,7 @@ class ChangeState:
     def wrote(self, slot: str) -> None:
         """Remember that ``slot`` carries the change; a module that is imported again has slots of the same name."""
         if slot not in self.slots:
-            self.slots.append(slot)
+            self.slots += (slot,)
 
     def record(self, unreachable: tuple[str, ...] = (), *, counted: bool = False) -> ChangeRecord:
         """Return an immutable copy for reports.
@@ -113,12 +112,10 @@ class ChangeState:
             missed = f"patched late: {self.late}"
             reason = "; ".join(filter(None, (reason, missed)))
         target = self.change.subject(self.target)
-        places = (tuple(self.slots), tuple(self.rebound), tuple(self.kept), unreachable)
+        places = self.slots, self.rebound, self.kept, unreachable
         counter = self.change.counter if counted and isinstance(self.change, SlotChange) else None
-        if counter is None or not counter.in_use:
-            return ChangeRecord(self.change.kind, target, self.status, reason, *places, missed=missed)
-        counts = (counter.calls, counter.replaced)
-        return ChangeRecord(self.change.kind, target, self.status, reason, *places, *counts, missed=missed)
+        calls, replaced = (counter.calls, counter.replaced) if counter is not None and counter.in_use else (None, None)
+        return ChangeRecord(self.change.kind, target, self.status, reason, *places, calls, replaced, missed)
 
 
 class Application:
@@ -140,7 +137,7 @@ class Application:
         changes = [change.counted() for change in patch.changes] if counting else patch.changes
         self.states = [ChangeState(change, target) for change, target in zip(changes, targets)]
         #: The modules its changes wait for, in order.
-        self.modules = list(dict.fromkeys([state.awaits for state in self.states if state.awaits is not None]))
+        self.modules = tuple(dict.fromkeys([state.awaits for state in self.states if state.awaits is not None]))
         self.holders: list[Holder] = []
         self.expects: list[str] = []  # the modules whose import it is told about
         self.error: Optional[Exception] = None
@@ -159,7 +156,7 @@ class Application:
             return FAILED
         if self.ended:
             return REVERTED
-        statuses = set(map(attrgetter("status"), self.states))
+        statuses = {state.status for state in self.states}
         if PENDING in statuses:
             return PENDING
         return SKIPPED if statuses == {SKIPPED} else APPLIED
@@ -218,6 +215,6 @@ def record_of(
         elif status in (PENDING, SKIPPED):
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
         elif status == APPLIED:
-            reason = "; ".join(dict.fromkeys(filter(None, map(attrgetter("missed"), changes))))
-    asked = entry.asked_for or status != SKIPPED or (entry.go and application is None)
+            reason = "; ".join(dict.fromkeys([change.missed for change in changes if change.missed]))
+    asked = status != SKIPPED or entry.asked_for or (entry.go and application is None)
     return PatchRecord(entry.patch.name, status, reason, *who, changes, remarks, asked)

@@ -12,6 +12,7 @@ import itertools
 import os
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar, Union
@@ -57,7 +58,8 @@ class Engine:
         self.watch = ImportWatch(self._imported, self._overtaken)
         self._active: dict[str, list[Application]] = {}  # by patch name
         self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
-        self._queues: dict[str, dict[Application, None]] = {}  # likewise, of those that have yet to write there
+        # likewise, of those that have yet to write there; of a plain dict, the first is slow to find once others left
+        self._queues: dict[str, dict[Application, None]] = {}
         self._advancing = threading.local()  # the applications this thread is advancing, and which to go over again
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
@@ -131,11 +133,6 @@ class Engine:
                 application.holders.append(holder)
         self._join(application.expects)
         return application
-
-    @property
-    def is_busy(self) -> bool:
-        """See :attr:`patchcore.engine.journal.Journal.is_busy`."""
-        return self.journal.is_busy
 
     @property
     def locks(self) -> tuple[Any, ...]:
@@ -261,7 +258,7 @@ class Engine:
 
     def _sweep_missed(self) -> None:
         """Write in modules that a signal handler has imported in the middle of an operation."""
-        if self._missed and not self.is_busy:
+        if self._missed and not self.journal.is_busy:
             self._missed = False
             with self._lock:
                 applications = [application for active in self._active.values() for application in active]
@@ -295,7 +292,7 @@ class Engine:
     def _expect(self, name: str, application: Application) -> None:
         application.expects.append(name)
         self._waiting.setdefault(name, {})[application] = None
-        self._queues.setdefault(name, {})[application] = None
+        self._queues.setdefault(name, OrderedDict())[application] = None
         self.watch.watch(name, application)
 
     def _join(self, names: Iterable[str]) -> None:
@@ -326,7 +323,7 @@ class Engine:
     def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
         for witness in list(self._witnesses):
             witness.add(name, module)
-        if self.is_busy:  # a signal handler imports in the middle of an operation
+        if self.journal.is_busy:  # a signal handler imports in the middle of an operation
             self._missed = True
             return
         with self._lock:
@@ -473,7 +470,7 @@ class Engine:
                 other.status, other.reason = REVERTED, f"undone{because}"
             elif other.status == PENDING:
                 other.status, other.reason = SKIPPED, f"not tried{because}"
-            other.rebound, other.kept = [], []
+            other.rebound, other.kept = (), ()
         application.error = error
 
     def _undo(self, applications: Sequence[Application]) -> list[str]:

@@ -19,7 +19,7 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
@@ -208,7 +208,7 @@ class ImportWatch:
             self._stand_in(spec)
         return spec
 
-    def executed(self, name: str, module: ModuleType, before: Optional[set[str]] = None) -> None:
+    def executed(self, name: str, module: ModuleType, before: Optional[Sequence[str]] = None) -> None:
         """Tell the callback that ``module`` was executed; ``before`` is what ``sys.modules`` held when that began."""
         loaded = sys.modules.copy()
         if before is None:  # the body was not run by a loader of ours
@@ -216,9 +216,11 @@ class ImportWatch:
         else:
             # an object made by this module can only have gone to modules that ran meanwhile: new ones, ones that are
             # being imported, which holds their locks, and lazy ones
-            running = {name, *list(_locks), *(loaded.keys() - before)}
+            names = list(loaded)
+            new = names[len(before) :] if names[: len(before)] == before else set(names).difference(before)
             lazy = importlib.util._LazyModule  # type: ignore[attr-defined]
-            loaded = {key: m for key, m in loaded.items() if key in running or type(m) is lazy}
+            asleep = [key for key, m in loaded.items() if type(m) is lazy]
+            loaded = {key: loaded[key] for key in (*list(_locks), name, *new, *asleep) if key in loaded}
         self._callback(name, sys.modules.get(name, module), loaded)
 
     def note(self, name: str, *, since: Optional[float] = None, detail: str = "") -> None:
@@ -271,8 +273,8 @@ class ImportWatch:
         place = [self] if self._watched or self._roots or self._providers else []
         if not place:
             self.overtaken, self._has_overtaken = [], False
-        finders = list(sys.meta_path)
-        if finders[:1] != place:
+        if sys.meta_path[:1] != place:
+            finders = list(sys.meta_path)
             in_front = finders[: finders.index(self)] if place and self in finders else []
             self.overtaken = list(dict.fromkeys([*self.overtaken, *map(_name_of_finder, in_front)]))
             self._has_overtaken = self._has_overtaken or bool(in_front)
@@ -349,7 +351,7 @@ class _Body:
     """
 
     def __init__(self, watch: ImportWatch, name: str) -> None:
-        self.before = set(sys.modules)
+        self.before = list(sys.modules)
         self._watch = watch
         self._name = name
         self._begun = 0.0  # seconds of time.perf_counter

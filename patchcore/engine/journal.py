@@ -86,8 +86,7 @@ class Record:
     @property
     def by_value(self) -> Any:
         """What a name bound by value to this slot should hold now."""
-        own = self.layers[-1].product if self.layers else self.base
-        return reference(self.slot.inherited() if own is ABSENT else own)
+        return reference(self.effective(self.top))
 
     def effective(self, own: Any) -> Any:
         """Return the raw value a lookup finds when the slot's owner itself holds ``own``."""
@@ -183,9 +182,10 @@ class Journal:
         """Return the records that ``owner`` has layers in, oldest first."""
         return list(self._owned.get(id(owner), ()))
 
-    def makers(self, raw: Any) -> list[tuple[Record, Layer]]:
+    def makers(self, raw: Any) -> Sequence[tuple[Record, Layer]]:
         """Return the layers of the journal whose product ``raw`` is, with their records."""
-        return list(self._makers.get(id(reference(raw)), {}).values())
+        found = self._makers.get(id(reference(raw)))
+        return list(found.values()) if found else ()
 
     def count_makers(self, raw: Any) -> int:
         """Return how many layers of the journal have ``raw`` as their product."""
@@ -274,7 +274,20 @@ class Journal:
             Notes on slots where somebody else had written on top.
         """
         with _Operation(self):
-            return self._remove(owners, origin)
+            owned = set(map(id, owners))
+            touched = {record.number: record for key in owned for record in self._owned.pop(key, ())}
+            restored = [record for record in touched.values() if record.slot.identity not in self._followed]
+            retired: list[Retired] = []
+            notes: list[str] = []
+            for _, record in sorted(touched.items(), reverse=True):
+                self._take_out(record, owned, retired, notes)
+            self._rebase(retired, origin, notes, restored)
+            for record in touched.values():
+                if not record.layers:  # a slot that follows another record may have moved on since
+                    self._change(record)
+                    record.base = record.slot.read()
+            self.retired = [*self.retired, *retired]
+            return notes
 
     def renew(self, owner: Any, origin: Origin) -> None:
         """Lay the layers over the slots of ``owner`` again where its body has run anew (:func:`importlib.reload`).
@@ -282,38 +295,19 @@ class Journal:
         What it has put in a slot is the new base. Arguments are those of :meth:`remove`.
         """
         with _Operation(self):
-            self._renew(owner, origin)
-
-    def _remove(self, owners: Iterable[Any], origin: Origin) -> list[str]:
-        owned = set(map(id, owners))
-        touched = {record.number: record for key in owned for record in self._owned.pop(key, ())}
-        restored = [record for record in touched.values() if record.slot.identity not in self._followed]
-        retired: list[Retired] = []
-        notes: list[str] = []
-        for _, record in sorted(touched.items(), reverse=True):
-            self._take_out(record, owned, retired, notes)
-        self._rebase(retired, origin, notes, restored)
-        for record in touched.values():
-            if not record.layers:  # a slot that follows another record may have moved on since
-                self._change(record)
-                record.base = record.slot.read()
-        self.retired += retired
-        return notes
-
-    def _renew(self, owner: Any, origin: Origin) -> None:
-        retired: list[Retired] = []
-        notes: list[str] = []
-        for record in self:
-            found = record.slot.read()
-            if record.slot.owner is owner and found is not record.top:
-                before, old = record.by_value, list(record.layers)
-                self._change(record)
-                record.base = found
-                # what was written by hand is not there any more; who wrote it is asked again
-                kept = [layer for layer in old if layer.build is not None]
-                self._replace_layers(record, kept, 0, old, before, retired, notes)
-        self._rebase(retired, origin, notes)
-        self.retired += retired
+            retired: list[Retired] = []
+            notes: list[str] = []
+            for record in self:
+                found = record.slot.read()
+                if record.slot.owner is owner and found is not record.top:
+                    before, old = record.by_value, list(record.layers)
+                    self._change(record)
+                    record.base = found
+                    # what was written by hand is not there any more; who wrote it is asked again
+                    kept = [layer for layer in old if layer.build is not None]
+                    self._replace_layers(record, kept, 0, old, before, retired, notes)
+            self._rebase(retired, origin, notes)
+            self.retired = [*self.retired, *retired]
 
     def forget_unused(self, name: str, module: Any, spaces: Sequence[Any], tables: Iterable[Any]) -> None:
         """Let go of what was written in earlier modules of a name, if nobody uses one of them any more.
@@ -369,9 +363,7 @@ class Journal:
             yield from (record.followers, *record.followers.values())
 
     def _lay(self, slot: Slot, found: Any, layer: Layer) -> Record:
-        record = self._records.get(slot.identity)
-        if record is None:
-            record = Record(slot, found)
+        record = self._records.get(slot.identity) or Record(slot, found)
         self._change(record)
         self._records[slot.identity] = record
         before = record.by_value if record.layers else None
@@ -387,7 +379,7 @@ class Journal:
     def _settle(self, record: Record, before: Any, notes: list[str]) -> None:
         """Write the top to the slot, and to the followers that hold ``before``, the former :attr:`Record.by_value`."""
         self._write(record.slot, record.top)
-        for key, (follower, _) in list(record.followers.items()):
+        for key, (follower, _) in list(record.followers.items()) if record.followers else ():
             patched = self._records.get(key)
             if patched is not None:  # it has layers of its own: what they lie over follows
                 if reference(patched.base) is before:
@@ -507,7 +499,10 @@ class Journal:
     def _change(self, record: Record) -> None:
         """Keep what ``record`` is: it is about to change."""
         assert self._operation is not None
-        self._operation.keep(record)
+        kept = self._operation.kept
+        if record.number not in kept:
+            layers = [(layer, layer.product, layer.below) for layer in record.layers]
+            kept[record.number] = record, record.base, layers, dict(record.followers)
 
     def _write(self, slot: Slot, raw: Any) -> None:
         assert self._operation is not None
@@ -532,22 +527,16 @@ def _is_single(value: Any) -> bool:
     return has_identity(value) or mro_lookup(type(value), "__get__") is not ABSENT
 
 
-class _Kept(NamedTuple):
-    """What a record was before an operation."""
-
-    record: Record
-    base: Any
-    layers: list[tuple[Layer, Any, Any]]  # each with its product, and what was below
-    followers: dict[Identity, Follower]
-
-
 class _Operation:
     """One operation on a journal, done whole or not at all; those of a thread do not overlap."""
 
+    __slots__ = ("_journal", "_retired", "kept", "written")
+
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._kept: dict[int, _Kept] = {}
-        self._retired = list(journal.retired)
+        # by number, what records were before: base, layers with their products and what was below each, followers
+        self.kept: dict[int, tuple[Record, Any, list[tuple[Layer, Any, Any]], dict[Identity, Follower]]] = {}
+        self._retired = journal.retired
         self.written: list[tuple[Slot, Any]] = []
 
     def __enter__(self) -> None:
@@ -560,19 +549,13 @@ class _Operation:
         else:
             self.undo()
 
-    def keep(self, record: Record) -> None:
-        """Remember what ``record`` is, unless the operation has changed it already."""
-        if record.number not in self._kept:
-            layers = [(layer, layer.product, layer.below) for layer in record.layers]
-            self._kept[record.number] = _Kept(record, record.base, layers, dict(record.followers))
-
     def undo(self) -> None:
         """Put everything back; may be called again when it was interrupted itself."""
         journal = self._journal
         for slot, raw in reversed(self.written):
             if not same_value(slot.read(), raw):
                 slot.write(raw)
-        for record, base, layers, followers in self._kept.values():
+        for record, base, layers, followers in self.kept.values():
             record.base = base
             for layer, product, below in layers:
                 layer.product, layer.below = product, below
@@ -582,7 +565,7 @@ class _Operation:
                 journal._records[record.slot.identity] = record
             else:
                 journal._records.pop(record.slot.identity, None)
-        journal.retired = list(self._retired)
+        journal.retired = self._retired
         journal._index()
         journal._operation = None
 

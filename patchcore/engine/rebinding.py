@@ -101,7 +101,8 @@ class Moves:
 
     def of(self, old: Any) -> Sequence[Move]:
         """Return the moves that references to ``old`` may follow, the latest first."""
-        return [move for move in reversed(self._by_old.get(id(old), ())) if move.followed]
+        found = self._by_old.get(id(old))
+        return [move for move in reversed(found) if move.followed] if found else ()
 
 
 class Rebinder:
@@ -167,13 +168,18 @@ class Rebinder:
                 if id(reference(record.base)) in old and _may_follow(record.slot):
                     self._bind(_as_reference(record.slot, record.base), reference(record.base), moves, reads)
 
-    def catch_up(self, slot: Slot, moves: Moves) -> None:
-        """Bind ``slot`` now, where :meth:`rebind` would bind it later: a change is about to be laid over it."""
+    def catch_up(self, slot: Slot, moves: Moves) -> Any:
+        """Bind ``slot`` now, where :meth:`rebind` would bind it later: a change is about to be laid over it.
+
+        Returns the raw value that its owner holds then.
+        """
         raw = slot.read()
         if moves.of(reference(raw)) and _may_follow(slot):
             with self._journal.lock:
-                slot = _as_reference(slot, raw)
-                self._bind(slot, slot.read(), moves, {})
+                bound = _as_reference(slot, raw)
+                self._bind(bound, bound.read(), moves, {})
+            raw = slot.read()
+        return raw
 
     def see_homes(self, values: Sequence[Any]) -> None:
         """Remember which names hold ``values``, replacements that are about to be put elsewhere, as their own."""
@@ -344,10 +350,10 @@ class Rebinder:
             sources = [_source(layer) for layer in move.record.layers if layer.change is not None]
             reads[key] = {name for s in sources if s is not None for name in references.names_read_by(s)}
         if (id(namespace(slot.owner)), slot.key) in reads[key]:
-            move.state.kept.append(slot.name)
+            move.state.kept += (slot.name,)
         else:
             self._journal.follow(move.record, slot)
-            move.state.rebound.append(slot.name)
+            move.state.rebound += (slot.name,)
 
     def _reaches(self, move: Move, slot: Slot) -> bool:
         patched = self._journal.find(slot)

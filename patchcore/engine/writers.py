@@ -88,8 +88,8 @@ class SlotWriter:
     ) -> bool:
         """Write the change; return false if the slot has changed while the product was built."""
         slot = change.find_slot(state.target, module)
-        self._rebinder.catch_up(slot, moves)
-        own, below = slot.read(), slot.lookup()
+        own = self._rebinder.catch_up(slot, moves)
+        below = slot.inherited() if own is ABSENT else own
         record = self._journal.find(slot)
         carrier = self._journal.carrier(below, application, change, record)
         product = None

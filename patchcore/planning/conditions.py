@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 from patchcore.declare.changes import Skip, needed_libraries
 from patchcore.declare.patch import Patch
@@ -49,15 +50,13 @@ class Environment:
     """
 
     def __init__(self) -> None:
-        self._versions: dict[str, Optional[str]] = {}
-        self._requirements: dict[str, Optional[str]] = {}
-        self._found: dict[str, bool] = {}
-
-    def is_module(self, name: str) -> bool:
-        """Tell whether module ``name`` can be found, without importing it or its parents."""
-        if name not in self._found:
-            self._found[name] = find_module(name)
-        return self._found[name]
+        #: Tells whether a module can be found, without importing it or its parents.
+        self.is_module: Callable[[str], bool] = functools.cache(find_module)
+        #: Returns what :meth:`version` does, ``None`` for a package that no distribution provides, loaded or not.
+        self.released_version: Callable[[str], Optional[str]] = functools.cache(self._find_version)
+        #: Returns why a requirement (``"mmcv>=2,<3"``) is not met here, ``None`` when it is; raises
+        #: :class:`DeclarationError` where it is malformed.
+        self.unmet: Callable[[str], Optional[str]] = functools.cache(self._check)
 
     def version(self, package: str) -> Optional[str]:
         """Return the version of the distribution that provides import package ``package``, or ``None``.
@@ -65,25 +64,6 @@ class Environment:
         A package without metadata (a source checkout on the path) answers with its ``__version__`` if it is loaded.
         """
         return self.released_version(package) or _loaded_version(package)
-
-    def released_version(self, package: str) -> Optional[str]:
-        """Return what :meth:`version` does, ``None`` for a package that no distribution provides, loaded or not."""
-        if package not in self._versions:
-            found = version_of(package)
-            if found is None and self.is_module(package):
-                found = version_of_provider(package)
-            self._versions[package] = found
-        return self._versions[package]
-
-    def unmet(self, requirement: str) -> Optional[str]:
-        """Return why ``requirement`` (``"mmcv>=2,<3"``) is not met here, ``None`` when it is.
-
-        Raises:
-            DeclarationError: the requirement is malformed.
-        """
-        if requirement not in self._requirements:
-            self._requirements[requirement] = self._check(requirement)
-        return self._requirements[requirement]
 
     def judge(self, patch: Patch, stubs: Container[str] = ()) -> Verdict:
         """Decide whether ``patch`` fits: requirements, needed modules, its ``when``, its targets' libraries.
@@ -127,6 +107,10 @@ class Environment:
             if not self.is_module(root):
                 return f"{root} is not installed"
         return None
+
+    def _find_version(self, package: str) -> Optional[str]:
+        found = version_of(package)
+        return version_of_provider(package) if found is None and self.is_module(package) else found
 
     def _check(self, text: str) -> Optional[str]:
         from packaging.version import InvalidVersion

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import graphlib
 import heapq
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Callable, NamedTuple, Optional
@@ -27,8 +28,7 @@ class Candidate(NamedTuple):
     provenance: Provenance
 
 
-@dataclass(frozen=True)
-class PlannedPatch:
+class PlannedPatch(NamedTuple):
     """One patch in a plan.
 
     Args:
@@ -153,7 +153,7 @@ def continue_plan(plan: Plan, known: Mapping[str, PlannedPatch], tried: Containe
         if entry.patch.name not in tried and entry != known.get(entry.patch.name):
             rival = next((beaten[target] for target in entry.targets if target in beaten), None)
             if rival is not None and entry.go:  # who came first stays
-                entry = replace(entry, status=FAILED, reason=rival.reason, cause=BY_CONFLICT, rival=rival.patch.name)
+                entry = entry._replace(status=FAILED, reason=rival.reason, cause=BY_CONFLICT, rival=rival.patch.name)
             before = entry
             new.append(entry)
             targets.update(entry.targets if entry.go else ())
@@ -201,15 +201,7 @@ def make_plan(
     targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
     # among patches that exclude each other the one asked for wins, then the earlier one
     enabled = {name for name, choice in chosen.items() if choice.enable}
-    claims = {
-        c.patch.name: [
-            claim if claim.module else claim.pin(environment.is_module)
-            for change, target in zip(c.patch.changes, targets[c.patch.name])
-            for claim in change.claims(target)
-        ]
-        for c in ordered
-    }
-    _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), claims, verdicts)
+    _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts, environment)
     entries = []
     for candidate in ordered:
         name = candidate.patch.name
@@ -304,19 +296,20 @@ def _first_verdict(candidate: Candidate, choice: Optional[Choice], environment: 
 
 
 def _order(candidates: Sequence[Candidate], active: Container[str]) -> list[Candidate]:
+    tied = [
+        (i, c.patch) for i, c in enumerate(candidates) if (c.patch.after or c.patch.before) and c.patch.name in active
+    ]
     called: dict[str, list[int]] = {}  # two versions of a patch may share a legacy name
-    for i, candidate in enumerate(candidates):
-        if candidate.patch.name in active:
-            for name in candidate.patch.names:
-                called.setdefault(name, []).append(i)
-    graph: dict[int, set[int]] = {i: set() for i in range(len(candidates))}
-    for i, candidate in enumerate(candidates):
-        if candidate.patch.name in active:
-            for name in candidate.patch.after:
-                graph[i].update(called.get(name, ()))
-            for name in candidate.patch.before:
-                for j in called.get(name, ()):
-                    graph[j].add(i)
+    for i, candidate in enumerate(candidates if tied else ()):
+        for name in candidate.patch.names if candidate.patch.name in active else ():
+            called.setdefault(name, []).append(i)
+    edges: list[tuple[int, int]] = []  # the later one first
+    for i, patch in tied:
+        edges += ((i, j) for name in patch.after for j in called.get(name, ()))
+        edges += ((j, i) for name in patch.before for j in called.get(name, ()))
+    graph: dict[int, set[int]] = {i: set() for i in sorted({i for edge in edges for i in edge})}
+    for later, earlier in edges:
+        graph[later].add(earlier)
     sorter = graphlib.TopologicalSorter(graph)
     try:
         sorter.prepare()
@@ -326,12 +319,15 @@ def _order(candidates: Sequence[Candidate], active: Container[str]) -> list[Cand
     ready = [keys[i] for i in sorter.get_ready()]
     heapq.heapify(ready)
     ordered = []
-    while ready:
-        index = heapq.heappop(ready)[2]
-        ordered.append(candidates[index])
-        sorter.done(index)
-        for released in sorter.get_ready():
-            heapq.heappush(ready, keys[released])
+    for key in (*sorted([key for key in keys if key[2] not in graph]), None):
+        while ready and (key is None or ready[0] < key):
+            index = heapq.heappop(ready)[2]
+            ordered.append(candidates[index])
+            sorter.done(index)
+            for released in sorter.get_ready():
+                heapq.heappush(ready, keys[released])
+        if key is not None:
+            ordered.append(candidates[key[2]])
     return ordered
 
 
@@ -346,37 +342,48 @@ def _cycle_message(cycle: Sequence[Candidate]) -> str:
 
 
 def _exclude(
-    candidates: Sequence[Candidate], claims: Mapping[str, Sequence[Target]], verdicts: dict[str, Verdict]
+    candidates: Sequence[Candidate],
+    targets: Mapping[str, Sequence[Target]],
+    verdicts: dict[str, Verdict],
+    environment: Environment,
 ) -> None:
-    """Turn down each patch that cannot go together with an earlier one of ``candidates``; ``claims`` by patch name."""
+    """Turn down each patch that cannot go together with an earlier one of ``candidates``; ``targets`` by patch name."""
     accepted: dict[str, Candidate] = {}
     refused_by: dict[str, Candidate] = {}  # a name -> an accepted patch that conflicts with it
     # the steps of a target -> the accepted patches that write it or something inside it, that write itself
-    holding: dict[tuple[Step, ...], list[Candidate]] = {}
-    written: dict[tuple[Step, ...], list[Candidate]] = {}
+    holding: defaultdict[tuple[Step, ...], list[Candidate]] = defaultdict(list)
+    written: defaultdict[tuple[Step, ...], list[Candidate]] = defaultdict(list)
     for candidate in candidates:
-        name = candidate.patch.name
+        patch = candidate.patch
+        name, names = patch.name, (patch.name, *patch.legacy_names)
         if verdicts[name].status != PENDING:
             continue
-        rivals = (*map(accepted.get, candidate.patch.conflicts), *map(refused_by.get, candidate.patch.names))
+        rivals = (*map(accepted.get, patch.conflicts), *map(refused_by.get, names if refused_by else ()))
         rival = next(filter(None, rivals), None)
         if rival is not None:
             reason = f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
             verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT, rival.patch.name)
             continue
-        clash = _clash(candidate, claims[name], written, holding)
+        claims = [
+            claim.pin(environment.is_module)
+            for change, target in zip(patch.changes, targets[name])
+            for claim in change.claims(target)
+        ]
+        clash = _clash(candidate, claims, written, holding)
         if clash is not None:
-            target, other = clash
-            message = conflict_message(str(target), other, candidate)
-            verdicts[name] = Verdict(FAILED, message, BY_CONFLICT, other.patch.name)
+            target, holder = clash
+            message = conflict_message(str(target), holder, candidate)
+            verdicts[name] = Verdict(FAILED, message, BY_CONFLICT, holder.patch.name)
             continue
-        accepted.update(dict.fromkeys(candidate.patch.names, candidate))
-        refused_by.update(dict.fromkeys(candidate.patch.conflicts, candidate))
-        for target in claims[name]:
+        for own in names:
+            accepted[own] = candidate
+        for other in patch.conflicts:
+            refused_by[other] = candidate
+        for target in claims:
             steps = (target.module, *target.path)
-            written.setdefault(steps, []).append(candidate)
+            written[steps].append(candidate)
             for end in range(1, len(steps) + 1):
-                holding.setdefault(steps[:end], []).append(candidate)
+                holding[steps[:end]].append(candidate)
 
 
 def _clash(

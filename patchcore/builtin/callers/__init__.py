@@ -19,7 +19,7 @@ __all__ = ["remarks"]
 
 @hookimpl
 def remarks(entry: PlannedPatch) -> Sequence[Remark]:
-    if not any(getattr(change, "calls_original", False) for change in entry.patch.changes):
+    if not [change for change in entry.patch.changes if getattr(change, "calls_original", False)]:
         return []
     from patchcore.builtin.callers.callers import remarks_on  # reads sources: only if needed
 

@@ -66,7 +66,7 @@ def _in_names(names: Iterable[str]) -> Optional[str]:
     listed = set(names)
     if {"inspect", "stack"} <= listed:
         return "inspect.stack"
-    return next((look for name, look in _LOOKS.items() if name in listed), None)
+    return None if listed.isdisjoint(_LOOKS) else next(look for name, look in _LOOKS.items() if name in listed)
 
 
 def _names(code: CodeType) -> Iterator[str]:

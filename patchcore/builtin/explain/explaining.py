@@ -9,7 +9,6 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.call.change import Call
@@ -154,7 +153,7 @@ class Explainer:
         return ChangeExplanation(
             made.patch.name,
             made.change.phrase(made.target),
-            replace(made.record, reason=made.record.reason or made.patch.reason),
+            made.record._replace(reason=made.record.reason or made.patch.reason),
             self._drift_of(self._plan[made.patch.name]).get(made.target),
         )
 

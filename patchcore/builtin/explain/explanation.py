@@ -112,7 +112,7 @@ class TargetExplanation:
         """Return it as plain dictionaries and lists; a change has the fields of its record."""
         view = asdict(self)
         for change in view["changes"]:
-            change.update(change.pop("record"))
+            change.update(change.pop("record")._asdict())
         return view
 
 

@@ -56,7 +56,7 @@ class Ledger:
     def bind(self, slot: Slot, value: Any) -> None:
         """Write ``value`` to a slot that held what it stands for by value."""
         self._journal.push(slot, Layer(self._application, self._state.change, value, slot.lookup()))
-        self._state.rebound.append(slot.name)
+        self._state.rebound += (slot.name,)
 
     def _bind_in_package(self, record: Record, name: str, module: Any, before: Any) -> None:
         package, _, tail = name.rpartition(".")

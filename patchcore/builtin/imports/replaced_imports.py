@@ -251,12 +251,12 @@ class _Replacement:
         module = slot.name.partition(":")[0]
         own = [self._name, *([self._other.module] if isinstance(self._other, Target) else [])]
         if any(f"{module}.".startswith(f"{package}.") for package in own):
-            self._state.kept.append(slot.name)
+            self._state.kept += (slot.name,)
         elif self._engine.journal.looks_after(slot):
             return
         elif id(held) in records:
             self._engine.journal.follow(records[id(held)], slot)
-            self._state.rebound.append(slot.name)
+            self._state.rebound += (slot.name,)
         else:
             self.ledger.bind(slot, exports[id(held)][1])
 

@@ -118,6 +118,7 @@ class ProcessReport:
             "schema_version": SCHEMA_VERSION,
             "summary": report.summary(),
             **vars(report),
+            "patches": [record.to_dict() for record in report.patches],
             "environment": dict(report.environment),
             "never_hit": report.never_hit,
             "run": self._session.run,

@@ -9,20 +9,25 @@ from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from patchcore.declare.patch import Patch
-    from patchcore.declare.target import Target
     from patchcore.report import PatchRecord
 
 __all__ = ["after_apply", "before_apply"]
 
 
+#: Top-level packages of targets that are not of the standard library.
+_others: set[str] = set()
+
+
 @hookimpl
 def before_apply(patch: Patch) -> None:
+    targets = [target for change in patch.changes for target in (change.target, *change.claims(change.target))]
+    roots = {target.root for target in targets}
+    if _others.issuperset(roots):
+        return
     from patchcore.builtin.stdlib.private import LIBRARY, is_standard
 
-    targets: set[Target] = set()
-    for change in patch.changes:
-        targets.update((change.target, *change.claims(change.target)))
-    if any(is_standard(target.root) for target in targets):
+    _others.update([root for root in roots if not is_standard(root)])
+    if not _others.issuperset(roots):
         from patchcore.engine.events import observe
 
         observe(_leave)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from mx_driving_compat.messages.logger import LOGGER_NAME, patcher_logger
@@ -150,7 +149,7 @@ class Run:
         outcome = self._gate.outcomes.get(record.name)
         if outcome is None or outcome.status is PatchStatus.APPLIED:
             return record
-        return replace(record, status=outcome.status.value, reason=outcome.reason)
+        return record._replace(status=outcome.status.value, reason=outcome.reason)
 
     def _outcomes(self, unit: Unit, record: PatchRecord) -> Iterable[Outcome]:
         decided = self._gate.outcomes.get(unit.patch.name) or _whole(unit, record)
