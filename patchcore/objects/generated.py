@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import linecache
 import types
@@ -60,12 +61,10 @@ def of_kind(function: Any, original: Any) -> Any:
     for attempt in (original, anything) if type(original) is FunctionType else (anything,):
         parameters = _Parameters(attempt)
         keyword, body = _body(flags, "", f"_pc_called({parameters.call})")
-        made = _generate("function", attempt, parameters, keyword, body, {"_pc_called": function}, of=original)
+        scope = {"_pc_called": function}
+        made = _generate("function", attempt, parameters, keyword, body, scope, of=original, flags=flags)
         if made is not None:
             break
-    assert made is not None
-    if flags & inspect.CO_ITERABLE_COROUTINE:
-        types.coroutine(made)  # flags the code of the function itself
     return made
 
 
@@ -150,10 +149,7 @@ def counting_function(function: FunctionType, counter: Counter) -> Optional[Func
     flags = function.__code__.co_flags
     keyword, body = _body(flags, "        _pc_count()\n", f"_pc_function({parameters.call})")
     scope = {"_pc_function": function, "_pc_count": counter.replacement.tick}
-    made = _generate("counter", function, parameters, keyword, body, scope)
-    if made is not None and flags & inspect.CO_ITERABLE_COROUTINE:
-        types.coroutine(made)  # flags the code of the function itself
-    return made
+    return _generate("counter", function, parameters, keyword, body, scope, flags=flags)
 
 
 class _Parameters:
@@ -192,6 +188,8 @@ class _Parameters:
 
     def are_taken_by(self, function: Any) -> bool:
         """Tell whether ``function`` can be called with all of them, as far as its signature is known."""
+        if type(function) is FunctionType and not vars(function) and _Parameters(function).header == self.header:
+            return True  # the usual case, and much faster than a signature
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError):
@@ -217,6 +215,7 @@ def _generate(
     scope: dict[str, Any],
     *,
     of: Any = None,
+    flags: int = 0,
 ) -> Optional[FunctionType]:
     """Write and compile a function with the parameters of ``like``; ``None`` where its names do not allow that.
 
@@ -228,23 +227,38 @@ def _generate(
         body: its lines.
         scope: the objects behind the names in ``body``, each of which begins with ``_pc_``.
         of: what tracebacks name, where that is not ``like``.
+        flags: of the code that says the kind: ``types.coroutine`` has marked the generator function that it is of.
     """
     if "_pc_" in parameters.header:
         return None
     name = f"_pc_{what}"
     function = f"    {keyword} {name}({parameters.header}):\n{body}    return {name}\n"
     source = f"def _pc_make({', '.join(scope)}):\n{function}"
+    try:
+        code, lines = _compiled(source)
+    except SyntaxError:  # names that no source has, of a function made by a program
+        return None
     named = like if of is None else of
     where = f"{getattr(named, '__module__', None)}:{getattr(named, '__qualname__', type(named).__name__)}"
     filename = f"<patchcore {what} for {where}>"
-    namespace: dict[str, Any] = {"__name__": __name__}  # who looks at the frame of its caller asks for that
-    try:
-        exec(compile(source, filename, "exec"), namespace)  # text made from parameter names only
-    except SyntaxError:  # names that no source has, of a function made by a program
-        return None
     # (size, no mtime, lines, name): tracebacks and inspect.getsource show the function; linecache never checks it
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    made: FunctionType = namespace["_pc_make"](**scope)
-    made.__defaults__ = like.__defaults__
-    made.__kwdefaults__ = dict(like.__kwdefaults__) if like.__kwdefaults__ else None
+    linecache.cache[filename] = (len(source), None, lines, filename)
+    cells = tuple(types.CellType(scope[free]) for free in code.co_freevars)
+    # the globals are those of this module: code that looks at the frame of its caller asks for the name of its module
+    code = code.replace(co_filename=filename, co_flags=code.co_flags | flags & inspect.CO_ITERABLE_COROUTINE)
+    made = FunctionType(code, globals(), name, like.__defaults__, cells)
+    if like.__kwdefaults__:
+        made.__kwdefaults__ = dict(like.__kwdefaults__)
     return made
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(source: str) -> tuple[CodeType, list[str]]:
+    """Return the code of the function within ``_pc_make``, and the lines of the source.
+
+    The text holds names of parameters only, so functions with the same parameters share it.
+    """
+    code = compile(source, "<patchcore>", "exec")
+    for _ in ("_pc_make", "the function within"):
+        code = next(value for value in code.co_consts if type(value) is CodeType)
+    return code, source.splitlines(True)
