@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
 
-__all__ = ["counting_function", "dispatcher", "of_kind"]
+__all__ = ["counting_function", "dispatcher", "of_kind", "wrapping_function"]
 
 #: Of functions whose body runs when what they return is awaited or iterated over.
 _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+#: Of functions that take ``*args`` or ``**kwargs``.
+_PACKS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 #: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).
 _DELEGATE = """\
@@ -111,9 +114,33 @@ def _body(flags: int, before: str, call: str) -> tuple[str, str]:
     return "def", f"{before}        return {call}\n"
 
 
-def dispatcher(
-    original: FunctionType, chosen: Any, predicate: Any, counter: Optional[Counter] = None
-) -> Optional[FunctionType]:
+def wrapping_function(original: Any, wrapper: Any, counter: Optional[Counter] = None) -> Optional[FunctionType]:
+    """Return a function with the parameters of ``original`` that calls ``wrapper``; ``None`` where that would not do.
+
+    It would not do unless ``wrapper`` has these parameters, too, after the first one: the same names in the same order,
+    of the same kinds, with a default where the original has one. Then it cannot tell whether an argument was passed by
+    position, by name or not at all. It still gets its own defaults, as they are now.
+
+    Args:
+        original: passed to the wrapper as its first argument.
+        wrapper: called with the arguments of the call.
+        counter: counts the calls.
+    """
+    if not type(original) is type(wrapper) is FunctionType or wrapper.__code__.co_flags & _PACKS:
+        return None
+    parameters = _Parameters(wrapper, "_pc_original")
+    defaults = len(wrapper.__defaults__ or ())
+    if parameters.header != _Parameters(original).header or defaults > len(parameters.positional):
+        return None
+    scope: dict[str, Any] = {"_pc_wrapper": wrapper, "_pc_original": original}
+    body = f"        return _pc_wrapper({parameters.call})\n"
+    if counter is not None:
+        scope["_pc_count"] = counter.replacement.tick
+        body = f"        _pc_count()\n{body}"
+    return _generate("wrapper", wrapper, parameters, "def", body, scope, of=original)
+
+
+def dispatcher(original: Any, chosen: Any, predicate: Any, counter: Optional[Counter] = None) -> Optional[FunctionType]:
     """Return a dispatcher with the parameters of ``original``; ``None`` where that would not do.
 
     Args:
@@ -122,6 +149,8 @@ def dispatcher(
         predicate: decides.
         counter: counts which of the two is called.
     """
+    if type(original) is not FunctionType:
+        return None
     parameters = _Parameters(original)
     if not (parameters.are_taken_by(chosen) and parameters.are_taken_by(predicate)):
         return None
@@ -140,11 +169,13 @@ def dispatcher(
     return _generate("dispatcher", original, parameters, "def", body, scope)
 
 
-def counting_function(function: FunctionType, counter: Counter) -> Optional[FunctionType]:
+def counting_function(function: Any, counter: Counter) -> Optional[FunctionType]:
     """Return a function with the parameters of ``function`` that counts and calls it; ``None`` where that cannot be.
 
     One of a coroutine or generator function is one, too, and counts when what it returns begins to run.
     """
+    if type(function) is not FunctionType:
+        return None
     parameters = _Parameters(function)
     flags = function.__code__.co_flags
     keyword, body = _body(flags, "        _pc_count()\n", f"_pc_function({parameters.call})")
@@ -153,20 +184,26 @@ def counting_function(function: FunctionType, counter: Counter) -> Optional[Func
 
 
 class _Parameters:
-    """The parameters of a function, as the text of its header and of a call that passes them all on."""
+    """The parameters of a function, as the text of its header and of a call that passes them all on.
 
-    def __init__(self, function: FunctionType) -> None:
+    Args:
+        function: has them.
+        first: what the call passes for the first one, which is then none of the parameters.
+    """
+
+    def __init__(self, function: FunctionType, first: str = "") -> None:
         code: CodeType = function.__code__
         count = code.co_argcount
         names = code.co_varnames
-        self.positional = names[:count]
+        self.positional = names[bool(first) : count]
         self.keyword_only = names[count : count + code.co_kwonlyargcount]
         rest = list(names[count + code.co_kwonlyargcount :])
         self.args = rest.pop(0) if code.co_flags & inspect.CO_VARARGS else None
         self.kwargs = rest.pop(0) if code.co_flags & inspect.CO_VARKEYWORDS else None
-        self.header = ", ".join(self._header(function, code.co_posonlyargcount))
+        self.header = ", ".join(self._header(function, code.co_posonlyargcount - bool(first)))
         self.call = ", ".join(
             [
+                *([first] if first else ()),
                 *self.positional,
                 *([f"*{self.args}"] if self.args else ()),
                 *(f"{name}={name}" for name in self.keyword_only),
@@ -178,7 +215,7 @@ class _Parameters:
         # the values of the defaults are set on the finished function
         first_default = len(self.positional) - len(function.__defaults__ or ())
         header = [name if i < first_default else f"{name}=None" for i, name in enumerate(self.positional)]
-        if positional_only:
+        if positional_only > 0:
             header.insert(positional_only, "/")
         if self.args or self.keyword_only:
             header.append(f"*{self.args or ''}")
