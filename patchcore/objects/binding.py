@@ -133,19 +133,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
         counter.in_use = True
 
     def around(original: Any) -> Any:
-        if counter is None:
-
-            def wrapped(*args: Any, **kwargs: Any) -> Any:
-                return wrapper(original, *args, **kwargs)
-
-        else:
-            tick = counter.replacement.tick
-
-            def wrapped(*args: Any, **kwargs: Any) -> Any:
-                tick()
-                return wrapper(original, *args, **kwargs)
-
-        return wrapped
+        return generated.wrapping_function(original, wrapper, counter)
 
     if _is_left_to_get(raw, in_class):
         return stand_in(raw, around, functools.partial(_finished, in_class=True), "cannot wrap")
@@ -159,8 +147,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
         raise DeclarationError(
             f"cannot wrap {original!r}: expected something callable, found {type(original).__name__}"
         )
-    made = generated.wrapping_function(original, wrapper, counter) or around(original)
-    return _in_form_of(raw, _finished(made, original, in_class), in_class)
+    return _in_form_of(raw, _finished(around(original), original, in_class), in_class)
 
 
 def dispatch(
@@ -189,24 +176,7 @@ def dispatch(
         counter.in_use = True
 
     def around(original: Any) -> Any:
-        if counter is None:
-
-            def dispatcher(*args: Any, **kwargs: Any) -> Any:
-                if predicate(*args, **kwargs):
-                    return chosen(*args, **kwargs)
-                return original(*args, **kwargs)
-
-        else:
-            to_replacement, to_original = counter.ticks
-
-            def dispatcher(*args: Any, **kwargs: Any) -> Any:
-                if predicate(*args, **kwargs):
-                    to_replacement()
-                    return chosen(*args, **kwargs)
-                to_original()
-                return original(*args, **kwargs)
-
-        return dispatcher
+        return generated.dispatcher(original, chosen, predicate, counter)
 
     if _is_left_to_get(raw, in_class) and callable(chosen):
         return stand_in(raw, around, functools.partial(_finished, in_class=True), "when_call cannot stand in for")
@@ -217,8 +187,7 @@ def dispatch(
         raise DeclarationError(
             f"when_call cannot stand in for the class {original.__qualname__}: dispatch on its methods instead"
         )
-    made = generated.dispatcher(original, chosen, predicate, counter) or around(original)
-    return _in_form_of(raw, _finished(made, original, in_class), in_class)
+    return _in_form_of(raw, _finished(around(original), original, in_class), in_class)
 
 
 def _is_left_to_get(raw: Any, in_class: bool) -> bool:
@@ -237,7 +206,7 @@ def _in_form_of(raw: Any, made: Any, in_class: bool) -> Any:
 def _called(raw: Any, replacement: Any, in_class: bool) -> Any:
     """Return what takes the arguments that the callable in ``raw`` gets, and calls ``replacement`` as its form says."""
     function = wrapped_callable(replacement)
-    if not in_class or not _passes_first(raw):
+    if not in_class or issubclass(type(raw), staticmethod) or not _is_bound(raw):  # nothing comes before the arguments
         return function
     if issubclass(type(replacement), staticmethod):
 
@@ -248,11 +217,6 @@ def _called(raw: Any, replacement: Any, in_class: bool) -> Any:
     if goes_its_own_way(replacement) and callable(replacement):
         return call_of(replacement)
     return function
-
-
-def _passes_first(raw: Any) -> bool:
-    """Tell whether what ``raw`` calls gets the instance or class before the arguments of the call."""
-    return not issubclass(type(raw), staticmethod) and _is_bound(raw)
 
 
 def _finished(function: Any, original: Any, in_class: bool) -> Any:
@@ -282,16 +246,7 @@ def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:
     function = wrapped_callable(raw)
     if type(function) not in _COUNTED or (raw is not function and not in_class):
         return raw
-    made: Any = generated.counting_function(function, counter)
-    if made is None:
-        tick = counter.replacement.tick
-
-        def counting(*args: Any, **kwargs: Any) -> Any:
-            tick()
-            return function(*args, **kwargs)
-
-        made = generated.of_kind(counting, function)
-    made = _marked(copy_metadata(made, function), function, in_class)
+    made: Any = _marked(copy_metadata(generated.counting_function(function, counter), function), function, in_class)
     module, _, path = name.partition(":")
     if "[" not in path:  # pickle knows no items
         made.__module__, made.__qualname__ = module, path

@@ -6,6 +6,7 @@ import functools
 import inspect
 import linecache
 import types
+from keyword import iskeyword
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
@@ -17,8 +18,8 @@ __all__ = ["counting_function", "dispatcher", "of_kind", "wrapping_function"]
 #: Of functions whose body runs when what they return is awaited or iterated over.
 _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
-#: Of functions that take ``*args`` or ``**kwargs``.
-_PACKS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+#: How no parameter of a generated function can begin: names of ours, and ``__debug__``, to which nothing is assigned.
+_RESERVED = ("_pc_", "__debug__")
 
 #: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).
 _DELEGATE = """\
@@ -59,19 +60,24 @@ def of_kind(function: Any, original: Any) -> Any:
     flags = _flags(original)
     if not flags & _PUT_OFF:
         return function
-    anything: Any = _takes_anything
-    # the parameters of some functions cannot be written down
-    for attempt in (original, anything) if type(original) is FunctionType else (anything,):
-        parameters = _Parameters(attempt)
-        keyword, body = _body(flags, "", f"_pc_called({parameters.call})")
-        scope = {"_pc_called": function}
-        made = _generate("function", attempt, parameters, keyword, body, scope, of=original, flags=flags)
-        if made is not None:
-            break
-    return made
+    parameters = _Parameters(_written_like(original))
+    keyword, body = _body(flags, "", f"_pc_called({parameters.call})")
+    return _generate("function", parameters, keyword, body, {"_pc_called": function}, of=original, flags=flags)
 
 
 def _takes_anything(*args: Any, **kwargs: Any) -> None: ...
+
+
+def _written_like(function: Any) -> Any:
+    """Return ``function`` if its parameters can be written down, else a function that takes anything.
+
+    A function that was made by a program may have parameters that no source has.
+    """
+    if type(function) is not FunctionType:
+        return _takes_anything
+    names = function.__code__.co_varnames
+    fits = all(name.isidentifier() and not iskeyword(name) and not name.startswith(_RESERVED) for name in names)
+    return function if fits else _takes_anything
 
 
 def _flags(function: Any) -> int:
@@ -114,34 +120,44 @@ def _body(flags: int, before: str, call: str) -> tuple[str, str]:
     return "def", f"{before}        return {call}\n"
 
 
-def wrapping_function(original: Any, wrapper: Any, counter: Optional[Counter] = None) -> Optional[FunctionType]:
-    """Return a function with the parameters of ``original`` that calls ``wrapper``; ``None`` where that would not do.
+def wrapping_function(original: Any, wrapper: Any, counter: Optional[Counter] = None) -> FunctionType:
+    """Return a function that calls ``wrapper(original, *args, **kwargs)``.
 
-    It would not do unless ``wrapper`` has these parameters, too, after the first one: the same names in the same order,
-    of the same kinds, with a default where the original has one. Then it cannot tell whether an argument was passed by
-    position, by name or not at all. It still gets its own defaults, as they are now.
+    It has the parameters of ``original`` where ``wrapper`` has them, too, after the first one: the same names in the
+    same order, of the same kinds, with a default where the original has one. The wrapper cannot tell then whether an
+    argument was passed by position, by name or not at all, and gets its own defaults, as they are now. Any other
+    wrapper gets what the caller passes.
 
     Args:
         original: passed to the wrapper as its first argument.
         wrapper: called with the arguments of the call.
         counter: counts the calls.
     """
-    if not type(original) is type(wrapper) is FunctionType or wrapper.__code__.co_flags & _PACKS:
-        return None
-    parameters = _Parameters(wrapper, "_pc_original")
-    defaults = len(wrapper.__defaults__ or ())
-    if parameters.header != _Parameters(original).header or defaults > len(parameters.positional):
-        return None
-    scope: dict[str, Any] = {"_pc_wrapper": wrapper, "_pc_original": original}
+    declared = _declares_the_same(wrapper, original)
+    parameters = _Parameters(wrapper if declared else _takes_anything, "_pc_original")
+    scope = {"_pc_wrapper": wrapper, "_pc_original": original}
     body = f"        return _pc_wrapper({parameters.call})\n"
     if counter is not None:
         scope["_pc_count"] = counter.replacement.tick
         body = f"        _pc_count()\n{body}"
-    return _generate("wrapper", wrapper, parameters, "def", body, scope, of=original)
+    return _generate("wrapper", parameters, "def", body, scope, of=original)
 
 
-def dispatcher(original: Any, chosen: Any, predicate: Any, counter: Optional[Counter] = None) -> Optional[FunctionType]:
-    """Return a dispatcher with the parameters of ``original``; ``None`` where that would not do.
+def _declares_the_same(wrapper: Any, original: Any) -> bool:
+    """Tell whether ``wrapper`` has the parameters of ``original`` after its first one, and packs none of them."""
+    if type(wrapper) is not FunctionType or wrapper.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return False
+    if _written_like(wrapper) is not wrapper or _written_like(original) is not original:
+        return False
+    own = _Parameters(wrapper, "_pc_original")
+    return own.header == _Parameters(original).header and len(wrapper.__defaults__ or ()) <= len(own.positional)
+
+
+def dispatcher(original: Any, chosen: Any, predicate: Any, counter: Optional[Counter] = None) -> FunctionType:
+    """Return a function that calls ``chosen`` where ``predicate`` is true, else ``original``.
+
+    It has the parameters of ``original`` where the two others take them all, and passes on what it is called with where
+    they do not.
 
     Args:
         original: called where the predicate is false.
@@ -149,11 +165,9 @@ def dispatcher(original: Any, chosen: Any, predicate: Any, counter: Optional[Cou
         predicate: decides.
         counter: counts which of the two is called.
     """
-    if type(original) is not FunctionType:
-        return None
-    parameters = _Parameters(original)
-    if not (parameters.are_taken_by(chosen) and parameters.are_taken_by(predicate)):
-        return None
+    parameters = _Parameters(_written_like(original))
+    if parameters.of is original and not (parameters.are_taken_by(chosen) and parameters.are_taken_by(predicate)):
+        parameters = _Parameters(_takes_anything)
     scope = {"_pc_predicate": predicate, "_pc_replacement": chosen, "_pc_original": original}
     count_chosen = count_left = ""
     if counter is not None:
@@ -166,21 +180,18 @@ def dispatcher(original: Any, chosen: Any, predicate: Any, counter: Optional[Cou
         f"{count_left}"
         f"        return _pc_original({parameters.call})\n"
     )
-    return _generate("dispatcher", original, parameters, "def", body, scope)
+    return _generate("dispatcher", parameters, "def", body, scope, of=original)
 
 
-def counting_function(function: Any, counter: Counter) -> Optional[FunctionType]:
-    """Return a function with the parameters of ``function`` that counts and calls it; ``None`` where that cannot be.
+def counting_function(function: Any, counter: Counter) -> FunctionType:
+    """Return a function with the parameters of ``function``, as far as they are known, that counts and calls it.
 
     One of a coroutine or generator function is one, too, and counts when what it returns begins to run.
     """
-    if type(function) is not FunctionType:
-        return None
-    parameters = _Parameters(function)
-    flags = function.__code__.co_flags
+    parameters, flags = _Parameters(_written_like(function)), _flags(function)
     keyword, body = _body(flags, "        _pc_count()\n", f"_pc_function({parameters.call})")
     scope = {"_pc_function": function, "_pc_count": counter.replacement.tick}
-    return _generate("counter", function, parameters, keyword, body, scope, flags=flags)
+    return _generate("counter", parameters, keyword, body, scope, of=function, flags=flags)
 
 
 class _Parameters:
@@ -191,7 +202,8 @@ class _Parameters:
         first: what the call passes for the first one, which is then none of the parameters.
     """
 
-    def __init__(self, function: FunctionType, first: str = "") -> None:
+    def __init__(self, function: Any, first: str = "") -> None:
+        self.of = function
         code: CodeType = function.__code__
         count = code.co_argcount
         names = code.co_varnames
@@ -211,7 +223,7 @@ class _Parameters:
             ]
         )
 
-    def _header(self, function: FunctionType, positional_only: int) -> list[str]:
+    def _header(self, function: Any, positional_only: int) -> list[str]:
         # the values of the defaults are set on the finished function
         first_default = len(self.positional) - len(function.__defaults__ or ())
         header = [name if i < first_default else f"{name}=None" for i, name in enumerate(self.positional)]
@@ -244,48 +256,33 @@ class _Parameters:
 
 
 def _generate(
-    what: str,
-    like: FunctionType,
-    parameters: _Parameters,
-    keyword: str,
-    body: str,
-    scope: dict[str, Any],
-    *,
-    of: Any = None,
-    flags: int = 0,
-) -> Optional[FunctionType]:
-    """Write and compile a function with the parameters of ``like``; ``None`` where its names do not allow that.
+    what: str, parameters: _Parameters, keyword: str, body: str, scope: dict[str, Any], *, of: Any, flags: int = 0
+) -> FunctionType:
+    """Write and compile a function with some parameters and their defaults.
 
     Args:
         what: what it is, a word for tracebacks.
-        like: whose parameters and defaults it gets.
-        parameters: of ``like``.
+        parameters: of a function, whose defaults it gets.
         keyword: ``def`` or ``async def``.
         body: its lines.
         scope: the objects behind the names in ``body``, each of which begins with ``_pc_``.
-        of: what tracebacks name, where that is not ``like``.
+        of: what tracebacks name.
         flags: of the code that says the kind: ``types.coroutine`` has marked the generator function that it is of.
     """
-    if "_pc_" in parameters.header:
-        return None
     name = f"_pc_{what}"
     function = f"    {keyword} {name}({parameters.header}):\n{body}    return {name}\n"
     source = f"def _pc_make({', '.join(scope)}):\n{function}"
-    try:
-        code, lines = _compiled(source)
-    except SyntaxError:  # names that no source has, of a function made by a program
-        return None
-    named = like if of is None else of
-    where = f"{getattr(named, '__module__', None)}:{getattr(named, '__qualname__', type(named).__name__)}"
+    code, lines = _compiled(source)
+    where = f"{getattr(of, '__module__', None)}:{getattr(of, '__qualname__', type(of).__name__)}"
     filename = f"<patchcore {what} for {where}>"
     # (size, no mtime, lines, name): tracebacks and inspect.getsource show the function; linecache never checks it
     linecache.cache[filename] = (len(source), None, lines, filename)
     cells = tuple(types.CellType(scope[free]) for free in code.co_freevars)
     # the globals are those of this module: code that looks at the frame of its caller asks for the name of its module
     code = code.replace(co_filename=filename, co_flags=code.co_flags | flags & inspect.CO_ITERABLE_COROUTINE)
-    made = FunctionType(code, globals(), name, like.__defaults__, cells)
-    if like.__kwdefaults__:
-        made.__kwdefaults__ = dict(like.__kwdefaults__)
+    made = FunctionType(code, globals(), name, parameters.of.__defaults__, cells)
+    if parameters.of.__kwdefaults__:
+        made.__kwdefaults__ = dict(parameters.of.__kwdefaults__)
     return made
 
 

@@ -99,6 +99,11 @@ CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
+def takes_anything(function: Any) -> bool:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + 2] == ("args", "kwargs")
+
+
 def result(call: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         return call(*args, **kwargs)
@@ -159,7 +164,7 @@ def test_the_function_in_the_slot_has_the_parameters_and_names_of_the_original(o
 )
 def test_a_wrapper_with_other_parameters_gets_just_what_the_caller_passed(original: Any, wrapper: Any) -> None:
     made = wrap(original, wrapper, in_class=False)
-    assert not made.__code__.co_filename.startswith("<")
+    assert takes_anything(made)
     for args, kwargs in CALLS:
         assert result(made, *args, **kwargs) == result(wrapper, original, *args, **kwargs)
 
@@ -174,7 +179,7 @@ def test_a_wrapper_that_is_no_python_function_gets_just_what_the_caller_passed()
 
     for wrapper in (Wrapper(), Wrapper().method, types.MethodType(around_plain, plain)):
         made = wrap(plain, wrapper, in_class=False)
-        assert not made.__code__.co_filename.startswith("<")
+        assert takes_anything(made)
         for args, kwargs in CALLS:
             assert result(made, *args, **kwargs) == result(wrapper, plain, *args, **kwargs)
 
@@ -187,7 +192,7 @@ def test_a_wrapper_gets_its_own_default_where_that_of_the_original_differs() -> 
         return "wrapper", original(x, scale)
 
     made = wrap(original, wrapper, in_class=False)
-    assert made.__code__.co_filename.startswith(GENERATED)
+    assert not takes_anything(made)
     assert made(1) == wrapper(original, 1) == ("wrapper", (1, 2.0))
     original.__defaults__ = (3.0,)  # the wrapper never saw them
     assert made(1) == wrapper(original, 1) == ("wrapper", (1, 2.0))
