@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, NamedTuple, Optional
 
 from patchcore.declare.changes import Skip, needed_libraries
 from patchcore.declare.patch import Patch
@@ -15,12 +16,15 @@ from patchcore.objects.printable import shown
 from patchcore.planning.distributions import version_of, version_of_provider
 from patchcore.report import FAILED, PENDING, SKIPPED
 
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-
 __all__ = ["BY_CHOICE", "BY_CONFLICT", "BY_FIT", "Environment", "Verdict"]
 
 _PLAIN_REQUIREMENT = re.compile(r"\s*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)\s*(?P<specifiers>[<>=!~][^;@\[\]()]*)?")
+
+#: Versions that are numbers only are compared here: ``packaging`` takes longer to import than a plan takes.
+_RELEASE = r"[0-9]+(?:\.[0-9]+)*"
+_COMPARED = rf"([<>]=?|[!=]=)\s*({_RELEASE})"
+_ALL_COMPARED = re.compile(rf"(?:{_COMPARED}\s*(?:,[\s,]*|$))*")
+_COMPARISONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">=": ge, ">": gt}
 
 #: What a verdict goes by: whether the patch fits here, what a user or its author chose, or another patch.
 BY_FIT, BY_CHOICE, BY_CONFLICT = "fit", "choice", "conflict"
@@ -129,10 +133,8 @@ class Environment:
         return None
 
     def _check(self, text: str) -> Optional[str]:
-        from packaging.version import InvalidVersion
-
         try:
-            name, specifier, holds = _parse_requirement(text)
+            name, specifiers, holds = _parse_requirement(text)
         except ValueError as error:  # InvalidRequirement, InvalidSpecifier
             raise DeclarationError(f"requires={text!r} is not a requirement like 'package>=2,<3': {error}") from error
         if not holds:
@@ -142,30 +144,52 @@ class Environment:
         if version is None:
             if not self.is_module(package):
                 return f"requires {text}, {package} is not installed"
-            if not specifier:
+            if not specifiers:
                 return None
             return f"requires {text}, the version of {package} cannot be told: no distribution provides it"
         try:
-            if specifier.contains(version, prereleases=True):
+            if _is_within(version, specifiers):
                 return None
-        except InvalidVersion:
+        except ValueError:  # InvalidVersion
             return (
                 f"requires {text}, the version {version!r} of {package} cannot be compared: it is not a PEP 440 version"
             )
         return f"requires {text}, found {package} {version}"
 
 
-def _parse_requirement(text: str) -> tuple[str, SpecifierSet, bool]:
+def _parse_requirement(text: str) -> tuple[str, str, bool]:
     """Return the name, the specifiers, and whether the marker holds; the full parser only where there is a marker."""
     plain = _PLAIN_REQUIREMENT.fullmatch(text)
     if plain is not None:
-        from packaging.specifiers import SpecifierSet
+        specifiers = plain["specifiers"] or ""
+        if not _ALL_COMPARED.fullmatch(specifiers):
+            from packaging.specifiers import SpecifierSet
 
-        return plain["name"], SpecifierSet(plain["specifiers"] or ""), True
+            SpecifierSet(specifiers)  # which refuses what is none
+        return plain["name"], specifiers, True
     from packaging.requirements import Requirement
 
     requirement = Requirement(text)
-    return requirement.name, requirement.specifier, requirement.marker is None or requirement.marker.evaluate()
+    return requirement.name, str(requirement.specifier), requirement.marker is None or requirement.marker.evaluate()
+
+
+def _is_within(version: str, specifiers: str) -> bool:
+    """Tell whether a version, be it a pre-release, is within specifiers.
+
+    Raises:
+        ValueError: it is no version.
+    """
+    if re.fullmatch(_RELEASE, version) and _ALL_COMPARED.fullmatch(specifiers):
+        bounds = re.findall(_COMPARED, specifiers)
+        return all(_COMPARISONS[by](_numbers(version), _numbers(bound)) for by, bound in bounds)
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(specifiers).contains(version, prereleases=True)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """The numbers of a release, without zeros at the end: 2.0 is 2."""
+    return tuple(map(int, re.sub(r"(\.0+)+$", "", release).split(".")))
 
 
 def _loaded_version(package: str) -> Optional[str]:

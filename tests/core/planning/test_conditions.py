@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import inspect
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from distributions import write_distribution
 
 import patchcore as pc
+from patchcore.planning import conditions
 from patchcore.planning.conditions import Environment
 
 EXPLODES = {"mmcv": "raise SystemExit('imported')"}
@@ -255,3 +257,27 @@ def test_metadata_is_read_once_for_a_plan(make_package, monkeypatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", None)
     assert environment.unmet("mmcv>=1") is None
     assert environment.unmet("mmcv>=2") == "requires mmcv>=2, found mmcv 1.7.1"
+
+
+RELEASES = ["2", "2.0", "2.0.0", "02.1", "2.1", "2.1.1", "1.9", "10", "0.0", "2.0.1.1", "2.10", "20250101"]
+OTHER_VERSIONS = ["2.1.0+cpu", "2.1rc1", "2.1.post1", "3.0.dev1", "1!2", "trunk"]
+
+
+@pytest.mark.parametrize("version", [*RELEASES, *OTHER_VERSIONS])
+def test_versions_are_compared_as_packaging_compares_them(version: str) -> None:
+    from packaging.specifiers import SpecifierSet
+
+    def answer(ask: Any) -> Any:
+        try:
+            return ask()
+        except ValueError:
+            return ValueError
+
+    for by, bound, rest in itertools.product(
+        ["<", "<=", "==", "!=", ">=", ">", "~="], ["2", "2.0", "2.1.0", "0.0", "3", "2.01"], ["", ",<3", ", !=2.0 ,"]
+    ):
+        text = f"{by} {bound}{rest}"
+        if by == "~=" and "." not in bound:
+            continue
+        expected = answer(lambda text=text: SpecifierSet(text).contains(version, prereleases=True))
+        assert answer(lambda text=text: conditions._is_within(version, text)) == expected, text
