@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
+
+from patchcore.objects.records import dataclass
 
 __all__ = ["LOCAL", "Provenance"]
 
