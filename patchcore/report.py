@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
 
 from patchcore.objects.printable import printable
-from patchcore.objects.records import dataclass
 
 __all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Remark", "Report", "Section"]
 

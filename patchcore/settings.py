@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 from patchcore.errors import SettingsError, did_you_mean
-from patchcore.objects.records import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,14 +5,13 @@ from __future__ import annotations
 import graphlib
 import heapq
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Callable, NamedTuple, Optional
 
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Step, Target
 from patchcore.errors import PlanError, TargetError, UnknownName, conflict_message, did_you_mean
 from patchcore.objects.printable import printable
-from patchcore.objects.records import dataclass
 from patchcore.planning.conditions import BY_CHOICE, BY_CONFLICT, BY_FIT, Environment, Verdict
 from patchcore.planning.provenance import Provenance
 from patchcore.report import FAILED, PENDING, SKIPPED, Remark

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Optional
-
-from patchcore.objects.records import dataclass
 
 __all__ = ["LOCAL", "Provenance"]
 
