@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import sys
 import threading
@@ -21,31 +20,21 @@ from patchcore.engine.importing import loaded_here
 from patchcore.engine.rebinding import Moves
 from patchcore.engine.reentry import is_reentrant
 from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName, describe_error, did_you_mean
-from patchcore.objects.printable import printable, shown
+from patchcore.objects.printable import shown
 from patchcore.planning.plan import Candidate, Plan, PlannedPatch, continue_plan, make_plan
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
-from patchcore.process import describe_process, process_rank
+from patchcore.process import describe_process, logger, process_rank
 from patchcore.report import APPLIED, FAILED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
 __all__ = ["Patcher", "apply"]
 
 
-def _make_printable(record: logging.LogRecord) -> bool:
-    """Make a message fit for a terminal, as the program's handlers may write to one; see :func:`printable`."""
-    record.msg, record.args = printable(record.getMessage()), ()
-    return True
-
-
-logger = logging.getLogger("patchcore")
-logger.addHandler(logging.NullHandler())
-logger.addFilter(_make_printable)
-
 Name = Union[str, Patch]
 
-#: How loud a failure is logged, by policy.
-_LEVELS = {"warn": logging.WARNING, "raise": logging.ERROR, "ignore": logging.DEBUG}
+#: Levels of :mod:`logging`: how loud a summary is logged, and a failure, by policy.
+_INFO, _LEVELS = 20, {"warn": 30, "raise": 40, "ignore": 10}
 
 
 class Patcher(contextlib.ContextDecorator):
@@ -264,7 +253,7 @@ class Patcher(contextlib.ContextDecorator):
                 self.applied = False
                 self._notes += notes
                 for note in notes:
-                    logger.warning("%s", note)
+                    logger().warning("%s", note)
             return self._report({})
 
     def _refuse_reentry(self, what: str) -> None:
@@ -291,8 +280,8 @@ class Patcher(contextlib.ContextDecorator):
         """Called by the engine when a patch that waited is applied."""
         late = next((state.late for state in application.states if state.late), "")
         if late:
-            logger.warning("patch %s was applied late: %s", application, late)
-        logger.debug("%s applied on import", application.patch.name)
+            logger().warning("patch %s was applied late: %s", application, late)
+        logger().debug("%s applied on import", application.patch.name)
         self._news = True
         record = self._record(self._entries[application.patch.name], {})
         self.plugins.notify("after_apply", patch=application.patch, outcome=record)
@@ -313,7 +302,7 @@ class Patcher(contextlib.ContextDecorator):
         policy = policy or ("raise" if patch.required else self.settings.on_failure)
         change = next((f"{s.change.kind} {s.target}: " for s in application.states if s.status == FAILED), "")
         message = f"patch {patch.name} ({application.provenance}) failed: {change}{describe_error(error)}"
-        logger.log(_LEVELS[policy], "%s", message)
+        logger().log(_LEVELS[policy], "%s", message)
         if policy == "raise":
             failure = PatchError(message)
             self._give_up(failure)
@@ -518,20 +507,20 @@ class Patcher(contextlib.ContextDecorator):
             remarks = [remark for remark in self.plugins.remarks(entry, thorough=False) if remark.text]
             self._remarked[name] = tuple(remark.text for remark in remarks)
             for remark in remarks if remarks and not process_rank() else ():
-                logger.log(remark.level, "patch %s (%s): %s", name, entry.provenance, remark.text)
+                logger().log(remark.level, "patch %s (%s): %s", name, entry.provenance, remark.text)
         return self._remarked.get(name, ())
 
     def _log(self, report: Report, tried: Container[str]) -> None:
         """Log what nobody has logged yet about the patches that were tried."""
         for note in report.notes:
-            logger.warning("%s", note)
+            logger().warning("%s", note)
         for record in report.with_status(FAILED):
             if record.name in tried and record.name not in self._applications:
-                logger.log(
+                logger().log(
                     _LEVELS[self.settings.on_failure], "patch %s [%s]: %s", record.name, record.origin, record.reason
                 )
-        if logger.isEnabledFor(logging.INFO) and not process_rank():
-            logger.info("%s", report.summary())
+        if logger().isEnabledFor(_INFO) and not process_rank():
+            logger().info("%s", report.summary())
 
 
 def apply(

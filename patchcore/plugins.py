@@ -10,10 +10,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-import logging
 import re
 import sys
-import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,6 +28,7 @@ from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
 from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import Provenance
+from patchcore.process import logger
 from patchcore.report import Problem, Remark, Section
 from patchcore.settings import LocalModule, Setting
 
@@ -56,8 +55,6 @@ _WITHOUT = "no:"
 _BRINGING = "register_hookspecs"
 
 Loader = Callable[[], Any]
-
-logger = logging.getLogger("patchcore")
 
 
 def installed_plugins() -> list[tuple[Provenance, Loader]]:
@@ -269,12 +266,14 @@ class Plugins:
 
     def note(self, provenance: Provenance, where: str, error: BaseException) -> None:
         """Remember that a plugin failed, and log it."""
+        from patchcore.stdlib import traceback
+
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         problem = Problem(
             provenance.plugin, where, describe_error(error), provenance.distribution, provenance.version, text
         )
         self.problems.append(problem)
-        logger.warning("%s\n%s", problem, text)
+        logger().warning("%s\n%s", problem, text)
 
     @contextlib.contextmanager
     def _noting(self, provenance: Provenance, where: str) -> Iterator[None]:
@@ -391,6 +390,8 @@ def _at_fault(error: BaseException, function: Any, wrappers: Sequence[Any]) -> l
     """Return the wrappers that raised ``error``, judged by the innermost line; none if ``function`` raised it."""
     by_code: dict[Optional[CodeType], list[Any]] = {_code(wrapper.function): [wrapper] for wrapper in wrappers}
     by_code[_code(function)] = []
+    from patchcore.stdlib import traceback
+
     found = list(wrappers)  # if no line is theirs, pluggy has raised, because a wrapper does not yield exactly once
     for frame, _ in traceback.walk_tb(error.__traceback__):
         found = by_code.get(frame.f_code, found)

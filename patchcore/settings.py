@@ -9,10 +9,12 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Callable, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 from patchcore.errors import SettingsError, did_you_mean
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["POLICIES", "Choice", "LocalModule", "Setting", "Settings", "check_names", "check_path", "check_text"]
 
@@ -160,7 +162,7 @@ class Settings:
             if variable in environ and variable not in OTHER_VARIABLES
         ]
         sources.append(_Source(origin, given, _ARGUMENTS, here))
-        variant = _last(sources, "variant")
+        variant = next((source.given["variant"] for source in reversed(sources) if "variant" in source.given), None)
         found = next(filter(None, map(find_table, (start, here))), None)
         if found is None and variant:
             raise SettingsError(
@@ -245,14 +247,12 @@ OTHER_VARIABLES = ("PATCHCORE_OPTIONS", "PATCHCORE_SESSION", "PATCHCORE_CACHE")
 
 
 def _current_directory() -> Optional[Path]:
+    from patchcore.stdlib import pathlib  # the Patchers of a program may have settings without it
+
     try:
-        return Path.cwd()
+        return pathlib.Path.cwd()
     except OSError:  # it was deleted
         return None
-
-
-def _last(sources: Sequence[_Source], key: str) -> Any:
-    return next((source.given[key] for source in reversed(sources) if key in source.given), None)
 
 
 def _with_variant(path: Path, table: Mapping[str, Any], chosen: Any) -> list[_Source]:

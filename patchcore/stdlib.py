@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # by the names that functions import; the others are in LATER
     import inspect as inspect
     import json as json
     import logging as logging
+    import pathlib as pathlib
     import pkgutil as pkgutil
     import textwrap as textwrap
     import traceback as traceback
@@ -28,16 +29,8 @@ if TYPE_CHECKING:  # by the names that functions import; the others are in LATER
 __all__ = ["LATER", "OWN", "add_own", "loaded", "take_from"]
 
 #: The modules that functions of patchcore import when they are called, by the name that the functions use.
-LATER = {
-    "difflib": "difflib",
-    "inspect": "inspect",
-    "json": "json",
-    "logging": "logging",
-    "metadata": "importlib.metadata",
-    "pkgutil": "pkgutil",
-    "textwrap": "textwrap",
-    "traceback": "traceback",
-}
+_NAMES = ("difflib", "inspect", "json", "logging", "pathlib", "pkgutil", "textwrap", "traceback")
+LATER = {"metadata": "importlib.metadata", **dict(zip(_NAMES, _NAMES))}
 
 #: The packages of patchcore: names bound by value in their modules never follow a patch. See :func:`add_own`.
 OWN = {"patchcore", "patchcore_startup"}

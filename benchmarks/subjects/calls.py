@@ -44,6 +44,7 @@ class Shape(NamedTuple):
         path: where it lives in its module.
         call: the call that is timed, as source.
         yes, no: predicates with its parameters.
+        wrapper: passes its arguments on, and declares the same parameters.
     """
 
     name: str
@@ -51,16 +52,25 @@ class Shape(NamedTuple):
     call: str
     yes: Callable[..., bool]
     no: Callable[..., bool]
+    wrapper: Callable[..., Any]
 
 
 SHAPES = (
-    Shape("function of 2", "combine", "combine(1, 2)", lambda x, y: True, lambda x, y: False),
+    Shape(
+        "function of 2",
+        "combine",
+        "combine(1, 2)",
+        lambda x, y: True,
+        lambda x, y: False,
+        lambda original, x, y: original(x, y),
+    ),
     Shape(
         "method with defaults",
         "Layer.forward",
         "layer.forward(1)",
         lambda self, x, scale=1.0, bias=None: True,
         lambda self, x, scale=1.0, bias=None: False,
+        lambda original, self, x, scale=1.0, bias=None: original(self, x, scale, bias),
     ),
     Shape(
         "keyword-only function",
@@ -68,6 +78,7 @@ SHAPES = (
         "resize(size=1)",
         lambda *, size, mode="nearest": True,
         lambda *, size, mode="nearest": False,
+        lambda original, *, size, mode="nearest": original(size=size, mode=mode),
     ),
 )
 FUNCTION, METHOD, _ = SHAPES
@@ -81,6 +92,8 @@ def rows(budget: Budget) -> list[Row]:
     found = [_replace_row(shape, budget) for shape in (FUNCTION, METHOD)]
     for shape in (FUNCTION, METHOD):
         found += _wrap_rows(shape, budget)
+    for shape in SHAPES:
+        found += _declared_wrap_rows(shape, budget)
     for shape in SHAPES:
         found += _dispatch_rows(shape, budget)
     for shape in (FUNCTION, METHOD):
@@ -110,9 +123,18 @@ def _wrap_rows(shape: Shape, budget: Budget) -> list[Row]:
     without_wrapt = missing("wrapt")
     if without_wrapt is None:
         installs[wrapt_name] = _wrapt_function if shape is FUNCTION else _wrapt_path
-    what = f"Wrap, {shape.name}: added per call"
+    what = f"Wrap, wrapper of any arguments, {shape.name}: added per call"
     found = _added_rows(what, shape, installs, budget, limits={CLOSURE: WRAP_LIMIT})
     return found if without_wrapt is None else [*found, skipped(SUBJECT, what, wrapt_name, without_wrapt)]
+
+
+def _declared_wrap_rows(shape: Shape, budget: Budget) -> list[Row]:
+    installs: dict[str, Install] = {
+        OURS: lambda module, path: _patch(pc.Wrap(f"{module.__name__}:{path}", shape.wrapper)),
+        CLOSURE: lambda module, path: _put(module, path, _closure(_raw(module, path))),
+    }
+    what = f"Wrap, wrapper with the original's own parameters, {shape.name}: added per call"
+    return _added_rows(what, shape, installs, budget, limits={CLOSURE: WRAP_LIMIT})
 
 
 def _dispatch_rows(shape: Shape, budget: Budget) -> list[Row]:

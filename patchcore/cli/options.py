@@ -15,14 +15,7 @@ from patchcore.patcher import Patcher
 from patchcore.report import Problem
 from patchcore.settings import Settings
 
-__all__ = [
-    "SETTING",
-    "Parser",
-    "add_format",
-    "add_selection",
-    "patcher_from",
-    "print_problems",
-]
+__all__ = ["SETTING", "Parser", "add_format", "add_selection", "patcher_from", "print_problems"]
 
 #: Before the name of a plugin's setting: the ``dest`` of an option that sets it, for ``add_argument`` in a hook.
 SETTING = "setting:"

@@ -8,7 +8,6 @@ a replacement is the object itself, a wrapper is one plain Python function.
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from types import (
@@ -25,6 +24,7 @@ from types import (
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from patchcore.errors import DeclarationError
+from patchcore.objects import generated
 from patchcore.objects.descriptors import FORMS, call_of, goes_its_own_way, rebuilt, stand_in
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ _HELPERS = (
 )
 # by what else than their code inspect and asyncio know coroutine functions
 _MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
-_PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 #: Called with each function that is made here, what it stands for, and whether it is a method; see ``register_marks``.
 MARKS: list[Callable[[Any, Any, bool], None]] = []
@@ -119,6 +118,10 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
         in_class: whether the slot belongs to a class.
         counter: counts the calls.
 
+    For a Python function whose parameters the wrapper declares itself, after the original, a function with these
+    parameters is generated, which passes the call on without packing it. Any other wrapper gets its arguments just as
+    the caller passed them.
+
     Raises:
         DeclarationError: ``raw`` is a class, or cannot be called.
     """
@@ -130,19 +133,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
         counter.in_use = True
 
     def around(original: Any) -> Any:
-        if counter is None:
-
-            def wrapped(*args: Any, **kwargs: Any) -> Any:
-                return wrapper(original, *args, **kwargs)
-
-        else:
-            tick = counter.replacement.tick
-
-            def wrapped(*args: Any, **kwargs: Any) -> Any:
-                tick()
-                return wrapper(original, *args, **kwargs)
-
-        return wrapped
+        return generated.wrapping_function(original, wrapper, counter)
 
     if _is_left_to_get(raw, in_class):
         return stand_in(raw, around, functools.partial(_finished, in_class=True), "cannot wrap")
@@ -180,31 +171,12 @@ def dispatch(
     Raises:
         DeclarationError: one of the two cannot be called, or the original is a class.
     """
-    from patchcore.objects import generated  # for those who dispatch
-
     chosen = _called(raw, replacement, in_class)
     if counter is not None:
         counter.in_use = True
 
     def around(original: Any) -> Any:
-        if counter is None:
-
-            def dispatcher(*args: Any, **kwargs: Any) -> Any:
-                if predicate(*args, **kwargs):
-                    return chosen(*args, **kwargs)
-                return original(*args, **kwargs)
-
-        else:
-            to_replacement, to_original = counter.ticks
-
-            def dispatcher(*args: Any, **kwargs: Any) -> Any:
-                if predicate(*args, **kwargs):
-                    to_replacement()
-                    return chosen(*args, **kwargs)
-                to_original()
-                return original(*args, **kwargs)
-
-        return dispatcher
+        return generated.dispatcher(original, chosen, predicate, counter)
 
     if _is_left_to_get(raw, in_class) and callable(chosen):
         return stand_in(raw, around, functools.partial(_finished, in_class=True), "when_call cannot stand in for")
@@ -215,10 +187,7 @@ def dispatch(
         raise DeclarationError(
             f"when_call cannot stand in for the class {original.__qualname__}: dispatch on its methods instead"
         )
-    made: Any = None
-    if type(original) is FunctionType:
-        made = generated.dispatcher(original, chosen, predicate, counter)
-    return _in_form_of(raw, _finished(made or around(original), original, in_class), in_class)
+    return _in_form_of(raw, _finished(around(original), original, in_class), in_class)
 
 
 def _is_left_to_get(raw: Any, in_class: bool) -> bool:
@@ -237,7 +206,7 @@ def _in_form_of(raw: Any, made: Any, in_class: bool) -> Any:
 def _called(raw: Any, replacement: Any, in_class: bool) -> Any:
     """Return what takes the arguments that the callable in ``raw`` gets, and calls ``replacement`` as its form says."""
     function = wrapped_callable(replacement)
-    if not in_class or not _passes_first(raw):
+    if not in_class or issubclass(type(raw), staticmethod) or not _is_bound(raw):  # nothing comes before the arguments
         return function
     if issubclass(type(replacement), staticmethod):
 
@@ -250,18 +219,9 @@ def _called(raw: Any, replacement: Any, in_class: bool) -> Any:
     return function
 
 
-def _passes_first(raw: Any) -> bool:
-    """Tell whether what ``raw`` calls gets the instance or class before the arguments of the call."""
-    return not issubclass(type(raw), staticmethod) and _is_bound(raw)
-
-
 def _finished(function: Any, original: Any, in_class: bool) -> Any:
     """Return ``function``, made to stand for ``original``, as a function of its kind with its names and attributes."""
-    if type(original) is not FunctionType or original.__code__.co_flags & _PUT_OFF:
-        from patchcore.objects import generated  # for those who need it
-
-        function = generated.of_kind(function, original)
-    return _marked(copy_metadata(function, original), original, in_class)
+    return _marked(copy_metadata(generated.of_kind(function, original), original), original, in_class)
 
 
 def _marked(function: Any, original: Any, in_class: bool) -> Any:
@@ -283,21 +243,10 @@ def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:
         name: of the slot, ``package.module:Class.attribute``.
         in_class: whether the slot belongs to a class.
     """
-    from patchcore.objects import generated  # for those who count
-
     function = wrapped_callable(raw)
     if type(function) not in _COUNTED or (raw is not function and not in_class):
         return raw
-    made: Any = generated.counting_function(function, counter) if type(function) is FunctionType else None
-    if made is None:
-        tick = counter.replacement.tick
-
-        def counting(*args: Any, **kwargs: Any) -> Any:
-            tick()
-            return function(*args, **kwargs)
-
-        made = generated.of_kind(counting, function)
-    made = _marked(copy_metadata(made, function), function, in_class)
+    made: Any = _marked(copy_metadata(generated.counting_function(function, counter), function), function, in_class)
     module, _, path = name.partition(":")
     if "[" not in path:  # pickle knows no items
         made.__module__, made.__qualname__ = module, path

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import linecache
 import types
+from keyword import iskeyword
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
 
-__all__ = ["counting_function", "dispatcher", "of_kind"]
+__all__ = ["counting_function", "dispatcher", "of_kind", "wrapping_function"]
 
 #: Of functions whose body runs when what they return is awaited or iterated over.
 _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+#: How no parameter of a generated function can begin: names of ours, and ``__debug__``, to which nothing is assigned.
+_RESERVED = ("_pc_", "__debug__")
 
 #: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).
 _DELEGATE = """\
@@ -55,21 +60,24 @@ def of_kind(function: Any, original: Any) -> Any:
     flags = _flags(original)
     if not flags & _PUT_OFF:
         return function
-    anything: Any = _takes_anything
-    # the parameters of some functions cannot be written down
-    for attempt in (original, anything) if type(original) is FunctionType else (anything,):
-        parameters = _Parameters(attempt)
-        keyword, body = _body(flags, "", f"_pc_called({parameters.call})")
-        made = _generate("function", attempt, parameters, keyword, body, {"_pc_called": function}, of=original)
-        if made is not None:
-            break
-    assert made is not None
-    if flags & inspect.CO_ITERABLE_COROUTINE:
-        types.coroutine(made)  # flags the code of the function itself
-    return made
+    parameters = _Parameters(_written_like(original))
+    keyword, body = _body(flags, "", f"_pc_called({parameters.call})")
+    return _generate("function", parameters, keyword, body, {"_pc_called": function}, of=original, flags=flags)
 
 
 def _takes_anything(*args: Any, **kwargs: Any) -> None: ...
+
+
+def _written_like(function: Any) -> Any:
+    """Return ``function`` if its parameters can be written down, else a function that takes anything.
+
+    A function that was made by a program may have parameters that no source has.
+    """
+    if type(function) is not FunctionType:
+        return _takes_anything
+    names = function.__code__.co_varnames
+    fits = all(name.isidentifier() and not iskeyword(name) and not name.startswith(_RESERVED) for name in names)
+    return function if fits else _takes_anything
 
 
 def _flags(function: Any) -> int:
@@ -112,10 +120,44 @@ def _body(flags: int, before: str, call: str) -> tuple[str, str]:
     return "def", f"{before}        return {call}\n"
 
 
-def dispatcher(
-    original: FunctionType, chosen: Any, predicate: Any, counter: Optional[Counter] = None
-) -> Optional[FunctionType]:
-    """Return a dispatcher with the parameters of ``original``; ``None`` where that would not do.
+def wrapping_function(original: Any, wrapper: Any, counter: Optional[Counter] = None) -> FunctionType:
+    """Return a function that calls ``wrapper(original, *args, **kwargs)``.
+
+    It has the parameters of ``original`` where ``wrapper`` has them, too, after the first one: the same names in the
+    same order, of the same kinds, with a default where the original has one. The wrapper cannot tell then whether an
+    argument was passed by position, by name or not at all, and gets its own defaults, as they are now. Any other
+    wrapper gets what the caller passes.
+
+    Args:
+        original: passed to the wrapper as its first argument.
+        wrapper: called with the arguments of the call.
+        counter: counts the calls.
+    """
+    declared = _declares_the_same(wrapper, original)
+    parameters = _Parameters(wrapper if declared else _takes_anything, "_pc_original")
+    scope = {"_pc_wrapper": wrapper, "_pc_original": original}
+    body = f"        return _pc_wrapper({parameters.call})\n"
+    if counter is not None:
+        scope["_pc_count"] = counter.replacement.tick
+        body = f"        _pc_count()\n{body}"
+    return _generate("wrapper", parameters, "def", body, scope, of=original)
+
+
+def _declares_the_same(wrapper: Any, original: Any) -> bool:
+    """Tell whether ``wrapper`` has the parameters of ``original`` after its first one, and packs none of them."""
+    if type(wrapper) is not FunctionType or wrapper.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return False
+    if _written_like(wrapper) is not wrapper or _written_like(original) is not original:
+        return False
+    own = _Parameters(wrapper, "_pc_original")
+    return own.header == _Parameters(original).header and len(wrapper.__defaults__ or ()) <= len(own.positional)
+
+
+def dispatcher(original: Any, chosen: Any, predicate: Any, counter: Optional[Counter] = None) -> FunctionType:
+    """Return a function that calls ``chosen`` where ``predicate`` is true, else ``original``.
+
+    It has the parameters of ``original`` where the two others take them all, and passes on what it is called with where
+    they do not.
 
     Args:
         original: called where the predicate is false.
@@ -123,9 +165,9 @@ def dispatcher(
         predicate: decides.
         counter: counts which of the two is called.
     """
-    parameters = _Parameters(original)
-    if not (parameters.are_taken_by(chosen) and parameters.are_taken_by(predicate)):
-        return None
+    parameters = _Parameters(_written_like(original))
+    if parameters.of is original and not (parameters.are_taken_by(chosen) and parameters.are_taken_by(predicate)):
+        parameters = _Parameters(_takes_anything)
     scope = {"_pc_predicate": predicate, "_pc_replacement": chosen, "_pc_original": original}
     count_chosen = count_left = ""
     if counter is not None:
@@ -138,39 +180,42 @@ def dispatcher(
         f"{count_left}"
         f"        return _pc_original({parameters.call})\n"
     )
-    return _generate("dispatcher", original, parameters, "def", body, scope)
+    return _generate("dispatcher", parameters, "def", body, scope, of=original)
 
 
-def counting_function(function: FunctionType, counter: Counter) -> Optional[FunctionType]:
-    """Return a function with the parameters of ``function`` that counts and calls it; ``None`` where that cannot be.
+def counting_function(function: Any, counter: Counter) -> FunctionType:
+    """Return a function with the parameters of ``function``, as far as they are known, that counts and calls it.
 
     One of a coroutine or generator function is one, too, and counts when what it returns begins to run.
     """
-    parameters = _Parameters(function)
-    flags = function.__code__.co_flags
+    parameters, flags = _Parameters(_written_like(function)), _flags(function)
     keyword, body = _body(flags, "        _pc_count()\n", f"_pc_function({parameters.call})")
     scope = {"_pc_function": function, "_pc_count": counter.replacement.tick}
-    made = _generate("counter", function, parameters, keyword, body, scope)
-    if made is not None and flags & inspect.CO_ITERABLE_COROUTINE:
-        types.coroutine(made)  # flags the code of the function itself
-    return made
+    return _generate("counter", parameters, keyword, body, scope, of=function, flags=flags)
 
 
 class _Parameters:
-    """The parameters of a function, as the text of its header and of a call that passes them all on."""
+    """The parameters of a function, as the text of its header and of a call that passes them all on.
 
-    def __init__(self, function: FunctionType) -> None:
+    Args:
+        function: has them.
+        first: what the call passes for the first one, which is then none of the parameters.
+    """
+
+    def __init__(self, function: Any, first: str = "") -> None:
+        self.of = function
         code: CodeType = function.__code__
         count = code.co_argcount
         names = code.co_varnames
-        self.positional = names[:count]
+        self.positional = names[bool(first) : count]
         self.keyword_only = names[count : count + code.co_kwonlyargcount]
         rest = list(names[count + code.co_kwonlyargcount :])
         self.args = rest.pop(0) if code.co_flags & inspect.CO_VARARGS else None
         self.kwargs = rest.pop(0) if code.co_flags & inspect.CO_VARKEYWORDS else None
-        self.header = ", ".join(self._header(function, code.co_posonlyargcount))
+        self.header = ", ".join(self._header(function, code.co_posonlyargcount - bool(first)))
         self.call = ", ".join(
             [
+                *([first] if first else ()),
                 *self.positional,
                 *([f"*{self.args}"] if self.args else ()),
                 *(f"{name}={name}" for name in self.keyword_only),
@@ -178,11 +223,11 @@ class _Parameters:
             ]
         )
 
-    def _header(self, function: FunctionType, positional_only: int) -> list[str]:
+    def _header(self, function: Any, positional_only: int) -> list[str]:
         # the values of the defaults are set on the finished function
         first_default = len(self.positional) - len(function.__defaults__ or ())
         header = [name if i < first_default else f"{name}=None" for i, name in enumerate(self.positional)]
-        if positional_only:
+        if positional_only > 0:
             header.insert(positional_only, "/")
         if self.args or self.keyword_only:
             header.append(f"*{self.args or ''}")
@@ -192,6 +237,8 @@ class _Parameters:
 
     def are_taken_by(self, function: Any) -> bool:
         """Tell whether ``function`` can be called with all of them, as far as its signature is known."""
+        if type(function) is FunctionType and not vars(function) and _Parameters(function).header == self.header:
+            return True  # the usual case, and much faster than a signature
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError):
@@ -209,42 +256,43 @@ class _Parameters:
 
 
 def _generate(
-    what: str,
-    like: FunctionType,
-    parameters: _Parameters,
-    keyword: str,
-    body: str,
-    scope: dict[str, Any],
-    *,
-    of: Any = None,
-) -> Optional[FunctionType]:
-    """Write and compile a function with the parameters of ``like``; ``None`` where its names do not allow that.
+    what: str, parameters: _Parameters, keyword: str, body: str, scope: dict[str, Any], *, of: Any, flags: int = 0
+) -> FunctionType:
+    """Write and compile a function with some parameters and their defaults.
 
     Args:
         what: what it is, a word for tracebacks.
-        like: whose parameters and defaults it gets.
-        parameters: of ``like``.
+        parameters: of a function, whose defaults it gets.
         keyword: ``def`` or ``async def``.
         body: its lines.
         scope: the objects behind the names in ``body``, each of which begins with ``_pc_``.
-        of: what tracebacks name, where that is not ``like``.
+        of: what tracebacks name.
+        flags: of the code that says the kind: ``types.coroutine`` has marked the generator function that it is of.
     """
-    if "_pc_" in parameters.header:
-        return None
     name = f"_pc_{what}"
     function = f"    {keyword} {name}({parameters.header}):\n{body}    return {name}\n"
     source = f"def _pc_make({', '.join(scope)}):\n{function}"
-    named = like if of is None else of
-    where = f"{getattr(named, '__module__', None)}:{getattr(named, '__qualname__', type(named).__name__)}"
+    code, lines = _compiled(source)
+    where = f"{getattr(of, '__module__', None)}:{getattr(of, '__qualname__', type(of).__name__)}"
     filename = f"<patchcore {what} for {where}>"
-    namespace: dict[str, Any] = {"__name__": __name__}  # who looks at the frame of its caller asks for that
-    try:
-        exec(compile(source, filename, "exec"), namespace)  # text made from parameter names only
-    except SyntaxError:  # names that no source has, of a function made by a program
-        return None
     # (size, no mtime, lines, name): tracebacks and inspect.getsource show the function; linecache never checks it
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    made: FunctionType = namespace["_pc_make"](**scope)
-    made.__defaults__ = like.__defaults__
-    made.__kwdefaults__ = dict(like.__kwdefaults__) if like.__kwdefaults__ else None
+    linecache.cache[filename] = (len(source), None, lines, filename)
+    cells = tuple(types.CellType(scope[free]) for free in code.co_freevars)
+    # the globals are those of this module: code that looks at the frame of its caller asks for the name of its module
+    code = code.replace(co_filename=filename, co_flags=code.co_flags | flags & inspect.CO_ITERABLE_COROUTINE)
+    made = FunctionType(code, globals(), name, parameters.of.__defaults__, cells)
+    if parameters.of.__kwdefaults__:
+        made.__kwdefaults__ = dict(parameters.of.__kwdefaults__)
     return made
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(source: str) -> tuple[CodeType, list[str]]:
+    """Return the code of the function within ``_pc_make``, and the lines of the source.
+
+    The text holds names of parameters only, so functions with the same parameters share it.
+    """
+    code = compile(source, "<patchcore>", "exec")
+    for _ in ("_pc_make", "the function within"):
+        code = next(value for value in code.co_consts if type(value) is CodeType)
+    return code, source.splitlines(True)

@@ -39,6 +39,47 @@ def changes_of(target: str) -> list[pc.Change]:
     ]
 
 
+def more_op(original: Any, x: Any, y: Any = 1, *, z: Any = 2) -> Any:
+    return original(x, y, z=z) + 100
+
+
+def more_method(original: Any, self: Any, x: Any) -> Any:
+    return original(self, x) + 100
+
+
+def more_static(original: Any, x: Any) -> Any:
+    return original(x) + 100
+
+
+def more_class(original: Any, cls: Any, x: Any) -> Any:
+    return original(cls, x) + 100
+
+
+@pytest.mark.parametrize("count", [False, True])
+@pytest.mark.parametrize(
+    ("name", "wrapper"),
+    [
+        ("op", more_op),
+        ("Owner.method", more_method),
+        ("Owner.static", more_static),
+        ("Owner.klass", more_class),
+        ("Owner.forward", more_method),
+    ],
+)
+def test_a_wrapper_with_the_parameters_of_the_original_compiles_into_one_graph(
+    torch: Any, make_package: Any, name: str, wrapper: Any, count: bool
+) -> None:
+    make_package({"compiled": LIBRARY})
+    import compiled
+
+    torch._dynamo.reset()
+    x = torch.ones(2)
+    with pc.Patcher([pc.Patch("p", pc.Wrap(f"compiled:{name}", wrapper))], strict=True, count=count):
+        module = compiled.Owner()
+        use = (lambda x: compiled.op(3, x)) if name == "op" else (lambda x: module(x))
+        assert torch.equal(torch.compile(use, fullgraph=True, backend="eager")(x), use(x))
+
+
 @pytest.mark.parametrize("count", [False, True])
 @pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("name", ["op", "Owner.method", "Owner.static", "Owner.klass", "Owner.forward"])

@@ -20,7 +20,7 @@ def double(item):
     return 20
 
 PRICE = pc.Patch(
-    "läden.preis", [pc.Replace("shop.prices:price", double)], requires=["packaging>=20"], remove_when="packaging<1"
+    "läden.preis", [pc.Replace("shop.prices:price", double)], requires=["patchcore!=0.0.*"], remove_when="patchcore<0"
 )
 BROKEN = pc.Patch("läden.kaputt", [pc.Replace("shop.prices:prüfe", double)], summary="日本 \ud800")
 

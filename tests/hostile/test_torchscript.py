@@ -91,7 +91,7 @@ USERS = {
     "commented": "uses_commented",
     "ignored": "uses_ignored",
 }
-HOW = ["wrapped", "chosen", "not chosen", "counted"]
+HOW = ["wrapped", "declared", "chosen", "not chosen", "counted"]
 
 
 @pytest.fixture
@@ -108,10 +108,21 @@ def more(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return (found[0] + 100, *found[1:]) if isinstance(found, tuple) else found + 100
 
 
+def declared(original: Any) -> Any:
+    """A wrapper that declares the parameters of ``original`` and does as ``more`` does."""
+    parameters = inspect.signature(original).parameters.values()
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+    passed = [f"{one.name}={one.name}" if one.kind is one.KEYWORD_ONLY else one.name for one in plain]
+    header = f"(original, {str(inspect.Signature(plain))[1:]}"
+    namespace: dict[str, Any] = {"more": more}
+    exec(f"def wrapper{header}: return more(original, {', '.join(passed)})", namespace)
+    return namespace["wrapper"]
+
+
 def patched(target: str, how: str) -> pc.Patcher:
     module, _, path = target.partition(":")
     original = functools.reduce(getattr, path.split("."), __import__(module, fromlist=["x"]))
-    change: pc.Change = pc.Wrap(target, more)
+    change: pc.Change = pc.Wrap(target, declared(original) if how == "declared" else more)
     if how in ("chosen", "not chosen"):
         replacement = functools.partial(more, original)
         change = pc.Replace(target, lambda *a, **k: replacement(*a, **k), when_call=lambda *a, **k: how == "chosen")

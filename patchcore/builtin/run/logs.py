@@ -5,19 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
-from patchcore.errors import SettingsError
+from patchcore.builtin.run.verbosity import QUIET
 from patchcore.objects.printable import printable
 from patchcore.process import process_rank, rank_variable
 from patchcore.settings import Settings
 
-__all__ = ["QUIET", "check_verbosity", "level_of", "log_to_stderr", "say"]
-
-#: The setting ``verbosity`` of ``-q``: only failures are told. With 1, ``-v``, the patches are listed at the end; with
-#: 2, ``-vv``, all of the report.
-QUIET, _MOST = -1, 2
+__all__ = ["level_of", "log_to_stderr", "say"]
 
 
 def say(text: str) -> None:
@@ -59,11 +54,3 @@ def log_to_stderr(level: Optional[str] = None) -> None:
 def level_of(settings: Settings) -> Optional[str]:
     """Return the level from which on the log is shown, ``None`` for the default: errors only where ``-q`` was given."""
     return settings.log or ("ERROR" if settings.get("verbosity") == QUIET else None)
-
-
-def check_verbosity(value: Any, where: str, directory: Optional[Path]) -> int:
-    """Return how much a run says at its end, from -1 to 2: a ``check`` of :class:`patchcore.settings.Setting`."""
-    try:
-        return max(QUIET, min(int(value), _MOST))
-    except (TypeError, ValueError):
-        raise SettingsError(f"{where} = {value!r}; expected -1 (quiet), 0, 1 or 2") from None

@@ -11,10 +11,11 @@ from typing import Any, Optional
 
 import patchcore as pc
 from patchcore.builtin.files import write_whole
-from patchcore.builtin.run.logs import QUIET, say
+from patchcore.builtin.run.logs import say
 from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
+from patchcore.builtin.run.verbosity import QUIET
 from patchcore.engine.engine import ENGINE
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan

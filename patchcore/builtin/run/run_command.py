@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 from patchcore.builtin import command_line
 from patchcore.builtin.run.compat import chosen_compat
-from patchcore.builtin.run.logs import QUIET
+from patchcore.builtin.run.verbosity import QUIET
 from patchcore.cli import options as shared
 from patchcore.errors import PatchcoreError, PatchError, SettingsError
 from patchcore.patcher import Patcher

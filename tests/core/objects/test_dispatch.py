@@ -145,7 +145,7 @@ def test_an_exception_of_the_replacement_reaches_the_caller_and_the_original_is_
 
     raw = original if generated else functools.partial(original)
     made = dispatch(raw, replacement, lambda x: True, in_class=False)
-    assert ("<patchcore dispatcher" in made.__code__.co_filename) is generated
+    assert (made.__code__.co_varnames == ("x",)) is generated
     with pytest.raises(RuntimeError, match="kernel failed"):
         made(1)
     assert called == ["replacement"]

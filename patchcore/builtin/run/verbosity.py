@@ -1,0 +1,24 @@
+"""How much a run says at its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+from patchcore.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["QUIET", "check_verbosity"]
+
+#: The setting ``verbosity`` of ``-q``: only failures are told. With 1, ``-v``, the patches are listed at the end; with
+#: 2, ``-vv``, all of the report.
+QUIET, _MOST = -1, 2
+
+
+def check_verbosity(value: Any, where: str, directory: Optional[Path]) -> int:
+    """Return how much a run says at its end, from -1 to 2: a ``check`` of :class:`patchcore.settings.Setting`."""
+    try:
+        return max(QUIET, min(int(value), _MOST))
+    except (TypeError, ValueError):
+        raise SettingsError(f"{where} = {value!r}; expected -1 (quiet), 0, 1 or 2") from None
