@@ -52,6 +52,13 @@ SHARED_TESTS = ("tests/builtin", "tests/plugins", "tests/house")
 STEALING = ("--numprocesses=auto", "--dist=worksteal")
 # pytest has a worker for each core: threads of torch that wait for each other would take the cores of other workers.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+# Hundreds of processes import torch, and a third of the time that takes is the garbage collector's, half of it at exit.
+# The variable is that of a file in the environment of the libraries; the session core collects as ever.
+SELDOM_COLLECTED = {"COLLECT_SELDOM": "50000"}
+COLLECT_SELDOM = (
+    "import os; exec(os.environ.get('COLLECT_SELDOM') and 'import atexit, gc; "
+    "gc.set_threshold(int(os.environ[\"COLLECT_SELDOM\"]), 20, 100); atexit.register(gc.freeze)' or '')\n"
+)
 # Wherever bytecode is not to be written, each process would rewrite the assertions of every test module anew.
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 
@@ -267,6 +274,8 @@ def prepare_libraries(session: nox.Session, openmmlab: OpenMMLab) -> None:
             f"python{LIBRARIES_PYTHON}-venv. The core alone needs no libraries: nox -s core"
         )
     install_libraries(session, openmmlab)
+    (site,) = Path(session.virtualenv.location).glob("lib/python*/site-packages")
+    (site / "collect_seldom.pth").write_text(COLLECT_SELDOM)
     install_distributions(session, ROOT, *plugins(), options=[f"--constraint={CONSTRAINTS}"])
     # Kept outside the checkout, like the wheel of mmcv; does nothing where it was built for this torch.
     try:
@@ -349,7 +358,7 @@ def tests(session: nox.Session) -> None:
     The rest is run by sessions that follow, each once, and none that was run before: nox leaves those out.
     """
     environment = LibrariesEnvironment(session)
-    env = {**environment.env, **ONE_THREAD}
+    env = {**environment.env, **ONE_THREAD, **SELDOM_COLLECTED}
     if session.posargs:  # what is chosen by name may be anywhere
         chosen = ["--ignore=tests/packaging", "--ignore=tests/browser"]
         run_pytest(session, *chosen, *STEALING, python=environment.python, env=env)
@@ -370,7 +379,7 @@ def tests(session: nox.Session) -> None:
 def slow(session: nox.Session) -> None:
     """Run the tests that repeat on larger models, for minutes each, what others protect; before a release."""
     environment = LibrariesEnvironment(session)
-    env = {**environment.env, **ONE_THREAD}
+    env = {**environment.env, **ONE_THREAD, **SELDOM_COLLECTED}
     run_pytest(session, "tests/integration", "-m", "slow", *STEALING, python=environment.python, env=env)
 
 
@@ -395,7 +404,7 @@ def modules_in(folders: Iterable[str]) -> list[Path]:
 def emulated(session: nox.Session, core: str) -> None:
     """Run tests/emulated on the emulated NPU, which stays to the end of a process; once with each of its cores."""
     environment = LibrariesEnvironment(session)
-    env = {**environment.env, **ONE_THREAD, "NPU_EMULATOR_CORE": core}
+    env = {**environment.env, **ONE_THREAD, **SELDOM_COLLECTED, "NPU_EMULATOR_CORE": core}
     options = ["tests/emulated", "--emulate-npu", "--numprocesses=auto"]
     if core == "python":  # what both cores do alike is tested on the faster one
         options += ["-m", "not either_core"]
@@ -417,7 +426,7 @@ def openmmlab_2(session: nox.Session) -> None:
 def run_openmmlab(session: nox.Session, openmmlab: OpenMMLab) -> None:
     """Run tests/openmmlab with one line of the libraries, on the emulator's compiled core where it could be built."""
     environment = LibrariesEnvironment(session, openmmlab.libraries)
-    env = {**environment.env, **ONE_THREAD, "NPU_EMULATOR_CORE": "auto"}
+    env = {**environment.env, **ONE_THREAD, **SELDOM_COLLECTED, "NPU_EMULATOR_CORE": "auto"}
     options = ("tests/openmmlab", "--emulate-npu", "--numprocesses=auto")
     run_pytest(session, *options, python=environment.python, env=env)
 

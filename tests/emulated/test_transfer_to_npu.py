@@ -30,10 +30,42 @@ from torch_npu_patches.transfer_to_npu.groups import COMPILE, FACTORY, TENSOR
 COMPARED = ("torch.cuda", "torch.distributed", "torch.amp", "torch.nn", "torch.jit", "torch.profiler", "torch.storage")
 
 
+def make_layer() -> pc.Patcher:
+    return pc.Patcher([wrapping.COMPILE, *TRANSFER_TO_NPU], strict=True)
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[list[pc.Patcher]]:
+    """The layer, as long as tests that use it follow each other: to apply it takes longer than most of them."""
+    kept: list[pc.Patcher] = []
+    yield kept
+    while kept:
+        kept.pop().revert()
+
+
+@pytest.fixture(autouse=True)
+def layer_is_gone(kept: list[pc.Patcher], request: pytest.FixtureRequest) -> None:
+    """Revert the layer that other tests share before a test that does not."""
+    while kept and "layer" not in request.fixturenames:
+        kept.pop().revert()
+
+
 @pytest.fixture
-def layer() -> Iterator[pc.Patcher]:
+def layer(kept: list[pc.Patcher]) -> Iterator[pc.Patcher]:
+    """The layer in force, which the test leaves so."""
+    if not kept:
+        kept.append(make_layer())
+        kept[0].apply()
     audit.clear()
-    with pc.Patcher([wrapping.COMPILE, *TRANSFER_TO_NPU], strict=True) as patcher:
+    yield kept[0]
+    audit.clear()
+
+
+@pytest.fixture
+def own_layer() -> Iterator[pc.Patcher]:
+    """The layer in force after the other fixtures of the test, which may revert it."""
+    audit.clear()
+    with make_layer() as patcher:
         yield patcher
     audit.clear()
 
@@ -83,11 +115,11 @@ class TestRevert:
         with pytest.raises((RuntimeError, AssertionError), match=r"CUDA|cuda"):
             torch.zeros(2, device="cuda")
 
-    def test_names_taken_by_value_meanwhile(self, layer: pc.Patcher) -> None:
+    def test_names_taken_by_value_meanwhile(self, own_layer: pc.Patcher) -> None:
         module = sys.modules["taken"] = types.ModuleType("taken")
         try:
             module.zeros, module.is_available = torch.zeros, torch.cuda.is_available
-            layer.revert()
+            own_layer.revert()
             assert module.zeros is torch.zeros
             assert module.is_available is torch.cuda.is_available
         finally:
@@ -389,7 +421,7 @@ class TestLoad:
         torch.save({"cuda": torch.ones(2), "weight": torch.ones(2, device="npu")}, path)
         return path
 
-    def test_locations(self, file: Path, layer: pc.Patcher) -> None:
+    def test_locations(self, file: Path, own_layer: pc.Patcher) -> None:
         assert torch.load(str(file))["cuda"].device.type == "cpu"
         assert on_npu(torch.load(str(file), "cuda")["cuda"])
         assert on_npu(torch.load(file, map_location=torch.device("cuda:1"))["cuda"], 1)
@@ -440,7 +472,7 @@ class TestDistributed:
         if dist.is_initialized():
             dist.destroy_process_group()
 
-    def test_nccl_is_hccl_and_answers_what_was_asked_for(self, one_rank: str, layer: pc.Patcher) -> None:
+    def test_nccl_is_hccl_and_answers_what_was_asked_for(self, one_rank: str, own_layer: pc.Patcher) -> None:
         dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1)
         assert dist.is_nccl_available()
         assert dist.get_backend() == "nccl"
@@ -459,11 +491,11 @@ class TestDistributed:
         dist.broadcast_object_list(listed, src=0, device=torch.device("cuda"))
         assert listed == ["cuda"]
 
-    def test_hccl_answers_hccl(self, one_rank: str, layer: pc.Patcher) -> None:
+    def test_hccl_answers_hccl(self, one_rank: str, own_layer: pc.Patcher) -> None:
         dist.init_process_group("hccl", init_method=one_rank, rank=0, world_size=1)
         assert dist.get_backend() == "hccl"
 
-    def test_backends_by_device(self, one_rank: str, layer: pc.Patcher) -> None:
+    def test_backends_by_device(self, one_rank: str, own_layer: pc.Patcher) -> None:
         dist.init_process_group("cpu:gloo,cuda:nccl", init_method=one_rank, rank=0, world_size=1)
         assert dist.get_backend() == "cpu:gloo,cuda:nccl"
         for device in ("cpu", "cuda"):
@@ -471,13 +503,13 @@ class TestDistributed:
             dist.all_reduce(x)
             assert x.tolist() == [1, 1]
 
-    def test_truth_after_revert(self, one_rank: str, layer: pc.Patcher) -> None:
+    def test_truth_after_revert(self, one_rank: str, own_layer: pc.Patcher) -> None:
         dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1)
-        layer.revert()
+        own_layer.revert()
         assert dist.get_backend() == "hccl"
 
     @pytest.mark.parametrize("devices", [[0], ["cuda:0"], [torch.device("cuda:0")], None], ids=repr)
-    def test_data_parallel(self, devices: Any, one_rank: str, layer: pc.Patcher) -> None:
+    def test_data_parallel(self, devices: Any, one_rank: str, own_layer: pc.Patcher) -> None:
         dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1)
         output = None if devices is None else devices[0]
         model = nn.parallel.DistributedDataParallel(nn.Linear(2, 2).cuda(), device_ids=devices, output_device=output)
@@ -485,12 +517,12 @@ class TestDistributed:
         assert on_npu(model.module.weight.grad)
 
     @pytest.mark.parametrize("devices", [[0], ["cuda:0"]], ids=repr)
-    def test_data_parallel_looks_for_its_module_on_the_npu(self, devices: Any, layer: pc.Patcher) -> None:
+    def test_data_parallel_looks_for_its_module_on_the_npu(self, devices: Any, own_layer: pc.Patcher) -> None:
         model = nn.DataParallel(nn.Linear(2, 2).cuda(), device_ids=devices)
         assert model.src_device_obj == model.module.weight.device == torch.device("npu:0")
 
     @pytest.mark.parametrize("devices", [[0], ["cuda:0"], [0, 1], [0, 1, 2], None], ids=repr)
-    def test_data_parallel_trains(self, devices: Any, layer: pc.Patcher) -> None:
+    def test_data_parallel_trains(self, devices: Any, own_layer: pc.Patcher) -> None:
         module = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).cuda()
         inputs = torch.randn(11, 4)
         expected = module(inputs.cuda())
@@ -562,17 +594,17 @@ class TestDistributed:
         nccl.reduce_scatter(pair(), scattered)
         assert [each.tolist() for each in scattered] == [[4], [7]]
 
-    def test_device_mesh(self, one_rank: str, layer: pc.Patcher) -> None:
+    def test_device_mesh(self, one_rank: str, own_layer: pc.Patcher) -> None:
         device = torch.device("cuda:0")
         dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1, device_id=device)
         assert dist.init_device_mesh("cuda", (1,)).device_type == "npu"
 
     @pytest.mark.filterwarnings("ignore::FutureWarning")
-    def test_fully_sharded(self, one_rank: str, layer: pc.Patcher) -> None:
+    def test_fully_sharded(self, one_rank: str, own_layer: pc.Patcher) -> None:
         from torch.distributed.fsdp import FullyShardedDataParallel
 
         dist.init_process_group("nccl", init_method=one_rank, rank=0, world_size=1)
-        assert layer.report()["torch.transfer_to_npu.fsdp"].status == "applied"
+        assert own_layer.report()["torch.transfer_to_npu.fsdp"].status == "applied"
         model = FullyShardedDataParallel(nn.Linear(2, 2), device_id=torch.device("cuda:0"))
         assert all(on_npu(parameter, 0) for parameter in model.parameters())
         assert {site.before for site in audit.sites("torch.transfer_to_npu.fsdp")} == {"cuda:0"}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from patchcore.cli import main
 from patchcore.process import RANK_VARIABLES
@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = (sys.executable,)
 RUN = (*PYTHON, "-m", "patchcore", "run")
 TORCHRUN = (*PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+
+Key = TypeVar("Key")
 
 _PATIENCE = 900  # seconds for a whole job
 
@@ -156,7 +158,7 @@ class Workplace:
                     process.wait(_PATIENCE)
 
 
-def two_at_a_time(starts: Mapping[str, Callable[[], Job]]) -> dict[str, Job]:
+def two_at_a_time(starts: Mapping[Key, Callable[[], Job]]) -> dict[Key, Job]:
     """Run jobs side by side, which takes half as long: importing torch keeps one core busy."""
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(starts, pool.map(lambda start: start(), starts.values())))

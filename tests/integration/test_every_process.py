@@ -202,23 +202,31 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module", params=[of_plugin, of_option, of_project], ids=["plugin", "-p", "pyproject.toml"])
-def matrix(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
-    """Run every command with the patch from one source."""
-    source: Source = request.param(tmp_path_factory.mktemp("matrix"))
-    commands = {name: (*RUN, *source.options, *command) for name, command in COMMANDS.items()}
-    return two_at_a_time({name: functools.partial(source.place.run, *c) for name, c in commands.items()})
+SOURCES = {"plugin": of_plugin, "-p": of_option, "pyproject.toml": of_project}
+#: Every command with the patch of a plugin. That of a module reaches each kind of child process as well, which
+#: tests/builtin/run/test_activation.py protects without torch; here it reaches the ranks and their workers.
+JOBS = [*(("plugin", command) for command in COMMANDS), ("-p", "torchrun"), ("pyproject.toml", "torchrun")]
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Job]:
+    """Run the jobs, by source of the patch and command."""
+    sources = {name: source(tmp_path_factory.mktemp("matrix")) for name, source in SOURCES.items()}
+    commands = {(name, command): (*RUN, *sources[name].options, *COMMANDS[command]) for name, command in JOBS}
+    return two_at_a_time({job: functools.partial(sources[job[0]].place.run, *c) for job, c in commands.items()})
 
 
 class TestMatrix:
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_is_patched(self, matrix: dict[str, Job], kind: str) -> None:
+    @pytest.mark.parametrize(
+        ("source", "kind"), [(source, kind) for source, command in JOBS for kind in KINDS if KINDS[kind][0] == command]
+    )
+    def test_is_patched(self, matrix: dict[tuple[str, str], Job], source: str, kind: str) -> None:
         command, name, number = KINDS[kind]
-        has_patched(matrix[command], name, number)
+        has_patched(matrix[source, command], name, number)
 
-    @pytest.mark.parametrize("command", COMMANDS)
-    def test_one_report_for_each_process(self, matrix: dict[str, Job], command: str) -> None:
-        is_accounted_for(matrix[command])
+    @pytest.mark.parametrize(("source", "command"), JOBS)
+    def test_one_report_for_each_process(self, matrix: dict[tuple[str, str], Job], source: str, command: str) -> None:
+        is_accounted_for(matrix[source, command])
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Changes of imports with the real mmdet 3.3, mmdet3d 1.4 and torch: what they import optionally, and what they check.
 
-Each case runs in an interpreter of its own, as it is about the first import of these libraries.
+Each case runs in a process of its own, as it is about the first import of these libraries.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from warm import Warm
 
 pytest.importorskip("torch")
 
@@ -48,6 +50,33 @@ def run_with_stubs(run_python) -> Callable[[str], str]:
     return lambda code: run_python(textwrap.dedent(STUBS) + textwrap.dedent(code))
 
 
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """A process that has imported what mmcv and mmdet need, none of which is looked at here."""
+    imports = "import torch, torch._dynamo, numpy, cv2, matplotlib.pyplot, scipy.optimize, mmengine.runner\n"
+    warm = Warm(tmp_path_factory.mktemp("warm"), imports)
+    yield warm
+    warm.close()
+
+
+@pytest.fixture
+def run_after_torch(warm: Warm, tmp_path: Path) -> Callable[[str], str]:
+    """Return a function that runs code in a process that has imported torch and mmengine."""
+
+    def run(code: str) -> str:
+        done = warm.run(textwrap.dedent(code), cwd=tmp_path)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def run_with_stubs_after_torch(run_after_torch: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a function that does so after ``STUBS``."""
+    return lambda code: run_after_torch(textwrap.dedent(STUBS) + textwrap.dedent(code))
+
+
 @needs_mmdet
 class TestVersionCheckOfMmdet:
     """``mmdet/__init__.py`` asserts that the version of mmcv is at least 2.0.0rc4 and below 2.2.0."""
@@ -81,11 +110,11 @@ class TestVersionCheckOfMmdet:
         ],
         ids=["accepted", "refused"],
     )
-    def test_mmdet_sees_what_is_shown(self, run_python, real, shown, printed) -> None:
-        assert run_python(self.SHOWN.format(real=real, shown=shown, before="")).endswith(printed)
+    def test_mmdet_sees_what_is_shown(self, run_after_torch, real, shown, printed) -> None:
+        assert run_after_torch(self.SHOWN.format(real=real, shown=shown, before="")).endswith(printed)
 
-    def test_when_mmdet_was_imported_already(self, run_python) -> None:
-        done = run_python("""
+    def test_when_mmdet_was_imported_already(self, run_after_torch) -> None:
+        done = run_after_torch("""
             import mmcv, mmdet
             import patchcore as pc
             shown = pc.WhileImporting("mmdet", pc.Replace("mmcv:__version__", pc.Literal("2.0.0")))
@@ -97,9 +126,9 @@ class TestVersionCheckOfMmdet:
 
 @needs_mmdet3d
 class TestStubsInMmdet3d:
-    def test_spconv_of_version_0_is_not_taken_for_spconv_2(self, run_with_stubs) -> None:
+    def test_spconv_of_version_0_is_not_taken_for_spconv_2(self, run_with_stubs_after_torch) -> None:
         """``mmdet3d/models/layers/spconv/__init__.py`` compares the version, and keeps mmcv's operators."""
-        done = run_with_stubs("""
+        done = run_with_stubs_after_torch("""
             patcher = stub("spconv")
             from mmdet3d.models.layers.spconv import IS_SPCONV2_AVAILABLE
             from mmdet3d.models.layers import make_sparse_convmodule
@@ -108,8 +137,8 @@ class TestStubsInMmdet3d:
             """)
         assert done.endswith("False mmcv.ops.sparse_conv applied\n")
 
-    def test_spconv_of_version_2_registers_stubs_that_say_so(self, run_with_stubs) -> None:
-        done = run_with_stubs("""
+    def test_spconv_of_version_2_registers_stubs_that_say_so(self, run_with_stubs_after_torch) -> None:
+        done = run_with_stubs_after_torch("""
             stub("spconv", version="2.3.6")
             from mmdet3d.models.layers.spconv import IS_SPCONV2_AVAILABLE
             from mmdet3d.models.middle_encoders import SparseEncoder
@@ -122,8 +151,8 @@ class TestStubsInMmdet3d:
         assert "spconv.pytorch.SubMConv3d was called, but is a stub" in lines[-1]
         assert "write_spconv2.py:" in lines[-1]  # where mmdet3d imports it
 
-    def test_visualizer_with_open3d(self, run_with_stubs) -> None:
-        done = run_with_stubs("""
+    def test_visualizer_with_open3d(self, run_with_stubs_after_torch) -> None:
+        done = run_with_stubs_after_torch("""
             stub("open3d")
             from mmdet3d.visualization import local_visualizer
             print(error_of(lambda: local_visualizer.geometry.PointCloud()))

@@ -6,10 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Callable
 
 import pytest
+from warm import Warm
 
 pytest.importorskip("torch")
 build = pytest.importorskip("npu_emulator.device.native.build")
@@ -40,13 +42,31 @@ def compiler(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def python(cache: Path) -> Run:
-    """Run Python with a cache of its own."""
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """A process that has imported torch."""
+    warm = Warm(tmp_path_factory.mktemp("warm"), "import torch\n")
+    yield warm
+    warm.close()
 
-    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        environ = {**os.environ, "NPU_EMULATOR_CORE": "auto", build.CACHE: str(cache), **environ}
-        return subprocess.run([sys.executable, *arguments], env=environ, capture_output=True, text=True, timeout=900)
+
+@pytest.fixture
+def python(warm: Warm, cache: Path, tmp_path: Path) -> Run:
+    """Run code in a process that has torch and nothing of the emulator, with a cache of its own."""
+
+    def run(code: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return warm.run(code, cwd=tmp_path, **{"NPU_EMULATOR_CORE": "auto", build.CACHE: str(cache), **environ})
+
+    return run
+
+
+@pytest.fixture
+def fresh_python(cache: Path) -> Run:
+    """Run code in a process that has not imported torch, with a cache of its own."""
+
+    def run(code: str) -> subprocess.CompletedProcess[str]:
+        environ = {**os.environ, "NPU_EMULATOR_CORE": "auto", build.CACHE: str(cache)}
+        return subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=900)
 
     return run
 
@@ -159,11 +179,11 @@ START = (
 class TestNotBuilt:
     def test_the_core_in_python_is_used(self, python: Run, command: Run) -> None:
         assert "core     python (the compiled core is not built for this torch" in command("info").stdout
-        done = python("-c", START)
+        done = python(START)
         assert (done.stdout, done.stderr) == ("python 2.0\n", "")
 
     def test_asking_for_it_is_an_error(self, python: Run, command: Run) -> None:
-        for done in (command("info", NPU_EMULATOR_CORE="native"), python("-c", START, NPU_EMULATOR_CORE="native")):
+        for done in (command("info", NPU_EMULATOR_CORE="native"), python(START, NPU_EMULATOR_CORE="native")):
             assert done.returncode == 1
             assert "Build it with `python -m npu_emulator build`" in done.stderr
 
@@ -174,15 +194,17 @@ class TestDoesNotLoad:
         """Have a library that is none."""
         assert command("build", CXX=str(compiler)).returncode == 0
 
-    def test_the_core_in_python_is_used_and_the_log_says_why(self, python: Run, command: Run) -> None:
-        done = python("-c", START)
-        assert done.stdout == "python 2.0\n"
-        assert "WARNING:npu_emulator:" in done.stderr
-        assert "does not load" in done.stderr
+    def test_the_core_in_python_is_used_and_the_log_says_why(
+        self, python: Run, fresh_python: Run, command: Run
+    ) -> None:
+        for done in (python(START), fresh_python(START)):
+            assert done.stdout == "python 2.0\n"
+            assert "WARNING:npu_emulator:" in done.stderr
+            assert "does not load" in done.stderr
         assert "core     python (" in command("info").stdout
 
     def test_asking_for_it_is_an_error(self, python: Run) -> None:
-        done = python("-c", START, NPU_EMULATOR_CORE="native")
+        done = python(START, NPU_EMULATOR_CORE="native")
         assert done.returncode == 1
         assert "does not load" in done.stderr
         assert "`python -m npu_emulator build --force`" in done.stderr
@@ -202,7 +224,7 @@ class TestOthersCanChangeIt:
         return place
 
     def test_it_is_not_loaded_and_the_log_has_the_line_that_fixes_it(self, python: Run, shared: Path) -> None:
-        done = python("-c", START)
+        done = python(START)
         assert done.stdout == "python 2.0\n"
         assert f"everybody may write to {shared}" in done.stderr
         assert "does not load" not in done.stderr  # nobody has tried
@@ -210,7 +232,7 @@ class TestOthersCanChangeIt:
         assert fix in done.stderr
 
     def test_asking_for_it_is_an_error(self, python: Run, command: Run, shared: Path) -> None:
-        for done in (python("-c", START, NPU_EMULATOR_CORE="native"), command("build")):
+        for done in (python(START, NPU_EMULATOR_CORE="native"), command("build")):
             assert done.returncode == 1
             assert f"everybody may write to {shared}" in done.stderr
         assert f"everybody may write to {shared}" in command("info").stdout
@@ -230,7 +252,7 @@ class TestOthersCanChangeIt:
         self, python: Run, compiler: Path, cache: Path, mask: int
     ) -> None:
         code = f"import os; os.umask({mask}); from npu_emulator.__main__ import main; main(['build'])"
-        assert python("-c", code, CXX=str(compiler)).returncode == 0
+        assert python(code, CXX=str(compiler)).returncode == 0
         assert not any(path.stat().st_mode & 0o022 for path in [cache, *cache.rglob("*")])
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from warm import Warm
 
 pytest.importorskip("torch")
 pytest.importorskip("mmcv._ext", reason="needs mmcv with its compiled operators")
@@ -100,6 +101,26 @@ def run(run_python: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a program after the prelude and return what it printed."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return lambda program: run_python(PRELUDE + program)
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """A process that has imported everything, for programs that begin so."""
+    warm = Warm(tmp_path_factory.mktemp("warm"), PRELUDE + "import_everything()\n", OMP_NUM_THREADS="1")
+    yield warm
+    warm.close()
+
+
+@pytest.fixture
+def run_after_imports(warm: Warm, tmp_path: Path) -> Run:
+    """Run a program after the prelude and ``import_everything()`` and return what it printed."""
+
+    def run(program: str) -> str:
+        done = warm.run(program, cwd=tmp_path)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
 
 
 # Without the CUDA layer, some of which waits for parts of torch that few programs import.
@@ -248,10 +269,9 @@ main(["run", "--strict", "-p", "stand_ins", "train.py"])
 
 
 class TestRevert:
-    def test_everything_is_the_identical_object_again(self, run: Run) -> None:
-        out = run("""
+    def test_everything_is_the_identical_object_again(self, run_after_imports: Run) -> None:
+        out = run_after_imports("""
 import patchcore
-import_everything()
 import torch
 from mmcv.ops import deform_conv2d as taken
 globals_before = dict(globals())
@@ -273,10 +293,9 @@ print(taken is globals_before["taken"])
         # under 7 names by value, with 3 entries of a registry
         assert rest == ["45 12", "[]", "45 12", "[]", "True"]
 
-    def test_nested_and_repeated(self, run: Run) -> None:
-        out = run("""
+    def test_nested_and_repeated(self, run_after_imports: Run) -> None:
+        out = run_after_imports("""
 import patchcore
-import_everything()
 before = spaces()
 outer = patchcore.apply(strict=True)
 patched = spaces()
@@ -292,10 +311,9 @@ print(changed(before, spaces()))
 """)
         assert out.splitlines() == ["[]", "[]", "[]", "True", "[]"]
 
-    def test_no_warning_and_no_lazy_attribute_is_woken(self, run: Run) -> None:
+    def test_no_warning_and_no_lazy_attribute_is_woken(self, run_after_imports: Run) -> None:
         """Looking for references opens every loaded module; that is not to be felt."""
-        out = run("""
-import_everything()
+        out = run_after_imports("""
 import torch, torch.distributed
 before = set(sys.modules)
 import patchcore

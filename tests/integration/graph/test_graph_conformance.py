@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable
 
 import conformance_vendors
 import pytest
 import torch
+from warm import Warm
 
 import npu_graph
 from npu_graph import Backend, UnknownVendor
@@ -27,23 +28,31 @@ SUITE_ARGUMENTS = ("-p", "npu_graph.conformance", "--pyargs", "npu_graph.conform
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
+#: What takes a run of the suite longer than the few operators that most tests try.
+IMPORTS = """
+import sys, pytest, _pytest.assertion.rewrite, _pytest.junitxml
+import numpy, torch, torch._dynamo, torch._functorch.aot_autograd, torch._inductor.decomposition
+import torch.fx.experimental.symbolic_shapes
+"""
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """A process that has imported what the suite needs of others."""
+    warm = Warm(tmp_path_factory.mktemp("warm"), IMPORTS, OMP_NUM_THREADS="1")
+    yield warm
+    warm.close()
+
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(warm: Warm, tmp_path: Path) -> Run:
     """Return a function that runs pytest in a process of its own, in a folder of its own."""
 
-    def run(*arguments: str, vendor: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, vendor: str = "") -> subprocess.CompletedProcess[str]:
         (tmp_path / "local_vendor.py").write_text(vendor)
-        path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
         modules = {"PATCHCORE_MODULES": "local_vendor"} if vendor else {}
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **modules, **environ},
-            capture_output=True,
-            text=True,
-            timeout=1200,
-        )
+        code = "sys.argv[0] = pytest.__main__.__file__; sys.exit(pytest.main())"
+        return warm.run(f"import pytest.__main__; {code}", arguments, cwd=tmp_path, path=[tmp_path], **modules)
 
     return run
 
