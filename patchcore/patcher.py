@@ -20,11 +20,12 @@ from patchcore.engine.importing import loaded_here
 from patchcore.engine.rebinding import Moves
 from patchcore.engine.reentry import is_reentrant
 from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName, describe_error, did_you_mean
+from patchcore.logs import logger
 from patchcore.objects.printable import shown
 from patchcore.planning.plan import Candidate, Plan, PlannedPatch, continue_plan, make_plan
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
-from patchcore.process import describe_process, logger, process_rank
+from patchcore.process import describe_process, process_rank
 from patchcore.report import APPLIED, FAILED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 

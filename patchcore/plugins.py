@@ -24,11 +24,11 @@ from patchcore import hookspecs
 from patchcore.declare.changes import Change
 from patchcore.engine.writers import Writers
 from patchcore.errors import UnknownName, describe_error, did_you_mean
+from patchcore.logs import logger
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
 from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import Provenance
-from patchcore.process import logger
 from patchcore.report import Problem, Remark, Section
 from patchcore.settings import LocalModule, Setting
 

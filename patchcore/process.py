@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
-from patchcore.objects.printable import printable
+from patchcore.logs import logger
 from patchcore.stdlib import loaded
 
-if TYPE_CHECKING:
-    from logging import Logger, LogRecord
-
-__all__ = ["MOST_RANKS", "RANK_VARIABLES", "decimal", "describe_process", "logger", "process_rank", "rank_variable"]
+__all__ = ["MOST_RANKS", "RANK_VARIABLES", "decimal", "describe_process", "process_rank", "rank_variable"]
 
 #: Where launchers put the rank of a process (torchrun, Open MPI, MPICH, Slurm), the first that has a number counts.
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -67,23 +63,6 @@ def _first_number(variables: Iterable[str], most: int) -> Optional[tuple[str, in
             message = "%s=%r is ignored; expected a whole number from 0 to %d"
             logger().warning(message, variable, value[:60], most)
     return None
-
-
-@functools.cache
-def logger() -> Logger:
-    """Return the logger of patchcore. Processes that log nothing do without :mod:`logging`, which imports much."""
-    from patchcore.stdlib import logging
-
-    made = logging.getLogger("patchcore")
-    made.addHandler(logging.NullHandler())
-    made.addFilter(_make_printable)
-    return made
-
-
-def _make_printable(record: LogRecord) -> bool:
-    """Make a message fit for a terminal, as the program's handlers may write to one; see :func:`printable`."""
-    record.msg, record.args = printable(record.getMessage()), ()
-    return True
 
 
 def describe_process() -> dict[str, Any]:
