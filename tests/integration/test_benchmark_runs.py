@@ -23,7 +23,7 @@ ROWS = {
     "compat-import": 2,
     "compat-patches": 3,
     "list": 4,
-    "calls": 24,
+    "calls": 27,
     "apply": 13,
     "import-watch": 6,
     "run-options": 3,
