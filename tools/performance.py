@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from benchmarks import compared
 from benchmarks.rows import Row, duration
@@ -54,6 +54,13 @@ NUMBERS = (
     Number("`--report-dir` and `--count`", "run-options"),
 )
 
+#: What plugins run beside what users have without them. The rows against what a plugin itself has are not on the page.
+PLUGINS = (
+    Number("a program on the emulated NPU, beside the same one on the CPU", "emulated-device"),
+    Number("what the graph backend compiles, beside PyTorch's own", "graph"),
+)
+_OWN = "reference"
+
 #: What the page says about the run: the key in the saved result, and the name on the page.
 _FACTS = {
     "date": "Date",
@@ -66,6 +73,7 @@ _FACTS = {
 }
 
 _FIGURES = re.compile(r"(<!-- figures -->\n).*?(<!-- end -->)", re.DOTALL)
+_OF_PLUGINS = re.compile(r"(<!-- figures of plugins -->\n).*?(<!-- end of plugins -->)", re.DOTALL)
 _HEAD = "| cost | measured | ours | against | theirs | ratio | limit | outcome |\n|---|---|---|---|---|---|---|---|\n"
 
 
@@ -82,16 +90,23 @@ def rendered(page: str, facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
     told = "\n".join(f"- {name}: {shown[key]}" for key, name in _FACTS.items() if key in facts)
     count = f"{len(judged)} limits were judged: {len(judged) - missed} are met, {missed} are missed."
     text = f"\n{told}\n\n{count}\n\n{table(rows)}\n"
-    return _FIGURES.sub(lambda match: match[1] + text + match[2], page)
+    page = _FIGURES.sub(lambda match: match[1] + text + match[2], page)
+    of_plugins = table(rows, PLUGINS, of_plugins_in)
+    return _OF_PLUGINS.sub(lambda match: f"{match[1]}\n{of_plugins}\n{match[2]}", page)
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return the table: for each number its rows, or one that says that it was not measured."""
-    return _HEAD + "".join(f"| {' | '.join(cells)} |\n" for number in NUMBERS for cells in _cells(number, rows))
+def of_plugins_in(number: Number, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of a subject that were measured against what is no part of the plugin."""
+    return [row for row in rows if row.subject == number.subject and row.ratio and row.alternative != _OWN]
 
 
-def _cells(number: Number, rows: Sequence[Row]) -> Iterator[Sequence[str]]:
-    found = rows_of(number, rows)
+def table(rows: Sequence[Row], numbers: Sequence[Number] = NUMBERS, found: Callable[..., list[Row]] = rows_of) -> str:
+    """Return a table: for each number the rows that are found, or one that says that it was not measured."""
+    lines = (cells for number in numbers for cells in _cells(number, found(number, rows)))
+    return _HEAD + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _cells(number: Number, found: Sequence[Row]) -> Iterator[Sequence[str]]:
     if not found:
         yield number.what, "not measured", "", "", "", "", "", ""
     for index, row in enumerate(found):
@@ -102,7 +117,7 @@ def _cells(number: Number, rows: Sequence[Row]) -> Iterator[Sequence[str]]:
         low, high = row.ratio.quartiles
         ratio = f"{row.ratio.median:.2f}x ({low:.2f}-{high:.2f})"
         outcome = re.sub("^MISSED", "**missed**", row.verdict)
-        yield "" if index else number.what, row.what, *times, ratio, row.limit, outcome
+        yield "" if index else number.what, row.what, *times, ratio, row.limit or "none", outcome or "-"
 
 
 def plot(rows: Sequence[Row], file: Path) -> None:

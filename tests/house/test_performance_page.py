@@ -66,6 +66,26 @@ def test_a_number_that_was_not_measured_says_so(tool: ModuleType) -> None:
     assert [line[1] for line in lines] == ["not measured"] * len(tool.NUMBERS)
 
 
+def test_what_plugins_run_is_on_the_page_beside_what_is_none_of_theirs(tool: ModuleType) -> None:
+    rows = [
+        row("graph", "x * 2 + 1", 3.0),
+        compare("graph", "x * 2 + 1", "reference", Samples((1.0,)), Samples((1.0,)), budget=Budget()),
+        compare("graph", "x * 2 + 1", "inductor", Samples((1.0,)), Samples((2.0,)), budget=Budget()),
+    ]
+    page = tool.rendered("<!-- figures of plugins -->\n<!-- end of plugins -->\n", {}, rows)
+    assert "reference" not in page
+    assert "| 2.00x" not in page
+    assert "| inductor | 2 s | 0.50x (0.50-0.50) | none | - |" in page
+    assert [line.split("|")[2].strip() for line in page.splitlines() if "not measured" in line] == ["not measured"]
+
+
+def test_the_page_has_figures_of_each_plugin_that_is_compared(tool: ModuleType) -> None:
+    page = tool.PAGE.read_text(encoding="utf-8")
+    part = page.partition("<!-- figures of plugins -->")[2].partition("<!-- end of plugins -->")[0]
+    assert "not measured" not in part
+    assert all(f"| {number.what} |" in part for number in tool.PLUGINS)
+
+
 def test_the_plot_is_the_same_for_the_same_result(tool: ModuleType, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = [row("apply", f"plan + apply, {size:,} patches", size * 2e-5, size * 3e-6) for size in (10, 1000)]

@@ -29,9 +29,10 @@ __all__ = ["FILES", "ProcessReport"]
 #: What the files are called.
 FILES = "report-*.json"
 
-#: Seconds that writing may take while imports complete patches; after that there are pauses between two times.
-_AT_ONCE = 0.5
-_PAUSE = 20  # times as long as it has taken to write
+#: Seconds of processor time that writing may take while imports complete patches; after that there are pauses between
+#: two times. Of processor time, as on a busy machine a few small reports may take seconds.
+_AT_ONCE = 0.1
+_PAUSE = 40  # times as long as it has taken to write
 
 
 class ProcessReport:
@@ -51,7 +52,7 @@ class ProcessReport:
         self._patcher = patcher
         self._role = role
         self._directory = patcher.settings.get("report_dir")
-        self._spent = 0.0  # on news, seconds
+        self._spent = 0.0  # on news, seconds of processor time
         self._next = 0.0  # when they may be written again, on the monotonic clock
         self._complained = False
         self._lock = threading.RLock()
@@ -102,12 +103,12 @@ class ProcessReport:
 
     def news(self) -> None:
         """Write the file anew, unless that has taken its share of time: a killed process is to leave what it can."""
-        start = time.monotonic()
-        if self._spent < _AT_ONCE or start > self._next:
+        if self._spent < _AT_ONCE or time.monotonic() > self._next:
+            start = time.thread_time()
             self.write()
-            end = time.monotonic()
-            self._spent += end - start
-            self._next = end + _PAUSE * (end - start)
+            taken = time.thread_time() - start
+            self._spent += taken
+            self._next = time.monotonic() + _PAUSE * taken
 
     def _to_json(self, finished: bool) -> str:
         from patchcore.builtin.explain.layers import describe_layers
