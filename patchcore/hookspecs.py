@@ -43,7 +43,7 @@ def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:  # ty
 
 @hookspec
 def after_collect(plugins: Any, answers: Mapping[str, Sequence[Any]]) -> None:
-    """Take note of what plugins contribute; what is wrong with one of them, tell ``plugins.note``.
+    """Take note of the patches that plugins contribute. ``plugins.note`` reports a problem of a plugin.
 
     Args:
         plugins: the loaded :class:`~patchcore.plugins.Plugins`.

@@ -1,7 +1,7 @@
 """What the search for names costs with torch and mmdet loaded.
 
-It ends when all references to its objects are accounted for. For an object that somebody else holds, too, and for many
-objects it goes through every module.
+The search stops when it has found all references to its objects. For many objects, and for an object that is held by
+something other than a name, it goes through every module.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ONE = {
     "1 function": "mmdet.models.utils:multi_apply",
     "1 function held elsewhere, too": "torch.nn.functional:relu",
 }
-#: The search for that goes to the end, like the one for many objects.
+#: The search for this function goes through every module, as the search for many objects does.
 TO_THE_END = "1 function held elsewhere, too"
 
 

@@ -58,7 +58,8 @@ class Engine:
         self.watch = ImportWatch(self._imported, self._overtaken)
         self._active: dict[str, list[Application]] = {}  # by patch name
         self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
-        # likewise, of those that have yet to write there; of a plain dict, the first is slow to find once others left
+        # Likewise, those that have yet to write there. Ordered dictionaries: in a plain one that others have left, the
+        # first key is slow to find.
         self._queues: dict[str, dict[Application, None]] = {}
         self._advancing = threading.local()  # the applications this thread is advancing, and which to go over again
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet

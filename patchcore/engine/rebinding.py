@@ -369,7 +369,7 @@ class Rebinder:
 
 
 def _keepers(moves: Moves) -> Iterator[Any]:
-    """Return what the engine itself keeps of what ``moves`` replaced, and of the replacements."""
+    """Return the objects of the engine that refer to originals and replacements of ``moves``."""
     for move in moves:
         yield from (move, move.record, namespace(move.state.change))
         for layer in move.record.layers:

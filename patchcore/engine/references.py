@@ -59,7 +59,7 @@ def find_references(
         objects: what to look for, by identity.
         modules: loaded modules by name, a copy that no other thread changes.
         signs: objects for which a module is looked into as for those looked for: what was put over a name of theirs.
-        keepers: what the caller knows to refer to the objects, and is no place for a name.
+        keepers: containers of the caller that refer to the objects and hold no names.
     """
     wanted = {id(obj): obj for obj in objects}
     unaccounted = Unaccounted(wanted, [objects, signs, keepers, *keepers])
@@ -71,7 +71,7 @@ def find_references(
     names = list(modules)
     first = min((names.index(name) for name in homes), default=0)
     opened = []
-    # at home first, and next in what was imported later: most names are there
+    # Most names are in the home modules and in modules that were imported after them.
     for name in dict.fromkeys([*homes, *names[first:], *names[:first]]):
         module = modules[name]
         space = module.__dict__ if type(module) is ModuleType else namespace(module)
@@ -167,7 +167,8 @@ class _Search:
     def _add(self, slot: Slot, held: Any) -> None:
         if slot.identity not in self._found:
             self._found[slot.identity] = slot, id(held)
-            self._unaccounted.found(id(held))  # for a staticmethod, which may have two names: what its slot keeps
+            # Two names may share a staticmethod, which is one reference; each StaticSlot adds one of its own.
+            self._unaccounted.found(id(held))
 
 
 def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> tuple[dict[str, None], set[int]]:
@@ -175,7 +176,7 @@ def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> 
 
     Through one of these a class body can reach an object without naming it: ``op = torch.nn.functional.relu``.
     """
-    names: dict[str, None] = {}  # a set in order
+    names: dict[str, None] = {}  # used as an ordered set
     gateways: set[int] = set()
     for module, qualname in dict.fromkeys([name_of(obj) for obj in objects]):
         outer = _follow(module, qualname.rpartition(".")[0])

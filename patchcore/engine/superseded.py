@@ -22,10 +22,6 @@ __all__ = ["is_used"]
 _MOST = 100_000
 
 
-class _Probe:
-    """An object with no references but those that the count itself makes."""
-
-
 def is_used(name: str, owners: list[Any], ours: list[Any], tables: Iterable[Any]) -> bool:
     """Tell whether somebody else refers to one of ``owners``, directly or by something that leads to it.
 
@@ -42,7 +38,7 @@ def is_used(name: str, owners: list[Any], ours: list[Any], tables: Iterable[Any]
         return True
     # a function uses the namespace of its module, not the module
     wanted = {id(obj) for owner in owners for obj in (owner, namespace(owner)) if obj is not None}
-    probe = _Probe()
+    probe = object()  # only the count itself refers to it
     probe_key = id(probe)
     inside[probe_key] = probe
     del probe

@@ -1,8 +1,8 @@
-"""Whether all references to some objects are accounted for, so that no further name can hold one of them.
+"""Tells whether every reference to some objects has been found, so that no further name can hold one of them.
 
-Most functions are held by one or two names. The interpreter counts the references to an object: once that many were
-found, in names and in what patchcore keeps itself, a search for names may end. It counts as the garbage collector does,
-and errs to one side: a reference that is not looked for here, such as one in an instance, lets the search go on.
+One or two names hold most functions. The interpreter counts the references to an object. The search for names can stop
+when it has found that many references, in names and in what patchcore keeps itself. A reference that this module does
+not recognize, for example one in an instance, only makes the search go on; it never makes the search stop early.
 """
 
 from __future__ import annotations
@@ -18,46 +18,45 @@ from patchcore.objects.modules import class_namespace, is_class
 
 __all__ = ["Unaccounted"]
 
-#: For how many objects it is worth it: of many, one has references that are not looked for.
+#: The most objects that are counted. Among many objects, at least one has references that are not recognized.
 _FEW = 64
-#: How much of what refers to the objects is looked at.
+#: The most containers that are examined.
 _MOST = 10_000
-#: What leads on to the objects and is no place for a name: no dictionary, which may be that of a registry.
+#: Types whose contents are examined, too. Dictionaries are not among them: one may be the table of a registry, whose
+#: entries the search for names counts.
 _WAYS = (FunctionType, CellType, GetSetDescriptorType, MethodType, partial, tuple, staticmethod, classmethod, property)
-# without the lock that it is named after the interpreter counts for each thread, and not at once
+# A free-threaded interpreter counts references for each thread separately, so the sum is not exact.
 _EXACT = hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-class _Probe:
-    """An object with no references but those that the count itself makes."""
-
-
 class Unaccounted:
-    """The references to some objects that were not found yet.
+    """The references to some objects that have not been found yet.
 
     Args:
         objects: the objects by ``id``.
-        keepers: what may refer to them and holds no names: parts of patchcore, lists of the caller.
+        keepers: containers that may refer to the objects and hold no names: parts of patchcore, lists of the caller.
     """
 
     def __init__(self, objects: Mapping[int, Any], keepers: Iterable[Any]) -> None:
         self._counts = _EXACT and len(objects) <= _FEW
-        self._objects = {0: _Probe(), **objects}
+        self._objects = {0: object(), **objects}
         self._accounted = dict.fromkeys(objects, 0)
         if self._counts:
             classes = [klass for klass in objects.values() if is_class(klass)]
             self._look([objects, *keepers, *(part for klass in classes for part in _parts(klass))])
 
     def found(self, key: int) -> None:
-        """Take note of a name that holds the object with this ``id``."""
+        """Count a name that holds the object with this ``id``."""
         self._accounted[key] += 1
 
     def __bool__(self) -> bool:
-        """False once every reference was found; what a running function holds in a variable counts as a reference."""
+        """False when every reference has been found; a local variable of a running function is a reference, too."""
         if not self._counts:
             return True
         counts = map(sys.getrefcount, self._objects.values())
-        base = next(counts)  # of the probe, which has none but that of the table
+        base = next(
+            counts
+        )  # only the table refers to the first object: the count of an object without other references
         return any(count - base > known for count, known in zip(counts, self._accounted.values()))
 
     def _look(self, todo: list[Any]) -> None:
@@ -77,7 +76,7 @@ class Unaccounted:
 
 
 def _parts(klass: type) -> Iterator[Any]:
-    """Return what of a class refers to it: itself, its namespace, and the classes under it, which list their bases."""
+    """Return what refers to a class: the class itself, values in its namespace, and its subclasses, by their bases."""
     yield from (value for value in class_namespace(klass).values() if type(value) in _WAYS)
     todo = [klass]
     for sub in todo:

@@ -253,6 +253,14 @@ class TestForgotten:
         assert main(["check"]) == 1
         assert "implements no hook of patchcore" in capsys.readouterr().out
 
+    @pytest.mark.parametrize("source", [SOURCE, SOURCE + RETURNS["an empty list"], "import patchcore as pc"])
+    def test_is_reported_once_though_patches_are_collected_again(self, install: Install, source: str) -> None:
+        install("forgetful", source)
+        patcher = pc.Patcher.discover()
+        patcher.plan()
+        patcher.with_settings(brake=3).plan()
+        assert len(patcher.plugins.problems) == 1
+
     def test_plugins_that_are_in_order_are_not(self, install: Install, caplog) -> None:
         install("good", GOOD)
         install("quiet", "import patchcore as pc\n@pc.hookimpl\ndef register_patches(): return []")

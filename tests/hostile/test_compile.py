@@ -39,6 +39,18 @@ def changes_of(target: str) -> list[pc.Change]:
     ]
 
 
+def compiles_into_one_graph(torch: Any, name: str, change: pc.Change, *, count: bool) -> None:
+    """Compile a call of what ``change`` has patched, and compare the result with that of the call itself."""
+    import compiled
+
+    torch._dynamo.reset()
+    x = torch.ones(2)
+    with pc.Patcher([pc.Patch("p", change)], strict=True, count=count):
+        module = compiled.Owner()
+        use = (lambda x: compiled.op(3, x)) if name == "op" else (lambda x: module(x))
+        assert torch.equal(torch.compile(use, fullgraph=True, backend="eager")(x), use(x))
+
+
 def more_op(original: Any, x: Any, y: Any = 1, *, z: Any = 2) -> Any:
     return original(x, y, z=z) + 100
 
@@ -70,14 +82,7 @@ def test_a_wrapper_with_the_parameters_of_the_original_compiles_into_one_graph(
     torch: Any, make_package: Any, name: str, wrapper: Any, count: bool
 ) -> None:
     make_package({"compiled": LIBRARY})
-    import compiled
-
-    torch._dynamo.reset()
-    x = torch.ones(2)
-    with pc.Patcher([pc.Patch("p", pc.Wrap(f"compiled:{name}", wrapper))], strict=True, count=count):
-        module = compiled.Owner()
-        use = (lambda x: compiled.op(3, x)) if name == "op" else (lambda x: module(x))
-        assert torch.equal(torch.compile(use, fullgraph=True, backend="eager")(x), use(x))
+    compiles_into_one_graph(torch, name, pc.Wrap(f"compiled:{name}", wrapper), count=count)
 
 
 @pytest.mark.parametrize("count", [False, True])
@@ -87,11 +92,4 @@ def test_what_is_patched_compiles_into_one_graph(
     torch: Any, make_package: Any, name: str, number: int, count: bool
 ) -> None:
     make_package({"compiled": LIBRARY})
-    import compiled
-
-    torch._dynamo.reset()
-    x = torch.ones(2)
-    with pc.Patcher([pc.Patch("p", changes_of(f"compiled:{name}")[number])], strict=True, count=count):
-        module = compiled.Owner()
-        use = (lambda x: compiled.op(3, x)) if name == "op" else (lambda x: module(x))
-        assert torch.equal(torch.compile(use, fullgraph=True, backend="eager")(x), use(x))
+    compiles_into_one_graph(torch, name, changes_of(f"compiled:{name}")[number], count=count)

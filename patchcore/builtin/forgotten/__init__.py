@@ -1,7 +1,7 @@
-"""Built-in plugin ``forgotten``: tells of plugins that have patches and contribute none: a hook or a return is missing.
+"""Built-in plugin ``forgotten``: reports plugins that define patches and return none, because a hook is missing, say.
 
-An installed plugin without any hook is told of, too. A local module without hooks and patches is fine: to import it may
-be all that its user wants.
+It also reports an installed plugin without any hook. A local module without hooks and patches is fine: its user may
+want to import it and nothing else.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return
 def after_collect(plugins: Plugins, answers: Mapping[str, Sequence[Any]]) -> None:
     from patchcore.errors import PluginError
 
+    known = {(problem.plugin, problem.message) for problem in plugins.problems}  # patches may be collected again
     for name, provenance in plugins.provenances.items():
         plugin = plugins.manager.get_plugin(name)
         hooks = {caller.name for caller in plugins.manager.get_hookcallers(plugin) or ()}
@@ -32,10 +33,13 @@ def after_collect(plugins: Plugins, answers: Mapping[str, Sequence[Any]]) -> Non
             what = "returns none of them" if "register_patches" in hooks else "is not there"
             some = ", ".join(named[:3]) + (", ..." if len(named) > 3 else "")
             count = "1 patch" if len(named) == 1 else f"{len(named)} patches"
-            error = PluginError(f"{where} has {count} ({some}), and its register_patches {what}; {_HINT}")
-            plugins.note(provenance, "register_patches", error)
+            hook, text = "register_patches", f"{where} has {count} ({some}), and its register_patches {what}; {_HINT}"
         elif not hooks and provenance.distribution is not None:
-            plugins.note(provenance, "load", PluginError(f"{where} implements no hook of patchcore; {_HINT}"))
+            hook, text = "load", f"{where} implements no hook of patchcore; {_HINT}"
+        else:
+            continue
+        if (name, text) not in known:
+            plugins.note(provenance, hook, PluginError(text))
 
 
 def _patches_in(plugin: Any) -> list[str]:

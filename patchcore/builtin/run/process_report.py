@@ -29,10 +29,10 @@ __all__ = ["FILES", "ProcessReport"]
 #: What the files are called.
 FILES = "report-*.json"
 
-#: Seconds of processor time that writing may take while imports complete patches; after that there are pauses between
-#: two times. Of processor time, as on a busy machine a few small reports may take seconds.
+#: Seconds of processor time that writing may take in all while imports complete patches, before pauses begin. Wall time
+#: would not do: on a busy machine a few small reports may take seconds.
 _AT_ONCE = 0.1
-_PAUSE = 40  # times as long as it has taken to write
+_PAUSE = 40  # the length of a pause, in times of the last write
 
 
 class ProcessReport:
