@@ -8,7 +8,7 @@ import linecache
 import types
 from keyword import iskeyword
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
@@ -20,6 +20,12 @@ _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERA
 
 #: How no parameter of a generated function can begin: names of ours, and ``__debug__``, to which nothing is assigned.
 _RESERVED = ("_pc_", "__debug__")
+
+#: What a place holds to which the caller has passed nothing.
+_NOTHING = type("NOTHING", (), {})
+
+#: How many arguments of a call have a place each; what comes after them is packed.
+_PLACES = 8
 
 #: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).
 _DELEGATE = """\
@@ -126,17 +132,21 @@ def wrapping_function(original: Any, wrapper: Any, counter: Optional[Counter] = 
     It has the parameters of ``original`` where ``wrapper`` has them, too, after the first one: the same names in the
     same order, of the same kinds, with a default where the original has one. The wrapper cannot tell then whether an
     argument was passed by position, by name or not at all, and gets its own defaults, as they are now. Any other
-    wrapper gets what the caller passes.
+    wrapper gets what the caller passes, by position and by name as the caller does.
 
     Args:
         original: passed to the wrapper as its first argument.
         wrapper: called with the arguments of the call.
         counter: counts the calls.
     """
-    declared = _declares_the_same(wrapper, original)
-    parameters = _Parameters(wrapper if declared else _takes_anything, "_pc_original")
     scope = {"_pc_wrapper": wrapper, "_pc_original": original}
-    body = f"        return _pc_wrapper({parameters.call})\n"
+    parameters: Union[_Parameters, _Positions]
+    if _declares_the_same(wrapper, original):
+        parameters = _Parameters(wrapper, "_pc_original")
+        body = f"        return _pc_wrapper({parameters.call})\n"
+    else:
+        parameters = _Positions(original)
+        body, scope["_pc_nothing"] = parameters.body, _NOTHING
     if counter is not None:
         scope["_pc_count"] = counter.replacement.tick
         body = f"        _pc_count()\n{body}"
@@ -204,6 +214,7 @@ class _Parameters:
 
     def __init__(self, function: Any, first: str = "") -> None:
         self.of = function
+        self.defaults, self.keyword_defaults = function.__defaults__, function.__kwdefaults__
         code: CodeType = function.__code__
         count = code.co_argcount
         names = code.co_varnames
@@ -255,14 +266,62 @@ class _Parameters:
         return True
 
 
+class _Positions:
+    """Parameters for whatever a caller passes, of which the first have places of their own, so as not to be packed.
+
+    Args:
+        original: says how many places there are, and how many of them most callers fill: those without a default.
+    """
+
+    def __init__(self, original: Any) -> None:
+        many = usual = _PLACES
+        if type(original) is FunctionType:
+            many = min(original.__code__.co_argcount, _PLACES)
+            usual = max(0, min(many, original.__code__.co_argcount - len(original.__defaults__ or ())))
+        self.header, self.body = _by_position(many, usual)
+        self.defaults, self.keyword_defaults = (_NOTHING,) * many, None
+
+
+@functools.cache
+def _by_position(many: int, usual: int) -> tuple[str, str]:
+    """Return the header and the body of a function that passes its arguments to a wrapper, just as they come.
+
+    Args:
+        many: how many arguments by position have a parameter each.
+        usual: how many of them most callers pass, which is asked for first.
+    """
+    places = [f"_pc_{i}" for i in range(many)]
+    header = [*(f"{place}=None" for place in places), *("/" for _ in places[:1]), "*_pc_rest", "**_pc_named"]
+    body = ""
+    for count in (*range(usual, many + 1), *range(usual)):
+        tests = [f"{place} is not _pc_nothing" for place in places[:count][-1:]]
+        tests += (f"{place} is _pc_nothing" for place in places[count:][:1])
+        passed = ", ".join(["_pc_original", *places[:count]])
+        test, rest = ("_pc_named or _pc_rest", "*_pc_rest, ") if count == many else ("_pc_named", "")
+        body += (
+            f"        if {' and '.join(tests) or 'True'}:\n"
+            f"            if {test}:\n"
+            f"                return _pc_wrapper({passed}, {rest}**_pc_named)\n"
+            f"            return _pc_wrapper({passed})\n"
+        )
+    return ", ".join(header), body
+
+
 def _generate(
-    what: str, parameters: _Parameters, keyword: str, body: str, scope: dict[str, Any], *, of: Any, flags: int = 0
+    what: str,
+    parameters: Union[_Parameters, _Positions],
+    keyword: str,
+    body: str,
+    scope: dict[str, Any],
+    *,
+    of: Any,
+    flags: int = 0,
 ) -> FunctionType:
     """Write and compile a function with some parameters and their defaults.
 
     Args:
         what: what it is, a word for tracebacks.
-        parameters: of a function, whose defaults it gets.
+        parameters: what it declares, with their defaults.
         keyword: ``def`` or ``async def``.
         body: its lines.
         scope: the objects behind the names in ``body``, each of which begins with ``_pc_``.
@@ -280,9 +339,9 @@ def _generate(
     cells = tuple(types.CellType(scope[free]) for free in code.co_freevars)
     # the globals are those of this module: code that looks at the frame of its caller asks for the name of its module
     code = code.replace(co_filename=filename, co_flags=code.co_flags | flags & inspect.CO_ITERABLE_COROUTINE)
-    made = FunctionType(code, globals(), name, parameters.of.__defaults__, cells)
-    if parameters.of.__kwdefaults__:
-        made.__kwdefaults__ = dict(parameters.of.__kwdefaults__)
+    made = FunctionType(code, globals(), name, parameters.defaults, cells)
+    if parameters.keyword_defaults:
+        made.__kwdefaults__ = dict(parameters.keyword_defaults)
     return made
 
 

@@ -11,6 +11,8 @@ import types
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import patchcore as pc
 from patchcore.objects.binding import wrap
@@ -101,7 +103,7 @@ CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 
 def takes_anything(function: Any) -> bool:
     code = function.__code__
-    return code.co_varnames[: code.co_argcount + 2] == ("args", "kwargs")
+    return bool(code.co_flags & inspect.CO_VARARGS) and bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
 
 def result(call: Any, *args: Any, **kwargs: Any) -> Any:
@@ -167,6 +169,32 @@ def test_a_wrapper_with_other_parameters_gets_just_what_the_caller_passed(origin
     assert takes_anything(made)
     for args, kwargs in CALLS:
         assert result(made, *args, **kwargs) == result(wrapper, original, *args, **kwargs)
+
+
+@given(
+    required=st.integers(0, 10),
+    optional=st.integers(0, 10),
+    any_more=st.booleans(),
+    count=st.integers(0, 24),
+    names=st.sets(st.sampled_from(["a0", "a1", "a9", "_pc_0", "_pc_rest", "original", "other"])),
+)
+def test_a_wrapper_of_any_arguments_gets_by_position_and_by_name_what_the_caller_passed_so(
+    required: int, optional: int, any_more: bool, count: int, names: set[str]
+) -> None:
+    header = [f"a{i}" if i < required else f"a{i}=None" for i in range(required + optional)]
+    scope: dict[str, Any] = {}
+    exec(f"def original({', '.join([*header, *(['*more'] if any_more else [])])}): ...", scope)
+    made = wrap(scope["original"], lambda _, /, *args, **kwargs: (args, kwargs), in_class=False)
+    args = tuple(object() for _ in range(count))
+    assert made(*args, **dict.fromkeys(names, 1)) == (args, dict.fromkeys(names, 1))
+    assert list(made(*args, b=1, a=2)[1]) == ["b", "a"]
+
+
+def test_a_builtin_gets_its_arguments_as_they_were_passed() -> None:
+    made = wrap(max, lambda original, *args, **kwargs: (args, kwargs, original(*args, **kwargs)), in_class=False)
+    assert made(1, 2) == ((1, 2), {}, 2)
+    assert made([], default=3) == (([],), {"default": 3}, 3)
+    assert made(*range(20)) == (tuple(range(20)), {}, 19)
 
 
 def test_a_wrapper_that_is_no_python_function_gets_just_what_the_caller_passed() -> None:
