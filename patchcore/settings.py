@@ -107,7 +107,6 @@ class Settings:
         modules: local modules that are plugins, from every source, weakest first.
         choices: the names that were enabled and disabled, weakest source first.
         on_failure: ``warn``, ``raise`` or ``ignore``.
-        log: level of the ``patchcore`` logger, ``None`` to leave it alone.
         options: per patch name, values that override the patch's own options.
         variant: the table of ``[tool.patchcore.variants]`` that is applied on top of ``[tool.patchcore]``, ``None``
             for none.
@@ -121,7 +120,6 @@ class Settings:
     modules: tuple[LocalModule, ...] = ()
     choices: tuple[Choice, ...] = ()
     on_failure: str = "warn"
-    log: Optional[str] = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     variant: Optional[str] = None
     count: bool = False
@@ -385,15 +383,6 @@ def _switch(value: Any, where: str, directory: Optional[Path]) -> bool:
     return _SWITCHES[str(value).strip().lower()]
 
 
-def _level(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
-    levels = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-    if not isinstance(value, str) or value.upper() not in levels:
-        raise SettingsError(
-            f"{where} = {value!r}; expected one of {', '.join(levels)}{did_you_mean(str(value), levels)}"
-        )
-    return value.upper()
-
-
 def _options(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, Mapping[str, Any]]:
     if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
         raise SettingsError(
@@ -412,7 +401,6 @@ KEYS = {
     "enable": check_names,
     "disable": check_names,
     "on_failure": _policy,
-    "log": _level,
     "options": _options,
     "variant": check_text,
     "count": _switch,

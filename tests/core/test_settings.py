@@ -56,7 +56,7 @@ def test_every_key_of_pyproject_is_read_with_its_origin(tmp_path) -> None:
         Choice(False, "b", origin, 0),
         Choice(False, "c", origin, 0),
     )
-    assert (settings.on_failure, settings.log) == ("ignore", "DEBUG")
+    assert (settings.on_failure, settings.get("log")) == ("ignore", "DEBUG")
     assert settings.get("report_dir") == str(tmp_path / "reports")
     assert settings.options == {"mmcv.conv": {"groups": 2}}
     assert settings.origins == dict.fromkeys(("plugins", "on_failure", "report_dir", "log", "options"), origin)
@@ -79,7 +79,7 @@ def test_every_variable_is_read_with_its_origin(tmp_path) -> None:
         Choice(False, "b", "PATCHCORE_DISABLE", 2),
         Choice(False, "c", "PATCHCORE_DISABLE", 2),
     )
-    assert (settings.on_failure, settings.log) == ("raise", "INFO")
+    assert (settings.on_failure, settings.get("log")) == ("raise", "INFO")
     assert settings.get("report_dir") == os.path.abspath("reports")
     assert settings.origins["on_failure"] == "PATCHCORE_ON_FAILURE"
 
@@ -206,9 +206,9 @@ def test_the_nearest_pyproject_with_a_table_above_is_used(tmp_path) -> None:
     inner.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text("[tool.patchcore]\nlog = 'info'\n")
     (tmp_path / "a" / "pyproject.toml").write_text("[project]\nname = 'patchcore-user'\ndependencies = ['patchcore']\n")
-    assert load(inner).log == "INFO"
+    assert load(inner).get("log") == "INFO"
     (inner / "pyproject.toml").write_text("[tool]\npatchcore = {log = 'error'}\n")
-    assert load(inner).log == "ERROR"
+    assert load(inner).get("log") == "ERROR"
 
 
 def test_a_pyproject_of_a_project_without_settings_changes_nothing(tmp_path) -> None:
@@ -224,8 +224,8 @@ def test_the_search_starts_in_the_working_directory_and_takes_relative_paths(tmp
     (tmp_path / "pyproject.toml").write_text(TABLE)
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path / "sub")
-    assert complete(environ={}).log == "DEBUG"
-    assert complete(environ={}, start=Path(".")).log == "DEBUG"
+    assert complete(environ={}).get("log") == "DEBUG"
+    assert complete(environ={}, start=Path(".")).get("log") == "DEBUG"
 
 
 def test_a_working_directory_that_was_deleted_has_no_settings(tmp_path, monkeypatch) -> None:
@@ -238,7 +238,7 @@ def test_a_working_directory_that_was_deleted_has_no_settings(tmp_path, monkeypa
 
 def test_the_environment_is_read_when_none_is_given(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PATCHCORE_LOG", "error")
-    assert complete(start=tmp_path).log == "ERROR"
+    assert complete(start=tmp_path).get("log") == "ERROR"
 
 
 def test_the_folder_of_the_program_comes_before_the_working_directory(tmp_path, monkeypatch) -> None:
@@ -247,12 +247,12 @@ def test_the_folder_of_the_program_comes_before_the_working_directory(tmp_path, 
     (tmp_path / "here" / "pyproject.toml").write_text("[tool.patchcore]\nlog = 'error'\nreport_dir = 'r'\n")
     monkeypatch.chdir(tmp_path / "here" / "src")
     start = tmp_path / "project" / "src"
-    assert complete(environ={}, start=start).log == "ERROR"
+    assert complete(environ={}, start=start).get("log") == "ERROR"
     assert complete(environ={}, start=start).get("report_dir") == str(tmp_path / "here" / "r")
     (tmp_path / "project" / "pyproject.toml").write_text("[tool.patchcore]\nlog = 'info'\n")
-    assert complete(environ={}, start=start).log == "INFO"
+    assert complete(environ={}, start=start).get("log") == "INFO"
     assert complete(environ={}, start=start).get("report_dir") is None
-    assert complete(environ={}).log == "ERROR"
+    assert complete(environ={}).get("log") == "ERROR"
 
 
 # --- paths are relative to where they are written ------------------------------------------------------------------
@@ -388,7 +388,7 @@ def test_a_variant_lies_over_the_table_and_under_everything_else(tmp_path) -> No
     base = f"{tmp_path / 'pyproject.toml'} [tool.patchcore]"
     variant = f"{tmp_path / 'pyproject.toml'} [tool.patchcore.variants.debug]"
     assert settings.variant == "debug"
-    assert (settings.log, settings.on_failure, settings.get("report_dir")) == ("DEBUG", "ignore", None)
+    assert (settings.get("log"), settings.on_failure, settings.get("report_dir")) == ("DEBUG", "ignore", None)
     assert settings.plugins == ("mmcv",)
     assert settings.options == {"p": {"n": 2}}
     assert settings.choices == (Choice(True, "a", base, 0), Choice(False, "a", variant, 1))
@@ -399,31 +399,31 @@ def test_a_variant_lies_over_the_table_and_under_everything_else(tmp_path) -> No
         "variant": "PATCHCORE_VARIANT",
     }
     stronger = load(tmp_path, environ={**environ, "PATCHCORE_LOG": "error"}, arguments={"report_dir": "/r"})
-    assert (stronger.log, stronger.get("report_dir")) == ("ERROR", "/r")
+    assert (stronger.get("log"), stronger.get("report_dir")) == ("ERROR", "/r")
     assert stronger.choices == settings.choices
 
 
 def test_without_a_choice_no_variant_applies(tmp_path) -> None:
     settings = load(tmp_path, VARIANTS)
-    assert (settings.log, settings.on_failure, settings.variant) == ("INFO", "ignore", None)
+    assert (settings.get("log"), settings.on_failure, settings.variant) == ("INFO", "ignore", None)
     assert "variant" not in settings.origins
 
 
 def test_the_strongest_source_chooses_the_variant(tmp_path) -> None:
     table = VARIANTS.replace('log = "info"', 'variant = "debug"')
-    assert load(tmp_path, table).log == "DEBUG"
+    assert load(tmp_path, table).get("log") == "DEBUG"
     release = load(tmp_path, environ={"PATCHCORE_VARIANT": "release"})
-    assert (release.log, release.on_failure, release.variant) == (None, "raise", "release")
+    assert (release.get("log"), release.on_failure, release.variant) == (None, "raise", "release")
     arguments = {"variant": "debug"}
     debug = load(tmp_path, environ={"PATCHCORE_VARIANT": "release"}, arguments=arguments, origin="command line")
-    assert (debug.log, debug.on_failure, debug.origins["variant"]) == ("DEBUG", "ignore", "--variant")
+    assert (debug.get("log"), debug.on_failure, debug.origins["variant"]) == ("DEBUG", "ignore", "--variant")
 
 
 def test_an_empty_name_chooses_no_variant(tmp_path) -> None:
     table = VARIANTS.replace('log = "info"', 'variant = "debug"')
     settings = load(tmp_path, table, environ={"PATCHCORE_VARIANT": ""})
-    assert (settings.log, settings.variant) == (None, None)
-    assert load(tmp_path, "", environ={"PATCHCORE_VARIANT": "release"}, arguments={"variant": ""}).log is None
+    assert (settings.get("log"), settings.variant) == (None, None)
+    assert load(tmp_path, "", environ={"PATCHCORE_VARIANT": "release"}, arguments={"variant": ""}).get("log") is None
 
 
 def test_an_unknown_variant_is_an_error_with_the_nearest(tmp_path) -> None:

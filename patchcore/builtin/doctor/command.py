@@ -183,7 +183,6 @@ def _settings(patcher: Patcher) -> list[Fact]:
         "modules": ", ".join(module.name for module in settings.modules) or "none",
         "variant": settings.variant or "none",
         "on_failure": settings.on_failure,
-        "log": settings.log or "none",
         "count": "yes" if settings.count else "no",
         **{key: _text(value) for key, value in settings.values.items()},
     }

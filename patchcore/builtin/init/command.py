@@ -20,7 +20,6 @@ EXAMPLES = (
     'enable = ["mmdet.resnet_fp16"]  # also apply: a patch, a target or a plugin',
     'disable = ["mmcv.deform_conv"]  # do not apply: a patch, a target or a plugin; "*" for all',
     'on_failure = "raise"  # when a patch fails: "warn" (default), "raise" or "ignore"',
-    'log = "INFO"  # the level from which on patchcore logs',
     "count = true  # count the calls of what is patched",
     'variant = "cpu"  # the table below that is applied on top of this one',
     'options."torch.internal_format" = { allow = true }  # options of one patch',

@@ -1,6 +1,6 @@
 """Built-in plugin ``run``: ``patchcore run`` starts a program and patches every Python process of it.
 
-It has the settings ``report_dir``, ``compat`` and ``verbosity``, and calls the hooks ``register_run_options``,
+It has the settings ``report_dir``, ``compat``, ``verbosity`` and ``log``, and calls the hooks ``register_run_options``,
 ``configure_run``, ``start_process`` and ``conclusions``.
 """
 
@@ -53,7 +53,7 @@ def register_hookspecs() -> Any:
 
 @hookimpl
 def register_settings() -> Iterable[Setting]:
-    from patchcore.builtin.run.verbosity import check_verbosity
+    from patchcore.builtin.run.verbosity import check_level, check_verbosity
     from patchcore.settings import Setting, check_names, check_path
 
     return (
@@ -74,6 +74,7 @@ def register_settings() -> Iterable[Setting]:
             option="-q or -v",
             example="verbosity = 1  # a run lists the patches at its end; 2: what they changed, -1: only failures",
         ),
+        Setting("log", check_level, example='log = "INFO"  # the level from which on a run shows the log of patchcore'),
     )
 
 

@@ -53,4 +53,5 @@ def log_to_stderr(level: Optional[str] = None) -> None:
 
 def level_of(settings: Settings) -> Optional[str]:
     """Return the level from which on the log is shown, ``None`` for the default: errors only where ``-q`` was given."""
-    return settings.log or ("ERROR" if settings.get("verbosity") == QUIET else None)
+    level: Optional[str] = settings.get("log")
+    return level or ("ERROR" if settings.get("verbosity") == QUIET else None)
