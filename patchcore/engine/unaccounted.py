@@ -54,9 +54,7 @@ class Unaccounted:
         if not self._counts:
             return True
         counts = map(sys.getrefcount, self._objects.values())
-        base = next(
-            counts
-        )  # only the table refers to the first object: the count of an object without other references
+        base = next(counts)  # of an object to which only the table refers
         return any(count - base > known for count, known in zip(counts, self._accounted.values()))
 
     def _look(self, todo: list[Any]) -> None:

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = ["Warm"]
+
+#: Seconds that a program may take, the imports before the first one included.
+LONGEST = 600.0
 
 # Runs programs as they are asked for, one line each; what comes before makes the imports.
 _SERVE = """
@@ -57,7 +62,7 @@ _serve()
 
 
 class Warm:
-    """A process that has made some imports, and forks itself to run programs.
+    """A process that has made some imports, and forks itself to run programs; it ends with its ``with`` block.
 
     Args:
         folder: for what the programs print.
@@ -75,7 +80,14 @@ class Warm:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
+
+    def __enter__(self) -> Warm:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=LONGEST)
 
     def run(
         self, code: str, arguments: Sequence[str] = (), *, cwd: Path, path: Sequence[Path] = (), **environ: str
@@ -88,6 +100,9 @@ class Warm:
             cwd: its current directory.
             path: folders that it finds first.
             environ: further variables; those that Python reads at its start have no effect.
+
+        Raises:
+            subprocess.TimeoutExpired: it took too long; the process is gone then.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -103,11 +118,11 @@ class Warm:
             "environ": {**self._environ, **environ},
         }
         print(json.dumps(request), file=self._process.stdin, flush=True)
+        if not select.select([self._process.stdout], [], [], LONGEST)[0]:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            said = {name: Path(files[name]).read_text() for name in ("out", "err")}
+            raise subprocess.TimeoutExpired(code, LONGEST, said["out"], said["err"])
         ended = self._process.stdout.readline()
         assert ended, "the process that has made the imports is gone"
         out, err = (Path(files[name]).read_text() for name in ("out", "err"))
         return subprocess.CompletedProcess([sys.executable, *arguments], int(ended), out, err)
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate(timeout=900)

@@ -54,9 +54,8 @@ def run_with_stubs(run_python) -> Callable[[str], str]:
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
     """A process that has imported what mmcv and mmdet need, none of which is looked at here."""
     imports = "import torch, torch._dynamo, numpy, cv2, matplotlib.pyplot, scipy.optimize, mmengine.runner\n"
-    warm = Warm(tmp_path_factory.mktemp("warm"), imports)
-    yield warm
-    warm.close()
+    with Warm(tmp_path_factory.mktemp("warm"), imports) as warm:
+        yield warm
 
 
 @pytest.fixture

@@ -45,9 +45,8 @@ def compiler(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
     """A process that has imported torch."""
-    warm = Warm(tmp_path_factory.mktemp("warm"), "import torch\n")
-    yield warm
-    warm.close()
+    with Warm(tmp_path_factory.mktemp("warm"), "import torch\n") as warm:
+        yield warm
 
 
 @pytest.fixture

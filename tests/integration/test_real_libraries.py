@@ -106,9 +106,8 @@ def run(run_python: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
     """A process that has imported everything, for programs that begin so."""
-    warm = Warm(tmp_path_factory.mktemp("warm"), PRELUDE + "import_everything()\n", OMP_NUM_THREADS="1")
-    yield warm
-    warm.close()
+    with Warm(tmp_path_factory.mktemp("warm"), PRELUDE + "import_everything()\n", OMP_NUM_THREADS="1") as warm:
+        yield warm
 
 
 @pytest.fixture

@@ -39,9 +39,8 @@ import torch.fx.experimental.symbolic_shapes
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
     """A process that has imported what the suite needs of others."""
-    warm = Warm(tmp_path_factory.mktemp("warm"), IMPORTS, OMP_NUM_THREADS="1")
-    yield warm
-    warm.close()
+    with Warm(tmp_path_factory.mktemp("warm"), IMPORTS, OMP_NUM_THREADS="1") as warm:
+        yield warm
 
 
 @pytest.fixture
