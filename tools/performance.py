@@ -72,8 +72,7 @@ _FACTS = {
     "load average after": "Load averages after",
 }
 
-_FIGURES = re.compile(r"(<!-- figures -->\n).*?(<!-- end -->)", re.DOTALL)
-_OF_PLUGINS = re.compile(r"(<!-- figures of plugins -->\n).*?(<!-- end of plugins -->)", re.DOTALL)
+_FIGURES = re.compile(r"(<!-- figures of (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _HEAD = "| cost | measured | ours | against | theirs | ratio | limit | outcome |\n|---|---|---|---|---|---|---|---|\n"
 
 
@@ -89,10 +88,8 @@ def rendered(page: str, facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
     shown = {**facts, "python": str(facts.get("python", "")).partition(",")[0]}  # without the release of the system
     told = "\n".join(f"- {name}: {shown[key]}" for key, name in _FACTS.items() if key in facts)
     count = f"{len(judged)} limits were judged: {len(judged) - missed} are met, {missed} are missed."
-    text = f"\n{told}\n\n{count}\n\n{table(rows)}\n"
-    page = _FIGURES.sub(lambda match: match[1] + text + match[2], page)
-    of_plugins = table(rows, PLUGINS, of_plugins_in)
-    return _OF_PLUGINS.sub(lambda match: f"{match[1]}\n{of_plugins}\n{match[2]}", page)
+    figures = {"costs": f"{told}\n\n{count}\n\n{table(rows)}", "plugins": table(rows, PLUGINS, of_plugins_in)}
+    return _FIGURES.sub(lambda match: f"{match[1]}\n{figures[match[2]]}\n{match[3]}", page)
 
 
 def of_plugins_in(number: Number, rows: Sequence[Row]) -> list[Row]:

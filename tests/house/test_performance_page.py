@@ -33,7 +33,7 @@ def row(subject: str, what: str, ours: float, theirs: float = 1.0) -> Row:
 
 def cells(page: str) -> list[list[str]]:
     """Return the cells of the table of figures, without its head."""
-    figures = page.partition("<!-- figures -->")[2].partition("<!-- end -->")[0]
+    figures = page.partition("<!-- figures of costs -->")[2].partition("<!-- end -->")[0]
     lines = [line for line in figures.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
 
@@ -51,7 +51,7 @@ def test_every_number_has_a_benchmark(tool: ModuleType) -> None:
 
 def test_a_missed_limit_is_said_with_how_far_it_is_missed(tool: ModuleType) -> None:
     rows = [row("calls", "Wrap, function of 2", 3.0), row("calls", "Wrap, method", 1.5)]
-    page = tool.rendered("<!-- figures -->\nwritten before\n<!-- end -->\n", FACTS, rows)
+    page = tool.rendered("<!-- figures of costs -->\nwritten before\n<!-- end -->\n", FACTS, rows)
     assert "written before" not in page
     assert "- Date: 2026-01-02\n- Cores: 2\n- Python: CPython 3.11.7\n" in page
     assert "2 limits were judged: 1 are met, 1 are missed." in page
@@ -62,7 +62,7 @@ def test_a_missed_limit_is_said_with_how_far_it_is_missed(tool: ModuleType) -> N
 
 
 def test_a_number_that_was_not_measured_says_so(tool: ModuleType) -> None:
-    lines = cells(tool.rendered("<!-- figures -->\n<!-- end -->\n", {}, []))
+    lines = cells(tool.rendered("<!-- figures of costs -->\n<!-- end -->\n", {}, []))
     assert [line[1] for line in lines] == ["not measured"] * len(tool.NUMBERS)
 
 
@@ -72,7 +72,7 @@ def test_what_plugins_run_is_on_the_page_beside_what_is_none_of_theirs(tool: Mod
         compare("graph", "x * 2 + 1", "reference", Samples((1.0,)), Samples((1.0,)), budget=Budget()),
         compare("graph", "x * 2 + 1", "inductor", Samples((1.0,)), Samples((2.0,)), budget=Budget()),
     ]
-    page = tool.rendered("<!-- figures of plugins -->\n<!-- end of plugins -->\n", {}, rows)
+    page = tool.rendered("<!-- figures of plugins -->\n<!-- end -->\n", {}, rows)
     assert "reference" not in page
     assert "| 2.00x" not in page
     assert "| inductor | 2 s | 0.50x (0.50-0.50) | none | - |" in page
@@ -81,7 +81,7 @@ def test_what_plugins_run_is_on_the_page_beside_what_is_none_of_theirs(tool: Mod
 
 def test_the_page_has_figures_of_each_plugin_that_is_compared(tool: ModuleType) -> None:
     page = tool.PAGE.read_text(encoding="utf-8")
-    part = page.partition("<!-- figures of plugins -->")[2].partition("<!-- end of plugins -->")[0]
+    part = page.partition("<!-- figures of plugins -->")[2].partition("<!-- end -->")[0]
     assert "not measured" not in part
     assert all(f"| {number.what} |" in part for number in tool.PLUGINS)
 
