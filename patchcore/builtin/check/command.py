@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Optional
 
+from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.cli.output import print_json, print_line
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, describe_error
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment

@@ -17,9 +17,10 @@ from typing import Any
 from patchcore import __version__
 from patchcore.builtin.check import command as check
 from patchcore.builtin.doctor.probe import UNPATCHED
+from patchcore.builtin.rows import print_table
 from patchcore.builtin.run.session import Session
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_error, print_json, print_line, print_table
+from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import PatchError
 from patchcore.objects.modules import find_module
 from patchcore.objects.printable import printable

@@ -11,8 +11,9 @@ from typing import NamedTuple, Optional
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
+from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.cli.output import print_json, print_line
 from patchcore.errors import UnknownName, Unseen, describe_error
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Candidate, select

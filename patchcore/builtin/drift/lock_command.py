@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 from patchcore.builtin.drift.lockfile import FILE, differences, find_lock, make_lock, write_lock
+from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.cli.output import print_json, print_line
 from patchcore.errors import PluginError
 from patchcore.planning.plan import Plan
 

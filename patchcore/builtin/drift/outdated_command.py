@@ -7,8 +7,9 @@ from typing import Any
 
 from patchcore.builtin.command_line import describe_problems
 from patchcore.builtin.drift.outdated import Age, review
+from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.cli.output import print_json, print_line
 
 __all__ = ["COLUMNS", "add_arguments", "main"]
 

@@ -13,8 +13,9 @@ from typing import Optional
 from patchcore.builtin.command_line import describe_problems
 from patchcore.builtin.explain.explaining import Explainer
 from patchcore.builtin.explain.explanation import PatchExplanation, TargetExplanation
+from patchcore.builtin.rows import STYLES
 from patchcore.cli import options as shared
-from patchcore.cli.output import STYLES, print_json, print_line
+from patchcore.cli.output import print_json, print_line
 from patchcore.declare.target import Target
 from patchcore.errors import CONTAINED, TargetError, UnknownName, describe_error
 from patchcore.objects.modules import find_module

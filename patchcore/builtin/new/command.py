@@ -9,7 +9,8 @@ from pathlib import Path
 from patchcore.builtin.new.names import Names
 from patchcore.builtin.new.project import example_project, new_folder, write_project
 from patchcore.builtin.new.source import PluginSource, Table
-from patchcore.cli.output import print_error, print_line, print_table
+from patchcore.builtin.rows import print_table
+from patchcore.cli.output import print_error, print_line
 from patchcore.declare.changes import Skip
 from patchcore.errors import SettingsError
 from patchcore.plugins import Plugins

@@ -12,8 +12,9 @@ from typing import Any, Optional
 from patchcore.builtin.page.compare import compare
 from patchcore.builtin.page.hits import Hits, count_hits, never_hit
 from patchcore.builtin.page.merge import Process, findings, read_reports, section_lines
+from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_table
+from patchcore.cli.output import print_json
 from patchcore.errors import SettingsError, did_you_mean
 from patchcore.objects.printable import printable
 

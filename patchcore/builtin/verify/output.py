@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
+from patchcore.builtin.rows import print_table
 from patchcore.builtin.verify.speed import Speed
 from patchcore.builtin.verify.verify import AGREES, DIFFERS, CheckResult, Measurement
-from patchcore.cli.output import print_line, print_table
+from patchcore.cli.output import print_line
 from patchcore.report import SKIPPED
 
 __all__ = ["COLUMNS", "describe", "print_results"]

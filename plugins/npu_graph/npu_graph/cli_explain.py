@@ -14,9 +14,10 @@ from npu_graph.explaining import Explanation, explain_program
 from npu_graph.recording import EAGER, GraphRecord
 from patchcore.builtin.files import write_whole
 from patchcore.builtin.html import TablesPage, TextTable
+from patchcore.builtin.rows import print_table
 from patchcore.builtin.run.logs import log_to_stderr
 from patchcore.cli import FINDINGS, OK
-from patchcore.cli.output import print_json, print_line, print_table
+from patchcore.cli.output import print_json, print_line
 from patchcore.errors import SettingsError
 
 __all__ = ["add_action", "explain"]

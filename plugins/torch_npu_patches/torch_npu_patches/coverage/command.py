@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Optional
 
 from patchcore.builtin.files import write_whole
+from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_table
+from patchcore.cli.output import print_json
 from patchcore.declare.changes import Replace
 from patchcore.errors import SettingsError
 from patchcore.planning.plan import Plan

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable
 
-from patchcore.cli.output import print_json, print_table
+from patchcore.builtin.rows import print_table
+from patchcore.cli.output import print_json
 from torch_npu_patches.markers.options import ORDERS, VIEWS
 from torch_npu_patches.markers.reading import TraceError, events, size_of
 from torch_npu_patches.markers.summary import Line, Summary

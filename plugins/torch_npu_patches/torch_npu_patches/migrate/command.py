@@ -182,7 +182,7 @@ def _print(findings: Sequence[Finding], facts: dict[str, Any], form: str, *, cha
     elif form == "csv":
         sys.stdout.write(reports.as_csv(findings))
     else:
-        from patchcore.cli.output import print_table
+        from patchcore.builtin.rows import print_table
 
         for title, columns, rows in reports.tables(findings, changes=changes):
             print_table(title, columns, rows)
