@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Optional
 
 from patchcore.cli import options as shared
+from patchcore.cli.output import print_error
 from patchcore.errors import did_you_mean
 from patchcore.patcher import Patcher
 
-__all__ = ["describe_problems", "parse"]
+__all__ = ["describe_problems", "parse", "print_problems"]
 
 
 def parse(parser: shared.Parser, arguments: Sequence[str], patcher: Patcher) -> argparse.Namespace:
@@ -59,3 +60,11 @@ def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:
         }
         for p in patcher.plugins.problems
     ]
+
+
+def print_problems(patcher: Patcher) -> None:
+    """Print what is wrong with plugins to stderr."""
+    for problem in patcher.plugins.problems:
+        print_error(str(problem))
+        for line in problem.traceback.rstrip().splitlines()[-3:]:
+            print_error(line, who="    ")

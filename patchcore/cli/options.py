@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Callable, NoReturn, Optional
 
-from patchcore.cli.output import print_error
 from patchcore.errors import PluginError, did_you_mean
 from patchcore.objects.modules import lineage
 from patchcore.objects.printable import printable
@@ -15,7 +14,7 @@ from patchcore.patcher import Patcher
 from patchcore.report import Problem
 from patchcore.settings import Settings
 
-__all__ = ["SETTING", "Parser", "add_format", "add_selection", "patcher_from", "print_problems"]
+__all__ = ["SETTING", "Parser", "add_format", "add_selection", "patcher_from"]
 
 #: Before the name of a plugin's setting: the ``dest`` of an option that sets it, for ``add_argument`` in a hook.
 SETTING = "setting:"
@@ -144,14 +143,6 @@ def _is_missing(problem: Problem) -> bool:
     """Tell whether a local module, or a package around it, is not there, so that no line of it is to be shown."""
     names = (f"No module named {name!r}" for name in lineage(problem.plugin))
     return any(problem.message == f"ModuleNotFoundError: {name}" for name in names)
-
-
-def print_problems(patcher: Patcher) -> None:
-    """Print what is wrong with plugins to stderr."""
-    for problem in patcher.plugins.problems:
-        print_error(str(problem))
-        for line in problem.traceback.rstrip().splitlines()[-3:]:
-            print_error(line, who="    ")
 
 
 def _names(values: Optional[list[str]]) -> Optional[list[str]]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.bisect.bisection import Search, dependencies
 from patchcore.builtin.bisect.trials import Oracle, Trial, Trials
+from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.progress import progress
 from patchcore.builtin.run import run_command as run
 from patchcore.builtin.run.command import find_command
@@ -81,7 +82,7 @@ def main(options: argparse.Namespace) -> int:
     else:
         for line in _tell(options, trials, result):
             print_line(line)
-    shared.print_problems(options.patcher)
+    print_problems(options.patcher)
     if not result.complete:
         raise KeyboardInterrupt
     return 1 if result.culprits else 0

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple, Optional
 
+from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
@@ -142,7 +143,7 @@ def main(options: argparse.Namespace) -> int:
             if has_new_source or any(not row.result.startswith("failed") for row in rows[path]):
                 plugin.recorded.write()
     _print(options, plugins, rows)
-    shared.print_problems(patcher)
+    print_problems(patcher)
     found = [row for listed in rows.values() for row in listed]
     return 1 if any(options.check or row.result.startswith("failed") for row in found) else 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.drift.lockfile import FILE, differences, find_lock, make_lock, write_lock
 from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
@@ -46,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
     patcher = shared.patcher_from(options)
     path: Path = options.file or find_lock(Path.cwd()) or Path(FILE)
     plan = patcher.plan()
-    shared.print_problems(patcher)
+    print_problems(patcher)
     if patcher.plugins.problems and not options.check:
         raise PluginError(f"{path} is not written: the patches of a plugin that is broken would be missing in it")
     code = (_check if options.check else _write)(path, plan, options.format == "json")

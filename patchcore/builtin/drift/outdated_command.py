@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from patchcore.builtin.command_line import describe_problems
+from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.drift.outdated import Age, review
 from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
@@ -39,7 +39,7 @@ def main(options: argparse.Namespace) -> int:
         print_line(f"\n{count} to see to" if count else "\nno findings")
     else:
         print_line("no patch declares remove_when or upstream")
-    shared.print_problems(patcher)
+    print_problems(patcher)
     return 1 if any(age.is_finding for age in ages) else 0
 
 

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
-from patchcore.builtin.command_line import describe_problems
+from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.explain.explaining import Explainer
 from patchcore.builtin.explain.explanation import PatchExplanation, TargetExplanation
 from patchcore.builtin.rows import STYLES
@@ -72,7 +72,7 @@ def main(options: argparse.Namespace) -> int:
         _print(patches, explained)
         for note in plan.notes:
             print_line(f"note: {note}")
-    shared.print_problems(patcher)
+    print_problems(patcher)
     return 0
 
 

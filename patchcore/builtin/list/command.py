@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from patchcore.builtin.command_line import describe_problems
+from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.rows import count_of_patches, print_counts, print_rows
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
@@ -53,7 +53,7 @@ def main(options: argparse.Namespace) -> int:
         _print(plugins, patches, options)
         for section in sections if not options.text else ():
             print_line("\n".join([f"\n{section.title}", *(f"  {line}" for line in section.lines)]))
-    shared.print_problems(patcher)
+    print_problems(patcher)
     return 0
 
 

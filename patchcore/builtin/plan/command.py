@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchcore.builtin.command_line import describe_problems
+from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.rows import count_of_patches, print_counts, print_rows
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
@@ -43,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
         _print(plan, remarks, options)
     else:
         print_line("no patches")
-    shared.print_problems(patcher)
+    print_problems(patcher)
     return 0
 
 

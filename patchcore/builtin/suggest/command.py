@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from patchcore.builtin.command_line import describe_problems
+from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.rows import count_of_patches, print_rows
 from patchcore.builtin.suggest.distributions import known_distributions
 from patchcore.builtin.suggest.imports import Imports, find_imports
@@ -62,7 +62,7 @@ def main(options: argparse.Namespace) -> int:
         print_json({**files, **described, "problems": describe_problems(patcher)})
     else:
         _print(path, imports, distributions, off, versions)
-    shared.print_problems(patcher)
+    print_problems(patcher)
     return 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from patchcore.builtin import command_line
+from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.progress import progress
 from patchcore.builtin.verify.check import DTYPES, Check, Size
 from patchcore.builtin.verify.output import describe, print_results
@@ -83,7 +84,7 @@ def main(options: argparse.Namespace) -> int:
             print_line(f"nothing was verified: {_why_nothing(patches, checks, dtypes)}")
         if unchecked:
             print_line(f"without checks: {', '.join(unchecked)}")
-    shared.print_problems(patcher)
+    print_problems(patcher)
     return 0 if results and not missed and all(result.ok for result in results) else 1
 
 

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.files import write_whole
 from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
@@ -85,7 +86,7 @@ def main(options: argparse.Namespace) -> int:
         print_json(printing.view(coverage))
     else:
         _print(coverage)
-    shared.print_problems(patcher)
+    print_problems(patcher)
     return 1 if coverage.missing or coverage.failed else 0
 
 
