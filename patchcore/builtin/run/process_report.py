@@ -119,9 +119,11 @@ class ProcessReport:
         view = {
             "schema_version": SCHEMA_VERSION,
             "summary": report.summary(),
-            **vars(report),
             "patches": [record.to_dict() for record in report.patches],
+            "problems": [problem._asdict() for problem in report.problems],
+            "notes": report.notes,
             "environment": dict(report.environment),
+            "sections": [section._asdict() for section in report.sections],
             "never_hit": report.never_hit,
             "run": self._session.run,
             "role": present_role(self._role),
