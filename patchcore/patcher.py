@@ -7,7 +7,6 @@ import re
 import sys
 import threading
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Optional, Union
 
 from patchcore.context import Context
@@ -71,8 +70,8 @@ class Patcher(contextlib.ContextDecorator):
         learn_tables(self.plugins.registry_tables())
         ENGINE.learn(self.plugins.writers(), *map(self.plugins.functions, ("register_guards", "register_marks")))
         settings = (settings or Settings()).complete(self.plugins.settings())
-        settings = replace(settings, on_failure="raise") if strict else settings
-        self.settings = replace(settings, count=True) if count else settings
+        settings = settings._replace(on_failure="raise") if strict else settings
+        self.settings = settings._replace(count=True) if count else settings
         self._choose(_listed(enable), _listed(disable))
         self._own = tuple(patches)
         self._candidates: Optional[list[Candidate]] = None
@@ -118,7 +117,7 @@ class Patcher(contextlib.ContextDecorator):
         if settings is None:
             settings = Settings.load(arguments={"plugins": plugins})
         elif plugins is not None:
-            settings = replace(settings, plugins=(plugins,) if isinstance(plugins, str) else tuple(plugins))
+            settings = settings._replace(plugins=(plugins,) if isinstance(plugins, str) else tuple(plugins))
         local = (*settings.modules, *map(LocalModule, modules))
         loaded = Plugins(allowed=settings.plugins, modules=local)
         return cls(
@@ -179,7 +178,7 @@ class Patcher(contextlib.ContextDecorator):
         ]
         if unknown and self.plugins.complete:
             raise UnknownName(unknown[0])
-        return replace(plan, notes=(*plan.notes, *unknown), ask=self._remarks_on_plan)
+        return plan.evolve(notes=(*plan.notes, *unknown), ask=self._remarks_on_plan)
 
     @property
     def applied_plan(self) -> Plan:
@@ -224,13 +223,13 @@ class Patcher(contextlib.ContextDecorator):
             ENGINE.sweep(list(self._applications.values()))
             plan = self.plan()
             with self._lock:
-                step = continue_plan(plan, self._entries, {*self._applications, *self._vetoes})
-                self._plan = plan = step.plan
+                plan, entries, covered = continue_plan(plan, self._entries, {*self._applications, *self._vetoes})
+                self._plan = plan
                 self._entries = {entry.patch.name: entry for entry in plan.patches}
                 self._notes += (note for note in plan.notes if note not in self._notes)
-                covered = [self._applications.pop(entry.patch.name) for entry in reversed(step.covered)]
-                ENGINE.release(covered, self)
-            return self._carry_out(plan, step.entries)
+                again = [self._applications.pop(entry.patch.name) for entry in reversed(covered)]
+                ENGINE.release(again, self)
+            return self._carry_out(plan, entries)
 
     def revert(self) -> Report:
         """Restore every slot that no other Patcher holds to the identical object that was there.
@@ -449,7 +448,7 @@ class Patcher(contextlib.ContextDecorator):
         strength = max((choice.strength or 0 for choice in self.settings.choices), default=0) + 1
         said = ((True, "enable=", enable), (False, "disable=", disable))
         choices = (Choice(on, str(name), origin, strength) for on, origin, names in said for name in names)
-        self.settings = replace(self.settings, choices=(*self.settings.choices, *choices))
+        self.settings = self.settings._replace(choices=(*self.settings.choices, *choices))
 
     def _take(
         self, found: dict[str, Candidate], candidate: Candidate, owners: Optional[Mapping[str, Provenance]] = None

@@ -13,7 +13,6 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional
@@ -309,7 +308,7 @@ class Plugins:
                 taken = self._known[name]
                 raise ValueError(f"the plugin name {name!r} is taken by {taken}; rename one of the entry points")
             self._register(plugin, name)
-            self._known[name] = self.provenances[name] = replace(provenance, file=_file_of(plugin))
+            self._known[name] = self.provenances[name] = provenance._replace(file=_file_of(plugin))
 
     def _register(self, plugin: Any, name: str) -> None:
         try:

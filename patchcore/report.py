@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Optional
 
+from patchcore.declare.declaration import Declaration
 from patchcore.objects.printable import printable
 
 __all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Remark", "Report", "Section"]
@@ -103,8 +103,7 @@ class PatchRecord(NamedTuple):
         return {**self._asdict(), "changes": [change._asdict() for change in self.changes]}
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """A plugin that failed to load, to register or inside a hook.
 
     Args:
@@ -128,8 +127,7 @@ class Problem:
         return f"{who}: {self.where} failed: {self.message}"
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """What a plugin tells in the reports of a process besides its patches; see the hook ``report_sections``.
 
     Args:
@@ -149,8 +147,7 @@ class Section:
     counts: str = ""
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(NamedTuple):
     """What a plugin has to say about a patch here; see the hook ``remarks``.
 
     Args:
@@ -170,8 +167,7 @@ class Remark:
     data: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Declaration):
     """The outcome of an apply or a revert.
 
     Args:
@@ -183,10 +179,22 @@ class Report:
     """
 
     patches: tuple[PatchRecord, ...]
-    problems: tuple[Problem, ...] = ()
-    notes: tuple[str, ...] = ()
-    environment: Mapping[str, Any] = field(default_factory=dict)
-    sections: tuple[Section, ...] = ()
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    environment: Mapping[str, Any]
+    sections: tuple[Section, ...]
+
+    def __init__(
+        self,
+        patches: tuple[PatchRecord, ...],
+        problems: tuple[Problem, ...] = (),
+        notes: tuple[str, ...] = (),
+        environment: Optional[Mapping[str, Any]] = None,
+        sections: tuple[Section, ...] = (),
+    ) -> None:
+        super().__init__(
+            patches=patches, problems=problems, notes=notes, environment=environment or {}, sections=sections
+        )
 
     def __getitem__(self, name: str) -> PatchRecord:
         """Return the record of patch ``name``; raise ``KeyError`` naming what there is."""
@@ -231,11 +239,16 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON view as plain dictionaries and lists, with ``schema_version``."""
-        view = asdict(replace(self, patches=()))
-        view["patches"] = [record.to_dict() for record in self.patches]
-        view["environment"] = dict(self.environment)
-        view["never_hit"] = list(self.never_hit)
-        return {"schema_version": SCHEMA_VERSION, "summary": self.summary(), **view}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "summary": self.summary(),
+            "patches": [record.to_dict() for record in self.patches],
+            "problems": [problem._asdict() for problem in self.problems],
+            "notes": list(self.notes),
+            "environment": dict(self.environment),
+            "sections": [section._asdict() for section in self.sections],
+            "never_hit": list(self.never_hit),
+        }
 
     def to_json(self) -> str:
         """Return the JSON view as text."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 from patchcore.errors import SettingsError, did_you_mean
@@ -95,8 +94,7 @@ class Given(NamedTuple):
     directory: Optional[Path]
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """What a user decided, merged from every source.
 
     :meth:`get` returns any setting; those of plugins are in :attr:`values`.
@@ -120,11 +118,11 @@ class Settings:
     modules: tuple[LocalModule, ...] = ()
     choices: tuple[Choice, ...] = ()
     on_failure: str = "warn"
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, Any]] = {}
     variant: Optional[str] = None
-    count: bool = False
-    values: Mapping[str, Any] = field(default_factory=dict)
-    origins: Mapping[str, str] = field(default_factory=dict)
+    count: bool = False  # type: ignore[assignment]
+    values: Mapping[str, Any] = {}
+    origins: Mapping[str, str] = {}
     given: tuple[Given, ...] = ()
 
     @classmethod
@@ -190,11 +188,11 @@ class Settings:
             origin: the words that name their source in errors.
         """
         here = _current_directory()
-        return replace(self, given=(*self.given, *(Given(key, value, origin, here) for key, value in given.items())))
+        return self._replace(given=(*self.given, *(Given(key, value, origin, here) for key, value in given.items())))
 
     def with_values(self, **values: Any) -> Settings:
         """Return these settings with values for settings of plugins that need no check."""
-        return replace(self, values={**self.values, **values})
+        return self._replace(values={**self.values, **values})
 
     def complete(self, settings: Iterable[Setting]) -> Settings:
         """Return these settings with the values for settings of plugins checked.
@@ -223,7 +221,7 @@ class Settings:
             if setting.agree is not None:
                 setting.agree(values)
         choices = (*(choice for found in implied.values() for choice in found), *self.choices)
-        return replace(self, values=values, origins=origins, choices=choices, given=())
+        return self._replace(values=values, origins=origins, choices=choices, given=())
 
     def get(self, key: str) -> Any:
         """Return the value of a setting, by key; ``None`` for one of a plugin that is not loaded."""

@@ -7,6 +7,7 @@ is left out: process, host, paths, and how far imports have come.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -46,12 +47,13 @@ def make_manifest(plan: Plan) -> dict[str, Any]:
     targets = {target for entry in plan for target in entry.targets}
     roots = sorted({target.root for target in targets})
     modules = sorted({target.module for target in targets if target.module is not None})
+    fingerprint = functools.cache(_fingerprint)  # many patches are of one file
     return {
         "patchcore": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
-        "patches": {entry.patch.name: _describe(entry) for entry in plan},
+        "patches": {entry.patch.name: _describe(entry, fingerprint(entry.provenance.file)) for entry in plan},
         "libraries": {root: _version(root) for root in roots},
-        "files": {name: _fingerprint(module_file(name)) for name in modules},
+        "files": {name: fingerprint(module_file(name)) for name in modules},
     }
 
 
@@ -94,16 +96,15 @@ def _version(library: str) -> Optional[str]:
     return version
 
 
-def _describe(entry: PlannedPatch) -> dict[str, Any]:
-    who = entry.provenance
+def _describe(entry: PlannedPatch, fingerprint: Optional[str]) -> dict[str, Any]:
     return {
         "verdict": "to be applied" if entry.go else entry.status,
         # the origin of a choice is a path at times
         "reason": "by choice" if entry.unwanted else _ADDRESS.sub("", entry.reason),
         "changes": [f"{c.kind} {t} <- {_plain(c.source)}" for c, t in zip(entry.patch.changes, entry.targets)],
         "options": {key: _plain(value) for key, value in sorted(entry.patch.options.items())},
-        "contributed by": str(who),
-        "file": _fingerprint(who.file),
+        "contributed by": str(entry.provenance),
+        "file": fingerprint,
     }
 
 

@@ -1,4 +1,4 @@
-"""What patches and changes have in common: immutable values, and checks of what they are made from."""
+"""What patches, changes, plans and reports have in common: immutable values; and checks of what they are made from."""
 
 from __future__ import annotations
 

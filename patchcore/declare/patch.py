@@ -233,7 +233,7 @@ def _decorate(function: Any, change: Callable[[], Change], where: str, declarati
     return patch
 
 
-_DECLARABLE = [name for name in inspect.signature(Patch).parameters if name not in ("changes", "_function")]
+_DECLARABLE = [name for name in Patch.__annotations__ if name not in ("changes", "function")]
 
 
 def _as_names(value: Any, what: str, where: str) -> tuple[str, ...]:

@@ -23,10 +23,9 @@ class Item(NamedTuple):
 
 Step = Union[str, Item]
 
-_STEP = re.compile(
-    r"""\.?(?P<name>[^\W\d]\w*) | \[ (?P<key> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | -?\d+ ) \]""", re.X | re.S
-)
-_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+#: Patterns of what is not plain names with dots. They are compiled when one is met, not when patchcore is imported.
+_STEP = r"""(?xs) \.?(?P<name>[^\W\d]\w*) | \[ (?P<key> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | -?\d+ ) \]"""
+_MODULE = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
 class Target(NamedTuple):
@@ -54,7 +53,7 @@ class Target(NamedTuple):
         module, colon, path = text.partition(":")
         if not colon or "[" in module:  # a colon inside ["a key"] says nothing
             module, colon, path = "", "", text
-        if colon and not _MODULE.fullmatch(module):
+        if colon and not _is_plain(module) and not re.fullmatch(_MODULE, module):
             raise TargetError(
                 f"target {text!r}: {module!r} is not a dotted module name; write 'package.module:attribute'"
             )
@@ -95,11 +94,18 @@ class Target(NamedTuple):
         return f"{self.module}:{text}" if self.module and self.path else self.module or text
 
 
+def _is_plain(text: str) -> bool:
+    return text.isascii() and all(map(str.isidentifier, text.split(".")))
+
+
 def _parse_path(path: str, text: str) -> tuple[Step, ...]:
+    if _is_plain(path):
+        return tuple(path.split("."))
+    pattern = re.compile(_STEP)
     steps: list[Step] = []
     position = 0
     while position < len(path):
-        match = _STEP.match(path, position)
+        match = pattern.match(path, position)
         named = match is not None and match["name"] is not None
         # a name needs a dot before it everywhere but at the start, and must not have one there
         if match is None or (named and (path[position] == ".") != bool(steps)):

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BY_CHOICE", "BY_CONFLICT", "BY_FIT", "Environment", "Verdict"]
 
-_PLAIN_REQUIREMENT = re.compile(r"\s*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)\s*(?P<specifiers>[<>=!~][^;@\[\]()]*)?")
+#: Compiled when the first requirement is checked.
+_PLAIN_REQUIREMENT = r"\s*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)\s*(?P<specifiers>[<>=!~][^;@\[\]()]*)?"
 
 #: What a verdict goes by: whether the patch fits here, what a user or its author chose, or another patch.
 BY_FIT, BY_CHOICE, BY_CONFLICT = "fit", "choice", "conflict"
@@ -141,7 +142,7 @@ class Environment:
 
 def _parse_requirement(text: str) -> tuple[str, SpecifierSet, bool]:
     """Return the name, the specifiers, and whether the marker holds; the full parser only where there is a marker."""
-    plain = _PLAIN_REQUIREMENT.fullmatch(text)
+    plain = re.fullmatch(_PLAIN_REQUIREMENT, text)
     if plain is not None:
         from packaging.specifiers import SpecifierSet
 

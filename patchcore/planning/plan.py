@@ -6,9 +6,9 @@ import graphlib
 import heapq
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Callable, NamedTuple, Optional
 
+from patchcore.declare.declaration import Declaration
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Step, Target
 from patchcore.errors import PlanError, TargetError, UnknownName, conflict_message, did_you_mean
@@ -18,7 +18,7 @@ from patchcore.planning.provenance import Provenance
 from patchcore.report import FAILED, PENDING, SKIPPED, Remark
 from patchcore.settings import Choice
 
-__all__ = ["Candidate", "Continuation", "Plan", "PlannedPatch", "continue_plan", "make_plan", "select"]
+__all__ = ["Candidate", "Plan", "PlannedPatch", "continue_plan", "make_plan", "select"]
 
 
 class Candidate(NamedTuple):
@@ -71,8 +71,11 @@ class PlannedPatch(NamedTuple):
         return not self.unwanted and (chosen or self.status == FAILED or self.cause == BY_CONFLICT)
 
 
-@dataclass(frozen=True)
-class Plan:
+#: Returns what plugins have to say about an entry of a plan.
+Ask = Callable[[PlannedPatch], list[Remark]]
+
+
+class Plan(Declaration):
     """The patches in the order in which they are applied; those that are not, in the place they would have.
 
     Args:
@@ -82,8 +85,16 @@ class Plan:
     """
 
     patches: tuple[PlannedPatch, ...]
-    notes: tuple[str, ...] = ()
-    ask: Optional[Callable[[PlannedPatch], list[Remark]]] = field(default=None, compare=False, repr=False)
+    notes: tuple[str, ...]
+    ask: Optional[Ask]
+
+    def __init__(
+        self, patches: tuple[PlannedPatch, ...], notes: tuple[str, ...] = (), ask: Optional[Ask] = None
+    ) -> None:
+        super().__init__(patches=patches, notes=notes, ask=ask)
+
+    def _key(self) -> tuple[object, ...]:
+        return self.patches, self.notes
 
     def __iter__(self) -> Iterator[PlannedPatch]:
         return iter(self.patches)
@@ -121,27 +132,20 @@ class Plan:
         return printable("\n".join(lines)) or "no patches"
 
 
-class Continuation(NamedTuple):
-    """How to go on from one plan to a later one.
-
-    Args:
-        plan: the later one, with what was tried already as it was planned then.
-        entries: what is to be tried now, in order.
-        covered: those of them that are applied already, and have to be taken back first: what is new goes under them.
-    """
-
-    plan: Plan
-    entries: list[PlannedPatch]
-    covered: list[PlannedPatch]
-
-
-def continue_plan(plan: Plan, known: Mapping[str, PlannedPatch], tried: Container[str]) -> Continuation:
+def continue_plan(
+    plan: Plan, known: Mapping[str, PlannedPatch], tried: Container[str]
+) -> tuple[Plan, list[PlannedPatch], list[PlannedPatch]]:
     """Return how to go on to ``plan``, made when an earlier one was carried out.
 
     Args:
         plan: made as if nothing were applied.
         known: the entries of the earlier plan by patch name.
         tried: the names of those that were applied, failed or were vetoed.
+
+    Returns:
+        The later plan, with what was tried already as it was planned then; the entries that are to be tried now, in
+        order; and those of them that are applied already and have to be taken back first, because new ones go under
+        them.
     """
     beaten = {t: e for e in plan if e.cause == BY_CONFLICT and e.patch.name in tried for t in e.targets}
     entries: list[PlannedPatch] = []
@@ -161,7 +165,7 @@ def continue_plan(plan: Plan, known: Mapping[str, PlannedPatch], tried: Containe
             covered.append(before)
             new.append(before)
         entries.append(before)
-    return Continuation(replace(plan, patches=tuple(entries)), new, covered)
+    return plan.evolve(patches=tuple(entries)), new, covered
 
 
 def make_plan(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -441,7 +440,7 @@ def test_a_variant_without_a_pyproject_is_an_error(tmp_path) -> None:
             load(tmp_path, **sources)
         expected = f"there is no variant 'debug': no pyproject.toml at or above {tmp_path} has [tool.patchcore]"
         assert str(e.value) == expected
-    nothing = replace(DEFAULTS, origins={"variant": "PATCHCORE_VARIANT"})
+    nothing = DEFAULTS._replace(origins={"variant": "PATCHCORE_VARIANT"})
     assert load(tmp_path, environ={"PATCHCORE_VARIANT": ""}) == nothing
 
 

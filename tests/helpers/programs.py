@@ -150,7 +150,7 @@ class Programs:
         from patchcore.settings import LocalModule, Settings
 
         local = tuple(LocalModule(name, str(self.folder)) for name in modules)
-        own = {name: settings.pop(name) for name in set(settings) & set(Settings.__dataclass_fields__)}
+        own = {name: settings.pop(name) for name in set(settings) & set(Settings._fields)}
         session = Session(
             "run", os.getpid(), Settings(modules=local, values=settings, **own), libraries=tuple(libraries)
         )

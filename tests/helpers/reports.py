@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -64,7 +63,7 @@ class Reports:
             view: further keys of the report, in the place of what they would be.
         """
         self._pid += 1
-        patcher.settings = replace(patcher.settings, values={"report_dir": str(self.folder)}, on_failure="ignore")
+        patcher.settings = patcher.settings._replace(values={"report_dir": str(self.folder)}, on_failure="ignore")
         report = ProcessReport(Session(run, 1, patcher.settings), patcher, role)
         before = set(self.files())
         with patcher:

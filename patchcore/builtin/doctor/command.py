@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from patchcore import __version__
@@ -208,7 +207,7 @@ def _sections(patcher: Patcher) -> list[Fact]:
 def _workers(patcher: Patcher) -> list[dict[str, str]]:
     """Start a program as ``patchcore run`` would, which starts each kind of child process and tells of them."""
     quiet = patcher.settings.with_values(report_dir=None)  # these are no processes of a run of the user's
-    environment = replace(Session.of(patcher, patcher.plan()), settings=quiet).environment(os.environ)
+    environment = Session.of(patcher, patcher.plan())._replace(settings=quiet).environment(os.environ)
     environment["PYTHONIOENCODING"] = "utf-8:backslashreplace"  # this process may be told another one
     command = [sys.executable, "-m", "patchcore.builtin.doctor.probe"]
     utf_8: Any = {"encoding": "utf-8", "errors": "replace"}

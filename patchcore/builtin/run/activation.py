@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional
 
@@ -115,7 +115,7 @@ def _discover(session: Session) -> Patcher:
         loaded = {plugin.name for plugin in session.plugins}
         here = {provenance.plugin for provenance, _ in installed_plugins()}
         found = tuple(name for name in settings.plugins or () if name in here or name not in loaded)
-        return Patcher.discover(settings=replace(settings, plugins=found))
+        return Patcher.discover(settings=settings._replace(plugins=found))
 
 
 def look_again() -> set[str]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Optional
 
 import patchcore as pc
-from patchcore.builtin.files import write_whole
+from patchcore.builtin.files import append, write_whole
 from patchcore.builtin.run.logs import say
+from patchcore.builtin.run.news import news_of
 from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
@@ -20,7 +21,7 @@ from patchcore.engine.engine import ENGINE
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
 from patchcore.process import process_rank
-from patchcore.report import FAILED, SCHEMA_VERSION, Report
+from patchcore.report import FAILED, SCHEMA_VERSION, PatchRecord, Report
 from patchcore.settings import Settings
 from patchcore.stdlib import loaded
 
@@ -29,17 +30,18 @@ __all__ = ["FILES", "ProcessReport"]
 #: What the files are called.
 FILES = "report-*.json"
 
-#: Seconds of processor time that writing may take in all while imports complete patches, before pauses begin. Wall time
-#: would not do: on a busy machine a few small reports may take seconds.
-_AT_ONCE = 0.1
-_PAUSE = 40  # the length of a pause, in times of the last write
+#: Records of patches that may be written in whole reports while imports complete patches, which takes about 20
+#: microseconds for each. News that come later are appended to a file of their own.
+_AT_ONCE = 1000
 
 
 class ProcessReport:
     """Writes what has become of the patches of this process to the run's report directory, and says it at the end.
 
     The file is written when the process wakes up, when imports complete patches, after a fork for the child, when the
-    ranks meet, and at the end; a process that is killed leaves the last one, marked as unfinished.
+    ranks meet, and at the end. Where that takes long because there are many patches, imports that complete some append
+    a line for each to a file beside it, which readers add to the report. A process that is killed leaves what is
+    written, marked as unfinished.
 
     Args:
         session: the run.
@@ -52,11 +54,11 @@ class ProcessReport:
         self._patcher = patcher
         self._role = role
         self._directory = patcher.settings.get("report_dir")
-        self._spent = 0.0  # on news, seconds of processor time
-        self._next = 0.0  # when they may be written again, on the monotonic clock
+        self._written = 0  # records, in reports that were written because of news
+        self._news: Optional[Path] = None  # the file of news that the report does not have, once there are any
         self._complained = False
         self._lock = threading.RLock()
-        self._manifest: Optional[tuple[Plan, dict[str, Any], str]] = None  # with its digest
+        self._manifest: Optional[tuple[Plan, dict[str, Any], str, str]] = None  # with its digest, and as JSON
         self._rename()
 
     def begin(self) -> None:
@@ -76,15 +78,17 @@ class ProcessReport:
     @property
     def manifest(self) -> dict[str, Any]:
         """The manifest of this process."""
-        return self._manifest_and_digest()[0]
+        return self._describe_manifest()[0]
 
-    def _manifest_and_digest(self) -> tuple[dict[str, Any], str]:
+    def _describe_manifest(self) -> tuple[dict[str, Any], str, str]:
+        """Return the manifest, its digest and its JSON."""
         from patchcore.builtin.manifest import digest, make_manifest  # for those who want reports
+        from patchcore.stdlib import json
 
         plan = self._patcher.applied_plan
         if self._manifest is None or self._manifest[0] is not plan:
             manifest = make_manifest(plan)
-            self._manifest = plan, manifest, digest(manifest)
+            self._manifest = plan, manifest, digest(manifest), json.dumps(manifest)
         return self._manifest[1:]
 
     def write(self, *, finished: bool = False) -> None:
@@ -96,48 +100,67 @@ class ProcessReport:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, self._to_json(finished))
+                if self._news is not None:
+                    self._news.unlink(missing_ok=True)
+                    self._news = None
             except OSError as error:
                 if not self._complained and self._role != WORKER:
                     say(f"the report could not be written to {path}: {error.strerror or error}")
                 self._complained = True
 
-    def news(self) -> None:
-        """Write the file anew, unless that has taken its share of time: a killed process is to leave what it can."""
-        if self._spent < _AT_ONCE or time.monotonic() > self._next:
-            start = time.thread_time()
+    def news(self, record: PatchRecord) -> None:
+        """Write what has become of a patch, so that a process that is killed later leaves it."""
+        self._written += len(self._patcher.applied_plan)
+        if self._written <= _AT_ONCE:
             self.write()
-            taken = time.thread_time() - start
-            self._spent += taken
-            self._next = time.monotonic() + _PAUSE * taken
+        else:
+            self._append(record)
+
+    def _append(self, record: PatchRecord) -> None:
+        from patchcore.stdlib import json
+
+        line = json.dumps({"written": time.time(), "patch": record.to_dict()})
+        with self._lock:
+            new, self._news = self._news is None, self._news or news_of(Path(str(self._directory), self._name))
+            try:
+                append(self._news, f"\n{line}", new=new)  # a disk that was full may have left half a line before
+            except OSError:  # the directory may have been removed
+                self.write()
 
     def _to_json(self, finished: bool) -> str:
         from patchcore.builtin.explain.layers import describe_layers
         from patchcore.stdlib import json
 
+        encode = json.JSONEncoder(default=vars).encode  # with an indent, it would be the one in Python
         report = self._patcher.report()
-        manifest, digest = self._manifest_and_digest()
+        _, digest, manifest = self._describe_manifest()
+        # of workers there are many, and what started them has the same
+        targets = describe_layers(() if self._role == WORKER else ENGINE.journal)
         view = {
             "schema_version": SCHEMA_VERSION,
             "summary": report.summary(),
-            **vars(report),
-            "patches": [record.to_dict() for record in report.patches],
+            "problems": [problem._asdict() for problem in report.problems],
+            "notes": report.notes,
             "environment": dict(report.environment),
+            "sections": [section._asdict() for section in report.sections],
             "never_hit": report.never_hit,
             "run": self._session.run,
             "role": present_role(self._role),
             "finished": finished,
             "written": time.time(),
             "digest": digest,
-            "manifest": manifest,
             "arguments": self._session.arguments,
             "settings": _describe(self._patcher.settings),
-            # of workers there are many, and what started them has the same
-            "layers": [t.to_dict() for t in describe_layers(() if self._role == WORKER else ENGINE.journal)],
             "timeline": TIMELINE.view({record.name for record in report.patches}),
         }
-        # Report.to_dict() copies all that the records have; with an indent, json's encoder is the one in Python
-        lines = (f"{json.dumps(key)}: {json.dumps(value, default=vars)}" for key, value in view.items())
-        return "{\n" + ",\n".join(lines) + "\n}\n"
+        # One dictionary after the other: many at once would set off the garbage collector, which looks at all objects.
+        texts = {
+            **{key: encode(value) for key, value in view.items()},
+            "patches": f"[{', '.join(encode(record.to_dict()) for record in report.patches)}]",
+            "layers": f"[{', '.join(encode(target.to_dict()) for target in targets)}]",
+            "manifest": manifest,
+        }
+        return "{\n" + ",\n".join(f'"{key}": {text}' for key, text in texts.items()) + "\n}\n"
 
     def _rename(self) -> None:
         # process ids come again: after exec, in containers, on other hosts
@@ -145,6 +168,7 @@ class ProcessReport:
 
     def _forked(self) -> None:
         self._lock = threading.RLock()
+        self._news = None
         self._role = WORKER
         self._rename()
         self.write()
@@ -197,5 +221,5 @@ class _News:
         self._report = report
 
     @pc.hookimpl
-    def after_apply(self) -> None:
-        self._report.news()
+    def after_apply(self, outcome: PatchRecord) -> None:
+        self._report.news(outcome)

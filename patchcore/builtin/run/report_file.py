@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from patchcore.builtin.run.news import add_news, news_of
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
 from patchcore.builtin.run.schema import (
     Malformed,
@@ -82,6 +84,20 @@ _CHANGE = record(
     may_have={"calls": optional(_COUNT), "replaced": optional(_COUNT), "missed": text},
 )
 
+_PATCH = record(
+    {
+        "name": text,
+        "status": _STATUS,
+        "reason": text,
+        "changes": list_of(_CHANGE),
+        "remarks": _TEXTS,
+        **_ORIGIN,
+    },
+    may_have={"asked_for": flag},
+)
+
+_NEWS = record({"written": _TIME, "patch": _PATCH})
+
 _PLACE = record({"name": text, "file": optional(text), "line": optional(_COUNT)})
 
 _REPORT = record(
@@ -104,19 +120,7 @@ _REPORT = record(
             },
             may_have={"parent": integer(0, 2**32), "python": text, "executable": optional(text), "directory": text},
         ),
-        "patches": list_of(
-            record(
-                {
-                    "name": text,
-                    "status": _STATUS,
-                    "reason": text,
-                    "changes": list_of(_CHANGE),
-                    "remarks": _TEXTS,
-                    **_ORIGIN,
-                },
-                may_have={"asked_for": flag},
-            )
-        ),
+        "patches": list_of(_PATCH),
         "problems": list_of(record({"where": text, "message": text, "traceback": text, **_ORIGIN})),
         "notes": _TEXTS,
         "sections": list_of(
@@ -149,30 +153,50 @@ _REPORT = record(
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """Return the content of a report file.
+    """Return the content of a report file, with the news beside it that it does not have.
 
     Raises:
         OSError: it cannot be opened or read.
         Malformed: it is no regular file, too large, no JSON, of another version, or a field has not its shape.
     """
     try:
-        content = json.loads(_read(path), parse_constant=_refuse_constant)
+        news = _read(news_of(path))
+    except FileNotFoundError:
+        news = b""
+    content = _parse(_read(path))  # after its news, which are removed when the report has them
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION or isinstance(version, (bool, float)):
+        _refuse_version(content, version)
+    _REPORT(content)
+    found: dict[str, Any] = content
+    lines = list(_whole_lines(news))
+    list_of(_NEWS)(lines)
+    add_news(found, lines)
+    return found
+
+
+def _whole_lines(news: bytes) -> Iterator[Any]:
+    """Yield what lines of news say, but for those that were not written to their end: the process was killed."""
+    for line in news.splitlines():
+        try:
+            yield _parse(line)
+        except Malformed:
+            continue
+
+
+def _parse(content: bytes) -> Any:
+    try:
+        return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
     except RecursionError:
         raise Malformed("is no report of a process: lists and tables are too deep in each other") from None
     except Malformed:
         raise
     except ValueError as error:  # not UTF-8, not JSON, a number with thousands of digits
         raise Malformed(f"is no report of a process: {type(error).__name__}: {error}") from error
-    version = content.get("schema_version") if isinstance(content, dict) else None
-    if version != SCHEMA_VERSION or isinstance(version, (bool, float)):
-        _refuse_version(content, version)
-    _REPORT(content)
-    found: dict[str, Any] = content
-    return found
 
 
-def _read(path: Path) -> str:
-    """Return the text of a regular file. A pipe is not waited for, and a device is not opened."""
+def _read(path: Path) -> bytes:
+    """Return the content of a regular file. A pipe is not waited for, and a device is not opened."""
     _expect_regular(os.stat(path))
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(descriptor, "rb") as file:
@@ -180,7 +204,7 @@ def _read(path: Path) -> str:
         content = file.read(LARGEST + 1)  # files of /proc have more in them than their size
     if len(content) > LARGEST:
         raise Malformed(_TOO_LARGE)
-    return content.decode("utf-8")
+    return content
 
 
 _TOO_LARGE = f"is larger than {LARGEST >> 20} MiB, which no report of a process is"

@@ -6,7 +6,6 @@ import argparse
 import logging
 import os
 from collections.abc import Container, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -88,7 +87,7 @@ def _load(options: argparse.Namespace, arguments: Sequence[str]) -> tuple[Patche
     left_out = {provenance.plugin for provenance in patcher.plugins.denied}.intersection(settings.get("compat"))
     if left_out:  # --plugin chooses patches; an interface that is asked for by name is wanted whatever it chooses
         allowed = (*(settings.plugins or ()), *sorted(left_out))
-        patcher = Patcher.discover(settings=replace(settings, plugins=allowed))
+        patcher = Patcher.discover(settings=settings._replace(plugins=allowed))
     return patcher, project
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import patchcore_startup
@@ -40,8 +39,7 @@ class LoadedPlugin(NamedTuple):
         return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
 
 
-@dataclass(frozen=True)
-class Session:
+class Session(NamedTuple):
     """A run, as the processes that take part in it know it.
 
     Args:
@@ -113,7 +111,7 @@ class Session:
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return ``environ`` with what makes every Python started with it take part in the run."""
-        described = {"protocol": _PROTOCOL, **asdict(self)}
+        described = {"protocol": _PROTOCOL, **self._asdict(), "settings": self.settings._asdict()}
         path = environ.get("PYTHONPATH")
         entries = [] if not path else [entry for entry in path.split(os.pathsep) if entry != patchcore_startup.SITE]
         return {
@@ -125,7 +123,7 @@ class Session:
 
 
 def settings_of(view: Mapping[str, Any]) -> Settings:
-    """Return the settings that ``dataclasses.asdict`` described; tuples may have become lists in JSON.
+    """Return the settings that ``Settings._asdict`` described; tuples may have become lists in JSON.
 
     Raises:
         TypeError, KeyError, ValueError: ``view`` does not describe settings.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,9 +20,13 @@ from reports import PRICE, patcher
 from reports import SHOP as LIBRARY
 
 from patchcore.builtin.page.merge import read_reports
+from patchcore.builtin.run import process_report
 from patchcore.builtin.run.process_report import ProcessReport
+from patchcore.builtin.run.report_file import read_report
+from patchcore.builtin.run.schema import Malformed
 from patchcore.builtin.run.session import Session
 from patchcore.cli import main
+from patchcore.report import ChangeRecord, PatchRecord
 from patchcore.settings import Settings
 
 RUN = ("-p", "deals", "--report-dir", "out")
@@ -480,42 +485,76 @@ def test_has_what_the_report_of_the_patcher_has(report: ProcessReport, tmp_path:
     assert {key: content[key] for key in expected} == expected
 
 
-@pytest.mark.parametrize(("seconds", "at_first"), [(0.001, 95), (0.4, 1)], ids=["small", "large"])
-def test_writing_reports_while_patches_complete_takes_a_small_share_of_the_time(
-    report: ProcessReport, monkeypatch: pytest.MonkeyPatch, seconds: float, at_first: int
-) -> None:
-    now, written = [0.0], []
-
-    def write() -> None:
-        written.append(now[0])
-        now[0] += seconds
-
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "thread_time", lambda: now[0])
-    monkeypatch.setattr(report, "write", write)
-    while now[0] < 100:
-        report.news()
-        now[0] += 0.001
-    assert written[:at_first] == pytest.approx([i * (seconds + 0.001) for i in range(at_first)])  # each time
-    assert 2 < len(written) * seconds < 4
+LATER = PatchRecord(
+    "shop.price", "applied", "", "shop", None, None, (ChangeRecord("replace", "shop:price", "applied"),)
+)
 
 
-def test_a_busy_machine_keeps_no_small_report_from_being_written(
-    report: ProcessReport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only the processor time of writing counts, not how long others kept the processor."""
-    now, written = [0.0], []
+def test_news_of_few_patches_are_in_the_report_at_once(report: ProcessReport, tmp_path: Path) -> None:
+    report.news(LATER)
+    (path,) = (tmp_path / "reports").iterdir()
+    assert json.loads(path.read_text())["summary"] == "1 pending"  # what the Patcher says
 
-    def write() -> None:
-        written.append(now[0])
-        now[0] += 3
 
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "thread_time", lambda: 0.001 * len(written))
-    monkeypatch.setattr(report, "write", write)
-    for _ in range(100):
-        report.news()
-    assert len(written) == 100
+@pytest.fixture
+def many(report: ProcessReport, monkeypatch: pytest.MonkeyPatch) -> ProcessReport:
+    """A report that has been written, of so many patches that news have a file of their own."""
+    monkeypatch.setattr(process_report, "_AT_ONCE", 0)
+    report.write()
+    return report
+
+
+class TestNewsOfManyPatches:
+    def test_are_added_to_the_report_of_a_process_that_was_killed(self, many: ProcessReport, tmp_path: Path) -> None:
+        many.news(LATER._replace(status="failed", reason="for now"))
+        many.news(LATER)
+        path, news = sorted((tmp_path / "reports").iterdir())
+        assert json.loads(path.read_text())["summary"] == "1 pending"
+        content = read_report(path)
+        assert (content["summary"], content["finished"]) == ("1 applied", False)
+        assert content["patches"] == [json.loads(json.dumps(LATER.to_dict()))]
+        told = [(event["kind"], event["detail"]) for event in content["timeline"]["events"][-2:]]
+        assert told == [("failed", "for now"), ("applied", "")]
+        assert news.name.startswith(path.stem)
+
+    def test_are_removed_when_the_report_has_them(self, many: ProcessReport, tmp_path: Path) -> None:
+        many.news(LATER)
+        many.write(finished=True)
+        (path,) = (tmp_path / "reports").iterdir()
+        assert read_report(path)["summary"] == "1 pending"
+
+    def test_of_a_process_that_has_ended_are_not_added(self, many: ProcessReport, tmp_path: Path) -> None:
+        """It was killed after it had written its last report, and before it had removed its news."""
+        many.news(LATER)
+        path, news = sorted((tmp_path / "reports").iterdir())
+        kept = news.read_text()
+        many.write(finished=True)
+        news.write_text(kept)
+        assert read_report(path)["summary"] == "1 pending"
+
+    def test_may_end_in_the_middle_of_a_line(self, many: ProcessReport, tmp_path: Path) -> None:
+        many.news(LATER)
+        _, news = sorted((tmp_path / "reports").iterdir())
+        kept = news.read_text()
+        for end in range(len(kept)):
+            news.write_text(kept[:end])
+            assert read_report(news.with_suffix(".json"))["summary"] == "1 pending"
+            news.write_text(kept[:end] + kept)  # a disk that was full for a while
+            assert read_report(news.with_suffix(".json"))["summary"] == "1 applied"
+
+    @pytest.mark.parametrize("line", ['{"written": "now"}', "[]", '{"written": 1e11, "patch": {"name": 1}}'])
+    def test_that_are_something_else_are_refused(self, many: ProcessReport, tmp_path: Path, line: str) -> None:
+        (path,) = (tmp_path / "reports").iterdir()
+        path.with_suffix(".news").write_text(line)
+        with pytest.raises(Malformed):
+            read_report(path)
+
+    def test_are_kept_when_the_directory_is_removed(self, many: ProcessReport, tmp_path: Path) -> None:
+        many.news(LATER)
+        shutil.rmtree(tmp_path / "reports")
+        many.news(LATER)
+        (path,) = (tmp_path / "reports").iterdir()
+        assert read_report(path)["finished"] is False
 
 
 def test_processes_that_write_into_one_directory(shop: Programs) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Optional
 
 from patchcore.patcher import Patcher
@@ -52,9 +51,9 @@ def load(options: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Catalogue
     global _loaded
     if _loaded is None:
         patcher = Patcher.discover(settings=Settings.load())
-        settings = replace(patcher.settings, count=patcher.settings.count or _counting)
+        settings = patcher.settings._replace(count=patcher.settings.count or _counting)
         _loaded = Catalogue(list(patcher.collect()), settings)
     if not options:
         return _loaded
-    settings = replace(_loaded.settings, options={**_loaded.settings.options, **options})
+    settings = _loaded.settings._replace(options={**_loaded.settings.options, **options})
     return Catalogue(list(Patcher.discover(settings=settings).collect()), settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple, Optional
 
 from mx_driving_compat.messages.logger import LOGGER_NAME
@@ -38,7 +37,7 @@ class Training(NamedTuple):
             return None
         settings = catalogue.load().settings
         nothing_else = Choice(False, "*", LOGGER_NAME, -1)
-        settings = replace(settings, choices=(nothing_else, *settings.choices), on_failure="warn")
+        settings = settings._replace(choices=(nothing_else, *settings.choices), on_failure="warn")
         patcher = Patcher.discover(settings=settings)
         if self.profiling is not None:
             patcher.with_settings(profiling=dict(self.profiling))

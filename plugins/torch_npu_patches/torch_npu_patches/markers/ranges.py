@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from contextlib import ContextDecorator
-from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol, Union
 
@@ -135,8 +134,7 @@ def start(backend: str = "auto", **options: Any) -> Patcher:
     from patchcore.settings import Choice, Settings
 
     settings = Settings.load()
-    chosen = replace(
-        settings,
+    chosen = settings._replace(
         choices=(Choice(False, "*", "markers.start()", 0), Choice(True, NAME, "markers.start()", 1)),
         options={**settings.options, OPTIONS: {**settings.options.get(OPTIONS, {}), "backend": backend, **options}},
         on_failure="ignore",  # what fails among these is raised below, and other plugins are none of our business
