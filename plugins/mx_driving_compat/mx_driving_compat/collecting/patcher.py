@@ -338,6 +338,8 @@ class Patcher(TrainingRequests):
     def _apply_patches(
         self, patches: Sequence[Chosen], known: catalogue.Catalogue
     ) -> Iterator[tuple[BasePatch, str, Outcome]]:
+        if not patches:  # the early ones, mostly
+            return
         parents = {id(patch): parent for patch, parent in patches}
         for patch, outcome in self._apply_units([patch for patch, _ in patches], known):
             patch.is_applied = outcome.status is PatchStatus.APPLIED

@@ -9,7 +9,7 @@ from typing import Any, Optional
 from mx_driving_compat.patches.application import Unit
 from mx_driving_compat.patches.base import SinglePatch, agrees, core_name
 from mx_driving_compat.patches.changes import SetAttribute
-from mx_driving_compat.patches.paths import import_module, is_there, object_at
+from mx_driving_compat.patches.paths import Libraries, import_module, is_there, object_at, target_of
 from patchcore.declare.changes import Skip
 from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError, TargetNotFound
@@ -72,13 +72,14 @@ class AtomicPatch(SinglePatch):
             return None
         return found.__func__ if isinstance(found, staticmethod) else found
 
-    def unit(self) -> Unit:
+    def unit(self, libraries: Optional[Libraries] = None) -> Unit:
+        libraries = libraries or Libraries()
         root = self.target.partition(".")[0]
-        paths = [self.target, *(path for path in self.aliases if is_there(path.partition(".")[0]))]
-        if not _has_dot(self.target) or not is_there(root):
+        if not _has_dot(self.target) or not libraries.is_there(root):
             # A path without a dot is no target, and nothing may be imported for a library that is not installed.
             return Unit(CorePatch(core_name(self.name)), [self], prepare=lambda: self._misfit(root))
-        changes = [self._change(path) for path in paths]
+        paths = [self.target, *(path for path in self.aliases if libraries.is_there(path.partition(".")[0]))]
+        changes = [self._change(path, libraries) for path in paths]
         modules = list(dict.fromkeys(change.target.module for change in changes))
 
         def prepare() -> Optional[Skip]:
@@ -109,9 +110,9 @@ class AtomicPatch(SinglePatch):
     def __repr__(self) -> str:
         return f"AtomicPatch({self.target})"
 
-    def _change(self, path: str) -> SetAttribute:
+    def _change(self, path: str, libraries: Libraries) -> SetAttribute:
         return SetAttribute(
-            path,
+            target_of(path, libraries.is_module),
             self._replacement,
             target_wrapper=self._target_wrapper,
             replacement_wrapper=self._replacement_wrapper,

@@ -12,7 +12,7 @@ from typing import Any, Optional
 from mx_driving_compat.messages.results import PatchResult, PatchStatus
 from mx_driving_compat.patches.application import Outcome, Run, Unit
 from mx_driving_compat.patches.mentions import mentioned_packages
-from mx_driving_compat.patches.paths import is_there
+from mx_driving_compat.patches.paths import Libraries
 from patchcore.builtin.call.change import Call
 from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError, PatchcoreError, describe_error
@@ -52,8 +52,13 @@ class BasePatch(ABC):
         """
         return ""
 
-    def unit(self) -> Unit:
-        """Return the patch of patchcore that stands for it. By default that calls :meth:`apply`."""
+    def unit(self, libraries: Optional[Libraries] = None) -> Unit:
+        """Return the patch of patchcore that stands for it. By default that calls :meth:`apply`.
+
+        Args:
+            libraries: answers that other patches of the same run have got.
+        """
+        libraries = libraries or Libraries()
 
         def run(module: Any, options: Any) -> None:
             result = self.apply()
@@ -61,7 +66,7 @@ class BasePatch(ABC):
                 kind = _Skipped if result.status is PatchStatus.SKIPPED else _Failed
                 raise kind(result.reason or result.status.value)
 
-        module = self.module if self.module and is_there(self.module) else "sys"
+        module = self.module if self.module and libraries.is_there(self.module) else "sys"
         call = Call(run, module=module, roots=mentioned_packages(type(self).apply))
         return Unit(CorePatch(core_name(self.name), [call]), [self], skips=(_Skipped,))
 
@@ -109,10 +114,15 @@ def result_of(patch: BasePatch, outcome: Outcome) -> PatchResult:
     return PatchResult(outcome.status, patch.name, patch.module, outcome.reason or None)
 
 
-def unit_of(patch: BasePatch) -> Unit:
-    """Return the unit of a patch; if it is declared wrongly, a unit that fails with the reason."""
+def unit_of(patch: BasePatch, libraries: Optional[Libraries] = None) -> Unit:
+    """Return the unit of a patch; if it is declared wrongly, a unit that fails with the reason.
+
+    Args:
+        patch: the patch.
+        libraries: answers that other patches of the same run have got.
+    """
     try:
-        return patch.unit()
+        return patch.unit(libraries)
     except DeclarationError as error:
         return Unit(CorePatch(core_name(patch.name)), [patch], prepare=functools.partial(_fail, error))
 

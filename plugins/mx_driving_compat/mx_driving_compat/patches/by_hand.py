@@ -8,7 +8,7 @@ from typing import Any, Optional
 from mx_driving_compat.patches.application import Unit
 from mx_driving_compat.patches.base import SinglePatch, core_name
 from mx_driving_compat.patches.mentions import mentioned_packages
-from mx_driving_compat.patches.paths import import_module, is_there
+from mx_driving_compat.patches.paths import Libraries, import_module, is_there
 from patchcore.builtin.call.change import Call
 from patchcore.declare.changes import Skip
 from patchcore.declare.patch import Patch as CorePatch
@@ -53,8 +53,8 @@ class LegacyPatch(SinglePatch):
     def module(self) -> str:
         return self.target_module
 
-    def unit(self) -> Unit:
-        if not is_there(self.target_module.partition(".")[0]):
+    def unit(self, libraries: Optional[Libraries] = None) -> Unit:
+        if not (libraries or Libraries()).is_there(self.target_module.partition(".")[0]):
             return Unit(CorePatch(core_name(self.name)), [self], prepare=lambda: Skip("module not found"))
         call = Call(self.func, module=self.target_module, options=self.options, roots=mentioned_packages(self.func))
 

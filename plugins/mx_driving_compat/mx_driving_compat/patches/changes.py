@@ -44,7 +44,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
     """The change of an ``AtomicPatch``: replaces the target, or wraps it.
 
     Args:
-        path: dotted path of the target.
+        target: what is replaced or wrapped.
         replacement: the object, or the dotted path of one that is imported when the patch is applied; or ``None``.
         target_wrapper: called with the original where there is no replacement; returns what takes its place.
         replacement_wrapper: called with the replacement, returns what takes its place.
@@ -61,7 +61,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
 
     def __init__(
         self,
-        path: str,
+        target: Target,
         replacement: Any,
         *,
         target_wrapper: Optional[Wrapper],
@@ -70,7 +70,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
         seen: Callable[[Any], None],
     ) -> None:
         super().__init__(
-            target=target_of(path),
+            target=target,
             replacement=replacement,
             target_wrapper=target_wrapper,
             replacement_wrapper=replacement_wrapper,
