@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import CellType
 from typing import Any, Optional
 
 from mx_driving_compat.patches.application import Unit
@@ -52,14 +53,31 @@ class AtomicPatch(SinglePatch):
         self.aliases = list(aliases or [])
         self.precheck = precheck
         self.runtime_check = runtime_check
-        self._replacement = replacement
+        # The search for names that hold an object ends when it has found all references to it. In a tuple and in a cell
+        # that the change has, too, it recognizes those of this patch.
+        self._given = (replacement,)
+        self._seen = CellType(None)
         self._replacement_wrapper = replacement_wrapper
         self._target_wrapper = target_wrapper
-        self._original: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _seen=CellType(None))
 
     @property
     def name(self) -> str:
         return self.target
+
+    @property
+    def _replacement(self) -> Any:
+        return self._given[0]
+
+    @property
+    def _original(self) -> Any:
+        """What the target was, ``None`` before this patch was applied."""
+        return self._seen.cell_contents
 
     @property
     def replacement(self) -> Any:
@@ -113,15 +131,12 @@ class AtomicPatch(SinglePatch):
     def _change(self, path: str, libraries: Libraries) -> SetAttribute:
         return SetAttribute(
             target_of(path, libraries.is_module),
-            self._replacement,
+            self._given,
             target_wrapper=self._target_wrapper,
             replacement_wrapper=self._replacement_wrapper,
             runtime_check=self.runtime_check,
-            seen=self._saw if path == self.target else _forget,
+            seen=self._seen if path == self.target else None,  # an alias held the same object as the target
         )
-
-    def _saw(self, original: Any) -> None:
-        self._original = original
 
     def _misfit(self, root: str) -> Optional[Skip]:
         if not _has_dot(self.target):
@@ -149,7 +164,3 @@ def _difference(original: Any, replacement: Any) -> str:
         return ""
     names = (f"original: {_called(original, '')}", f"replacement: {_called(replacement, '')}")
     return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm=""))
-
-
-def _forget(original: Any) -> None:
-    """Do nothing: an alias held the same object as the target."""

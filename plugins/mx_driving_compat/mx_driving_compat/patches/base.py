@@ -88,7 +88,7 @@ class SinglePatch(BasePatch):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for another process, in which the patch is not applied."""
         state = {name: value for name, value in self.__dict__.items() if name != "is_applied"}
-        return {**state, "_run": None, "_original": None}
+        return {**state, "_run": None}
 
     def apply(self) -> PatchResult:
         """Apply this patch alone, until :meth:`revert`; a second call changes nothing."""
