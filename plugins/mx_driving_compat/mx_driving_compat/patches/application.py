@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from mx_driving_compat.messages.logger import LOGGER_NAME, patcher_logger
@@ -324,16 +324,17 @@ class _CorePatcher(Patcher):
 
     def __init__(self, units: Sequence[Unit], settings: Settings, gate: _Gate) -> None:
         candidates = [Candidate(unit.patch, unit.provenance) for unit in units]
-        selected = [Choice(True, unit.patch.name, LOGGER_NAME, -1) for unit in units]
-        concerned = [choice for choice in settings.choices if _means_any(choice.name, candidates)]
-        options: Mapping[str, Any] = {unit.patch.name: settings.options.get(unit.patch.name, {}) for unit in units}
+        choices = [choice for choice in settings.choices if _means_any(choice.name, candidates)]
+        if choices or not all(unit.own for unit in units):  # a migration's own patches are applied without being chosen
+            choices = [*(Choice(True, unit.patch.name, LOGGER_NAME, -1) for unit in units), *choices]
+        names = {unit.patch.name for unit in units} if settings.options else ()
         super().__init__(
             candidates,
             plugins=_plugins(),
             settings=Settings(
                 on_failure="ignore",
-                choices=(*selected, *concerned),
-                options={name: table for name, table in options.items() if table},
+                choices=tuple(choices),
+                options={name: table for name, table in settings.options.items() if table and name in names},
                 count=settings.count,
             ),
         )

@@ -8,11 +8,10 @@ from types import CellType
 from typing import Any, Optional
 
 from mx_driving_compat.patches.application import Unit
-from mx_driving_compat.patches.base import SinglePatch, agrees, core_name
+from mx_driving_compat.patches.base import SinglePatch, agrees, core_patch
 from mx_driving_compat.patches.changes import SetAttribute
 from mx_driving_compat.patches.paths import Libraries, import_module, is_there, object_at, target_of
 from patchcore.declare.changes import Skip
-from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError, TargetNotFound
 
 __all__ = ["AtomicPatch"]
@@ -95,25 +94,18 @@ class AtomicPatch(SinglePatch):
         root = self.target.partition(".")[0]
         if not _has_dot(self.target) or not libraries.is_there(root):
             # A path without a dot is no target, and nothing may be imported for a library that is not installed.
-            return Unit(CorePatch(core_name(self.name)), [self], prepare=lambda: self._misfit(root))
+            return Unit(core_patch(self.name), [self], prepare=lambda: self._misfit(root))
         paths = [self.target, *(path for path in self.aliases if libraries.is_there(path.partition(".")[0]))]
         changes = [self._change(path, libraries) for path in paths]
         modules = list(dict.fromkeys(change.target.module for change in changes))
 
         def prepare() -> Optional[Skip]:
-            arguments = {
-                "target": self.target,
-                "replacement": self._replacement,
-                "replacement_wrapper": self._replacement_wrapper,
-                "target_wrapper": self._target_wrapper,
-                "aliases": self.aliases,
-            }
-            if not agrees(self.precheck, arguments):
+            if self.precheck is not None and not self._agrees(self.precheck):
                 return Skip("precheck failed")
             problems = [import_module(name) for name in modules]
             return Skip(problems[0]) if problems[0] is not None else None
 
-        return Unit(CorePatch(core_name(self.name), changes), [self], prepare=prepare)
+        return Unit(core_patch(self.name, *changes), [self], prepare=prepare)
 
     def misfit(self) -> str:
         root = self.target.partition(".")[0]
@@ -127,6 +119,16 @@ class AtomicPatch(SinglePatch):
 
     def __repr__(self) -> str:
         return f"AtomicPatch({self.target})"
+
+    def _agrees(self, precheck: Callable[..., bool]) -> bool:
+        arguments = {
+            "target": self.target,
+            "replacement": self._replacement,
+            "replacement_wrapper": self._replacement_wrapper,
+            "target_wrapper": self._target_wrapper,
+            "aliases": self.aliases,
+        }
+        return agrees(precheck, arguments)
 
     def _change(self, path: str, libraries: Libraries) -> SetAttribute:
         return SetAttribute(

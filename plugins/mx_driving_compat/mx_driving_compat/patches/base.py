@@ -14,11 +14,17 @@ from mx_driving_compat.patches.application import Outcome, Run, Unit
 from mx_driving_compat.patches.mentions import mentioned_packages
 from mx_driving_compat.patches.paths import Libraries
 from patchcore.builtin.call.change import Call
+from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError, PatchcoreError, describe_error
 from patchcore.report import APPLIED, PENDING
 
-__all__ = ["BasePatch", "SinglePatch", "agrees", "core_name", "result_of", "unit_of"]
+__all__ = ["BasePatch", "SinglePatch", "agrees", "core_patch", "result_of", "unit_of"]
+
+
+_UNUSABLE = re.compile(r"[^\w.+-]+")
+#: A patch that declares nothing. A copy of it is not checked again.
+_BLANK = CorePatch("patch")
 
 
 class BasePatch(ABC):
@@ -68,7 +74,7 @@ class BasePatch(ABC):
 
         module = self.module if self.module and libraries.is_there(self.module) else "sys"
         call = Call(run, module=module, roots=mentioned_packages(type(self).apply))
-        return Unit(CorePatch(core_name(self.name), [call]), [self], skips=(_Skipped,))
+        return Unit(core_patch(self.name, call), [self], skips=(_Skipped,))
 
 
 class _Skipped(PatchcoreError):
@@ -124,7 +130,7 @@ def unit_of(patch: BasePatch, libraries: Optional[Libraries] = None) -> Unit:
     try:
         return patch.unit(libraries)
     except DeclarationError as error:
-        return Unit(CorePatch(core_name(patch.name)), [patch], prepare=functools.partial(_fail, error))
+        return Unit(core_patch(patch.name), [patch], prepare=functools.partial(_fail, error))
 
 
 def _fail(error: Exception) -> None:
@@ -146,6 +152,11 @@ def agrees(precheck: Optional[Callable[..., bool]], arguments: Mapping[str, Any]
         raise DeclarationError(f"precheck error: {describe_error(error)}") from error
 
 
-def core_name(text: str) -> str:
-    """Return ``text`` as the name of a patch of patchcore."""
-    return re.sub(r"[^\w.+-]+", "_", text) or "patch"
+def core_patch(name: str, *changes: Change) -> CorePatch:
+    """Return the patch of patchcore for a patch of the migration, which declares nothing but its changes.
+
+    Args:
+        name: of the migration's patch; characters that a name of patchcore cannot have are replaced.
+        changes: none of them stands for several.
+    """
+    return _BLANK.evolve(name=_UNUSABLE.sub("_", name) or "patch", changes=changes)
