@@ -198,6 +198,15 @@ class Predefined(Patch):
         return [PluginChange(candidate, index) for candidate in found for index in range(len(candidate.patch.changes))]
 
     @classmethod
+    def units(cls) -> list[Unit]:
+        """Return the units of the plugins' patches, each as a whole. Not in mx_driving.patcher."""
+        found = catalogue.load().named(*cls.provided_by)
+        roots = {change.target.root for candidate in found for change in candidate.patch.changes}
+        if not found or any(map(is_stub, roots)):
+            return units_of(cls.patches())
+        return [Unit(patch, patch.changes, provenance) for patch, provenance in found]
+
+    @classmethod
     def change_of(cls, target: str) -> PluginChange:
         """Return its change of a target. Not in mx_driving.patcher.
 
