@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from patchcore.planning.plan import Plan
 from patchcore.planning.provenance import Provenance
@@ -18,8 +18,10 @@ class Context(NamedTuple):
         provenance: who contributes the patch.
         settings: what the user decided.
         plan: the plan that is being applied.
+        patcher: the :class:`~patchcore.Patcher` that applies the patch; several may share one plugin.
     """
 
     provenance: Provenance
     settings: Settings
     plan: Plan
+    patcher: Any

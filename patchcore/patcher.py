@@ -45,7 +45,8 @@ class Patcher(contextlib.ContextDecorator):
     Args:
         patches: patches to use as they are, besides those of ``plugins``; one that a plugin has contributed elsewhere
             comes as its :class:`~patchcore.planning.plan.Candidate`, and stays that plugin's.
-        plugins: loaded plugins; none by default, see :meth:`discover`.
+        plugins: loaded plugins; those that ship with patchcore by default, see :meth:`discover`. Patchers may share
+            them, as loading takes milliseconds, and then also share the problems of plugins that fail.
         settings: decisions from outside; the defaults by default.
         enable, disable: patches, names, legacy names, targets or plugin names, on top of ``settings``.
         strict: raise at the first failure and leave nothing applied, the same as ``on_failure="raise"``.
@@ -295,8 +296,7 @@ class Patcher(contextlib.ContextDecorator):
         """Called by the engine when a patch failed and was undone; raises :class:`PatchError` under that policy."""
         patch, error = application.patch, application.error
         assert error is not None
-        assert self._plan is not None
-        context = Context(application.provenance, self.settings, self._plan)
+        context = Context(application.provenance, self.settings, self.applied_plan, self)
         asked = {"patch": patch, "error": error, "context": context}
         policy = self.plugins.first("on_failure", POLICIES.__contains__, f"one of {', '.join(POLICIES)}", **asked)
         policy = policy or ("raise" if patch.required else self.settings.on_failure)
@@ -405,7 +405,7 @@ class Patcher(contextlib.ContextDecorator):
             self._notes.append(note)
 
     def _is_vetoed(self, entry: PlannedPatch, plan: Plan) -> bool:
-        asked = {"patch": entry.patch, "context": Context(entry.provenance, self.settings, plan)}
+        asked = {"patch": entry.patch, "context": Context(entry.provenance, self.settings, plan, self)}
         who, veto = self.plugins.decide("before_apply", lambda a: isinstance(a, Skip), "None or Skip('why')", **asked)
         if veto is not None:
             self._vetoes[entry.patch.name] = f"vetoed by {who}: {veto.reason}"

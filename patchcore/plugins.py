@@ -90,7 +90,7 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
 
 
 class Plugins:
-    """The loaded plugins of one Patcher, and the problems of plugins that failed.
+    """The loaded plugins of a Patcher, or of several that share them, and the problems of plugins that failed.
 
     Args:
         allowed: names of the installed plugins to load, ``None`` for all. ``no:NAME`` leaves a plugin out, installed or

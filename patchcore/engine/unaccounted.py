@@ -20,6 +20,8 @@ __all__ = ["Unaccounted"]
 
 #: The most objects that are counted. Among many objects, at least one has references that are not recognized.
 _FEW = 64
+#: The most references that an object may have. Of more, as of ``int`` or ``object``, some are never recognized.
+_MANY = 1_000
 #: The most containers that are examined.
 _MOST = 10_000
 #: Types whose contents are examined, too. Dictionaries are not among them: one may be the table of a registry, whose
@@ -38,7 +40,7 @@ class Unaccounted:
     """
 
     def __init__(self, objects: Mapping[int, Any], keepers: Iterable[Any]) -> None:
-        self._counts = _EXACT and len(objects) <= _FEW
+        self._counts = _EXACT and len(objects) <= _FEW and max([0, *map(sys.getrefcount, objects.values())]) < _MANY
         self._objects = {0: object(), **objects}
         self._accounted = dict.fromkeys(objects, 0)
         if self._counts:

@@ -312,6 +312,32 @@ def test_on_failure_overrides_the_policy(shop, caplog, policy, answer) -> None:
     assert levels == {{"warn": "WARNING", "ignore": "DEBUG", "raise": "ERROR"}[answer]}
 
 
+def test_hooks_are_told_which_of_the_patchers_applies_that_share_plugins(shop, make_package) -> None:
+    told = []
+
+    def before_apply(patch: Any, context: Any) -> None:
+        told.append(("before", patch.name, context.patcher))
+
+    def on_failure(patch: Any, error: Any, context: Any) -> str:
+        told.append(("failed", patch.name, context.patcher))
+        return "ignore"
+
+    make_package({"warehouse": ""})
+    late = pc.Patch("warehouse.bad", [pc.Replace("warehouse:missing", new)])
+    shared = plugins(before_apply=before_apply, on_failure=on_failure)
+    one = pc.Patcher([PRICE, late], plugins=shared)
+    two = pc.Patcher([late], plugins=shared)
+    with one, two:
+        importlib.import_module("warehouse")
+    assert told == [
+        ("before", "shop.price", one),
+        ("before", "warehouse.bad", one),
+        ("before", "warehouse.bad", two),
+        ("failed", "warehouse.bad", one),
+        ("failed", "warehouse.bad", two),
+    ]
+
+
 def test_after_apply_hears_each_status_and_again_after_an_import(make_package, shop) -> None:
     make_package({"later": "def f(): pass"})
     told = []

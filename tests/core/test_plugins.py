@@ -483,6 +483,7 @@ def test_hooks_may_leave_out_arguments_or_take_them_all(install, shop) -> None:
     assert given is patch
     assert context.settings is patcher.settings
     assert context.plan == plan
+    assert context.patcher is patcher
     assert str(context.provenance) == "local code"
 
 

@@ -26,6 +26,8 @@ __all__ = ["refuse_run", "register_commands", "register_run_options", "remarks"]
 def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
     if entry.provenance.file is None:  # fingerprints are stored beside the file of a plugin
         return []
+    if entry.patch.only_adds and not thorough:  # what was not there has no fingerprint
+        return []
     from patchcore.builtin.drift.drift import remarks_on  # reads files, so only for plugins that may carry fingerprints
 
     return remarks_on(entry, thorough=thorough)

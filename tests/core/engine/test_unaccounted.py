@@ -254,3 +254,14 @@ def test_the_classes_under_a_class_are_accounted_for() -> None:
 def test_where_the_count_is_not_exact_the_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unaccounted, "_EXACT", False)
     assert Unaccounted({1: object()}, [])
+
+
+def test_of_an_object_with_many_references_none_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of ``int`` and ``object``, which half of a process holds."""
+    looked: list[Any] = []
+    monkeypatch.setattr(Unaccounted, "_look", lambda self, todo: looked.append(todo))
+    held = new_function()
+    holders = [[held] for _ in range(2_000)]
+    assert Unaccounted({id(held): held, 1: object()}, [])
+    assert looked == []
+    del holders

@@ -16,6 +16,8 @@ from migrations import Told, assert_identical, new, no_plugins, shop, spaces, to
 
 from mx_driving_compat.patcher.patch import AtomicPatch, PatchResult, PatchStatus
 from mx_driving_compat.patcher.patcher import Patcher
+from patchcore.engine import unaccounted
+from patchcore.engine.unaccounted import Unaccounted
 
 APPLIED, SKIPPED, FAILED = PatchStatus.APPLIED, PatchStatus.SKIPPED, PatchStatus.FAILED
 
@@ -61,6 +63,13 @@ class TestDeclaring:
             assert patch.is_applied
         assert (copy.target, copy.replacement, copy.is_applied) == ("shop.tools.price", new, False)
 
+    def test_the_copy_can_be_applied_there(self, shop: SimpleNamespace) -> None:
+        copy = pickle.loads(pickle.dumps(AtomicPatch("shop.tools.price", new)))
+        assert copy.get_info() == "shop.tools.price: <missing> -> new"
+        with Patcher().add(copy):
+            assert shop.tools.price is new
+            assert copy.get_info() == "shop.tools.price: price -> new"
+
 
 class TestReplacing:
     def test_the_replacement_itself_is_in_the_place(self, applied: Any, shop: SimpleNamespace) -> None:
@@ -71,6 +80,20 @@ class TestReplacing:
         applied("shop.tools.price", new)
         assert shop.shop.price is shop.user.price is shop.user.cost is new
         assert shop.user.buy("apple") == ("new", "apple")
+
+    @pytest.mark.skipif(not unaccounted._EXACT, reason="this interpreter does not count references exactly")
+    def test_the_search_for_names_ends_when_it_has_found_them(
+        self, make_package: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The patch itself refers to the original and the replacement; that is no reason to search everything."""
+        make_package({"alone": "def price(): return 'price'", "other": "def price(): return 'other'"})
+        left: list[bool] = []
+        ask = Unaccounted.__bool__
+        monkeypatch.setattr(Unaccounted, "__bool__", lambda self: left.append(ask(self)) or left[-1])
+        importlib.import_module("alone")
+        patcher = Patcher().add(AtomicPatch("alone.price", importlib.import_module("other").price))
+        with patcher:
+            assert left[-1] is False
 
     def test_a_re_export_may_be_named_as_an_alias(self, applied: Any, shop: SimpleNamespace) -> None:
         applied("shop.tools.price", target_wrapper=twice, aliases=["shop.price", "user.cost", "absent.price"])

@@ -212,6 +212,44 @@ class TestOrder:
             assert told.summary.count("shop.tools.prise (") == 1
 
 
+class TestLibraries:
+    def test_one_that_is_not_there_is_looked_for_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[str] = []
+
+        class Finder:
+            def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+                asked.append(name)
+
+        monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+        names = [f"no_such_shop.tools.{name}" for name in ("price", "label", "stock")]
+        patcher = Patcher().add(*(AtomicPatch(name, new) for name in names))
+        patcher.add(RegistryPatch("no_such_shop.MODELS", new), LegacyPatch(sets_label, target_module="no_such_shop"))
+        patcher.put_in_force(tell=False)
+        patcher.revert()
+        assert [name for name in asked if name.startswith("no_such_shop")] == ["no_such_shop"]
+
+    def test_one_that_has_come_since_is_found_by_the_next_apply(self, make_package: Any) -> None:
+        patch = AtomicPatch("late_shop.tools.price", new)
+        patcher = Patcher().add(patch)
+        with patcher:
+            assert not patch.is_applied
+        make_package({"late_shop": "", "late_shop.tools": "def price(): return 'price'"})
+        with patcher:
+            assert patch.is_applied
+            assert sys.modules["late_shop.tools"].price is new
+
+    def test_a_target_that_a_patch_before_it_adds_is_found(self, make_package: Any) -> None:
+        make_package({"early_shop": "", "early_shop.tools": ""})
+
+        def adds(module: Any, options: Any) -> None:
+            module.discount = lambda: "discount"
+
+        with Patcher().add(
+            LegacyPatch(adds, target_module="early_shop.tools"), AtomicPatch("early_shop.tools.discount", new)
+        ):
+            assert sys.modules["early_shop.tools"].discount is new
+
+
 class TestAdding:
     def test_options_reach_the_class(self, restored: Any) -> None:
         one, two = group("One"), group("Two")

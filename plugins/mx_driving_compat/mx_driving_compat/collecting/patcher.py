@@ -12,7 +12,7 @@ from mx_driving_compat.collecting.selection import Chosen, PatchClass, Selection
 from mx_driving_compat.imports.control import ImportControl, Replacement
 from mx_driving_compat.messages.logger import patcher_logger
 from mx_driving_compat.messages.results import PatchResult, PatchStatus
-from mx_driving_compat.patches.application import Outcome, Run
+from mx_driving_compat.patches.application import Outcome, Run, Unit
 from mx_driving_compat.patches.base import BasePatch
 from mx_driving_compat.predefined import catalogue
 from mx_driving_compat.predefined.changes import units_of
@@ -338,13 +338,15 @@ class Patcher(TrainingRequests):
     def _apply_patches(
         self, patches: Sequence[Chosen], known: catalogue.Catalogue
     ) -> Iterator[tuple[BasePatch, str, Outcome]]:
+        if not patches:  # the early ones, mostly
+            return
         parents = {id(patch): parent for patch, parent in patches}
-        for patch, outcome in self._apply_units([patch for patch, _ in patches], known):
+        for patch, outcome in self._apply_units(units_of([patch for patch, _ in patches]), known):
             patch.is_applied = outcome.status is PatchStatus.APPLIED
             yield patch, parents[id(patch)], outcome
 
-    def _apply_units(self, patches: Sequence[BasePatch], known: catalogue.Catalogue) -> list[tuple[BasePatch, Outcome]]:
-        run = Run(units_of(list(patches)), known.settings)
+    def _apply_units(self, units: Sequence[Unit], known: catalogue.Catalogue) -> list[tuple[Any, Outcome]]:
+        run = Run(units, known.settings)
         self._runs.append(run)
         return run.apply()
 
@@ -352,7 +354,7 @@ class Patcher(TrainingRequests):
         """Make calls for CUDA use the NPU, unless that was done already; the summary shows it as one patch."""
         if TransferToNpu.name in self.selection.disabled or torch_npu_transferred():
             return
-        outcomes = [outcome for _, outcome in self._apply_units(TransferToNpu.patches(), known)]
+        outcomes = [outcome for _, outcome in self._apply_units(TransferToNpu.units(), known)]
         # Applied if one of them is; that others wait for parts of torch is of no interest in the summary.
         told = min(outcomes, key=lambda outcome: (outcome.status is not PatchStatus.APPLIED, outcome.reason))
         yield _Told("torch.cuda"), TransferToNpu.name, told

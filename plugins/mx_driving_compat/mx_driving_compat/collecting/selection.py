@@ -111,7 +111,7 @@ class Selection:
 
     def is_disabled(self, patch: BasePatch) -> bool:
         """Return whether a patch is disabled by one of its names."""
-        return not self.disabled.isdisjoint(_names_of(patch))
+        return bool(self.disabled) and not self.disabled.isdisjoint(_names_of(patch))
 
     def refuse_conflicts(self) -> None:
         """Raise if two enabled classes exclude each other.
@@ -134,6 +134,8 @@ class Selection:
         Args:
             known: further names of patches.
         """
+        if not self.disabled:
+            return []
         names = self._passed_over.union(known)
         for patch, group in self.patches():
             names.update((*_names_of(patch), group))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from mx_driving_compat.messages.logger import LOGGER_NAME, patcher_logger
@@ -93,7 +94,7 @@ class Run:
         self.units, self._repeated = _in_order(units)
         self._inner: list[Union[Run, Patcher]] = []  # applied by functions of patches meanwhile
         self._gate = _Gate(self.units, self._inner)
-        self._patcher = _core_patcher(self.units, settings or Settings(), self._gate)
+        self._patcher = _CorePatcher(self.units, settings or Settings(), self._gate)
 
     def apply(self) -> list[tuple[Any, Outcome]]:
         """Apply the units; return each patch of the API with its outcome.
@@ -163,7 +164,7 @@ def _revert(runs: list[Union[Run, Patcher]], start: int = 0) -> None:
 
 
 class _Gate:
-    """A plugin of patchcore's Patcher: prepares each unit before it is applied, and notes failures."""
+    """Prepares each unit of a run before it is applied, and notes failures."""
 
     def __init__(self, units: Iterable[Unit], inner: list[Union[Run, Patcher]]) -> None:
         self._units = {unit.patch.name: unit for unit in units}
@@ -173,8 +174,8 @@ class _Gate:
         self.repeated: dict[str, str] = {}  # the name of the earlier unit with the same changes, by unit
         self.open = True  # while the run is being applied
 
-    @hookimpl
     def before_apply(self, patch: Patch) -> Optional[Skip]:
+        """Prepare a unit whose turn it is; return why it is not applied."""
         unit = self._units[patch.name]
         self._inner_before = len(self._inner)
         try:
@@ -193,8 +194,8 @@ class _Gate:
             skip = Skip(f"does what {like} does")
         return skip
 
-    @hookimpl
-    def on_failure(self, patch: Patch, error: Exception, context: Context) -> str:
+    def on_failure(self, patch: Patch, error: Exception) -> str:
+        """Note that a unit has failed; return the policy."""
         unit = self._units[patch.name]
         if self.open:
             _revert(self._inner, self._inner_before)
@@ -312,23 +313,54 @@ def _declared(units: Sequence[Unit]) -> Iterator[Unit]:
         yield unit
 
 
-def _core_patcher(units: Sequence[Unit], settings: Settings, gate: _Gate) -> Patcher:
-    candidates = [Candidate(unit.patch, unit.provenance) for unit in units]
+class _CorePatcher(Patcher):
+    """patchcore's Patcher of a run.
+
+    Args:
+        units: of the run.
+        settings: the user's.
+        gate: of the run.
+    """
+
+    def __init__(self, units: Sequence[Unit], settings: Settings, gate: _Gate) -> None:
+        candidates = [Candidate(unit.patch, unit.provenance) for unit in units]
+        choices = [choice for choice in settings.choices if _means_any(choice.name, candidates)]
+        if choices or not all(unit.own for unit in units):  # a migration's own patches are applied without being chosen
+            choices = [*(Choice(True, unit.patch.name, LOGGER_NAME, -1) for unit in units), *choices]
+        names = {unit.patch.name for unit in units} if settings.options else ()
+        super().__init__(
+            candidates,
+            plugins=_plugins(),
+            settings=Settings(
+                on_failure="ignore",
+                choices=tuple(choices),
+                options={name: table for name, table in settings.options.items() if table and name in names},
+                count=settings.count,
+            ),
+        )
+        self.gate = gate
+
+
+class _Gates:
+    """A plugin of all runs: asks the gate of the run."""
+
+    @hookimpl
+    def before_apply(self, patch: Patch, context: Context) -> Optional[Skip]:
+        gate: _Gate = context.patcher.gate
+        return gate.before_apply(patch)
+
+    @hookimpl
+    def on_failure(self, patch: Patch, error: Exception, context: Context) -> str:
+        gate: _Gate = context.patcher.gate
+        return gate.on_failure(patch, error)
+
+
+@functools.cache
+def _plugins() -> Plugins:
+    """Return the plugins of every run: those that ship with patchcore, which no setting and no installation changes."""
     plugins = Plugins(discover=False)
-    plugins.manager.register(gate, LOGGER_NAME)
-    selected = [Choice(True, unit.patch.name, LOGGER_NAME, -1) for unit in units]
-    concerned = [choice for choice in settings.choices if _means_any(choice.name, candidates)]
-    options: Mapping[str, Any] = {unit.patch.name: settings.options.get(unit.patch.name, {}) for unit in units}
-    return Patcher(
-        candidates,
-        plugins=plugins,
-        settings=Settings(
-            on_failure="ignore",
-            choices=(*selected, *concerned),
-            options={name: table for name, table in options.items() if table},
-            count=settings.count,
-        ),
-    )
+    plugins.manager.register(_Gates(), LOGGER_NAME)
+    return plugins
 
 
 def _means_any(name: str, candidates: Sequence[Candidate]) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import CellType
 from typing import Any, Optional
 
 from mx_driving_compat.patches.application import Unit
-from mx_driving_compat.patches.base import SinglePatch, agrees, core_name
+from mx_driving_compat.patches.base import SinglePatch, agrees, core_patch
 from mx_driving_compat.patches.changes import SetAttribute
-from mx_driving_compat.patches.paths import import_module, is_there, object_at
+from mx_driving_compat.patches.paths import Libraries, import_module, is_there, object_at, target_of
 from patchcore.declare.changes import Skip
-from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError, TargetNotFound
 
 __all__ = ["AtomicPatch"]
@@ -52,14 +52,31 @@ class AtomicPatch(SinglePatch):
         self.aliases = list(aliases or [])
         self.precheck = precheck
         self.runtime_check = runtime_check
-        self._replacement = replacement
+        # The search for names that hold an object ends when it has found all references to it. In a tuple and in a cell
+        # that the change has, too, it recognizes those of this patch.
+        self._given = (replacement,)
+        self._seen = CellType(None)
         self._replacement_wrapper = replacement_wrapper
         self._target_wrapper = target_wrapper
-        self._original: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _seen=CellType(None))
 
     @property
     def name(self) -> str:
         return self.target
+
+    @property
+    def _replacement(self) -> Any:
+        return self._given[0]
+
+    @property
+    def _original(self) -> Any:
+        """What the target was, ``None`` before this patch was applied."""
+        return self._seen.cell_contents
 
     @property
     def replacement(self) -> Any:
@@ -72,29 +89,23 @@ class AtomicPatch(SinglePatch):
             return None
         return found.__func__ if isinstance(found, staticmethod) else found
 
-    def unit(self) -> Unit:
+    def unit(self, libraries: Optional[Libraries] = None) -> Unit:
+        libraries = libraries or Libraries()
         root = self.target.partition(".")[0]
-        paths = [self.target, *(path for path in self.aliases if is_there(path.partition(".")[0]))]
-        if not _has_dot(self.target) or not is_there(root):
+        if not _has_dot(self.target) or not libraries.is_there(root):
             # A path without a dot is no target, and nothing may be imported for a library that is not installed.
-            return Unit(CorePatch(core_name(self.name)), [self], prepare=lambda: self._misfit(root))
-        changes = [self._change(path) for path in paths]
+            return Unit(core_patch(self.name), [self], prepare=lambda: self._misfit(root))
+        paths = [self.target, *(path for path in self.aliases if libraries.is_there(path.partition(".")[0]))]
+        changes = [self._change(path, libraries) for path in paths]
         modules = list(dict.fromkeys(change.target.module for change in changes))
 
         def prepare() -> Optional[Skip]:
-            arguments = {
-                "target": self.target,
-                "replacement": self._replacement,
-                "replacement_wrapper": self._replacement_wrapper,
-                "target_wrapper": self._target_wrapper,
-                "aliases": self.aliases,
-            }
-            if not agrees(self.precheck, arguments):
+            if self.precheck is not None and not self._agrees(self.precheck):
                 return Skip("precheck failed")
             problems = [import_module(name) for name in modules]
             return Skip(problems[0]) if problems[0] is not None else None
 
-        return Unit(CorePatch(core_name(self.name), changes), [self], prepare=prepare)
+        return Unit(core_patch(self.name, *changes), [self], prepare=prepare)
 
     def misfit(self) -> str:
         root = self.target.partition(".")[0]
@@ -109,18 +120,25 @@ class AtomicPatch(SinglePatch):
     def __repr__(self) -> str:
         return f"AtomicPatch({self.target})"
 
-    def _change(self, path: str) -> SetAttribute:
+    def _agrees(self, precheck: Callable[..., bool]) -> bool:
+        arguments = {
+            "target": self.target,
+            "replacement": self._replacement,
+            "replacement_wrapper": self._replacement_wrapper,
+            "target_wrapper": self._target_wrapper,
+            "aliases": self.aliases,
+        }
+        return agrees(precheck, arguments)
+
+    def _change(self, path: str, libraries: Libraries) -> SetAttribute:
         return SetAttribute(
-            path,
-            self._replacement,
+            target_of(path, libraries.is_module),
+            self._given,
             target_wrapper=self._target_wrapper,
             replacement_wrapper=self._replacement_wrapper,
             runtime_check=self.runtime_check,
-            seen=self._saw if path == self.target else _forget,
+            seen=self._seen if path == self.target else None,  # an alias held the same object as the target
         )
-
-    def _saw(self, original: Any) -> None:
-        self._original = original
 
     def _misfit(self, root: str) -> Optional[Skip]:
         if not _has_dot(self.target):
@@ -148,7 +166,3 @@ def _difference(original: Any, replacement: Any) -> str:
         return ""
     names = (f"original: {_called(original, '')}", f"replacement: {_called(replacement, '')}")
     return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm=""))
-
-
-def _forget(original: Any) -> None:
-    """Do nothing: an alias held the same object as the target."""

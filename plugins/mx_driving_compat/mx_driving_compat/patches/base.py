@@ -12,13 +12,19 @@ from typing import Any, Optional
 from mx_driving_compat.messages.results import PatchResult, PatchStatus
 from mx_driving_compat.patches.application import Outcome, Run, Unit
 from mx_driving_compat.patches.mentions import mentioned_packages
-from mx_driving_compat.patches.paths import is_there
+from mx_driving_compat.patches.paths import Libraries
 from patchcore.builtin.call.change import Call
+from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError, PatchcoreError, describe_error
 from patchcore.report import APPLIED, PENDING
 
-__all__ = ["BasePatch", "SinglePatch", "agrees", "core_name", "result_of", "unit_of"]
+__all__ = ["BasePatch", "SinglePatch", "agrees", "core_patch", "result_of", "unit_of"]
+
+
+_UNUSABLE = re.compile(r"[^\w.+-]+")
+#: A patch that declares nothing. A copy of it is not checked again.
+_BLANK = CorePatch("patch")
 
 
 class BasePatch(ABC):
@@ -52,8 +58,13 @@ class BasePatch(ABC):
         """
         return ""
 
-    def unit(self) -> Unit:
-        """Return the patch of patchcore that stands for it. By default that calls :meth:`apply`."""
+    def unit(self, libraries: Optional[Libraries] = None) -> Unit:
+        """Return the patch of patchcore that stands for it. By default that calls :meth:`apply`.
+
+        Args:
+            libraries: answers that other patches of the same run have got.
+        """
+        libraries = libraries or Libraries()
 
         def run(module: Any, options: Any) -> None:
             result = self.apply()
@@ -61,9 +72,9 @@ class BasePatch(ABC):
                 kind = _Skipped if result.status is PatchStatus.SKIPPED else _Failed
                 raise kind(result.reason or result.status.value)
 
-        module = self.module if self.module and is_there(self.module) else "sys"
+        module = self.module if self.module and libraries.is_there(self.module) else "sys"
         call = Call(run, module=module, roots=mentioned_packages(type(self).apply))
-        return Unit(CorePatch(core_name(self.name), [call]), [self], skips=(_Skipped,))
+        return Unit(core_patch(self.name, call), [self], skips=(_Skipped,))
 
 
 class _Skipped(PatchcoreError):
@@ -83,7 +94,7 @@ class SinglePatch(BasePatch):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for another process, in which the patch is not applied."""
         state = {name: value for name, value in self.__dict__.items() if name != "is_applied"}
-        return {**state, "_run": None, "_original": None}
+        return {**state, "_run": None}
 
     def apply(self) -> PatchResult:
         """Apply this patch alone, until :meth:`revert`; a second call changes nothing."""
@@ -109,12 +120,17 @@ def result_of(patch: BasePatch, outcome: Outcome) -> PatchResult:
     return PatchResult(outcome.status, patch.name, patch.module, outcome.reason or None)
 
 
-def unit_of(patch: BasePatch) -> Unit:
-    """Return the unit of a patch; if it is declared wrongly, a unit that fails with the reason."""
+def unit_of(patch: BasePatch, libraries: Optional[Libraries] = None) -> Unit:
+    """Return the unit of a patch; if it is declared wrongly, a unit that fails with the reason.
+
+    Args:
+        patch: the patch.
+        libraries: answers that other patches of the same run have got.
+    """
     try:
-        return patch.unit()
+        return patch.unit(libraries)
     except DeclarationError as error:
-        return Unit(CorePatch(core_name(patch.name)), [patch], prepare=functools.partial(_fail, error))
+        return Unit(core_patch(patch.name), [patch], prepare=functools.partial(_fail, error))
 
 
 def _fail(error: Exception) -> None:
@@ -136,6 +152,11 @@ def agrees(precheck: Optional[Callable[..., bool]], arguments: Mapping[str, Any]
         raise DeclarationError(f"precheck error: {describe_error(error)}") from error
 
 
-def core_name(text: str) -> str:
-    """Return ``text`` as the name of a patch of patchcore."""
-    return re.sub(r"[^\w.+-]+", "_", text) or "patch"
+def core_patch(name: str, *changes: Change) -> CorePatch:
+    """Return the patch of patchcore for a patch of the migration, which declares nothing but its changes.
+
+    Args:
+        name: of the migration's patch; characters that a name of patchcore cannot have are replaced.
+        changes: none of them stands for several.
+    """
+    return _BLANK.evolve(name=_UNUSABLE.sub("_", name) or "patch", changes=changes)

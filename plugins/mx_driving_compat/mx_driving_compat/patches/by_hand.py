@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 from mx_driving_compat.patches.application import Unit
-from mx_driving_compat.patches.base import SinglePatch, core_name
+from mx_driving_compat.patches.base import SinglePatch, core_patch
 from mx_driving_compat.patches.mentions import mentioned_packages
-from mx_driving_compat.patches.paths import import_module, is_there
+from mx_driving_compat.patches.paths import Libraries, import_module, is_there
 from patchcore.builtin.call.change import Call
 from patchcore.declare.changes import Skip
-from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError
 
 __all__ = ["LegacyPatch", "LegacyPatchWrapper", "WrappedPatch"]
@@ -53,16 +52,16 @@ class LegacyPatch(SinglePatch):
     def module(self) -> str:
         return self.target_module
 
-    def unit(self) -> Unit:
-        if not is_there(self.target_module.partition(".")[0]):
-            return Unit(CorePatch(core_name(self.name)), [self], prepare=lambda: Skip("module not found"))
+    def unit(self, libraries: Optional[Libraries] = None) -> Unit:
+        if not (libraries or Libraries()).is_there(self.target_module.partition(".")[0]):
+            return Unit(core_patch(self.name), [self], prepare=lambda: Skip("module not found"))
         call = Call(self.func, module=self.target_module, options=self.options, roots=mentioned_packages(self.func))
 
         def prepare() -> Optional[Skip]:
             problem = import_module(self.target_module)
             return None if problem is None else Skip(problem)
 
-        return Unit(CorePatch(core_name(self.name), [call]), [self], prepare=prepare, skips=(AttributeError,))
+        return Unit(core_patch(self.name, call), [self], prepare=prepare, skips=(AttributeError,))
 
     def misfit(self) -> str:
         root = self.target_module.partition(".")[0]

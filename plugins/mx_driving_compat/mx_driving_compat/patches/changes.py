@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from types import CellType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from mx_driving_compat.messages.logger import patcher_logger
@@ -44,34 +45,35 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
     """The change of an ``AtomicPatch``: replaces the target, or wraps it.
 
     Args:
-        path: dotted path of the target.
-        replacement: the object, or the dotted path of one that is imported when the patch is applied; or ``None``.
+        target: what is replaced or wrapped.
+        given: a tuple of the object, or of the dotted path of one that is imported when the patch is applied; or of
+            ``None``.
         target_wrapper: called with the original where there is no replacement; returns what takes its place.
         replacement_wrapper: called with the replacement, returns what takes its place.
         runtime_check: predicate over the arguments of each call that chooses the replacement; where it raises, the
             original is called.
-        seen: is told the original.
+        seen: gets the original.
     """
 
-    replacement: Any
+    given: tuple[Any]
     target_wrapper: Optional[Wrapper]
     replacement_wrapper: Optional[Wrapper]
     runtime_check: Optional[Callable[..., Any]]
-    seen: Callable[[Any], None]
+    seen: Optional[CellType]
 
     def __init__(
         self,
-        path: str,
-        replacement: Any,
+        target: Target,
+        given: tuple[Any],
         *,
         target_wrapper: Optional[Wrapper],
         replacement_wrapper: Optional[Wrapper],
         runtime_check: Optional[Callable[..., Any]],
-        seen: Callable[[Any], None],
+        seen: Optional[CellType],
     ) -> None:
         super().__init__(
-            target=target_of(path),
-            replacement=replacement,
+            target=target,
+            given=given,
             target_wrapper=target_wrapper,
             replacement_wrapper=replacement_wrapper,
             runtime_check=runtime_check,
@@ -80,6 +82,11 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
 
     def _key(self) -> tuple[Any, ...]:
         return Declaration._key(self.evolve(seen=None))  # it does not decide what is written
+
+    @property
+    def replacement(self) -> Any:
+        """What was given: the object, its path, or ``None``."""
+        return self.given[0]
 
     @property
     def kind(self) -> str:
@@ -113,7 +120,8 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
             return Skip(f"target not found: {slot.name}{did_you_mean(str(slot.key), slot.names())}")
         if below is not ABSENT:
             below = slot.as_own(below)
-            self.seen(binding.wrapped_callable(below))
+            if self.seen is not None:
+                self.seen.cell_contents = binding.wrapped_callable(below)
         if self.replacement is None:
             return self._wrapped(below, slot)
         try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, Optional
 
 from patchcore.builtin.imports.stubs import StubModule
@@ -16,6 +17,7 @@ from patchcore.errors import TargetError, did_you_mean
 from patchcore.objects.modules import ABSENT, StubSpec, executed_module, find_module
 
 __all__ = [
+    "Libraries",
     "Missing",
     "dotted",
     "import_module",
@@ -28,13 +30,17 @@ __all__ = [
 ]
 
 
-def target_of(path: str) -> Target:
+def target_of(path: str, is_module: Callable[[str], bool] = find_module) -> Target:
     """Return the target of a dotted path: the module is the longest that can be found. Imports nothing.
+
+    Args:
+        path: the dotted path.
+        is_module: tells whether a module can be found.
 
     Raises:
         TargetError: the path is malformed, or names a module as a whole.
     """
-    return Target.parse(path).pin()
+    return Target.parse(path).pin(is_module)
 
 
 def dotted(target: Target) -> str:
@@ -71,6 +77,20 @@ def is_stub(name: str) -> bool:
     if module is not None:
         return issubclass(type(module), StubModule)
     return name not in sys.modules and isinstance(importlib.util.find_spec(name), StubSpec)
+
+
+class Libraries:
+    """Answers about modules while nothing is imported: each is looked for once, as that walks the search path.
+
+    Attributes:
+        is_there, is_stub: the functions of these names.
+        is_module: :func:`patchcore.objects.modules.find_module`.
+    """
+
+    def __init__(self) -> None:
+        self.is_there: Callable[[str], bool] = functools.cache(is_there)
+        self.is_stub: Callable[[str], bool] = functools.cache(is_stub)
+        self.is_module: Callable[[str], bool] = functools.cache(find_module)
 
 
 def reference_to(path: str) -> Target:

@@ -6,11 +6,10 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, Optional
 
 from mx_driving_compat.patches.application import Unit
-from mx_driving_compat.patches.base import SinglePatch, agrees, core_name
+from mx_driving_compat.patches.base import SinglePatch, agrees, core_patch
 from mx_driving_compat.patches.changes import RegisterProduct
-from mx_driving_compat.patches.paths import import_module, is_there, object_at
+from mx_driving_compat.patches.paths import Libraries, import_module, is_there, object_at
 from patchcore.declare.changes import Skip
-from patchcore.declare.patch import Patch as CorePatch
 from patchcore.declare.registries import table_of
 from patchcore.errors import TargetNotFound
 
@@ -62,11 +61,10 @@ class RegistryPatch(SinglePatch):
     def name(self) -> str:
         return f"{self.registry}.{self.register_name}"
 
-    def unit(self) -> Unit:
+    def unit(self, libraries: Optional[Libraries] = None) -> Unit:
         root = self.registry.partition(".")[0]
-        name = core_name(self.name)
-        if not is_there(root):
-            return Unit(CorePatch(name), [self], prepare=lambda: Skip(f"registry not found: {self.registry}"))
+        if not (libraries or Libraries()).is_there(root):
+            return Unit(core_patch(self.name), [self], prepare=lambda: Skip(f"registry not found: {self.registry}"))
         source = self.module_factory or self.module_cls
         make = self.module_factory or (lambda: self.module_cls)
         change = RegisterProduct(self.registry, make, name=self.register_name, force=self.force, source=source)
@@ -86,7 +84,7 @@ class RegistryPatch(SinglePatch):
                 return Skip(f"registry not found: {self.registry} ({problem})")
             return self._let_library_register()
 
-        return Unit(CorePatch(name, [change]), [self], prepare=prepare)
+        return Unit(core_patch(self.name, change), [self], prepare=prepare)
 
     def _let_library_register(self) -> Optional[Skip]:
         """Import the modules that fill the registry: the library cannot register a class whose name is taken.

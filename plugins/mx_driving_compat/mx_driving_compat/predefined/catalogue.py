@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Candidate
+from patchcore.plugins import Plugins
 from patchcore.settings import Settings
 
 __all__ = ["Catalogue", "load"]
@@ -18,15 +19,22 @@ class Catalogue:
     Args:
         candidates: each patch with who contributes it.
         settings: of environment and pyproject.toml.
+        plugins: the installed plugins.
     """
 
-    def __init__(self, candidates: list[Candidate], settings: Settings) -> None:
+    def __init__(self, candidates: list[Candidate], settings: Settings, plugins: Optional[Plugins] = None) -> None:
         self.candidates = candidates
         self.settings = settings
+        self._plugins = plugins
 
     def named(self, *names: str) -> list[Candidate]:
         """Return the patches with one of these names or legacy names, in the order of the names."""
         return [candidate for name in names for candidate in self.candidates if name in candidate.patch.names]
+
+    def with_options(self, options: Mapping[str, Mapping[str, Any]]) -> Catalogue:
+        """Return the patches that the same plugins contribute with these options of patches, by name."""
+        settings = self.settings._replace(options={**self.settings.options, **options})
+        return Catalogue(list(Patcher(plugins=self._plugins, settings=settings).collect()), settings, self._plugins)
 
 
 _loaded: Optional[Catalogue] = None
@@ -52,8 +60,5 @@ def load(options: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Catalogue
     if _loaded is None:
         patcher = Patcher.discover(settings=Settings.load())
         settings = patcher.settings._replace(count=patcher.settings.count or _counting)
-        _loaded = Catalogue(list(patcher.collect()), settings)
-    if not options:
-        return _loaded
-    settings = _loaded.settings._replace(options={**_loaded.settings.options, **options})
-    return Catalogue(list(Patcher.discover(settings=settings).collect()), settings)
+        _loaded = Catalogue(list(patcher.collect()), settings, patcher.plugins)
+    return _loaded.with_options(options) if options else _loaded

@@ -15,7 +15,7 @@ from mx_driving_compat.patches.atomic import AtomicPatch
 from mx_driving_compat.patches.base import BasePatch, agrees, result_of, unit_of
 from mx_driving_compat.patches.changes import FillStub, guarded
 from mx_driving_compat.patches.group import Patch
-from mx_driving_compat.patches.paths import dotted, import_module, is_stub
+from mx_driving_compat.patches.paths import Libraries, dotted, import_module, is_stub
 from mx_driving_compat.predefined import catalogue
 from patchcore.declare.changes import Change, Replace, Skip, resolve
 from patchcore.declare.patch import Patch as CorePatch
@@ -123,8 +123,8 @@ class PluginChange(BasePatch):
         ((_, result),) = apply_units([group([self])])
         return result
 
-    def unit(self) -> Unit:
-        return group([self])
+    def unit(self, libraries: Optional[Libraries] = None) -> Unit:
+        return group([self], libraries)
 
     def get_info(self, show_diff: bool = False) -> str:
         patch, provenance = self.candidate
@@ -159,7 +159,7 @@ class NotProvided(BasePatch):
     def misfit(self) -> str:
         return self._reason()
 
-    def unit(self) -> Unit:
+    def unit(self, libraries: Optional[Libraries] = None) -> Unit:
         return Unit(CorePatch(self.name), [self], prepare=lambda: Skip(self._reason()))
 
     def _reason(self) -> str:
@@ -198,6 +198,15 @@ class Predefined(Patch):
         return [PluginChange(candidate, index) for candidate in found for index in range(len(candidate.patch.changes))]
 
     @classmethod
+    def units(cls) -> list[Unit]:
+        """Return the units of the plugins' patches, each as a whole. Not in mx_driving.patcher."""
+        found = catalogue.load().named(*cls.provided_by)
+        roots = {change.target.root for candidate in found for change in candidate.patch.changes}
+        if not found or any(map(is_stub, roots)):
+            return units_of(cls.patches())
+        return [Unit(patch, patch.changes, provenance) for patch, provenance in found]
+
+    @classmethod
     def change_of(cls, target: str) -> PluginChange:
         """Return its change of a target. Not in mx_driving.patcher.
 
@@ -221,14 +230,19 @@ def _known_options(patch: CorePatch, options: Optional[Mapping[str, Any]]) -> di
     return {key: value for key, value in (options or {}).items() if patch.options.get(key, value) != value}
 
 
-def group(changes: list[PluginChange]) -> Unit:
+def group(changes: list[PluginChange], libraries: Optional[Libraries] = None) -> Unit:
     """Return the unit of some changes of a plugin's patch; the patch itself if these are all its changes.
 
     Another patcher that applies the plugin's patch then applies the same patch, and not a second one.
+
+    Args:
+        changes: of one patch.
+        libraries: answers that other patches of the same run have got.
     """
+    libraries = libraries or Libraries()
     patch, provenance = changes[0].candidate
     chosen = tuple(change.change for change in changes)
-    if any(map(is_stub, {change.target.root for change in chosen})):  # each look for a library walks the search path
+    if any(map(libraries.is_stub, {change.target.root for change in chosen})):
         return _in_stub(patch, chosen, changes)
     if chosen != patch.changes:
         patch = patch.evolve(changes=chosen)
@@ -255,25 +269,26 @@ def _in_stub(patch: CorePatch, chosen: Sequence[Change], members: list[PluginCha
 
 def units_of(patches: list[BasePatch]) -> list[Unit]:
     """Return the units of patches in order; successive changes of one plugin's patch make one unit."""
+    libraries = Libraries()
     units: list[Unit] = []
     pending: list[PluginChange] = []
+    taken: set[int] = set()  # the indices of those
     for patch in patches:
-        is_change = isinstance(patch, PluginChange)
-        if pending and not (is_change and _goes_with(patch, pending)):  # type: ignore[arg-type]
-            units.append(group(pending))
-            pending = []
-        if isinstance(patch, PluginChange):
-            pending.append(patch)
+        change = patch if isinstance(patch, PluginChange) else None
+        if pending and (change is None or change.index in taken or not _go_together(change, pending[0])):
+            units.append(group(pending, libraries))
+            pending, taken = [], set()
+        if change is None:
+            units.append(unit_of(patch, libraries))
         else:
-            units.append(unit_of(patch))
-    return [*units, group(pending)] if pending else units
+            pending.append(change)
+            taken.add(change.index)
+    return [*units, group(pending, libraries)] if pending else units
 
 
-def _goes_with(change: PluginChange, others: Sequence[PluginChange]) -> bool:
-    """Return whether a change belongs to the same patch as others, and is not one of them."""
-    if change.has_own_precheck or others[0].has_own_precheck:  # a precheck is about one change
-        return False
-    return change.candidate.patch is others[0].candidate.patch and all(change.index != o.index for o in others)
+def _go_together(one: PluginChange, other: PluginChange) -> bool:
+    """Return whether two changes belong to the same patch, and neither has a precheck, which is about one change."""
+    return one.candidate.patch is other.candidate.patch and not (one.has_own_precheck or other.has_own_precheck)
 
 
 def apply_units(units: list[Unit]) -> list[tuple[Any, PatchResult]]:

@@ -13,7 +13,6 @@ from typing import Any, Optional
 from mx_driving_compat.collecting.patcher import LISTENERS, Patcher
 from mx_driving_compat.patches.application import Run, Unit
 from mx_driving_compat.predefined import catalogue
-from mx_driving_compat.predefined.changes import units_of
 from mx_driving_compat.predefined.classes import TransferToNpu, torch_npu_transferred
 from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch
@@ -52,7 +51,7 @@ class Transfer:
     def apply(self) -> None:
         """Apply the patches."""
         if not torch_npu_transferred():
-            self._run = Run(units_of(TransferToNpu.patches()), catalogue.load().settings)
+            self._run = Run(TransferToNpu.units(), catalogue.load().settings)
             self._run.apply()
 
     def revert(self) -> None:
