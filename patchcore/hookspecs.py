@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from patchcore.declare.changes import Skip
     from patchcore.declare.patch import Patch
     from patchcore.engine.writers import Guard, Writers
-    from patchcore.planning.plan import PlannedPatch
+    from patchcore.planning.plan import Candidate, PlannedPatch
     from patchcore.report import PatchRecord, Remark, Section
     from patchcore.settings import Setting, Settings
 
@@ -42,12 +42,16 @@ def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:  # ty
 
 
 @hookspec
-def after_collect(plugins: Any, answers: Mapping[str, Sequence[Any]]) -> None:
+def after_collect(plugins: Any, answers: Mapping[str, Sequence[Any]], candidates: Sequence[Candidate]) -> None:
     """Take note of the patches that plugins contribute. ``plugins.note`` reports a problem of a plugin.
+
+    ``plugins.manager.register`` adds an object with further hooks. A hook that is called for each patch costs time: a
+    plugin that is concerned with some patches only adds such hooks when one of these patches is collected.
 
     Args:
         plugins: the loaded :class:`~patchcore.plugins.Plugins`.
         answers: what each plugin has returned from ``register_patches``, by name of the plugin.
+        candidates: the patches, those that were handed to the Patcher too, with who contributes them.
     """
 
 

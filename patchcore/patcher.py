@@ -25,7 +25,7 @@ from patchcore.planning.plan import Candidate, Plan, PlannedPatch, continue_plan
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
-from patchcore.report import APPLIED, FAILED, PatchRecord, Remark, Report
+from patchcore.report import APPLIED, FAILED, PENDING, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
 __all__ = ["Patcher", "apply"]
@@ -284,8 +284,10 @@ class Patcher(contextlib.ContextDecorator):
             logger().warning("patch %s was applied late: %s", application, late)
         logger().debug("%s applied on import", application.patch.name)
         self._news = True
-        record = self._record(self._entries[application.patch.name], {})
-        self.plugins.notify("after_apply", patch=application.patch, outcome=record)
+        entry = self._entries[application.patch.name]
+        told = self._remarks(entry)
+        if self.plugins.implements("after_apply"):
+            self.plugins.notify("after_apply", patch=application.patch, outcome=self._record(entry, {}, told))
         try:
             self._refuse_problems()
         except PatchError as failure:
@@ -348,11 +350,11 @@ class Patcher(contextlib.ContextDecorator):
             contributed: list[Candidate] = []
             asked = {"settings": self.settings, "plugins": self.plugins}
             answers = list(self.plugins.collect("register_patches", **asked))
-            self.plugins.notify(
-                "after_collect", plugins=self.plugins, answers={p.plugin: found for p, found in answers}
-            )
             for provenance, patches in answers:
                 contributed += (Candidate(patch, provenance) for patch in patches)
+            candidates = [c for c in (*found.values(), *contributed) if isinstance(c.patch, Patch)]
+            said = {provenance.plugin: patches for provenance, patches in answers}
+            self.plugins.notify("after_collect", plugins=self.plugins, answers=said, candidates=candidates)
             owners = {c.patch.name: c.provenance for c in contributed if _is_named_after_its_plugin(c)}
             for candidate in contributed:
                 self._take(found, candidate, owners)
@@ -382,9 +384,9 @@ class Patcher(contextlib.ContextDecorator):
         return report
 
     def _apply(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
-        moves = Moves(loaded=loaded_here())
+        moves, vetoing = Moves(loaded=loaded_here()), self.plugins.implements("before_apply")
         for entry in entries:
-            if entry.go and not self._is_vetoed(entry, plan):
+            if entry.status == PENDING and not (vetoing and self._is_vetoed(entry, plan)):
                 with self._lock:
                     if not self.applied:  # an import in another thread has failed, or somebody has reverted
                         break
@@ -414,10 +416,11 @@ class Patcher(contextlib.ContextDecorator):
     def _refuse(self, entries: Iterable[PlannedPatch]) -> None:
         """Raise before anything is touched when the plan itself fails under the policy."""
         self._refuse_problems()
+        strict = self.settings.on_failure == "raise"
+        remarked = strict and self.plugins.implements("remarks")
         for entry in entries:
-            strict = self.settings.on_failure == "raise"
-            if entry.go:
-                if strict:
+            if entry.status == PENDING:
+                if remarked:
                     self._refuse_findings(entry)
             elif not entry.unwanted and (entry.patch.required or (entry.status == FAILED and strict)):
                 raise PatchError(f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {entry.reason}")
@@ -462,7 +465,7 @@ class Patcher(contextlib.ContextDecorator):
         """
         patch, provenance = candidate
         owner = (owners or {}).get(str(patch), provenance) if isinstance(patch, Patch) else provenance
-        if isinstance(patch, Patch) and patch.name not in found and owner == provenance:
+        if isinstance(patch, Patch) and patch.name not in found and (owner is provenance or owner == provenance):
             options = self.settings.options.get(patch.name)  # the user's: an unknown one is not the plugin's failure
             found[patch.name] = Candidate(patch.with_options(options) if options else patch, provenance)
             return
@@ -483,11 +486,12 @@ class Patcher(contextlib.ContextDecorator):
         self.plugins.note(provenance, "register_patches", error)
 
     def _report(self, places: Mapping[int, Sequence[str]]) -> Report:
-        records = tuple([self._record(entry, places) for entry in self._entries.values()])
+        remarked = self.plugins.implements("remarks")
+        records = tuple([self._record(e, places, self._remarks(e) if remarked else ()) for e in self._entries.values()])
         sections = self.plugins.sections()
         return Report(records, tuple(self.plugins.problems), tuple(self._notes), describe_process(), sections)
 
-    def _record(self, entry: PlannedPatch, places: Mapping[int, Sequence[str]]) -> PatchRecord:
+    def _record(self, entry: PlannedPatch, places: Mapping[int, Sequence[str]], told: tuple[str, ...]) -> PatchRecord:
         name = entry.patch.name
         return record_of(
             entry,
@@ -496,7 +500,7 @@ class Patcher(contextlib.ContextDecorator):
             applied=self.applied,
             counted=self.settings.count,
             places=places,
-            remarks=self._remarks(entry),
+            remarks=told,
         )
 
     def _remarks(self, entry: PlannedPatch) -> tuple[str, ...]:

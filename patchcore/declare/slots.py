@@ -291,6 +291,8 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
             found = f"{type(owner).__name__}, which no loaded plugin knows as a registry"
             raise TargetError(f"{name}: expected a mutable mapping before {step}, found {found}")
         return ItemSlot(owner, step.key, name)
+    if type(owner) is ModuleType and step not in _OF_MODULES:
+        return NamespaceSlot(owner, step, name)
     descriptor = mro_lookup(type(owner), step)
     if is_class(owner):
         if step != "__doc__":  # type has a descriptor for it, and finds it in the class
@@ -344,6 +346,8 @@ def _refuse_data_descriptor(descriptor: Any, klass: type, step: str, name: str) 
     raise TargetError(f"{message}; target '{klass.__module__}:{klass.__qualname__}.{step}' instead")
 
 
+#: What every module has from its class.
+_OF_MODULES = frozenset(dir(ModuleType))
 #: What nobody binds: the ``__get__`` of a partial only warns, in Python 3.13, that it will.
 _UNBOUND = (MethodType, functools.partial)
 #: Descriptors that bind a callable; some cannot be called themselves.

@@ -40,24 +40,27 @@ class Control(Protocol):
 
 
 class ChangeState:
-    """How far one change of an application has come."""
+    """How far one change of an application has come. What a change has at first is in the class."""
+
+    status = PENDING
+    reason = ""
+    slots: tuple[str, ...] = ()
+    rebound: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    written_in: Optional[ModuleType] = None
+    control: Optional[Control] = None
+    #: Undoes what is not in the journal yet, ``None`` for nothing.
+    undo: Optional[Callable[[], None]] = None
+    #: The module of the replacement, while the import of that has to end first.
+    defers_to = ""
+    #: How the import of its module was missed, where that was found out afterwards.
+    late = ""
 
     def __init__(self, change: Change, target: Target) -> None:
         self.change = change
         self.target = target
         #: The module whose import it waits for, ``None`` when it must be there before.
         self.awaits: Optional[str] = target.module if change.waits else None
-        self.status = PENDING
-        self.reason = ""
-        self.slots: tuple[str, ...] = ()
-        self.rebound: tuple[str, ...] = ()
-        self.kept: tuple[str, ...] = ()
-        self.written_in: Optional[ModuleType] = None
-        self.control: Optional[Control] = None
-        #: Undoes what is not in the journal yet, ``None`` for nothing.
-        self.undo: Optional[Callable[[], None]] = None
-        self.defers_to = ""  # the module of the replacement, while the import of that has to end first
-        self.late = ""  # how the import of its module was missed, where that was found out afterwards
 
     @property
     def missed(self) -> str:
@@ -103,12 +106,12 @@ class ChangeState:
             unreachable: the places found to be so.
             counted: whether to say how often the target was called.
         """
-        reason, missed = self.reason, self.missed
+        reason, missed = self.reason, self.missed if self.status == PENDING else ""
         if missed:
             reason = f"{missed}; Patcher.refresh() tries to patch it now"
         elif self.status == PENDING and not reason:
             reason = f"waits for the import of {self.waits_for}{' to end' if self.defers_to else ''}"
-        elif self.status == APPLIED and self.late:
+        elif self.late and self.status == APPLIED:
             missed = f"patched late: {self.late}"
             reason = "; ".join(filter(None, (reason, missed)))
         target = self.change.subject(self.target)
@@ -120,6 +123,11 @@ class ChangeState:
 
 class Application:
     """One patch in force: its changes, and the Patchers that hold it."""
+
+    error: Optional[Exception] = None
+    ended = False
+    #: That it is complete.
+    announced = False
 
     def __init__(
         self,
@@ -140,9 +148,6 @@ class Application:
         self.modules = tuple(dict.fromkeys([state.awaits for state in self.states if state.awaits is not None]))
         self.holders: list[Holder] = []
         self.expects: list[str] = []  # the modules whose import it is told about
-        self.error: Optional[Exception] = None
-        self.ended = False
-        self.announced = False  # that it is complete
 
     @property
     def in_force(self) -> bool:
@@ -206,7 +211,7 @@ def record_of(
         )
     else:
         status, reason = application.status, ""
-        changes = tuple(state.record(tuple(places.get(id(state), ())), counted=counted) for state in application.states)
+        changes = tuple([s.record(tuple(places.get(id(s), ())), counted=counted) for s in application.states])
         if application.error is not None:
             reason = describe_error(application.error)
         elif not applied:

@@ -12,7 +12,7 @@ import itertools
 import os
 import sys
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar, Union
@@ -57,10 +57,11 @@ class Engine:
         self.rebinder = Rebinder(self.journal)
         self.watch = ImportWatch(self._imported, self._overtaken)
         self._active: dict[str, list[Application]] = {}  # by patch name
-        self._waiting: dict[str, dict[Application, None]] = {}  # by module, in order of application
+        # By module, in order of application.
+        self._waiting: defaultdict[str, dict[Application, None]] = defaultdict(dict)
         # Likewise, those that have yet to write there. Ordered dictionaries: in a plain one that others have left, the
         # first key is slow to find.
-        self._queues: dict[str, dict[Application, None]] = {}
+        self._queues: defaultdict[str, dict[Application, None]] = defaultdict(OrderedDict)
         self._advancing = threading.local()  # the applications this thread is advancing, and which to go over again
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
@@ -292,8 +293,8 @@ class Engine:
 
     def _expect(self, name: str, application: Application) -> None:
         application.expects.append(name)
-        self._waiting.setdefault(name, {})[application] = None
-        self._queues.setdefault(name, OrderedDict())[application] = None
+        self._waiting[name][application] = None
+        self._queues[name][application] = None
         self.watch.watch(name, application)
 
     def _join(self, names: Iterable[str]) -> None:

@@ -171,7 +171,7 @@ class ImportWatch:
         module = sys.modules.get(name)
         if is_lazy(module):
             self._put_off(module)
-        else:
+        elif name in _locks:
             _JoinedLock.join(name, done, unless=self._put_off)
 
     def join_elsewhere(self, done: Imported) -> None:

@@ -501,8 +501,8 @@ class Journal:
         assert self._operation is not None
         kept = self._operation.kept
         if record.number not in kept:
-            layers = [(layer, layer.product, layer.below) for layer in record.layers]
-            kept[record.number] = record, record.base, layers, dict(record.followers)
+            layers = [(layer, layer.product, layer.below) for layer in record.layers] if record.layers else []
+            kept[record.number] = record, record.base, layers, record.followers.copy()
 
     def _write(self, slot: Slot, raw: Any) -> None:
         assert self._operation is not None

@@ -8,6 +8,7 @@ slot.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
@@ -154,7 +155,8 @@ class Rebinder:
         homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
         if not old and not homes:
             return
-        found = self._find([*{**old, **homes}.values()], modules, signs, [old, homes, values, *_keepers(moves)])
+        keepers = itertools.chain([old, homes, values], _keepers(moves))
+        found = self._find([*{**old, **homes}.values()], modules, signs, keepers)
         reads: dict[int, set[tuple[int, str]]] = {}
         with self._journal.lock:
             for key, value in homes.items():  # what was seen before stays: an import shows a part of the modules only
@@ -225,14 +227,13 @@ class Rebinder:
         objects: list[Any],
         modules: Optional[Modules] = None,
         signs: Sequence[Any] = (),
-        keepers: Sequence[Any] = (),
+        keepers: Iterable[Any] = (),
     ) -> list[tuple[Slot, Any]]:
         """Return the references to ``objects``, also those in a class next to a name that holds something else now."""
-        homes = [self._homes.get(id(obj)) for obj in objects]
+        homes = (self._homes.get(id(obj)) for obj in objects)
         every = [*signs, *[record.by_value for record in self._patched_aliases()]]
-        return references.find_references(
-            objects, modules or loaded_modules(), every, [signs, keepers, *keepers, *homes]
-        )
+        keepers = itertools.chain([signs, keepers], keepers, homes)  # looked at for a few objects only
+        return references.find_references(objects, modules or loaded_modules(), every, keepers)
 
     def _patched_aliases(self) -> list[Record]:
         """Return the records of patched names that are not the object's own."""

@@ -11,6 +11,7 @@ rebound, :mod:`patchcore.builtin.holders.search` finds.
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -49,7 +50,7 @@ def is_home(target: Target, original: Any) -> bool:
 
 
 def find_references(
-    objects: list[Any], modules: Mapping[str, ModuleType], signs: Sequence[Any] = (), keepers: Sequence[Any] = ()
+    objects: list[Any], modules: Mapping[str, ModuleType], signs: Sequence[Any] = (), keepers: Iterable[Any] = ()
 ) -> list[tuple[Slot, Any]]:
     """Return the slots in ``modules`` that hold one of ``objects`` itself, each with that object.
 
@@ -62,7 +63,7 @@ def find_references(
         keepers: containers of the caller that refer to the objects and hold no names.
     """
     wanted = {id(obj): obj for obj in objects}
-    unaccounted = Unaccounted(wanted, [objects, signs, keepers, *keepers])
+    unaccounted = Unaccounted(wanted, itertools.chain([objects, signs, keepers], keepers))
     if not unaccounted:
         return []
     search = _Search(wanted, unaccounted)
@@ -178,8 +179,9 @@ def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> 
     """
     names: dict[str, None] = {}  # used as an ordered set
     gateways: set[int] = set()
-    for module, qualname in dict.fromkeys([name_of(obj) for obj in objects]):
-        outer = _follow(module, qualname.rpartition(".")[0])
+    around = [(module, qualname.rpartition(".")[0]) for module, qualname in map(name_of, objects)]
+    for module, qualname in dict.fromkeys(around):
+        outer = _follow(module, qualname)
         if is_class(outer):
             gateways.add(id(outer))
         while module and module not in names:

@@ -91,10 +91,13 @@ class SlotWriter:
         own = self._rebinder.catch_up(slot, moves)
         below = slot.inherited() if own is ABSENT else own
         record = self._journal.find(slot)
-        carrier = self._journal.carrier(below, application, change, record)
-        product = None
+        carrier = product = None
+        # most slots are changed by one patch, and are no alias of a slot that another one has changed
+        if record is not None or self._journal.makers(below):
+            carrier = self._journal.carrier(below, application, change, record)
+            if carrier is None:
+                self._refuse_conflict(application, slot, record, own)
         if carrier is None:
-            self._refuse_conflict(application, slot, record, own)
             try:
                 product = change.build(below, slot)
                 self._engine.admit(change, slot, below, product)

@@ -92,10 +92,10 @@ def qualified_name(obj: object) -> tuple[str, str]:
     """Return the module and the qualified name that ``obj`` says it has, ``""`` for none; runs no code of its class."""
     if type(obj) is MethodType:
         obj = obj.__func__
-    if is_class(obj):
-        found = _class_module(obj), _class_qualname(obj)
-    elif type(obj) is FunctionType:
+    if type(obj) is FunctionType:
         found = obj.__module__, obj.__qualname__
+    elif is_class(obj):
+        found = _class_module(obj), _class_qualname(obj)
     else:
         found = _plain_attribute(obj, "__module__"), _plain_attribute(obj, "__qualname__")
     module, qualname = found
@@ -143,8 +143,8 @@ def is_initializing(module: object) -> bool:
     """Tell whether the body of ``module`` has not run to its end: it is being imported, or loaded lazily later."""
     if is_lazy(module):
         return True
-    spec = (namespace(module) or {}).get("__spec__")
-    return bool(getattr(spec, "_initializing", False))
+    space = module.__dict__ if type(module) is ModuleType else namespace(module) or {}
+    return bool(getattr(space.get("__spec__"), "_initializing", False))
 
 
 def executed_module(name: str) -> Optional[ModuleType]:

@@ -25,7 +25,7 @@ HOOKS = {
     "registry_tables": [],
     "remarks": ["entry", "thorough"],
     "before_apply": ["patch", "context"],
-    "after_collect": ["plugins", "answers"],
+    "after_collect": ["plugins", "answers", "candidates"],
     "after_apply": ["patch", "outcome"],
     "on_failure": ["patch", "error", "context"],
     "find_holders": ["originals", "ours"],

@@ -6,21 +6,38 @@ Such a function finds a frame of patchcore instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from patchcore.planning.plan import PlannedPatch
+    from patchcore.declare.patch import Patch
+    from patchcore.planning.plan import Candidate, PlannedPatch
     from patchcore.report import Remark
 
-__all__ = ["remarks"]
+__all__ = ["after_collect"]
+
+_NAME = "patchcore.collected.callers"
 
 
 @hookimpl
-def remarks(entry: PlannedPatch) -> Sequence[Remark]:
-    if not [change for change in entry.patch.changes if getattr(change, "calls_original", False)]:
-        return []
-    from patchcore.builtin.callers.callers import remarks_on  # reads sources: only if needed
+def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
+    patches = (candidate.patch for candidate in candidates)
+    if any(map(_calls_original, patches)) and not plugins.manager.has_plugin(_NAME):
+        plugins.manager.register(_Remarks(), _NAME)
 
-    return remarks_on(entry)
+
+class _Remarks:
+    """Has remarks on patches that call the original."""
+
+    @hookimpl(trylast=True)
+    def remarks(self, entry: PlannedPatch) -> Sequence[Remark]:
+        if not _calls_original(entry.patch):
+            return []
+        from patchcore.builtin.callers.callers import remarks_on  # reads sources: only if needed
+
+        return remarks_on(entry)
+
+
+def _calls_original(patch: Patch) -> bool:
+    return any(getattr(change, "calls_original", False) for change in patch.changes)

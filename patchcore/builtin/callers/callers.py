@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -18,7 +18,7 @@ from patchcore.declare.target import Target
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import TargetError, TargetNotFound, Unseen
 from patchcore.objects.binding import wrapped_callable
-from patchcore.objects.modules import ABSENT, is_class, mro_lookup
+from patchcore.objects.modules import is_class, mro_lookup
 from patchcore.report import Remark
 
 if TYPE_CHECKING:
@@ -64,16 +64,17 @@ def look_of(raw: Any) -> Optional[str]:
 
 def _in_names(names: Iterable[str]) -> Optional[str]:
     listed = set(names)
-    if {"inspect", "stack"} <= listed:
+    if "stack" in listed and "inspect" in listed:
         return "inspect.stack"
     return None if listed.isdisjoint(_LOOKS) else next(look for name, look in _LOOKS.items() if name in listed)
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+def _names(code: CodeType) -> Sequence[str]:
+    names = code.co_names
     for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
+        if type(constant) is CodeType:
+            names = (*names, *_names(constant))
+    return names
 
 
 def _in_called(function: FunctionType) -> Optional[str]:
@@ -82,8 +83,12 @@ def _in_called(function: FunctionType) -> Optional[str]:
     for name in function.__qualname__.split(".")[:-1]:
         found = function.__globals__.get(name) if owner is None else mro_lookup(owner, name)
         owner = found if is_class(found) else None
+    space = function.__globals__
     for name in function.__code__.co_names:
-        for value in (function.__globals__.get(name), ABSENT if owner is None else mro_lookup(owner, name)):
+        values = [space[name]] if name in space else []
+        if owner is not None:
+            values.append(mro_lookup(owner, name))
+        for value in values:
             if type(value) is not FunctionType and not issubclass(type(value), _FORMS):
                 continue
             called = wrapped_callable(value)

@@ -16,21 +16,34 @@ if TYPE_CHECKING:
     import argparse
 
     from patchcore.errors import PatchcoreError
-    from patchcore.planning.plan import Plan, PlannedPatch
+    from patchcore.planning.plan import Candidate, Plan, PlannedPatch
     from patchcore.report import Remark
 
-__all__ = ["refuse_run", "register_commands", "register_run_options", "remarks"]
+__all__ = ["after_collect", "refuse_run", "register_commands", "register_run_options"]
+
+_NAME = "patchcore.collected.drift"
 
 
 @hookimpl
-def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
-    if entry.provenance.file is None:  # fingerprints are stored beside the file of a plugin
-        return []
-    if entry.patch.only_adds and not thorough:  # what was not there has no fingerprint
-        return []
-    from patchcore.builtin.drift.drift import remarks_on  # reads files, so only for plugins that may carry fingerprints
+def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
+    # fingerprints are stored beside the file of a plugin
+    files = {candidate.provenance.file for candidate in candidates}
+    if files.difference([None]) and not plugins.manager.has_plugin(_NAME):
+        plugins.manager.register(_Remarks(), _NAME)
 
-    return remarks_on(entry, thorough=thorough)
+
+class _Remarks:
+    """Has remarks on patches of plugins that may carry fingerprints."""
+
+    @hookimpl(trylast=True)
+    def remarks(self, entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
+        if entry.provenance.file is None:
+            return []
+        if entry.patch.only_adds and not thorough:  # what was not there has no fingerprint
+            return []
+        from patchcore.builtin.drift.drift import remarks_on  # reads files
+
+        return remarks_on(entry, thorough=thorough)
 
 
 @hookimpl

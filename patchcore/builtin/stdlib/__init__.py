@@ -3,40 +3,61 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from patchcore.declare.patch import Patch
+    from patchcore.declare.target import Target
+    from patchcore.planning.plan import Candidate
     from patchcore.report import PatchRecord
 
-__all__ = ["after_apply", "before_apply"]
+__all__ = ["after_collect"]
 
-
+_NAME = "patchcore.collected.stdlib"
 #: Top-level packages of targets that are not of the standard library.
 _others: set[str] = set()
 
 
 @hookimpl
-def before_apply(patch: Patch) -> None:
-    targets = [target for change in patch.changes for target in (change.target, *change.claims(change.target))]
-    roots = {target.root for target in targets}
+def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
+    roots = {target.root for candidate in candidates for target in _targets(candidate.patch)}
+    if _has_standard(roots) and not plugins.manager.has_plugin(_NAME):
+        plugins.manager.register(_PrivateCopies(), _NAME)
+
+
+class _PrivateCopies:
+    """Has patchcore use private copies of modules while a patch of the standard library is in force."""
+
+    @hookimpl(trylast=True)
+    def before_apply(self, patch: Patch) -> None:
+        targets = _targets(patch)
+        if _has_standard({target.root for target in targets}):
+            from patchcore.builtin.stdlib.private import LIBRARY
+            from patchcore.engine.events import observe
+
+            observe(_leave)
+            LIBRARY.enter(patch.name, targets)
+
+    @hookimpl(trylast=True)
+    def after_apply(self, patch: Patch, outcome: PatchRecord) -> None:
+        _leave(outcome.status, patch.name)
+
+
+def _targets(patch: Patch) -> list[Target]:
+    return [target for change in patch.changes for target in (change.target, *change.claims(change.target))]
+
+
+def _has_standard(roots: set[str]) -> bool:
+    """Tell whether one of some top-level packages is of the standard library."""
     if _others.issuperset(roots):
-        return
-    from patchcore.builtin.stdlib.private import LIBRARY, is_standard
+        return False
+    from patchcore.builtin.stdlib.standard import is_standard
 
     _others.update([root for root in roots if not is_standard(root)])
-    if not _others.issuperset(roots):
-        from patchcore.engine.events import observe
-
-        observe(_leave)
-        LIBRARY.enter(patch.name, targets)
-
-
-@hookimpl
-def after_apply(patch: Patch, outcome: PatchRecord) -> None:
-    _leave(outcome.status, patch.name)
+    return not _others.issuperset(roots)
 
 
 def _leave(kind: str, subject: str, detail: str = "", since: object = None) -> None:

@@ -12,20 +12,18 @@ they are.
 from __future__ import annotations
 
 import builtins
-import os
 import sys
 import threading
 from collections.abc import Iterable, Mapping
-from functools import cache
 from importlib import import_module
-from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
 from types import FunctionType, ModuleType
 from typing import Any, Optional
 
+from patchcore.builtin.stdlib.standard import is_standard
 from patchcore.declare.target import Target
 from patchcore.stdlib import LATER, OWN, take_from
 
-__all__ = ["EXECUTED_AGAIN", "LIBRARY", "SHARED", "PrivateLibrary", "is_standard"]
+__all__ = ["EXECUTED_AGAIN", "LIBRARY", "SHARED", "PrivateLibrary"]
 
 #: Executed a second time: they keep nothing that the program must share, and classes of theirs do the work.
 EXECUTED_AGAIN = frozenset({"difflib", "graphlib", "inspect", "json", "pathlib", "textwrap", "tomllib", "traceback"})
@@ -230,20 +228,6 @@ def _own_namespaces() -> dict[str, dict[str, Any]]:
 def _is_copied(name: str) -> bool:
     root = name.partition(".")[0]
     return is_standard(root) and root not in SHARED and name not in _SHARED_SUBMODULES
-
-
-@cache
-def is_standard(root: str) -> bool:
-    """Tell whether a top-level module is of the standard library."""
-    if sys.version_info >= (3, 10):
-        return root in sys.stdlib_module_names
-    if root in sys.builtin_module_names:
-        return True
-    # The files are looked at, not sys.modules: a program may have put anything there, None included.
-    folder = os.path.dirname(os.__file__)
-    sources = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))
-    compiled = FileFinder(os.path.join(folder, "lib-dynload"), (ExtensionFileLoader, EXTENSION_SUFFIXES))
-    return any(spec is not None and spec.loader for spec in (sources.find_spec(root), compiled.find_spec(root)))
 
 
 def _with_globals(function: FunctionType, space: dict[str, Any]) -> FunctionType:

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from patchcore.settings import Setting, Settings
 
 __all__ = [
-    "before_apply",
     "register_hookspecs",
     "register_patches",
     "register_run_options",
     "register_settings",
     "start_process",
 ]
+
+_NAME = "patchcore.collected.training"
 
 
 @hookimpl
@@ -55,14 +56,19 @@ def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:
         return []
     from patchcore.builtin.training.patches import counters, listeners  # only if a user asks for them
 
+    if not plugins.manager.has_plugin(_NAME):
+        plugins.manager.register(_Beginning(), _NAME)
     return [*counters(settings, plugins), *listeners(settings)]
 
 
-@hookimpl
-def before_apply(patch: Patch) -> None:
-    if patch.name in ("patchcore.profiling", "patchcore.brake"):
-        for change in patch.changes:
-            change.source.begin()
+class _Beginning:
+    """Has recording and braking count from 1 again when their patches are applied."""
+
+    @hookimpl
+    def before_apply(self, patch: Patch) -> None:
+        if patch.name in ("patchcore.profiling", "patchcore.brake"):
+            for change in patch.changes:
+                change.source.begin()
 
 
 @hookimpl
