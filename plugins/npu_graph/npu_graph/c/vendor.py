@@ -38,6 +38,7 @@ class CVendor(Vendor):
     version = "1"
     device_type = "cpu"
     dtypes = frozenset({"float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"})
+    gives_views = True
     source_name = "kernel.c"
 
     def setup(self) -> None:
