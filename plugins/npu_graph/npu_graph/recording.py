@@ -7,7 +7,7 @@ from typing import Optional
 
 __all__ = ["EAGER", "HOST", "GraphRecord", "NodeRecord", "SubgraphRecord", "records"]
 
-#: Where a node runs that is in no subgraph: as an operator of torch, or as arithmetic of Python on sizes.
+#: Where a node runs that is in no subgraph: as an operator of torch; as arithmetic of Python on sizes, or as a view.
 EAGER, HOST = "eager", "host"
 
 

@@ -87,6 +87,8 @@ class Vendor:
         device_type: type of the devices whose tensors it takes (``"cpu"``, ``"npu"``).
         dtypes: names of the dtypes it takes (``"float32"``); an operation with a tensor of another one stays eager.
         keep_eager: names of operators that stay eager although they are converted.
+        gives_views: torch can make views of what its kernels give and take. Then kernels do not copy the views that a
+            forward or backward graph gives, a transposed weight for the backward among them.
         source_name: file name of generated source in the cache.
         tolerances: by name of a dtype, what the precision check allows: relative to each element, and relative to the
             largest magnitude of the tensor. Integers and booleans must be equal.
@@ -98,6 +100,7 @@ class Vendor:
     device_type: str = "cpu"
     dtypes: frozenset[str] = frozenset()
     keep_eager: frozenset[str] = frozenset()
+    gives_views: bool = False
     source_name: str = "source.txt"
     tolerances: dict[str, tuple[float, float]] = {
         "float64": (1e-9, 1e-10),

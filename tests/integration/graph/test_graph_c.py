@@ -16,6 +16,7 @@ import torch
 
 from npu_graph.c import toolchain
 from npu_graph.errors import CompileError, LaunchError
+from npu_graph.recording import HOST
 
 needs_compiler = pytest.mark.skipif(toolchain.find_toolchain() is None, reason="no C compiler")
 
@@ -152,6 +153,31 @@ def test_a_normalisation_goes_over_its_rows_once(compiler: Any) -> None:
     assert kernel.count("omp for") == 1
     assert kernel.count("malloc") == 1, "for one row"
     assert "malloc(sizeof *row_b_exp * (33 + 1))" in kernel
+
+
+@needs_compiler
+def test_what_is_kept_for_the_backward_under_another_name_or_turned_is_not_copied(compiler: Any) -> None:
+    x, weight = torch.randn(20, 6, requires_grad=True), torch.randn(9, 6, requires_grad=True)
+    call = compiler(lambda x, weight: torch.softmax(torch.nn.functional.linear(x, weight), -1))
+    (got,) = torch.autograd.grad(call(x, weight).square().sum(), [x])
+    (wanted,) = torch.autograd.grad(torch.softmax(torch.nn.functional.linear(x, weight), -1).square().sum(), [x])
+    torch.testing.assert_close(got, wanted)
+    forward, _ = compiler.records
+    source = Path(forward.subgraphs[0].source).read_text()
+    assert len(re.findall(r"restrict out\d+ =", source)) == 1, "the result alone"
+    reasons = {node.operator: node.reason for node in forward.nodes if node.where == HOST}
+    assert reasons["aten.alias.default"] == "a view of what a kernel gives or takes"
+    assert not forward.eager
+
+
+@needs_compiler
+def test_what_the_backward_needs_is_guarded_against_writes_as_in_eager(compiler: Any) -> None:
+    x = torch.randn(20, 6, requires_grad=True)
+    for call in (compiler(lambda x: torch.softmax(x, -1)), lambda x: torch.softmax(x, -1)):
+        result = call(x)
+        result.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            result.sum().backward()
 
 
 @needs_compiler

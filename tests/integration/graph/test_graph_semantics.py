@@ -53,6 +53,16 @@ def test_what_is_complex_is_not_promoted_to_what_is_not(compiler_of_each: Any) -
     agrees(compiler_of_each, lambda x: (x.abs() + 1, x * x, x == x), torch.randn(4, dtype=torch.complex64))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_that_are_views_of_inputs_and_of_each_other(compiler_of_each: Any, dynamic: bool) -> None:
+    def call(x: torch.Tensor, y: torch.Tensor) -> Any:
+        y.add_(1)
+        made = (x @ y).exp()
+        return made, made.t(), made.detach(), made[1:, ::2], x.t(), y.view(-1), x.unsqueeze(0).expand(3, -1, -1)
+
+    agrees(compiler_of_each, call, torch.randn(4, 5, requires_grad=True), torch.randn(5, 6), dynamic=dynamic)
+
+
 @pytest.mark.parametrize("heads", [2, 4])
 def test_attention_equals_the_kernel_of_the_cpu(compiler_of_each: Any, heads: int) -> None:
     mask = torch.tensor([[True, False, True], [False, False, False], [True, True, True]])

@@ -38,6 +38,7 @@ class CVendor(Vendor):
     version = "1"
     device_type = "cpu"
     dtypes = frozenset({"float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"})
+    gives_views = True
     source_name = "kernel.c"
 
     def setup(self) -> None:
@@ -91,9 +92,10 @@ class Kernel:
 
         self._tensor = torch.Tensor
         self._library = ctypes.CDLL(str(library))
+        self._run = self._library.kernel
         if hasattr(self._library, "omp_set_num_threads"):
             _survive_forks(self._library.omp_set_num_threads)
-        self._layouts: dict[tuple[Any, ...], tuple[tuple[int, ...], ...]] = {}
+        self._layouts: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {}
 
     def __call__(self, inputs: Sequence[Any], results: Sequence[torch.Tensor]) -> None:
         """Run it.
@@ -107,14 +109,22 @@ class Kernel:
             IndexError: an index is out of range.
         """
         tensors = [value for value in inputs if isinstance(value, self._tensor)]
-        numbers = [value for value in inputs if not isinstance(value, self._tensor)]
         integers, reals = _NO_INTEGERS, _NO_REALS
-        if numbers:
-            integers = (ctypes.c_int64 * (len(numbers) + 1))(*(0 if isinstance(n, float) else int(n) for n in numbers))
-            reals = (ctypes.c_double * (len(numbers) + 1))(*map(float, numbers))
-        tensors = [_laid_out(tensor, stride) for tensor, stride in zip(tensors, self._layout(tensors, integers))]
-        addresses = [tensor.data_ptr() for tensor in (*tensors, *results)]
-        status = self._library.kernel((ctypes.c_void_p * (len(addresses) + 1))(*addresses), integers, reals)
+        whole: tuple[int, ...] = ()
+        if len(tensors) < len(inputs):
+            numbers = [value for value in inputs if not isinstance(value, self._tensor)]
+            whole = tuple(0 if isinstance(number, float) else int(number) for number in numbers)
+            integers = (ctypes.c_int64 * len(whole))(*whole)
+            reals = (ctypes.c_double * len(whole))(*map(float, numbers))
+        strides = self._layouts.get(whole)
+        if strides is None:
+            strides = self._layouts[whole] = self._layout(tensors, integers)
+        for number, stride in enumerate(strides):
+            tensor = tensors[number]
+            if tensor.stride() != stride or tensor.is_neg():
+                tensors[number] = _laid_out(tensor, stride)
+        tensors += results
+        status = self._run((ctypes.c_void_p * len(tensors))(*[each.data_ptr() for each in tensors]), integers, reals)
         if status == _OUT_OF_MEMORY:
             raise MemoryError("no memory for intermediate results")
         if status == _OUT_OF_RANGE:
@@ -122,14 +132,11 @@ class Kernel:
 
     def _layout(self, tensors: Sequence[Any], integers: Any) -> tuple[tuple[int, ...], ...]:
         """The strides that the source was generated for; no size depends on a number that is not whole."""
-        numbers = tuple(integers)
-        if numbers not in self._layouts:
-            ranks = [tensor.dim() for tensor in tensors]
-            flat = (ctypes.c_int64 * (sum(ranks) + 1))()
-            self._library.layout(integers, flat)
-            ends = [sum(ranks[: i + 1]) for i in range(len(ranks))]
-            self._layouts[numbers] = tuple(tuple(flat[end - rank : end]) for end, rank in zip(ends, ranks))
-        return self._layouts[numbers]
+        ranks = [tensor.dim() for tensor in tensors]
+        flat = (ctypes.c_int64 * (sum(ranks) + 1))()
+        self._library.layout(integers, flat)
+        ends = [sum(ranks[: i + 1]) for i in range(len(ranks))]
+        return tuple(tuple(flat[end - rank : end]) for end, rank in zip(ends, ranks))
 
 
 #: What was registered with this process, once.

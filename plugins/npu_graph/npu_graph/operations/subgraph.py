@@ -183,7 +183,7 @@ class TensorSpec:
 
     def expand(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return what :meth:`empty` made with its full shape."""
-        return tensor if tuple(tensor.shape) == self.shape else tensor.expand(self.shape)
+        return tensor if tensor.shape == self.shape else tensor.expand(self.shape)
 
 
 class Output(NamedTuple):

@@ -44,14 +44,16 @@ def run_kernel(vendor: Vendor, subgraph: Subgraph, entry: Entry, inputs: Sequenc
     for tensor, spec, output in zip(outputs, specs, subgraph.outputs):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"expected a torch.Tensor for {output.operand}, got {type(tensor).__name__}")
-        if tuple(tensor.shape) != spec.shape or tensor.dtype is not spec.dtype:
+        if tensor.shape != spec.shape or tensor.dtype is not spec.dtype:
             raise TypeError(
                 f"expected {spec.dtype} {spec.shape} of {output.made_by} ({output.operand}), "
                 f"got {tensor.dtype} {tuple(tensor.shape)}"
             )
-        if tensor.numel() and (tensor.untyped_storage().data_ptr() in taken or tensor.stride() != spec.stride):
+        memory = tensor.untyped_storage().data_ptr()
+        if (memory in taken or tensor.stride() != spec.stride) and tensor.numel():
             tensor = _copy(tensor, spec)
-        taken.add(tensor.untyped_storage().data_ptr())
+            memory = tensor.untyped_storage().data_ptr()
+        taken.add(memory)
         results.append(tensor)
     return results
 

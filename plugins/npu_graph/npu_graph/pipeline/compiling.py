@@ -30,12 +30,14 @@ from npu_graph.pipeline.partitioning import Part, partition
 from npu_graph.pipeline.promotion import promote
 from npu_graph.pipeline.rewriting import rewrite
 from npu_graph.pipeline.support import NUMBER, judge
+from npu_graph.pipeline.views import VIEW, give_views
 from npu_graph.recording import EAGER, HOST, GraphRecord, NodeRecord, SubgraphRecord
 from npu_graph.vendor import Conversion, Vendor
 from npu_graph.version import VERSION
 
 __all__ = ["compile_graph", "compile_subgraph"]
 
+_INFERENCE = "inference"
 _NUMBERS = itertools.count(1)
 
 
@@ -64,7 +66,7 @@ def compile_graph(
     compile_all = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
+        inference_compiler=compiler(_INFERENCE),
         decompositions=decompositions_for(vendor, options),
     )
     return compile_all(graph, example_inputs)
@@ -134,6 +136,8 @@ def _compile(
     symbols = settle_numbers(graph)
     promote(graph, vendor)
     verdicts = judge(graph, vendor, options, symbols)
+    if vendor.gives_views and kind != _INFERENCE:
+        give_views(graph, verdicts)
     calls = [
         (node, (node.name, str(node.target), line_of(node), vendor.find(node.target) if refusal is None else None))
         for node, refusal in verdicts.items()
@@ -178,4 +182,4 @@ def _record(
 ) -> NodeRecord:
     if conversion is not None:
         return NodeRecord(name, target, places[name], "", line, conversion.provider)
-    return NodeRecord(name, target, HOST if refusal == NUMBER else EAGER, refusal, line)
+    return NodeRecord(name, target, HOST if refusal in (NUMBER, VIEW) else EAGER, refusal, line)
