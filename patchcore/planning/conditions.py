@@ -89,17 +89,15 @@ class Environment:
     def suits(self, patch: Patch) -> bool:
         """Tell whether ``patch`` is for what is installed here in these versions, whatever else it needs."""
         try:
-            if any(self.unmet(requirement) is not None for requirement in patch.requires):
-                return False
+            met = not any(map(self.unmet, patch.requires))
         except DeclarationError:  # which the plan says
             return False
-        return all(map(self.is_module, needed_libraries(patch.changes)))
+        return met and all(map(self.is_module, needed_libraries(patch.changes)))
 
     def _misfit(self, patch: Patch, stubs: Container[str]) -> Optional[str]:
-        for requirement in patch.requires:
-            reason = self.unmet(requirement)
-            if reason is not None:
-                return reason
+        unmet = next(filter(None, map(self.unmet, patch.requires)), None)
+        if unmet is not None:
+            return unmet
         for name in patch.needs:
             if not self.is_module(name):
                 but = ": patches only let it be imported, as a stub" if name.partition(".")[0] in stubs else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 import sys
@@ -324,4 +323,4 @@ class TestSettings:
     def test_survive_the_way_to_a_child_process(self, tmp_path: Path) -> None:
         text = '[tool.patchcore]\nbrake = "auto"\nstep = "a:b"\n[tool.patchcore.profiling]\npath = "records"\n'
         settings = self.load(tmp_path, text)
-        assert settings_of(json.loads(json.dumps(dataclasses.asdict(settings)))) == settings
+        assert settings_of(json.loads(json.dumps(settings._asdict()))) == settings
