@@ -86,15 +86,6 @@ class Environment:
         except Exception:  # which :meth:`judge` has said
             return False
 
-    def suits(self, patch: Patch) -> bool:
-        """Tell whether ``patch`` is for what is installed here in these versions, whatever else it needs."""
-        try:
-            if any(self.unmet(requirement) is not None for requirement in patch.requires):
-                return False
-        except DeclarationError:  # which the plan says
-            return False
-        return all(map(self.is_module, needed_libraries(patch.changes)))
-
     def _misfit(self, patch: Patch, stubs: Container[str]) -> Optional[str]:
         for requirement in patch.requires:
             reason = self.unmet(requirement)
