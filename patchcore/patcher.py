@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-import threading
+from _thread import RLock
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -85,8 +85,8 @@ class Patcher(contextlib.ContextDecorator):
         self._failure: Optional[PatchError] = None
         self._news = False  # whether anything has happened to patches since it was set to false
         self._depth = 0  # of with blocks and decorated calls
-        self._applying = threading.RLock()  # held while code of others runs
-        self._lock = threading.RLock()  # held only to change what is above
+        self._applying = RLock()  # held while code of others runs
+        self._lock = RLock()  # held only to change what is above
         self.applied = False
 
     @classmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,6 +67,7 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
 
     found: dict[tuple[str, str], tuple[Provenance, Loader]] = {}
     seen: set[str] = set()
+    path = [os.curdir if entry == "" else entry for entry in sys.path]  # metadata lists the folder "" anew each time
     for distribution in metadata.distributions():
         if not _declares_plugins(distribution):
             continue
@@ -75,7 +77,8 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
             if canonical in seen:
                 continue
             seen.add(canonical)
-            first = metadata.distribution(name)  # the first on the path may declare none
+            # the first on the path may declare none
+            first = next(iter(metadata.distributions(name=name, path=path)), None) or metadata.distribution(name)
             known = headers(first)
             name, version = known["Name"], known["Version"]
             for entry in first.entry_points:

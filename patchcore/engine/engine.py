@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import os
 import sys
-import threading
+from _thread import _local
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
@@ -62,7 +62,7 @@ class Engine:
         # Likewise, those that have yet to write there. Ordered dictionaries: in a plain one that others have left, the
         # first key is slow to find.
         self._queues: defaultdict[str, dict[Application, None]] = defaultdict(OrderedDict)
-        self._advancing = threading.local()  # the applications this thread is advancing, and which to go over again
+        self._advancing = _local()  # the applications this thread is advancing, and which to go over again
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
         self._factories: dict[str, Union[WriterFactory, str]] = {}

@@ -17,8 +17,8 @@ import contextlib
 import importlib
 import importlib.util
 import sys
-import threading
 import time
+from _thread import RLock, _local, get_ident
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -88,12 +88,12 @@ class ImportWatch:
         self._roots: dict[str, dict[int, object]] = {}  # likewise
         self._providers: dict[str, tuple[Provider, ...]] = {}  # by module, the one that counts last
         self._windows: dict[str, tuple[Window, ...]] = {}
-        self.lock = threading.RLock()  # a signal handler may come back
-        self._asking = threading.local()
+        self.lock = RLock()  # a signal handler may come back
+        self._asking = _local()
 
     def after_fork(self) -> None:
         """Make the lock anew: a thread of the parent may have held it."""
-        self.lock = threading.RLock()
+        self.lock = RLock()
 
     def watch(self, name: str, owner: object) -> None:
         """Call back each time module ``name`` is executed, until :meth:`unwatch` was called for each owner."""
@@ -233,7 +233,7 @@ class ImportWatch:
         first = next(iter(sys.meta_path), None)
         if (first is self or isinstance(first, ImportWatch)) and not self._has_overtaken:
             return
-        if importer_of(name) != threading.get_ident():
+        if importer_of(name) != get_ident():
             return  # asking for a spec changes nothing
         with self.lock:
             self._take_place()
@@ -293,12 +293,12 @@ def _without(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[s
 
 def imported_elsewhere() -> list[str]:
     """Return the names of the modules that other threads are importing."""
-    return [name for name in list(_locks) if importer_of(name) not in (None, threading.get_ident())]
+    return [name for name in list(_locks) if importer_of(name) not in (None, get_ident())]
 
 
 def loaded_here() -> Optional[set[str]]:
-    """Return the names of the loaded modules that no other thread is importing; ``None`` where there is no other."""
-    return set(sys.modules) - set(imported_elsewhere()) if threading.active_count() > 1 else None
+    """Return the names of the loaded modules that no other thread is importing; ``None`` where no other runs."""
+    return set(sys.modules) - set(imported_elsewhere()) if len(sys._current_frames()) > 1 else None
 
 
 def importer_of(name: str) -> Optional[int]:

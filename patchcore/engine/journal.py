@@ -13,7 +13,7 @@ or not at all: it keeps what it is about to change, and one that did not end is 
 from __future__ import annotations
 
 import itertools
-import threading
+from _thread import RLock
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -142,7 +142,7 @@ class Journal:
     """The records of a process. Callers hold :attr:`lock` around reads that must agree with a write that follows."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = RLock()
         self._operation: Optional[_Operation] = None  # under way, or interrupted
         self.retired: list[Retired] = []  # what names that took it by value are yet to be told
         self._records: dict[Identity, Record] = {}
@@ -152,7 +152,7 @@ class Journal:
 
     def after_fork(self) -> None:
         """Make the lock anew: a thread of the parent may have held it, in the middle of an operation."""
-        self.lock = threading.RLock()
+        self.lock = RLock()
         self.recover()
 
     def recover(self) -> None:

@@ -86,14 +86,6 @@ class Environment:
         except Exception:  # which :meth:`judge` has said
             return False
 
-    def suits(self, patch: Patch) -> bool:
-        """Tell whether ``patch`` is for what is installed here in these versions, whatever else it needs."""
-        try:
-            met = not any(map(self.unmet, patch.requires))
-        except DeclarationError:  # which the plan says
-            return False
-        return met and all(map(self.is_module, needed_libraries(patch.changes)))
-
     def _misfit(self, patch: Patch, stubs: Container[str]) -> Optional[str]:
         unmet = next(filter(None, map(self.unmet, patch.requires)), None)
         if unmet is not None:

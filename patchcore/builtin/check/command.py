@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Optional
 
 from patchcore.builtin.rows import print_table
+from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, describe_error
@@ -130,7 +131,7 @@ def _remarks(patcher: Patcher, plan: Plan) -> list[tuple[str, Remark]]:
     found: list[tuple[str, Remark]] = []
     for entry in plan:
         disabled = entry.unwanted and entry.chosen_by is not None
-        if not disabled and environment.suits(entry.patch):
+        if not disabled and suits(entry.patch, environment):
             found += ((entry.patch.name, remark) for remark in patcher.plugins.remarks(entry, thorough=True))
     return found
 

@@ -19,6 +19,7 @@ from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.files import write_whole
 from patchcore.builtin.manifest import Difference, compare, make_manifest
+from patchcore.builtin.suiting import suits
 from patchcore.errors import PatchError, SettingsError, TargetNotFound, Unseen
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Plan, PlannedPatch
@@ -103,7 +104,7 @@ def _fingerprints(entries: Iterable[PlannedPatch]) -> dict[str, str]:
     environment, originals = Environment(), Originals(from_sources=True)
     found: dict[str, str] = {}
     for entry in entries:
-        if not environment.suits(entry.patch):
+        if not suits(entry.patch, environment):
             continue
         for change, target in fingerprinted(entry.patch, entry.targets):
             try:

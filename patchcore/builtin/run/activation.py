@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.run import ranks
 from patchcore.builtin.run.compat import chosen_compat
@@ -26,8 +25,7 @@ __all__ = ["Activation", "activate", "active", "look_again"]
 logger = logging.getLogger("patchcore")
 
 
-@dataclass(frozen=True)
-class Activation:
+class Activation(NamedTuple):
     """What this process does for its run.
 
     Args:

@@ -12,6 +12,7 @@ from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.rows import count_of_patches, print_rows
 from patchcore.builtin.suggest.distributions import known_distributions
 from patchcore.builtin.suggest.imports import Imports, find_imports
+from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.patch import Patch
@@ -98,7 +99,7 @@ def _versions(patches: Collection[Patch], roots: Collection[str], environment: E
                 "supported": spec,
                 "in_range": environment.unmet(f"{library}{spec}") is None if spec else None,
                 "patches": len(own),
-                "suited": sum(environment.suits(patch) for patch in own),
+                "suited": sum(suits(patch, environment) for patch in own),
             }
 
 
