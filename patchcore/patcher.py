@@ -465,7 +465,7 @@ class Patcher(contextlib.ContextDecorator):
             owners: the plugins that have the best claim to a name, by that.
         """
         patch, provenance = candidate
-        owner = (owners or {}).get(str(patch), provenance) if isinstance(patch, Patch) else provenance
+        owner = owners.get(str(patch), provenance) if owners and isinstance(patch, Patch) else provenance
         if isinstance(patch, Patch) and patch.name not in found and (owner is provenance or owner == provenance):
             options = self.settings.options.get(patch.name)  # the user's: an unknown one is not the plugin's failure
             found[patch.name] = Candidate(patch.with_options(options) if options else patch, provenance)
