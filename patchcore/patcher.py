@@ -348,11 +348,9 @@ class Patcher(contextlib.ContextDecorator):
             found: dict[str, Candidate] = {}
             for own in self._own:
                 self._take(found, own if isinstance(own, Candidate) else Candidate(own, LOCAL))
-            contributed: list[Candidate] = []
             asked = {"settings": self.settings, "plugins": self.plugins}
             answers = list(self.plugins.collect("register_patches", **asked))
-            for provenance, patches in answers:
-                contributed += (Candidate(patch, provenance) for patch in patches)
+            contributed = [Candidate(patch, provenance) for provenance, patches in answers for patch in patches]
             candidates = [c for c in (*found.values(), *contributed) if isinstance(c.patch, Patch)]
             said = {provenance.plugin: patches for provenance, patches in answers}
             self.plugins.notify("after_collect", plugins=self.plugins, answers=said, candidates=candidates)

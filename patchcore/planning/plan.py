@@ -203,15 +203,11 @@ def make_plan(
     enabled = {name for name, choice in chosen.items() if choice.enable}
     _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts, environment)
     entries = []
-    for candidate in ordered:
-        name = candidate.patch.name
-        status, reason, cause, rival = verdicts[name]
-        origin, said = (chosen[name].origin, chosen[name].name) if name in chosen else (None, None)
-        entries.append(
-            PlannedPatch(
-                candidate.patch, candidate.provenance, targets[name], status, reason, origin, cause, rival, said
-            )
-        )
+    for patch, by in ordered:
+        status, reason, cause, rival = verdicts[patch.name]
+        choice = chosen.get(patch.name)
+        origin, said = (None, None) if choice is None else (choice.origin, choice.name)
+        entries.append(PlannedPatch(patch, by, targets[patch.name], status, reason, origin, cause, rival, said))
     return Plan(tuple(entries), tuple(notes))
 
 
