@@ -80,6 +80,11 @@ class ChangeState:
         """The module whose import it waits for while it is pending."""
         return self.defers_to or self.target.module
 
+    @property
+    def is_open(self) -> bool:
+        """True for a change that must be there before its module, and is not there yet."""
+        return self.awaits is None and self.control is None and self.status == PENDING
+
     def withdraw(self) -> list[str]:
         """End what it keeps in force, if anything; return notes on what is left."""
         if self.undo is not None:

@@ -169,8 +169,7 @@ class Engine:
             while under_way[application]:
                 under_way[application] = False
                 for state in application.states:
-                    is_open = state.awaits is None and state.control is None and state.status == PENDING
-                    if is_open and application.in_force:  # must be there before its module, and is not yet
+                    if state.awaits is None and state.is_open and application.in_force:
                         self._write(application, state, None, moves)
                 for name in application.modules:
                     module = self._module(name)

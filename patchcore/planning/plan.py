@@ -361,11 +361,8 @@ def _exclude(
             reason = f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
             verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT, rival.patch.name)
             continue
-        claims: dict[tuple[Step, ...], Target] = {}
-        for change, target in zip(patch.changes, targets[name]):
-            for claim in change.claims(target):
-                claim = claim.pin(environment.is_module)
-                claims[(claim.module, *claim.path)] = claim
+        claimed = [claim for change, target in zip(patch.changes, targets[name]) for claim in change.claims(target)]
+        claims = {(target.module, *target.path): target for target in [t.pin(environment.is_module) for t in claimed]}
         clash = _clash(candidate, claims, written, holding)
         if clash is not None:
             target, holder = clash
