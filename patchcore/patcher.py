@@ -347,11 +347,9 @@ class Patcher(contextlib.ContextDecorator):
             found: dict[str, Candidate] = {}
             for own in self._own:
                 self._take(found, own if isinstance(own, Candidate) else Candidate(own, LOCAL))
-            contributed: list[Candidate] = []
             asked = {"settings": self.settings, "plugins": self.plugins}
             answers = list(self.plugins.collect("register_patches", **asked))
-            for provenance, patches in answers:
-                contributed += (Candidate(patch, provenance) for patch in patches)
+            contributed = [Candidate(patch, provenance) for provenance, patches in answers for patch in patches]
             candidates = [c for c in (*found.values(), *contributed) if isinstance(c.patch, Patch)]
             said = {provenance.plugin: patches for provenance, patches in answers}
             self.plugins.notify("after_collect", plugins=self.plugins, answers=said, candidates=candidates)
@@ -464,7 +462,7 @@ class Patcher(contextlib.ContextDecorator):
             owners: the plugins that have the best claim to a name, by that.
         """
         patch, provenance = candidate
-        owner = (owners or {}).get(str(patch), provenance) if isinstance(patch, Patch) else provenance
+        owner = owners.get(str(patch), provenance) if owners and isinstance(patch, Patch) else provenance
         if isinstance(patch, Patch) and patch.name not in found and (owner is provenance or owner == provenance):
             options = self.settings.options.get(patch.name)  # the user's: an unknown one is not the plugin's failure
             found[patch.name] = Candidate(patch.with_options(options) if options else patch, provenance)

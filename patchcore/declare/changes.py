@@ -273,6 +273,8 @@ class Replace(SlotChange):
             return Skip(f"{slot.name} exists already")
         if self.when_call is not None or self.factory is not None:
             _refuse_without_original(below, slot)
+        elif not in_class:  # the replacement stands there as it is
+            return self.count(resolve(self.replacement), slot)
         below = slot.as_own(below)
         if self.factory is not None:
             with CONTAINED:

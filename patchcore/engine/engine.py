@@ -200,11 +200,11 @@ class Engine:
     def announce(self, application: Application, holder: Optional[Holder] = None) -> None:
         """Tell the holders of ``application``, but for ``holder``, once it has become complete."""
         with self._lock:
-            complete = application.status == APPLIED and not application.announced
-            application.announced |= complete
-            holders = list(application.holders) if complete else []
-        if complete:
-            tell(APPLIED, application.patch.name)
+            if application.announced or application.status != APPLIED:
+                return
+            application.announced = True
+            holders = list(application.holders)
+        tell(APPLIED, application.patch.name)
         for other in holders:
             if other is not holder:
                 other.completed(application)

@@ -210,17 +210,18 @@ class ImportWatch:
 
     def executed(self, name: str, module: ModuleType, before: Optional[Sequence[str]] = None) -> None:
         """Tell the callback that ``module`` was executed; ``before`` is what ``sys.modules`` held when that began."""
-        loaded = sys.modules.copy()
         if before is None:  # the body was not run by a loader of ours
+            loaded = sys.modules.copy()
             self.note(name)
         else:
             # an object made by this module can only have gone to modules that ran meanwhile: new ones, ones that are
             # being imported, which holds their locks, and lazy ones
-            names = list(loaded)
+            names, kinds = list(sys.modules), map(type, list(sys.modules.values()))
             new = names[len(before) :] if names[: len(before)] == before else set(names).difference(before)
             lazy = importlib.util._LazyModule  # type: ignore[attr-defined]
-            asleep = [key for key, m in loaded.items() if type(m) is lazy]
-            loaded = {key: loaded[key] for key in (*list(_locks), name, *new, *asleep) if key in loaded}
+            asleep = [key for key in names if type(sys.modules.get(key)) is lazy] if lazy in kinds else []
+            some = (*list(_locks), name, *new, *asleep)
+            loaded = {key: m for key, m in zip(some, map(sys.modules.get, some)) if m is not None}
         self._callback(name, sys.modules.get(name, module), loaded)
 
     def note(self, name: str, *, since: Optional[float] = None, detail: str = "") -> None:

@@ -86,7 +86,8 @@ class Record:
     @property
     def by_value(self) -> Any:
         """What a name bound by value to this slot should hold now."""
-        return reference(self.effective(self.top))
+        own = self.layers[-1].product if self.layers else self.base
+        return reference(self.slot.inherited() if own is ABSENT else own)
 
     def effective(self, own: Any) -> Any:
         """Return the raw value a lookup finds when the slot's owner itself holds ``own``."""
@@ -511,7 +512,7 @@ class Journal:
 
     def _remember(self, record: Record, layer: Layer) -> None:
         value = reference(layer.product)
-        if _is_single(value) and layer.owner is not None:
+        if layer.owner is not None and _is_single(value):
             self._makers.setdefault(id(value), {})[id(layer)] = record, layer
 
     def _forget(self, layer: Layer) -> None:

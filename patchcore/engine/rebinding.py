@@ -118,7 +118,8 @@ class Rebinder:
     def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
         """Return the move for a change that has just been laid over ``below``."""
         old, slot = reference(below), record.slot
-        made = [(maker, layer.change) for maker, layer in self._journal.makers(below)]
+        makers = self._journal.makers(below)
+        made = [(maker, layer.change) for maker, layer in makers] if makers else []
         source = self._journal.followed(slot) or (self._likeliest(slot, old, made) if made else None)
         name = references.name_of(old)
         if isinstance(state.change, Register):
@@ -132,7 +133,7 @@ class Rebinder:
         if slot.name != ":".join(name):
             self._aliases[record.number] = record
         first = self._journal.count_makers(record.top) == 1
-        return Move(state, record, old, home, first, source, tuple([change for _, change in made]))
+        return Move(state, record, old, home, first, source, tuple([change for _, change in made]) if made else ())
 
     def rebind(self, moves: Moves, modules: Optional[Modules] = None, waiting: Iterable[Application] = ()) -> None:
         """Bind the by-value references to what ``moves`` replaced to the replacements, in one pass for all of them.
@@ -150,7 +151,8 @@ class Rebinder:
             if move.home and signs[-1] is not ABSENT:
                 old[id(move.old)] = move.old
             if move.first:
-                homes.update((id(value), value) for value in _foreign(move.state, move.record))
+                for value in _foreign(move.state, move.record):
+                    homes[id(value)] = value
         values = [v for a in waiting for state in a.states if state.status == PENDING for v in _foreign(state)]
         homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
         if not old and not homes:

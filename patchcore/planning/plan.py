@@ -207,15 +207,11 @@ def make_plan(
     enabled = {name for name, choice in chosen.items() if choice.enable}
     _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts, environment)
     entries = []
-    for candidate in ordered:
-        name = candidate.patch.name
-        status, reason, cause, rival = verdicts[name]
-        origin, said = (chosen[name].origin, chosen[name].name) if name in chosen else (None, None)
-        entries.append(
-            PlannedPatch(
-                candidate.patch, candidate.provenance, targets[name], status, reason, origin, cause, rival, said
-            )
-        )
+    for patch, by in ordered:
+        status, reason, cause, rival = verdicts[patch.name]
+        choice = chosen.get(patch.name)
+        origin, said = (None, None) if choice is None else (choice.origin, choice.name)
+        entries.append(PlannedPatch(patch, by, targets[patch.name], status, reason, origin, cause, rival, said))
     return Plan(tuple(entries), tuple(notes))
 
 
@@ -362,17 +358,15 @@ def _exclude(
         name, names = patch.name, (patch.name, *patch.legacy_names)
         if verdicts[name].status != PENDING:
             continue
-        rivals = (*map(accepted.get, patch.conflicts), *map(refused_by.get, names if refused_by else ()))
-        rival = next(filter(None, rivals), None)
+        rival = None
+        if patch.conflicts or refused_by:
+            rival = next(filter(None, (*map(accepted.get, patch.conflicts), *map(refused_by.get, names))), None)
         if rival is not None:
             reason = f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
             verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT, rival.patch.name)
             continue
-        claims = [
-            claim.pin(environment.is_module)
-            for change, target in zip(patch.changes, targets[name])
-            for claim in change.claims(target)
-        ]
+        claimed = [claim for change, target in zip(patch.changes, targets[name]) for claim in change.claims(target)]
+        claims = {(target.module, *target.path): target for target in [t.pin(environment.is_module) for t in claimed]}
         clash = _clash(candidate, claims, written, holding)
         if clash is not None:
             target, holder = clash
@@ -383,8 +377,7 @@ def _exclude(
             accepted[own] = candidate
         for other in patch.conflicts:
             refused_by[other] = candidate
-        for target in claims:
-            steps = (target.module, *target.path)
+        for steps in claims:
             written[steps].append(candidate)
             for end in range(1, len(steps) + 1):
                 holding[steps[:end]].append(candidate)
@@ -392,15 +385,15 @@ def _exclude(
 
 def _clash(
     candidate: Candidate,
-    claims: Sequence[Target],
+    claims: Mapping[tuple[Step, ...], Target],
     written: dict[tuple[Step, ...], list[Candidate]],
     holding: dict[tuple[Step, ...], list[Candidate]],
 ) -> Optional[tuple[Target, Candidate]]:
-    for target in claims:
-        steps = (target.module, *target.path)
-        around = [written.get(steps[:end], ()) for end in range(1, len(steps))]
-        for others in (holding.get(steps, ()), *around):
-            for other in others:
-                if other is not candidate and not candidate.patch.stacks_with(other.patch):
-                    return target, other
+    for steps, target in claims.items():
+        others = [*holding.get(steps, ())]
+        for end in range(1, len(steps)):
+            others += written.get(steps[:end], ())
+        for other in others:
+            if other is not candidate and not candidate.patch.stacks_with(other.patch):
+                return target, other
     return None

@@ -338,6 +338,33 @@ def test_hooks_are_told_which_of_the_patchers_applies_that_share_plugins(shop, m
     ]
 
 
+def test_no_built_in_hook_is_called_for_each_patch_where_none_is_concerned(shop) -> None:
+    hooks = ("remarks", "before_apply", "after_apply")
+    plain, wrapping = (
+        pc.Patcher([PRICE]),
+        pc.Patcher([pc.Patch("wraps", pc.Wrap("shop:price", lambda original: new()))]),
+    )
+    library = pc.Patcher([pc.Patch("library", pc.Replace("json:dumps", new))])
+    found = [[h for h in hooks if p.collect() and p.plugins.implements(h)] for p in (plain, wrapping, library)]
+    assert found == [[], ["remarks"], ["before_apply", "after_apply"]]
+
+
+def test_after_collect_hears_of_all_patches_and_may_add_hooks(shop) -> None:
+    class Added:
+        @pc.hookimpl
+        def before_apply(self, patch: pc.Patch) -> None:
+            told.append(patch.name)
+
+    def after_collect(plugins: Plugins, candidates: Any) -> None:
+        told.extend((candidate.patch.name, candidate.provenance.plugin) for candidate in candidates)
+        plugins.manager.register(Added(), "added")
+
+    told: list[Any] = []
+    loaded = plugins(register_patches=lambda: [LABEL, "no patch"], after_collect=after_collect)
+    with pc.Patcher([PRICE], plugins=loaded):
+        assert told == [("shop.price", "local"), ("shop.label", "test"), "shop.price", "shop.label"]
+
+
 def test_after_apply_hears_each_status_and_again_after_an_import(make_package, shop) -> None:
     make_package({"later": "def f(): pass"})
     told = []

@@ -5,13 +5,13 @@ Such a function finds a frame of patchcore instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from patchcore.declare.patch import Patch
+    from patchcore.declare.changes import Change
     from patchcore.planning.plan import Candidate, PlannedPatch
     from patchcore.report import Remark
 
@@ -22,8 +22,8 @@ _NAME = "patchcore.collected.callers"
 
 @hookimpl
 def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
-    patches = (candidate.patch for candidate in candidates)
-    if any(map(_calls_original, patches)) and not plugins.manager.has_plugin(_NAME):
+    changes = (change for candidate in candidates for change in candidate.patch.changes)
+    if _any_calls_original(changes) and not plugins.manager.has_plugin(_NAME):
         plugins.manager.register(_Remarks(), _NAME)
 
 
@@ -32,12 +32,12 @@ class _Remarks:
 
     @hookimpl(trylast=True)
     def remarks(self, entry: PlannedPatch) -> Sequence[Remark]:
-        if not _calls_original(entry.patch):
+        if not _any_calls_original(entry.patch.changes):
             return []
         from patchcore.builtin.callers.callers import remarks_on  # reads sources: only if needed
 
         return remarks_on(entry)
 
 
-def _calls_original(patch: Patch) -> bool:
-    return any(getattr(change, "calls_original", False) for change in patch.changes)
+def _any_calls_original(changes: Iterable[Change]) -> bool:
+    return any(getattr(change, "calls_original", False) for change in changes)

@@ -10,7 +10,7 @@ import ast
 import functools
 import sys
 from collections.abc import Iterable, Sequence
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore.declare.slots import Slot, find_slot
@@ -89,9 +89,10 @@ def _in_called(function: FunctionType) -> Optional[str]:
         if owner is not None:
             values.append(mro_lookup(owner, name))
         for value in values:
-            if type(value) is not FunctionType and not issubclass(type(value), _FORMS):
+            kind = type(value)
+            if kind is not FunctionType and (kind in _COMMON or not issubclass(kind, _FORMS)):
                 continue
-            called = wrapped_callable(value)
+            called = value if kind is FunctionType else wrapped_callable(value)
             if type(called) is FunctionType and called.__module__ == function.__module__:
                 look = _in_names(_names(called.__code__))
                 if look is not None:
@@ -99,6 +100,8 @@ def _in_called(function: FunctionType) -> Optional[str]:
     return None
 
 
+#: What most names hold that hold no function.
+_COMMON = frozenset((ModuleType, type, BuiltinFunctionType, str, int))
 #: What holds a function that :func:`patchcore.objects.binding.wrapped_callable` returns.
 _FORMS = (staticmethod, classmethod, property, functools.cached_property)
 

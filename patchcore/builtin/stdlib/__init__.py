@@ -23,8 +23,13 @@ _others: set[str] = set()
 
 @hookimpl
 def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
-    roots = {target.root for candidate in candidates for target in _targets(candidate.patch)}
-    if _has_standard(roots) and not plugins.manager.has_plugin(_NAME):
+    modules = {
+        target.module or target.root
+        for candidate in candidates
+        for change in candidate.patch.changes
+        for target in (change.target, *change.claims(change.target))
+    }
+    if _has_standard({module.partition(".")[0] for module in modules}) and not plugins.manager.has_plugin(_NAME):
         plugins.manager.register(_PrivateCopies(), _NAME)
 
 
