@@ -199,7 +199,7 @@ class Rebinder:
         """Bind names that took a replacement from a patched slot to what the slot holds now."""
         retired = self._journal.retired
         gone = by_product(retired)
-        kept = [part for r in retired for part in (r, r.old, namespace(r.change))]
+        kept = [part for r in retired for part in (r, r.old, r.change, namespace(r.change))]
         for slot, held in self._find([r.old for r in retired], keepers=kept):
             successor = self.origin(slot, gone[id(held)])
             # where the patch had added a name, there is nothing to go back to
@@ -372,9 +372,12 @@ class Rebinder:
 
 
 def _keepers(moves: Moves) -> Iterator[Any]:
-    """Return the objects of the engine that refer to originals and replacements of ``moves``."""
+    """Return the objects of the engine that refer to originals and replacements of ``moves``.
+
+    Since Python 3.13 it is a change that refers to its fields, before that its namespace.
+    """
     for move in moves:
-        yield from (move, move.record, namespace(move.state.change))
+        yield from (move, move.record, move.state.change, namespace(move.state.change))
         for layer in move.record.layers:
             yield from (layer, layer.product)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from types import MethodType, ModuleType
 from typing import Any, Callable, NamedTuple
 from unittest.mock import patch
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import patchcore as pc
 from patchcore.engine import unaccounted
 from patchcore.engine.references import find_references
 from patchcore.engine.unaccounted import Unaccounted
@@ -265,3 +267,23 @@ def test_of_an_object_with_many_references_none_are_looked_for(monkeypatch: pyte
     assert Unaccounted({id(held): held, 1: object()}, [])
     assert looked == []
     del holders
+
+
+@pytest.mark.skipif(not unaccounted._EXACT, reason="this interpreter counts references later")
+@pytest.mark.parametrize("what", ["apply", "revert"])
+def test_a_patch_alone_holds_nothing_that_the_search_does_not_know(
+    make_package: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Where the interpreter keeps the fields of an object in the object, its ``__dict__`` refers to none of them."""
+    make_package({"alone": "def price(): return 'price'", "other": "def price(): return 'other'"})
+    left: list[bool] = []
+    ask = Unaccounted.__bool__
+    monkeypatch.setattr(Unaccounted, "__bool__", lambda self: left.append(ask(self)) or left[-1])  # type: ignore[func-returns-value]
+    importlib.import_module("alone")
+    patcher = pc.Patcher([pc.Patch("alone.price", pc.Replace("alone:price", importlib.import_module("other").price))])
+    with patcher:
+        assert left.pop() is False
+        if what == "revert":
+            left.clear()
+            patcher.revert()
+            assert left.pop() is False

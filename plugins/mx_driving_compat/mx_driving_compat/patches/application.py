@@ -324,13 +324,14 @@ class _CorePatcher(Patcher):
 
     def __init__(self, units: Sequence[Unit], settings: Settings, gate: _Gate) -> None:
         candidates = [Candidate(unit.patch, unit.provenance) for unit in units]
+        own = all(unit.own for unit in units)
         choices = [choice for choice in settings.choices if _means_any(choice.name, candidates)]
-        if choices or not all(unit.own for unit in units):  # a migration's own patches are applied without being chosen
+        if choices or not own:  # a migration's own patches are applied without being chosen
             choices = [*(Choice(True, unit.patch.name, LOGGER_NAME, -1) for unit in units), *choices]
         names = {unit.patch.name for unit in units} if settings.options else ()
         super().__init__(
             candidates,
-            plugins=_plugins(),
+            plugins=_plugins(own),
             settings=Settings(
                 on_failure="ignore",
                 choices=tuple(choices),
@@ -356,8 +357,13 @@ class _Gates:
 
 
 @functools.cache
-def _plugins() -> Plugins:
-    """Return the plugins of every run: those that ship with patchcore, which no setting and no installation changes."""
+def _plugins(own: bool) -> Plugins:
+    """Return the plugins of every run: those that ship with patchcore, which no setting and no installation changes.
+
+    Args:
+        own: whether a run has patches of the migration only. A built-in plugin may add hooks for patches of plugins;
+            these hooks need not be called for others.
+    """
     plugins = Plugins(discover=False)
     plugins.manager.register(_Gates(), LOGGER_NAME)
     return plugins

@@ -10,7 +10,7 @@ from typing import Any, Optional
 from mx_driving_compat.patches.application import Unit
 from mx_driving_compat.patches.base import SinglePatch, agrees, core_patch
 from mx_driving_compat.patches.changes import SetAttribute
-from mx_driving_compat.patches.paths import Libraries, import_module, is_there, object_at, target_of
+from mx_driving_compat.patches.paths import Libraries, import_module, is_there, object_at
 from patchcore.declare.changes import Skip
 from patchcore.errors import DeclarationError, TargetNotFound
 
@@ -132,7 +132,7 @@ class AtomicPatch(SinglePatch):
 
     def _change(self, path: str, libraries: Libraries) -> SetAttribute:
         return SetAttribute(
-            target_of(path, libraries.is_module),
+            libraries.target_of(path),
             self._given,
             target_wrapper=self._target_wrapper,
             replacement_wrapper=self._replacement_wrapper,

@@ -122,10 +122,11 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
             below = slot.as_own(below)
             if self.seen is not None:
                 self.seen.cell_contents = binding.wrapped_callable(below)
-        if self.replacement is None:
+        replacement = self.replacement
+        if replacement is None:
             return self._wrapped(below, slot)
         try:
-            replacement = object_at(self.replacement) if isinstance(self.replacement, str) else self.replacement
+            replacement = object_at(replacement) if isinstance(replacement, str) else replacement
         except (ImportError, TargetNotFound) as error:
             return Skip(f"replacement not found: {describe_error(error)}")
         if self.replacement_wrapper is not None:

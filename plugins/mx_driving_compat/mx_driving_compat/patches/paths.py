@@ -91,6 +91,17 @@ class Libraries:
         self.is_there: Callable[[str], bool] = functools.cache(is_there)
         self.is_stub: Callable[[str], bool] = functools.cache(is_stub)
         self.is_module: Callable[[str], bool] = functools.cache(find_module)
+        self._owners: dict[str, Target] = {}  # what a path names before its last dot, as the target of something in it
+
+    def target_of(self, path: str) -> Target:
+        """Return what :func:`target_of` does; many paths differ in the last name only."""
+        owner, _, name = path.rpartition(".")
+        if not (name.isascii() and name.isidentifier()):
+            return target_of(path, self.is_module)
+        if owner not in self._owners:
+            self._owners[owner] = target_of(path, self.is_module)
+        module, steps = self._owners[owner]
+        return Target(module, (*steps[:-1], name))
 
 
 def reference_to(path: str) -> Target:
