@@ -156,6 +156,35 @@ def test_a_normalisation_goes_over_its_rows_once(compiler: Any) -> None:
 
 
 @needs_compiler
+def test_what_is_folded_over_rows_is_folded_where_it_is_made(compiler: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        y = x.exp() * x
+        return y * 2, y.sum(0), y.amax(0)
+
+    x = torch.randn(40, 1101)  # no number of whole vectors, nor of whole tiles for each of two threads
+    compiled = compiler(call)
+    found = compiled(x)
+    check(found, call(x))
+    kernel = source_of(compiler).split("int kernel", 1)[1]
+    assert "malloc" not in kernel
+    assert kernel.count("omp parallel") == 1
+    with two_threads(compiler):
+        assert all(map(torch.equal, found, compiled(x)))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_is_folded_elsewhere_than_it_is_made_is_made_first(compiler: Any, dynamic: bool) -> None:
+    def call(x: torch.Tensor) -> Any:
+        y = x.exp()
+        return y, y.t().sum(0), y.roll(1, 0).sum(0), y.flip(1).sum(0), (y + y.t()).sum(0)
+
+    for size in (1100, 1030):
+        x = torch.randn(size, size)
+        check(compiler(call, dynamic=dynamic)(x), call(x), rtol=1e-5, atol=1e-3)
+
+
+@needs_compiler
 def test_what_is_kept_for_the_backward_under_another_name_or_turned_is_not_copied(compiler: Any) -> None:
     x, weight = torch.randn(20, 6, requires_grad=True), torch.randn(9, 6, requires_grad=True)
     call = compiler(lambda x, weight: torch.softmax(torch.nn.functional.linear(x, weight), -1))

@@ -17,8 +17,13 @@ from npu_graph.operations.values import expression
 
 __all__ = ["Access", "Member", "Nest", "NestText", "Own", "collapse", "enough", "merged", "stride"]
 
-#: Neighbours that one thread folds at a time, where what is folded lies apart.
-TILE = 128
+#: Neighbours that one thread folds at a time, where what is folded lies apart: a multiple of the first, up to the
+#: second; ``tile_of`` in ``scalar.h`` chooses. Wide tiles read more of each row at once, narrow ones are more to share.
+TILE, _WIDEST = 128, 1024
+#: For all the neighbours of a tile together, so that they stay in the first cache.
+_ACCUMULATORS = 2048
+#: Results from which on threads have enough to do where each computes those of its neighbours alone.
+_ENOUGH_KEPT = 8 * TILE
 _COUNTER = re.compile(r"\bi\d+\b")
 
 
@@ -113,6 +118,19 @@ class Nest:
     def has_rows(self) -> bool:
         """Whether outer loops go over all that is kept, so that elements may be computed in the loops inside, too."""
         return bool(self.outer) and set(self.dims) <= {*self.outer, *self.gone}
+
+    def with_elements(self, elementwise: Nest) -> Optional[Nest]:
+        """Return these tiles with the elements of the nest before, so that its results are folded where they are made.
+
+        ``None`` where this has no tiles, where the other one has other loops or folds, and where it is not known that
+        there are tiles enough for threads to share.
+        """
+        if not self.is_tiled or elementwise.folds or not elementwise.has_room(self.shape, ()):
+            return None
+        kept = elements([self.shape[dim] for dim in self.dims if dim not in self.gone])
+        if not (kept.is_Integer and kept >= _ENOUGH_KEPT):
+            return None
+        return Nest(self.shape, self.step, self.gone, [*elementwise.members, *self.members])
 
     def has_room(self, shape: Sequence[Any], gone: tuple[int, ...]) -> bool:
         """Tell whether one more member may have its loops: a fold of some dimensions, or elements if there are none."""
@@ -270,8 +288,11 @@ class NestText:
         nest = self._nest
         *around, last = [dim for dim in self._inner if dim not in nest.gone]
         counter, limit = self._index[last], size(self._limits[last])
+        others = size(elements([self._limits[dim] for dim in around]))
+        parts = sum(len(member.made.parts) for member in nest.members if isinstance(member.made, Fold))
+        most = max(TILE, min(_WIDEST, _ACCUMULATORS // parts // TILE * TILE))
         outer = [_head(self._index[dim], self._limits[dim]) for dim in around]
-        outer.append(f"for (int64_t start = 0; start < {limit}; start += {TILE}) {{")
+        outer.append(f"for (int64_t start = 0; start < {limit}; start += tile) {{")
         if parallel:
             outer[0] = f"#pragma omp parallel for{collapse(len(outer))}{enough([nest.shape])}\n{outer[0]}"
         each = f"for (int64_t {counter} = start; {counter} < end; {counter}++) {{"
@@ -279,9 +300,12 @@ class NestText:
         kept = [place for dim, place in enumerate(self._index) if dim not in nest.gone]
         arrays, starts, body, ends = [], [], [], []
         for member in nest.members:
-            fold, names = member.made, _accumulators(member)
-            assert isinstance(fold, Fold)
-            arrays += [f"{part.kind} {names[part.name]}[{TILE}];" for part in fold.parts]
+            fold = member.made
+            if isinstance(fold, Map):
+                body += self._computed(member)
+                continue
+            names = _accumulators(member)
+            arrays += [f"{part.kind} {names[part.name]}[{most}];" for part in fold.parts]
             starts += [f"{names[part.name]}[k] = {part.start};" for part in fold.parts]
             body += self._stepped(member, fold, here)
             end = fold.end.format(**{name: f"{array}{here}" for name, array in names.items()})
@@ -290,10 +314,12 @@ class NestText:
         simd = [] if self._reader.checks_indices else ["#pragma omp simd"]
         return "\n".join(
             [
+                "{",
+                f"const int64_t tile = tile_of({limit}, {others}, {TILE}, {most});",
                 *outer,
-                f"const int64_t end = smaller(start + {TILE}, {limit});",
+                f"const int64_t end = smaller(start + tile, {limit});",
                 *arrays,
-                f"for (int k = 0; k < {TILE}; k++) {{ {' '.join(starts)} }}",
+                f"for (int64_t k = 0; k < end - start; k++) {{ {' '.join(starts)} }}",
                 *inner,
                 *simd,
                 each,
@@ -301,7 +327,7 @@ class NestText:
                 "}" * (len(inner) + 1),
                 each,
                 *ends,
-                "}" * (len(outer) + 1),
+                "}" * (len(outer) + 2),
             ]
         )
 

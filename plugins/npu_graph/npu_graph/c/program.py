@@ -15,7 +15,7 @@ from npu_graph.c.memory import Buffer, Root, contiguous, elements
 from npu_graph.c.nests import Member, Nest
 from npu_graph.c.printing import C_TYPES, same, size
 from npu_graph.c.reading import Reader, Tracer, Writer
-from npu_graph.c.rows import joined
+from npu_graph.c.rows import Rows, joined
 from npu_graph.operations.subgraph import Operand, Operation, Output, Subgraph
 from npu_graph.operations.values import expression
 
@@ -261,12 +261,13 @@ class Program:
 
     def source(self, compiler: str) -> str:
         """Return the source; ``compiler`` is named in it, which makes it part of the key of the kernel."""
+        for nest in self._nests():
+            nest.trace(self)
+        self._fold_where_made()
         readers: dict[str, set[Nest]] = {}
-        for nest in self._steps:
-            if isinstance(nest, Nest):
-                nest.trace(self)
-                for read in nest.reads:
-                    readers.setdefault(read.buffer.root.name, set()).add(nest)
+        for nest in self._nests():
+            for read in nest.reads:
+                readers.setdefault(read.buffer.root.name, set()).add(nest)
         steps = joined(self._steps)
         bodies = [step if isinstance(step, str) else step.text(self, readers) for step in steps]
         words = [set(_WORD.findall(body)) for body in bodies]
@@ -287,6 +288,28 @@ class Program:
         head = "int kernel(void *const *tensors, const int64_t *integers, const double *reals) {"
         whole = [head, *self._unpacked(), "volatile int out_of_range = 0;", *lines, *end, "}"]
         return "\n".join([f"// {compiler}", *_headers(set().union(*words)), *whole, *self._layout(), ""])
+
+    def _nests(self) -> list[Nest]:
+        return [step for step in self._steps if isinstance(step, Nest)]
+
+    def _fold_where_made(self) -> None:
+        """Have nests that fold in tiles also compute the elements of the nest before, so that these need no memory."""
+        steps = [step.nests if isinstance(step, Rows) else [] for step in joined(self._steps)]
+        for here, following in zip(steps, steps[1:]):
+            if len(here) != 1 or len(following) != 1:  # each row of several is worked on while it is in the cache
+                continue
+            (before,), (nest,) = here, following
+            both = nest.with_elements(before)
+            if both is None:
+                continue
+            names = [member.name for member in before.members]
+            self.nests.update(dict.fromkeys(names, both))
+            both.trace(self)
+            if {read.buffer.root.name for read in both.reads} & {member.buffer.root.name for member in before.members}:
+                self.nests.update(dict.fromkeys(names, before))  # it reads what other iterations compute
+                continue
+            self._steps[self._steps.index(nest)] = both
+            self._steps.remove(before)
 
     def _unpacked(self) -> list[str]:
         lines, tensors, numbers = [], 0, 0

@@ -3,12 +3,6 @@
 // Both factors are packed into panels that stay in the caches, and a tile of the result stays in registers.
 #ifndef MATRICES
 #define MATRICES
-#ifdef _OPENMP
-#include <omp.h>
-#else
-static inline int omp_in_parallel(void) { return 0; }
-static inline int omp_get_max_threads(void) { return 1; }
-#endif
 #if defined(__AVX512F__)
 enum { VECTOR = 64, TILE_ROWS = 12 };
 #elif defined(__AVX__)

@@ -3,6 +3,18 @@ static inline int64_t floor_divide(int64_t a, int64_t b) { return a / b - ((a % 
 static inline int64_t remainder_of(int64_t a, int64_t b) { return a - floor_divide(a, b) * b; }
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+#ifdef _OPENMP
+#include <omp.h>
+#else
+static inline int omp_in_parallel(void) { return 0; }
+static inline int omp_get_max_threads(void) { return 1; }
+#endif
+// How many of neighbours a thread takes at a time: a multiple of the least, so that vectors begin at the same elements
+// whatever the number of threads, and few enough to leave each thread some, if there are others around that many times.
+static inline int64_t tile_of(int64_t neighbours, int64_t others, int64_t least, int64_t most) {
+    const int64_t threads = omp_in_parallel() ? 1 : omp_get_max_threads();
+    return larger(least, smaller(most, neighbours * others / threads / least * least));
+}
 // The same of floating-point numbers: what fmod gives has the sign of the dividend.
 static inline double remainder_of_floats(double a, double b) {
     const double r = fmod(a, b);
