@@ -151,8 +151,8 @@ class Rebinder:
             if move.home and signs[-1] is not ABSENT:
                 old[id(move.old)] = move.old
             if move.first:
-                for value in _foreign(move.state, move.record):
-                    homes[id(value)] = value
+                # no name for one of them stays here, which would be a reference that nobody accounts for
+                homes.update([(id(value), value) for value in _foreign(move.state, move.record)])
         values = [v for a in waiting for state in a.states if state.status == PENDING for v in _foreign(state)]
         homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
         if not old and not homes:
