@@ -71,7 +71,7 @@ def boxed(graph: GraphModule) -> Callable[[list[Any]], Any]:
     """
     graph.graph.set_codegen(_BoxedCodeGen())
     graph.recompile()
-    assert graph.code  # dynamo's modules put recompiling off until somebody reads the code or calls the module
+    _ = graph.code  # dynamo's modules put recompiling off until somebody reads the code or calls the module
     forward = graph.forward  # without what calling a module does
 
     def run(inputs: list[Any]) -> Any:
