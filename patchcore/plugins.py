@@ -166,6 +166,8 @@ class Plugins:
                 if collecting:
                     answers, result = result, []
                     for items in answers:
+                        if hasattr(items, "_fields"):  # a record is a tuple, too
+                            raise TypeError(f"expected several things in a list, got {shown(items)}")
                         result += items
             except KeyboardInterrupt:
                 raise

@@ -637,8 +637,9 @@ def test_what_plugins_tell_besides_patches_is_in_the_report(install) -> None:
         ("raise RuntimeError('no idea')", "no idea"),
         ("return 3", "not iterable"),
         ("return ['text']", "expected patchcore.Section objects, got 'text'"),
+        ("return pc.Section('device')", "expected several things in a list, got Section("),
     ],
-    ids=["raises", "no list", "no section"],
+    ids=["raises", "no list", "no section", "one section"],
 )
 def test_a_plugin_that_fails_to_tell_is_a_problem_and_the_others_tell(install, body: str, message: str) -> None:
     install("tells", TELLS)
