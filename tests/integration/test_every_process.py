@@ -498,6 +498,8 @@ def load(dataset, method):
     return next(iter(DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context=method)))
 
 if __name__ == "__main__":
+    # the first batch imports parts of torch, which logs the error of a worker that is killed in the middle of that
+    next(iter(DataLoader([0])))
     try:
         load(Deadly(), "fork")
     except RuntimeError as error:
