@@ -25,6 +25,7 @@ _LANGUAGE = ("__future__", "abc", "collections.abc", "enum", "sys", "types", "ty
 
 #: What `import` runs, of any module: with such a patch the program itself cannot go on.
 _IMPORT = {
+    "_thread:RLock",  # of Python 3.13
     "_thread:get_ident",
     "importlib:_bootstrap._ModuleLock",
     "importlib:_bootstrap._module_locks",

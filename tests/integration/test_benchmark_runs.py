@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: How many rows each subject that needs no torch has.
 ROWS = {
     "import": 4,
-    "compat-import": 2,
+    "compat-import": 3,
     "compat-patches": 3,
     "list": 4,
     "calls": 27,

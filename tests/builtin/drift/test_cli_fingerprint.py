@@ -14,10 +14,9 @@ import pytest
 from distributions import write_distribution
 
 import patchcore as pc
-from patchcore.builtin.drift import remarks
 from patchcore.builtin.drift.recorded import Fingerprint, Recorded
 from patchcore.cli import main
-from patchcore.planning.plan import Candidate, make_plan
+from patchcore.planning.plan import Candidate
 from patchcore.planning.provenance import Provenance
 
 SHOP = {
@@ -325,6 +324,9 @@ class TestUpgrade:
         provenance = Provenance("shop", "shop-npu", "0.1", file=str(site.file.with_name("plugin.py")))
         adds = pc.Patch("shop.adds", pc.Replace("shop.prices:discount", len, create=True))
         replaces = pc.Patch("shop.replaces", pc.Replace("shop.prices:price", len))
-        plan = make_plan([Candidate(adds, provenance), Candidate(replaces, provenance)])
-        told = {(entry.patch.name, thorough): remarks(entry, thorough) for entry in plan for thorough in (False, True)}
+        patcher = pc.Patcher([Candidate(adds, provenance), Candidate(replaces, provenance)])
+        ask = patcher.plugins.remarks
+        told = {
+            (e.patch.name, thorough): ask(e, thorough=thorough) for e in patcher.plan() for thorough in (False, True)
+        }
         assert [key for key, found in told.items() if not found] == [("shop.adds", False)]
