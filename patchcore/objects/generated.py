@@ -25,7 +25,7 @@ _RESERVED = ("_pc_", "__debug__")
 _NOTHING = type("NOTHING", (), {})
 
 #: How many arguments of a call have a place each; what comes after them is packed.
-_PLACES = 8
+_PLACES = 4
 
 #: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).
 _DELEGATE = """\
