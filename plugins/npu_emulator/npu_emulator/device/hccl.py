@@ -41,6 +41,8 @@ _FORMLESS = (
 #: How long a group that dies waits for gloo to let go of collectives, in seconds. It takes microseconds, but for those
 #: whose ``Work`` the program still holds.
 _PATIENCE = 0.5
+#: How long it waits after that, for what gloo drops right after what is looked at: other objects of the same thread.
+_REST = 0.02
 _IN_THREAD = "npu_emulator.device.hccl"
 
 # torch drops kernels with the library that registered them.
@@ -136,6 +138,8 @@ class _Collectives:
         end = time.monotonic() + _PATIENCE
         while any(held() is not None for held in self._held) and time.monotonic() < end:
             time.sleep(0.0005)  # without Python's lock
+        if self._held:
+            time.sleep(_REST)
 
 
 class _GroupOnCpu:
