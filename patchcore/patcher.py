@@ -25,7 +25,7 @@ from patchcore.planning.plan import Candidate, Plan, PlannedPatch, continue_plan
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
-from patchcore.report import APPLIED, FAILED, PENDING, PatchRecord, Remark, Report
+from patchcore.report import APPLIED, FAILED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
 __all__ = ["Patcher", "apply"]
@@ -384,7 +384,7 @@ class Patcher(contextlib.ContextDecorator):
     def _apply(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
         moves, vetoing = Moves(loaded=loaded_here()), self.plugins.implements("before_apply")
         for entry in entries:
-            if entry.status == PENDING and not (vetoing and self._is_vetoed(entry, plan)):
+            if entry.go and not (vetoing and self._is_vetoed(entry, plan)):
                 with self._lock:
                     if not self.applied:  # an import in another thread has failed, or somebody has reverted
                         break
@@ -417,7 +417,7 @@ class Patcher(contextlib.ContextDecorator):
         strict = self.settings.on_failure == "raise"
         remarked = strict and self.plugins.implements("remarks")
         for entry in entries:
-            if entry.status == PENDING:
+            if entry.go:
                 if remarked:
                     self._refuse_findings(entry)
             elif not entry.unwanted and (entry.patch.required or (entry.status == FAILED and strict)):
@@ -463,7 +463,7 @@ class Patcher(contextlib.ContextDecorator):
         """
         patch, provenance = candidate
         owner = owners.get(str(patch), provenance) if owners and isinstance(patch, Patch) else provenance
-        if isinstance(patch, Patch) and patch.name not in found and (owner is provenance or owner == provenance):
+        if isinstance(patch, Patch) and patch.name not in found and owner == provenance:
             options = self.settings.options.get(patch.name)  # the user's: an unknown one is not the plugin's failure
             found[patch.name] = Candidate(patch.with_options(options) if options else patch, provenance)
             return

@@ -86,8 +86,7 @@ class Record:
     @property
     def by_value(self) -> Any:
         """What a name bound by value to this slot should hold now."""
-        own = self.layers[-1].product if self.layers else self.base
-        return reference(self.slot.inherited() if own is ABSENT else own)
+        return reference(self.effective(self.top))
 
     def effective(self, own: Any) -> Any:
         """Return the raw value a lookup finds when the slot's owner itself holds ``own``."""
@@ -502,7 +501,7 @@ class Journal:
         assert self._operation is not None
         kept = self._operation.kept
         if record.number not in kept:
-            layers = [(layer, layer.product, layer.below) for layer in record.layers] if record.layers else []
+            layers = [(layer, layer.product, layer.below) for layer in record.layers]
             kept[record.number] = record, record.base, layers, record.followers.copy()
 
     def _write(self, slot: Slot, raw: Any) -> None:

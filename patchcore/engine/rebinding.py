@@ -118,8 +118,7 @@ class Rebinder:
     def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
         """Return the move for a change that has just been laid over ``below``."""
         old, slot = reference(below), record.slot
-        makers = self._journal.makers(below)
-        made = [(maker, layer.change) for maker, layer in makers] if makers else []
+        made = [(maker, layer.change) for maker, layer in self._journal.makers(below)]
         source = self._journal.followed(slot) or (self._likeliest(slot, old, made) if made else None)
         name = references.name_of(old)
         if isinstance(state.change, Register):
@@ -133,7 +132,7 @@ class Rebinder:
         if slot.name != ":".join(name):
             self._aliases[record.number] = record
         first = self._journal.count_makers(record.top) == 1
-        return Move(state, record, old, home, first, source, tuple([change for _, change in made]) if made else ())
+        return Move(state, record, old, home, first, source, tuple([change for _, change in made]))
 
     def rebind(self, moves: Moves, modules: Optional[Modules] = None, waiting: Iterable[Application] = ()) -> None:
         """Bind the by-value references to what ``moves`` replaced to the replacements, in one pass for all of them.

@@ -21,10 +21,10 @@ _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERA
 #: How no parameter of a generated function can begin: names of ours, and ``__debug__``, to which nothing is assigned.
 _RESERVED = ("_pc_", "__debug__")
 
-#: What a place holds to which the caller has passed nothing.
+#: The value of a place for which the caller has passed no argument.
 _NOTHING = type("NOTHING", (), {})
 
-#: How many arguments of a call have a place each; what comes after them is packed.
+#: The most arguments by position that have a parameter of their own, a place. Further ones are packed.
 _PLACES = 4
 
 #: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).

@@ -41,7 +41,7 @@ _FORMLESS = (
 #: How long a group that dies waits for gloo to let go of collectives, in seconds. It takes microseconds, but for those
 #: whose ``Work`` the program still holds.
 _PATIENCE = 0.5
-#: How long it waits after that, for what gloo drops right after what is looked at: other objects of the same thread.
+#: How long the group waits after that, in seconds: gloo may still be dropping other objects that a collective kept.
 _REST = 0.02
 _IN_THREAD = "npu_emulator.device.hccl"
 
