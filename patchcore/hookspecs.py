@@ -45,7 +45,7 @@ def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:  # ty
 def after_collect(plugins: Any, answers: Mapping[str, Sequence[Any]], candidates: Sequence[Candidate]) -> None:
     """Take note of the patches that plugins contribute. ``plugins.note`` reports a problem of a plugin.
 
-    ``plugins.manager.register`` adds an object with further hooks. A hook that is called for each patch costs time: a
+    ``plugins.add`` adds an object with further hooks. A hook that is called for each patch costs time: a
     plugin that is concerned with some patches only adds such hooks when one of these patches is collected.
 
     Args:

@@ -312,10 +312,17 @@ class Plugins:
             if name in self._known:
                 taken = self._known[name]
                 raise ValueError(f"the plugin name {name!r} is taken by {taken}; rename one of the entry points")
-            self._register(plugin, name)
+            self.add(plugin, name)
             self._known[name] = self.provenances[name] = provenance._replace(file=_file_of(plugin))
 
-    def _register(self, plugin: Any, name: str) -> None:
+    def add(self, plugin: Any, name: str) -> None:
+        """Add an object with further hooks; nothing happens if there is one with this name.
+
+        Raises:
+            ValueError: it implements a hook that does not exist.
+        """
+        if self.manager.has_plugin(name):
+            return
         try:
             self.manager.register(plugin, name)
             hooks = self.manager.get_hookcallers(plugin) or []

@@ -357,7 +357,8 @@ def test_after_collect_hears_of_all_patches_and_may_add_hooks(shop) -> None:
 
     def after_collect(plugins: Plugins, candidates: Any) -> None:
         told.extend((candidate.patch.name, candidate.provenance.plugin) for candidate in candidates)
-        plugins.manager.register(Added(), "added")
+        plugins.add(Added(), "added")
+        plugins.add(Added(), "added")
 
     told: list[Any] = []
     loaded = plugins(register_patches=lambda: [LABEL, "no patch"], after_collect=after_collect)

@@ -23,8 +23,8 @@ _NAME = "patchcore.collected.callers"
 @hookimpl
 def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
     changes = (change for candidate in candidates for change in candidate.patch.changes)
-    if _any_calls_original(changes) and not plugins.manager.has_plugin(_NAME):
-        plugins.manager.register(_Remarks(), _NAME)
+    if _any_calls_original(changes):
+        plugins.add(_Remarks(), _NAME)
 
 
 class _Remarks:

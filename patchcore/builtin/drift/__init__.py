@@ -28,8 +28,8 @@ _NAME = "patchcore.collected.drift"
 def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
     # fingerprints are stored beside the file of a plugin
     files = {candidate.provenance.file for candidate in candidates}
-    if files.difference([None]) and not plugins.manager.has_plugin(_NAME):
-        plugins.manager.register(_Remarks(), _NAME)
+    if files.difference([None]):
+        plugins.add(_Remarks(), _NAME)
 
 
 class _Remarks:

@@ -29,8 +29,8 @@ def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
         for change in candidate.patch.changes
         for target in (change.target, *change.claims(change.target))
     }
-    if _has_standard({module.partition(".")[0] for module in modules}) and not plugins.manager.has_plugin(_NAME):
-        plugins.manager.register(_PrivateCopies(), _NAME)
+    if _has_standard({module.partition(".")[0] for module in modules}):
+        plugins.add(_PrivateCopies(), _NAME)
 
 
 class _PrivateCopies:

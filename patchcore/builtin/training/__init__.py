@@ -56,8 +56,7 @@ def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:
         return []
     from patchcore.builtin.training.patches import counters, listeners  # only if a user asks for them
 
-    if not plugins.manager.has_plugin(_NAME):
-        plugins.manager.register(_Beginning(), _NAME)
+    plugins.add(_Beginning(), _NAME)
     return [*counters(settings, plugins), *listeners(settings)]
 
 
