@@ -388,21 +388,16 @@ def as_changes(changes: Any, where: str) -> tuple[Change, ...]:
     return tuple(expanded)
 
 
-def needed_libraries(changes: Iterable[Change], stubs: Container[str] = ()) -> tuple[str, ...]:
+def needed_libraries(changes: Sequence[Change], stubs: Container[str] = ()) -> tuple[str, ...]:
     """Return the top-level packages without which some of ``changes``, of one patch, have nothing to change.
 
     Args:
         changes: a library that one of them makes importable is there for all.
         stubs: libraries that other patches make importable.
     """
-    changes = tuple(changes)
     own = {name for change in changes for name in change.provides}
-    needed: dict[str, None] = {}
-    for change in changes:
-        for root in change.libraries:
-            if root not in own and not (root in stubs and change.fits_stubs):
-                needed[root] = None
-    return tuple(needed)
+    needed = [(root, change) for change in changes for root in change.libraries if root not in own]
+    return tuple(dict.fromkeys([root for root, change in needed if not (root in stubs and change.fits_stubs)]))
 
 
 def resolve(reference: Any, *, raw: bool = False) -> Any:

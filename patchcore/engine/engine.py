@@ -293,9 +293,10 @@ class Engine:
 
     def _expect(self, name: str, application: Application) -> None:
         application.expects.append(name)
+        if not self._waiting.get(name):
+            self.watch.watch(name, self)
         self._waiting[name][application] = None
         self._queues[name][application] = None
-        self.watch.watch(name, application)
 
     def _join(self, names: Iterable[str]) -> None:
         """Join imports that have begun, after somebody came to wait for them and before looking whether they are done.
@@ -316,9 +317,9 @@ class Engine:
             for table in (self._waiting, self._queues):
                 table.get(name, {}).pop(application, None)
             if not self._waiting.get(name):
+                self.watch.unwatch(name, self)
                 self._waiting.pop(name, None)
                 self._queues.pop(name, None)
-            self.watch.unwatch(name, application)
         self.watch.leave_roots(application)
         application.expects.clear()
 

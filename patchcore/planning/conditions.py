@@ -44,6 +44,9 @@ class Verdict(NamedTuple):
     rival: Optional[str] = None
 
 
+_FITS = Verdict(PENDING)
+
+
 class Environment:
     """What is installed here, looked up once for a whole plan.
 
@@ -77,7 +80,9 @@ class Environment:
                 reason = self._misfit(patch, stubs)
         except Exception as error:
             return Verdict(FAILED, describe_error(error))
-        return _ask(patch) if reason is None else Verdict(SKIPPED, reason)
+        if reason is not None:
+            return Verdict(SKIPPED, reason)
+        return _FITS if patch.when is None else _ask(patch.when)
 
     def misfits(self, patch: Patch) -> bool:
         """Tell whether requirements, needed modules or libraries keep ``patch`` from being applied."""
@@ -149,20 +154,18 @@ def _loaded_version(package: str) -> Optional[str]:
     return version if isinstance(version, str) else None
 
 
-def _ask(patch: Patch) -> Verdict:
-    if patch.when is None:
-        return Verdict(PENDING)
+def _ask(when: Callable[[], Any]) -> Verdict:
     try:
-        answer: Any = patch.when()
+        answer: Any = when()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # also sys.exit(): a condition may end itself, not the program
-        return Verdict(FAILED, f"its when condition raised {describe_error(error)} ({_place(patch.when, error)})")
+        return Verdict(FAILED, f"its when condition raised {describe_error(error)} ({_place(when, error)})")
     if isinstance(answer, Skip):
         return Verdict(SKIPPED, answer.reason)
     if not isinstance(answer, bool):
         return Verdict(FAILED, f"its when condition returned {shown(answer)}; expected True, False or Skip('why')")
-    return Verdict(PENDING) if answer else Verdict(SKIPPED, "its when condition is false")
+    return _FITS if answer else Verdict(SKIPPED, "its when condition is false")
 
 
 def _place(when: Any, error: BaseException) -> str:

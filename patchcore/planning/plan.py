@@ -366,7 +366,7 @@ def _exclude(
             verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT, rival.patch.name)
             continue
         claimed = [claim for change, target in zip(patch.changes, targets[name]) for claim in change.claims(target)]
-        claims = {(target.module, *target.path): target for target in [t.pin(environment.is_module) for t in claimed]}
+        claims = {(t.module, *t.path): t for t in [t if t.module else t.pin(environment.is_module) for t in claimed]}
         clash = _clash(candidate, claims, written, holding)
         if clash is not None:
             target, holder = clash
