@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["after_collect"]
 
-_NAME = "patchcore.collected.callers"
+_NAME = "patchcore.callers.collected"
 
 
 @hookimpl

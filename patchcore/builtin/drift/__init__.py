@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["after_collect", "refuse_run", "register_commands", "register_run_options"]
 
-_NAME = "patchcore.collected.drift"
+_NAME = "patchcore.drift.collected"
 
 
 @hookimpl

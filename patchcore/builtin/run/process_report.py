@@ -69,7 +69,7 @@ class ProcessReport:
         if self._directory is None:
             return
         self.write()
-        self._patcher.plugins.manager.register(_News(self), "patchcore.builtin.run")
+        self._patcher.plugins.add(_News(self), "patchcore.run.news")
         try:
             threading._register_atexit(self._end_of_child)  # type: ignore[attr-defined]  # CPython 3.9 to 3.14
         except RuntimeError:  # the interpreter is on its way out

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["after_collect"]
 
-_NAME = "patchcore.collected.stdlib"
+_NAME = "patchcore.stdlib.collected"
 #: Top-level packages of targets that are not of the standard library.
 _others: set[str] = set()
 

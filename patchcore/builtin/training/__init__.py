@@ -25,7 +25,7 @@ __all__ = [
     "start_process",
 ]
 
-_NAME = "patchcore.collected.training"
+_NAME = "patchcore.training.collected"
 
 
 @hookimpl
