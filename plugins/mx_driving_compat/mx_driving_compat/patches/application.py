@@ -67,6 +67,8 @@ class Unit(NamedTuple):
         prepare: called when it is its turn, before anything is written; returns why it is not to be applied.
         skips: errors of the patch that mean that it does not fit.
         like: the last unit before it, by the name of its patch, that does the same; it is not applied on top of that.
+        plain: whether it can be applied without a question when it is its turn: there is nothing to prepare, and it
+            calls no function of the migration.
     """
 
     patch: Patch
@@ -75,6 +77,7 @@ class Unit(NamedTuple):
     prepare: Optional[Prepare] = None
     skips: tuple[type[Exception], ...] = (TargetNotFound,)
     like: str = ""
+    plain: bool = False
 
     @property
     def own(self) -> bool:
@@ -331,7 +334,7 @@ class _CorePatcher(Patcher):
         names = {unit.patch.name for unit in units} if settings.options else ()
         super().__init__(
             candidates,
-            plugins=_plugins(own),
+            plugins=_plugins(own, all(unit.plain and not unit.like for unit in units)),
             settings=Settings(
                 on_failure="ignore",
                 choices=tuple(choices),
@@ -342,13 +345,8 @@ class _CorePatcher(Patcher):
         self.gate = gate
 
 
-class _Gates:
-    """A plugin of all runs: asks the gate of the run."""
-
-    @hookimpl
-    def before_apply(self, patch: Patch, context: Context) -> Optional[Skip]:
-        gate: _Gate = context.patcher.gate
-        return gate.before_apply(patch)
+class _Failures:
+    """A plugin of all runs: tells the gate of the run that a unit has failed."""
 
     @hookimpl
     def on_failure(self, patch: Patch, error: Exception, context: Context) -> str:
@@ -356,16 +354,28 @@ class _Gates:
         return gate.on_failure(patch, error)
 
 
+class _Turns:
+    """A plugin of the runs whose units are not all plain: asks the gate of the run before each unit."""
+
+    @hookimpl
+    def before_apply(self, patch: Patch, context: Context) -> Optional[Skip]:
+        gate: _Gate = context.patcher.gate
+        return gate.before_apply(patch)
+
+
 @functools.cache
-def _plugins(own: bool) -> Plugins:
+def _plugins(own: bool, plain: bool) -> Plugins:
     """Return the plugins of every run: those that ship with patchcore, which no setting and no installation changes.
 
     Args:
         own: whether a run has patches of the migration only. A built-in plugin may add hooks for patches of plugins;
             these hooks need not be called for others.
+        plain: whether all units of the run are. The gate is then asked about failures only.
     """
     plugins = Plugins(discover=False)
-    plugins.manager.register(_Gates(), LOGGER_NAME)
+    plugins.manager.register(_Failures(), LOGGER_NAME)
+    if not plain:
+        plugins.manager.register(_Turns(), f"{LOGGER_NAME}.turns")
     return plugins
 
 
