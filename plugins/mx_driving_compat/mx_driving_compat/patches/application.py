@@ -25,7 +25,7 @@ from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, Pa
 from patchcore.settings import Choice, Settings
 from patchcore.stdlib import add_own
 
-__all__ = ["Outcome", "Run", "Standing", "Unit", "revert_with_run", "runs"]
+__all__ = ["Ordered", "Outcome", "Run", "Standing", "Unit", "revert_with_run", "runs"]
 
 # A migration may patch the standard library, which this package uses meanwhile.
 add_own("mx_driving_compat")
@@ -156,7 +156,7 @@ class Run:
         return record._replace(status=outcome.status.value, reason=outcome.reason)
 
     def _outcomes(self, unit: Unit, record: PatchRecord) -> Iterable[Outcome]:
-        decided = self._gate.outcomes.get(unit.patch.name) or _whole(unit, record)
+        decided = self._gate.outcomes.get(unit.patch.name) or _whole(record)
         for _, change in zip(unit.members, record.changes or (None,) * len(unit.members)):
             yield decided or _of_change(change)
 
@@ -236,7 +236,7 @@ def runs() -> tuple[Run, ...]:
     return tuple(_runs)
 
 
-def _whole(unit: Unit, record: PatchRecord) -> Optional[Outcome]:
+def _whole(record: PatchRecord) -> Optional[Outcome]:
     """Return the outcome of a unit as a whole, ``None`` if each change has its own."""
     if record.status == FAILED:
         return Outcome(PatchStatus.FAILED, record.reason)
@@ -255,11 +255,14 @@ def _of_change(change: Optional[ChangeRecord]) -> Outcome:
     return Outcome(PatchStatus.SKIPPED, change.reason)
 
 
-class _Ordered(Patch):
-    """A patch with its place in a run. The place does not count for equality: two runs share an equal patch."""
+class Ordered(Patch):
+    """A patch with its place in a run, by default that in a run without patches of plugins.
+
+    The place does not count for equality: two runs share an equal patch.
+    """
 
     @classmethod
-    def of(cls, patch: Patch, *, after: tuple[str, ...], before: tuple[str, ...]) -> Patch:
+    def of(cls, patch: Patch, *, after: tuple[str, ...] = (ANY,), before: tuple[str, ...] = ()) -> Patch:
         made = object.__new__(cls)
         made.__dict__.update(patch.__dict__, after=after, before=before, priority=0)
         return made
@@ -283,7 +286,7 @@ def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
     latest: dict[Target, int] = {}  # by target, the position of the last unit that changes it
     for unit in units:
         targets = {change.target for change in unit.patch.changes}
-        position = max((latest[target] for target in targets if target in latest), default=-1)
+        position = -1 if latest.keys().isdisjoint(targets) else max(latest.get(target, -1) for target in targets)
         if position >= 0 and named[position].patch.changes == unit.patch.changes:
             unit = unit._replace(like=named[position].patch.name)
         if unit.like and not unit.own:
@@ -308,11 +311,11 @@ def _declared(units: Sequence[Unit]) -> Iterator[Unit]:
     plugins = [unit.patch.name for unit in units if not unit.own]
     earlier = 0
     for unit in units:
-        if unit.own:
-            patch = _Ordered.of(unit.patch, after=(ANY, *plugins[:earlier]), before=tuple(plugins[earlier:]))
-            unit = unit._replace(patch=patch)
-        else:
+        if not unit.own:
             earlier += 1
+        elif plugins or type(unit.patch) is not Ordered:
+            patch = Ordered.of(unit.patch, after=(ANY, *plugins[:earlier]), before=tuple(plugins[earlier:]))
+            unit = unit._replace(patch=patch)
         yield unit
 
 
