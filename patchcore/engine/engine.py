@@ -339,11 +339,11 @@ class Engine:
                 self.advance(application, moves)
         finally:
             self._executed.pop(name, None)
-        # what was made elsewhere may have been taken from there by anybody
         local = {id(move) for move in moves if getattr(move.old, "__module__", None) == name}
-        for part, modules in ((True, fresh), (False, None)):
-            some = (move for move in moves if (id(move) in local) is part)
-            self.rebinder.rebind(Moves(some, loaded=moves.loaded), modules)
+        for modules in (fresh, None):  # what was made elsewhere may have been taken from there by anybody
+            some = [move for move in moves if (id(move) in local) is (modules is fresh)]
+            if some:
+                self.rebinder.rebind(Moves(some, loaded=moves.loaded), modules)
 
     def _ended(self, name: str, module: ModuleType) -> None:
         """Write what waits for module ``name``, whose import had begun before it was watched."""

@@ -14,17 +14,20 @@ An import that the finder has not seen begin is joined through the lock that imp
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
+import itertools
 import sys
 import time
 from _thread import RLock, _local, get_ident
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
 from patchcore.engine.events import IMPORTED, tell
+from patchcore.engine.unaccounted import EXACT
 from patchcore.objects.modules import ask_finders, executed_module, is_initializing, is_lazy, namespace
 
 __all__ = [
@@ -137,10 +140,6 @@ class ImportWatch:
             self._windows = _without(self._windows, name, window)
         self.unwatch(name, window)
 
-    def windows_around(self, name: str) -> tuple[Window, ...]:
-        """Return the windows to open around the body of module ``name``."""
-        return self._windows.get(name, ())
-
     @contextlib.contextmanager
     def watching_roots(self, roots: Iterable[str], owner: object) -> Iterator[None]:
         """Call back for every module of the top-level packages ``roots`` executed inside the block."""
@@ -184,7 +183,8 @@ class ImportWatch:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
         """Find a provided or watched module; slip the watching loader in front of the own one of a watched module."""
-        self._stay_in_front(name)
+        if self._has_overtaken or sys.meta_path[:1] != [self]:
+            self._stay_in_front(name)
         watched = name in self._watched or (bool(self._roots) and name.partition(".")[0] in self._roots)
         provider = self._provider_of(name) if self._providers else None
         if not watched and provider is None:
@@ -193,36 +193,23 @@ class ImportWatch:
         if name in asking:  # another finder asks importlib for the same module
             return None
         asking.add(name)
+        others = functools.partial(ask_finders, name, path, target, but=self)
         try:
-            if provider is None:
-                spec = self._ask_others(name, path, target)
-            else:
-                spec = provider.find_spec(name, lambda: self._ask_others(name, path, target))
+            spec = others() if provider is None else provider.find_spec(name, others)
         finally:
             asking.discard(name)
-        if not watched:
-            return spec
-        if spec is not None and spec.loader is None:  # a namespace package has no body, and no loader yet
-            _JoinedLock.join(name, self.executed)
-        elif spec is not None:
-            self._stand_in(spec)
+        if watched and spec is not None:
+            if spec.loader is None:  # a namespace package has no body, and no loader yet
+                _JoinedLock.join(name, self.executed)
+            else:
+                self._stand_in(spec)
         return spec
 
-    def executed(self, name: str, module: ModuleType, before: Optional[Sequence[str]] = None) -> None:
-        """Tell the callback that ``module`` was executed; ``before`` is what ``sys.modules`` held when that began."""
-        if before is None:  # the body was not run by a loader of ours
-            loaded = sys.modules.copy()
+    def executed(self, name: str, module: ModuleType, body: Optional[_Body] = None) -> None:
+        """Tell the callback that ``module`` was executed, in ``body`` if a loader of ours ran it."""
+        if body is None:
             self.note(name)
-        else:
-            # an object made by this module can only have gone to modules that ran meanwhile: new ones, ones that are
-            # being imported, which holds their locks, and lazy ones
-            names, kinds = list(sys.modules), map(type, list(sys.modules.values()))
-            new = names[len(before) :] if names[: len(before)] == before else set(names).difference(before)
-            lazy = importlib.util._LazyModule  # type: ignore[attr-defined]
-            asleep = [key for key in names if type(sys.modules.get(key)) is lazy] if lazy in kinds else []
-            some = (*list(_locks), name, *new, *asleep)
-            loaded = {key: m for key, m in zip(some, map(sys.modules.get, some)) if m is not None}
-        self._callback(name, sys.modules.get(name, module), loaded)
+        self._callback(name, sys.modules.get(name, module), sys.modules.copy() if body is None else body.reached())
 
     def note(self, name: str, *, since: Optional[float] = None, detail: str = "") -> None:
         """Tell observers of the import of module ``name``; see :data:`patchcore.engine.events.Observer`."""
@@ -231,11 +218,9 @@ class ImportWatch:
 
     def _stay_in_front(self, name: str) -> None:
         """Overtake finders that were put in front, such as typeguard's, while module ``name`` is being imported."""
-        first = next(iter(sys.meta_path), None)
-        if (first is self or isinstance(first, ImportWatch)) and not self._has_overtaken:
+        in_front = isinstance(next(iter(sys.meta_path), None), ImportWatch) and not self._has_overtaken
+        if in_front or importer_of(name) != get_ident():  # asking for a spec changes nothing
             return
-        if importer_of(name) != get_ident():
-            return  # asking for a spec changes nothing
         with self.lock:
             self._take_place()
             told, self._has_overtaken = self._has_overtaken, False
@@ -256,9 +241,6 @@ class ImportWatch:
             spec.loader = _WatchingLoader(spec.loader, self)
         elif hasattr(spec.loader, "load_module"):
             spec.loader = _WatchingLegacyLoader(spec.loader, self, spec)
-
-    def _ask_others(self, name: str, path: Any, target: Any) -> Optional[ModuleSpec]:
-        return ask_finders(name, path, target, but=self)
 
     def _provider_of(self, name: str) -> Optional[Provider]:
         """Return who provides ``name``: whoever has taken over the innermost of the packages around it."""
@@ -343,6 +325,19 @@ def _lock_of(name: str) -> Any:
     return lock if isinstance(lock, _ModuleLock) else None
 
 
+class _WithoutInstances(ModuleType):
+    """Has as many references as ``importlib.util._LazyModule`` has without instances, but for names of the two."""
+
+
+def _lazy_names() -> list[str]:
+    """Return the names of the modules whose execution ``importlib.util.LazyLoader`` has put off."""
+    # each refers to its class, which has one name in importlib.util and one in patchcore.objects.modules
+    count = sys.getrefcount(importlib.util._LazyModule) if EXACT else 0  # type: ignore[attr-defined]
+    if count == sys.getrefcount(_WithoutInstances) + 1:
+        return []
+    return [name for name, module in sys.modules.copy().items() if is_lazy(module)]
+
+
 class _Body:
     """The run of a module's body, with the windows around it.
 
@@ -352,11 +347,12 @@ class _Body:
     """
 
     def __init__(self, watch: ImportWatch, name: str) -> None:
-        self.before = list(sys.modules)
+        self._running = [*_locks, *_lazy_names()]  # may wake in the body
+        self._count = len(sys.modules)
         self._watch = watch
         self._name = name
         self._begun = 0.0  # seconds of time.perf_counter
-        self._windows = watch.windows_around(name)
+        self._windows = watch._windows.get(name, ())
         self._opened: list[Window] = []
 
     def __enter__(self) -> None:
@@ -372,6 +368,14 @@ class _Body:
     def __exit__(self, kind: Optional[type[BaseException]], *exc_info: object) -> None:
         self._watch.note(self._name, since=self._begun, detail="" if kind is None else f"raised {kind.__name__}")
         self._close(finished=kind is None)
+
+    def reached(self) -> Mapping[str, ModuleType]:
+        """Return the modules that have run since the body began; no other can hold an object of its module by value."""
+        new = list(itertools.takewhile(self._name.__ne__, reversed(sys.modules)))
+        if len(sys.modules) - len(new) != self._count:  # it was not the last one when it began, or some were removed
+            return sys.modules.copy()
+        names = (*self._running, *_locks, self._name, *new)
+        return {key: m for key, m in zip(names, map(sys.modules.get, names)) if m is not None}
 
     def _close(self, *, finished: bool) -> None:
         for window in reversed(self._opened):
@@ -410,7 +414,7 @@ class _WatchingLoader(_LoaderStandIn):
         body = _Body(self.watch, name)
         with body:
             self._loader.exec_module(module)
-        self.watch.executed(name, module, body.before)
+        self.watch.executed(name, module, body)
 
 
 class _WatchingLegacyLoader(_LoaderStandIn):
@@ -425,7 +429,7 @@ class _WatchingLegacyLoader(_LoaderStandIn):
         body = _Body(self.watch, name)
         with body:
             module: ModuleType = self._loader.load_module(name)
-        self.watch.executed(name, module, body.before)
+        self.watch.executed(name, module, body)
         return module
 
 

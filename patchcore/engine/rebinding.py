@@ -376,7 +376,9 @@ def _keepers(moves: Moves) -> Iterator[Any]:
     Since Python 3.13 it is a change that refers to its fields, before that its namespace.
     """
     for move in moves:
-        yield from (move, move.record, move.state.change, namespace(move.state.change))
+        yield from (move, move.record)
+        if not move.state.change.makes_product:  # otherwise it holds neither an original nor what is in the slot
+            yield from (move.state.change, namespace(move.state.change))
         for layer in move.record.layers:
             yield from (layer, layer.product)
 

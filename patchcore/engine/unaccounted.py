@@ -16,7 +16,7 @@ from typing import Any
 
 from patchcore.objects.modules import class_namespace, is_class
 
-__all__ = ["Unaccounted"]
+__all__ = ["EXACT", "Unaccounted"]
 
 #: The most objects that are counted. Among many objects, at least one has references that are not recognized.
 _FEW = 64
@@ -26,9 +26,10 @@ _MANY = 1_000
 _MOST = 10_000
 #: Types whose contents are examined, too. Dictionaries are not among them: one may be the table of a registry, whose
 #: entries the search for names counts.
-_WAYS = (FunctionType, CellType, GetSetDescriptorType, MethodType, partial, tuple, staticmethod, classmethod, property)
-# A free-threaded interpreter counts references for each thread separately, so the sum is not exact.
-_EXACT = hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
+_TYPES = (FunctionType, CellType, GetSetDescriptorType, MethodType, partial, tuple, staticmethod, classmethod, property)
+_WAYS = frozenset(map(id, _TYPES))  # a metaclass may define __eq__ and __hash__
+#: Whether this interpreter counts references exactly. A free-threaded one counts them for each thread separately.
+EXACT = hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Unaccounted:
@@ -40,7 +41,7 @@ class Unaccounted:
     """
 
     def __init__(self, objects: Mapping[int, Any], keepers: Iterable[Any]) -> None:
-        self._counts = _EXACT and len(objects) <= _FEW and max([0, *map(sys.getrefcount, objects.values())]) < _MANY
+        self._counts = EXACT and len(objects) <= _FEW and max([0, *map(sys.getrefcount, objects.values())]) < _MANY
         self._objects = {0: object(), **objects}
         self._accounted = dict.fromkeys(objects, 0)
         if self._counts:
@@ -59,25 +60,24 @@ class Unaccounted:
         base = next(counts)  # of an object to which only the table refers
         return any(count - base > known for count, known in zip(counts, self._accounted.values()))
 
-    def _look(self, todo: list[Any]) -> None:
+    def _look(self, keepers: Iterable[Any]) -> None:
         seen: set[int] = set()
-        while todo and len(seen) < _MOST:
-            keeper = todo.pop()
-            if id(keeper) in seen:
-                continue
-            seen.add(id(keeper))
-            held = gc.get_referents(keeper)
-            if type(keeper) is FunctionType:
-                todo.append(keeper.__dict__)
-            for key in map(id, held):
-                if key in self._accounted:
-                    self._accounted[key] += 1
-            todo += [value for value in held if type(value) in _WAYS and id(value) not in self._objects]
+        level = {id(keeper): keeper for keeper in keepers}
+        while level and len(seen) + len(level) <= _MOST:
+            seen.update(level)
+            held = gc.get_referents(
+                *level.values()
+            )  # of all at once: calls for each of them would take most of the time
+            for key in filter(self._accounted.__contains__, map(id, held)):
+                self._accounted[key] += 1
+            inner = [value for value in held if id(type(value)) in _WAYS and id(value) not in self._objects]
+            inner += [keeper.__dict__ for keeper in level.values() if type(keeper) is FunctionType]
+            level = {id(value): value for value in inner if id(value) not in seen}
 
 
 def _parts(klass: type) -> Iterator[Any]:
     """Return what refers to a class: the class itself, values in its namespace, and its subclasses, by their bases."""
-    yield from (value for value in class_namespace(klass).values() if type(value) in _WAYS)
+    yield from (value for value in class_namespace(klass).values() if id(type(value)) in _WAYS)
     todo = [klass]
     for sub in todo:
         yield sub

@@ -328,30 +328,28 @@ def _generate(
         of: what tracebacks name.
         flags: of the code that says the kind: ``types.coroutine`` has marked the generator function that it is of.
     """
-    name = f"_pc_{what}"
-    function = f"    {keyword} {name}({parameters.header}):\n{body}    return {name}\n"
-    source = f"def _pc_make({', '.join(scope)}):\n{function}"
-    code, lines = _compiled(source)
+    code, lines, size = _compiled(f"_pc_{what}", keyword, parameters.header, body, *scope)
     where = f"{getattr(of, '__module__', None)}:{getattr(of, '__qualname__', type(of).__name__)}"
     filename = f"<patchcore {what} for {where}>"
     # (size, no mtime, lines, name): tracebacks and inspect.getsource show the function; linecache never checks it
-    linecache.cache[filename] = (len(source), None, lines, filename)
+    linecache.cache[filename] = (size, None, lines, filename)
     cells = tuple(types.CellType(scope[free]) for free in code.co_freevars)
     # the globals are those of this module: code that looks at the frame of its caller asks for the name of its module
     code = code.replace(co_filename=filename, co_flags=code.co_flags | flags & inspect.CO_ITERABLE_COROUTINE)
-    made = FunctionType(code, globals(), name, parameters.defaults, cells)
+    made = FunctionType(code, globals(), code.co_name, parameters.defaults, cells)
     if parameters.keyword_defaults:
         made.__kwdefaults__ = dict(parameters.keyword_defaults)
     return made
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(source: str) -> tuple[CodeType, list[str]]:
-    """Return the code of the function within ``_pc_make``, and the lines of the source.
+def _compiled(name: str, keyword: str, header: str, body: str, *names: str) -> tuple[CodeType, list[str], int]:
+    """Return the code of a function in ``_pc_make``, whose parameters are ``names``; the lines and size of the source.
 
-    The text holds names of parameters only, so functions with the same parameters share it.
+    The texts hold names of parameters only, so functions with the same parameters share it.
     """
+    source = f"def _pc_make({', '.join(names)}):\n    {keyword} {name}({header}):\n{body}    return {name}\n"
     code = compile(source, "<patchcore>", "exec")
     for _ in ("_pc_make", "the function within"):
         code = next(value for value in code.co_consts if type(value) is CodeType)
-    return code, source.splitlines(True)
+    return code, source.splitlines(True), len(source)

@@ -33,6 +33,8 @@ _LOOKS = {
     "_getframemodulename": "sys._getframemodulename",
     "currentframe": "inspect.currentframe",
 }
+#: One of these is among the names in code that looks at a frame.
+_SIGNS = frozenset(("stack", *_LOOKS))
 
 
 def remarks_on(entry: PlannedPatch) -> list[Remark]:
@@ -63,10 +65,12 @@ def look_of(raw: Any) -> Optional[str]:
 
 
 def _in_names(names: Iterable[str]) -> Optional[str]:
+    if _SIGNS.isdisjoint(names):
+        return None
     listed = set(names)
     if "stack" in listed and "inspect" in listed:
         return "inspect.stack"
-    return None if listed.isdisjoint(_LOOKS) else next(look for name, look in _LOOKS.items() if name in listed)
+    return next((look for name, look in _LOOKS.items() if name in listed), None)
 
 
 def _names(code: CodeType) -> Sequence[str]:
@@ -79,11 +83,7 @@ def _names(code: CodeType) -> Sequence[str]:
 
 def _in_called(function: FunctionType) -> Optional[str]:
     """Look in the functions of the same module, and the methods of the same class, that ``function`` names."""
-    owner: Any = None
-    for name in function.__qualname__.split(".")[:-1]:
-        found = function.__globals__.get(name) if owner is None else mro_lookup(owner, name)
-        owner = found if is_class(found) else None
-    space = function.__globals__
+    space, owner = function.__globals__, _owner_of(function)
     for name in function.__code__.co_names:
         values = [space[name]] if name in space else []
         if owner is not None:
@@ -98,6 +98,16 @@ def _in_called(function: FunctionType) -> Optional[str]:
                 if look is not None:
                     return f"{called.__qualname__} calls {look}"
     return None
+
+
+def _owner_of(function: FunctionType) -> Any:
+    """Return the class that a method is from, by its name; ``None`` for a function of a module."""
+    owner: Any = None
+    name = function.__qualname__
+    for part in name.split(".")[:-1] if "." in name else ():
+        found = function.__globals__.get(part) if owner is None else mro_lookup(owner, part)
+        owner = found if is_class(found) else None
+    return owner
 
 
 #: What most names hold that hold no function.

@@ -298,6 +298,27 @@ def test_a_lazy_module_that_nobody_wakes_stays_asleep(make_package) -> None:
     assert module.price() == "original"
 
 
+def test_a_lazy_module_that_wakes_in_the_body_of_a_patched_one_has_its_names_rebound(make_package) -> None:
+    make_package(
+        {
+            "shop": """
+                def price(): return "original"
+                import sys
+                sys.modules["sleepy"].anything
+                """,
+            "sleepy": """
+                from shop import price as early
+                anything = 1
+                """,
+        }
+    )
+    lazily("sleepy")
+    with patchcore.Patcher([patchcore.Patch("p", patchcore.Replace("shop:price", fast))]):
+        importlib.import_module("shop")
+        assert sys.modules["sleepy"].early is fast
+    assert sys.modules["sleepy"].early() == "original"
+
+
 def test_threads_that_import_while_patches_are_applied_see_all_or_nothing_and_no_deadlock(make_package) -> None:
     count = 8
     names = [f"part{i}" for i in range(count)]

@@ -203,7 +203,7 @@ def test_what_is_found_is_what_a_search_to_the_end_finds(
     assert places(find_references(objects, modules, (), keepers)) == expected
 
 
-@pytest.mark.skipif(not unaccounted._EXACT, reason="this interpreter counts references later")
+@pytest.mark.skipif(not unaccounted.EXACT, reason="this interpreter counts references later")
 @pytest.mark.parametrize("make", NEW, ids=lambda make: make.__name__)
 class TestItEnds:
     def test_at_once_when_nobody_else_holds_the_object(self, make: Callable[[], Any]) -> None:
@@ -241,7 +241,7 @@ class TestItEnds:
         del aside
 
 
-@pytest.mark.skipif(not unaccounted._EXACT, reason="this interpreter counts references later")
+@pytest.mark.skipif(not unaccounted.EXACT, reason="this interpreter counts references later")
 def test_the_classes_under_a_class_are_accounted_for() -> None:
     base = new_class()
     below = type("Below", (type("Sub", (base,), {}),), {})
@@ -254,7 +254,7 @@ def test_the_classes_under_a_class_are_accounted_for() -> None:
 
 
 def test_where_the_count_is_not_exact_the_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unaccounted, "_EXACT", False)
+    monkeypatch.setattr(unaccounted, "EXACT", False)
     assert Unaccounted({1: object()}, [])
 
 
@@ -269,7 +269,7 @@ def test_of_an_object_with_many_references_none_are_looked_for(monkeypatch: pyte
     del holders
 
 
-@pytest.mark.skipif(not unaccounted._EXACT, reason="this interpreter counts references later")
+@pytest.mark.skipif(not unaccounted.EXACT, reason="this interpreter counts references later")
 @pytest.mark.parametrize("what", ["apply", "revert"])
 def test_a_patch_alone_holds_nothing_that_the_search_does_not_know(
     make_package: Any, monkeypatch: pytest.MonkeyPatch, what: str

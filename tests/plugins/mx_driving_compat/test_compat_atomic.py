@@ -81,7 +81,7 @@ class TestReplacing:
         assert shop.shop.price is shop.user.price is shop.user.cost is new
         assert shop.user.buy("apple") == ("new", "apple")
 
-    @pytest.mark.skipif(not unaccounted._EXACT, reason="this interpreter does not count references exactly")
+    @pytest.mark.skipif(not unaccounted.EXACT, reason="this interpreter does not count references exactly")
     def test_the_search_for_names_ends_when_it_has_found_them(
         self, make_package: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -25,7 +25,7 @@ from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, Pa
 from patchcore.settings import Choice, Settings
 from patchcore.stdlib import add_own
 
-__all__ = ["Outcome", "Run", "Standing", "Unit", "revert_with_run", "runs"]
+__all__ = ["Ordered", "Outcome", "Run", "Standing", "Unit", "revert_with_run", "runs"]
 
 # A migration may patch the standard library, which this package uses meanwhile.
 add_own("mx_driving_compat")
@@ -67,6 +67,8 @@ class Unit(NamedTuple):
         prepare: called when it is its turn, before anything is written; returns why it is not to be applied.
         skips: errors of the patch that mean that it does not fit.
         like: the last unit before it, by the name of its patch, that does the same; it is not applied on top of that.
+        plain: whether it can be applied without a question when it is its turn: there is nothing to prepare, and it
+            calls no function of the migration.
     """
 
     patch: Patch
@@ -75,6 +77,7 @@ class Unit(NamedTuple):
     prepare: Optional[Prepare] = None
     skips: tuple[type[Exception], ...] = (TargetNotFound,)
     like: str = ""
+    plain: bool = False
 
     @property
     def own(self) -> bool:
@@ -153,7 +156,7 @@ class Run:
         return record._replace(status=outcome.status.value, reason=outcome.reason)
 
     def _outcomes(self, unit: Unit, record: PatchRecord) -> Iterable[Outcome]:
-        decided = self._gate.outcomes.get(unit.patch.name) or _whole(unit, record)
+        decided = self._gate.outcomes.get(unit.patch.name) or _whole(record)
         for _, change in zip(unit.members, record.changes or (None,) * len(unit.members)):
             yield decided or _of_change(change)
 
@@ -233,7 +236,7 @@ def runs() -> tuple[Run, ...]:
     return tuple(_runs)
 
 
-def _whole(unit: Unit, record: PatchRecord) -> Optional[Outcome]:
+def _whole(record: PatchRecord) -> Optional[Outcome]:
     """Return the outcome of a unit as a whole, ``None`` if each change has its own."""
     if record.status == FAILED:
         return Outcome(PatchStatus.FAILED, record.reason)
@@ -252,11 +255,14 @@ def _of_change(change: Optional[ChangeRecord]) -> Outcome:
     return Outcome(PatchStatus.SKIPPED, change.reason)
 
 
-class _Ordered(Patch):
-    """A patch with its place in a run. The place does not count for equality: two runs share an equal patch."""
+class Ordered(Patch):
+    """A patch with its place in a run, by default that in a run without patches of plugins.
+
+    The place does not count for equality: two runs share an equal patch.
+    """
 
     @classmethod
-    def of(cls, patch: Patch, *, after: tuple[str, ...], before: tuple[str, ...]) -> Patch:
+    def of(cls, patch: Patch, *, after: tuple[str, ...] = (ANY,), before: tuple[str, ...] = ()) -> Patch:
         made = object.__new__(cls)
         made.__dict__.update(patch.__dict__, after=after, before=before, priority=0)
         return made
@@ -280,7 +286,7 @@ def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
     latest: dict[Target, int] = {}  # by target, the position of the last unit that changes it
     for unit in units:
         targets = {change.target for change in unit.patch.changes}
-        position = max((latest[target] for target in targets if target in latest), default=-1)
+        position = -1 if latest.keys().isdisjoint(targets) else max(latest.get(target, -1) for target in targets)
         if position >= 0 and named[position].patch.changes == unit.patch.changes:
             unit = unit._replace(like=named[position].patch.name)
         if unit.like and not unit.own:
@@ -305,11 +311,11 @@ def _declared(units: Sequence[Unit]) -> Iterator[Unit]:
     plugins = [unit.patch.name for unit in units if not unit.own]
     earlier = 0
     for unit in units:
-        if unit.own:
-            patch = _Ordered.of(unit.patch, after=(ANY, *plugins[:earlier]), before=tuple(plugins[earlier:]))
-            unit = unit._replace(patch=patch)
-        else:
+        if not unit.own:
             earlier += 1
+        elif plugins or type(unit.patch) is not Ordered:
+            patch = Ordered.of(unit.patch, after=(ANY, *plugins[:earlier]), before=tuple(plugins[earlier:]))
+            unit = unit._replace(patch=patch)
         yield unit
 
 
@@ -331,7 +337,7 @@ class _CorePatcher(Patcher):
         names = {unit.patch.name for unit in units} if settings.options else ()
         super().__init__(
             candidates,
-            plugins=_plugins(own),
+            plugins=_plugins(own, all(unit.plain and not unit.like for unit in units)),
             settings=Settings(
                 on_failure="ignore",
                 choices=tuple(choices),
@@ -342,13 +348,8 @@ class _CorePatcher(Patcher):
         self.gate = gate
 
 
-class _Gates:
-    """A plugin of all runs: asks the gate of the run."""
-
-    @hookimpl
-    def before_apply(self, patch: Patch, context: Context) -> Optional[Skip]:
-        gate: _Gate = context.patcher.gate
-        return gate.before_apply(patch)
+class _Failures:
+    """A plugin of all runs: tells the gate of the run that a unit has failed."""
 
     @hookimpl
     def on_failure(self, patch: Patch, error: Exception, context: Context) -> str:
@@ -356,16 +357,28 @@ class _Gates:
         return gate.on_failure(patch, error)
 
 
+class _Turns:
+    """A plugin of the runs whose units are not all plain: asks the gate of the run before each unit."""
+
+    @hookimpl
+    def before_apply(self, patch: Patch, context: Context) -> Optional[Skip]:
+        gate: _Gate = context.patcher.gate
+        return gate.before_apply(patch)
+
+
 @functools.cache
-def _plugins(own: bool) -> Plugins:
+def _plugins(own: bool, plain: bool) -> Plugins:
     """Return the plugins of every run: those that ship with patchcore, which no setting and no installation changes.
 
     Args:
         own: whether a run has patches of the migration only. A built-in plugin may add hooks for patches of plugins;
             these hooks need not be called for others.
+        plain: whether all units of the run are. The gate is then asked about failures only.
     """
     plugins = Plugins(discover=False)
-    plugins.manager.register(_Gates(), LOGGER_NAME)
+    plugins.manager.register(_Failures(), LOGGER_NAME)
+    if not plain:
+        plugins.manager.register(_Turns(), f"{LOGGER_NAME}.turns")
     return plugins
 
 

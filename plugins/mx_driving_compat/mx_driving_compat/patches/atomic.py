@@ -13,6 +13,7 @@ from mx_driving_compat.patches.changes import SetAttribute
 from mx_driving_compat.patches.paths import Libraries, import_module, is_there, object_at
 from patchcore.declare.changes import Skip
 from patchcore.errors import DeclarationError, TargetNotFound
+from patchcore.objects.modules import executed_module
 
 __all__ = ["AtomicPatch"]
 
@@ -97,7 +98,10 @@ class AtomicPatch(SinglePatch):
             return Unit(core_patch(self.name), [self], prepare=lambda: self._misfit(root))
         paths = [self.target, *(path for path in self.aliases if libraries.is_there(path.partition(".")[0]))]
         changes = [self._change(path, libraries) for path in paths]
-        modules = list(dict.fromkeys(change.target.module for change in changes))
+        modules = list(dict.fromkeys([change.target.module for change in changes]))
+        patch = core_patch(self.name, *changes)
+        if self._calls_nothing and None not in map(executed_module, modules):
+            return Unit(patch, [self], plain=True)
 
         def prepare() -> Optional[Skip]:
             if self.precheck is not None and not self._agrees(self.precheck):
@@ -105,7 +109,7 @@ class AtomicPatch(SinglePatch):
             problems = [import_module(name) for name in modules]
             return Skip(problems[0]) if problems[0] is not None else None
 
-        return Unit(core_patch(self.name, *changes), [self], prepare=prepare)
+        return Unit(patch, [self], prepare=prepare)
 
     def misfit(self) -> str:
         root = self.target.partition(".")[0]
@@ -129,6 +133,12 @@ class AtomicPatch(SinglePatch):
             "aliases": self.aliases,
         }
         return agrees(precheck, arguments)
+
+    @property
+    def _calls_nothing(self) -> bool:
+        """True if no code of the migration runs while it is applied: no import, no precheck and no wrapper."""
+        functions = self.precheck, self._target_wrapper, self._replacement_wrapper
+        return not isinstance(self._replacement, str) and all(function is None for function in functions)
 
     def _change(self, path: str, libraries: Libraries) -> SetAttribute:
         return SetAttribute(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 from mx_driving_compat.messages.results import PatchResult, PatchStatus
-from mx_driving_compat.patches.application import Outcome, Run, Unit
+from mx_driving_compat.patches.application import Ordered, Outcome, Run, Unit
 from mx_driving_compat.patches.mentions import mentioned_packages
 from mx_driving_compat.patches.paths import Libraries
 from patchcore.builtin.call.change import Call
@@ -23,8 +23,8 @@ __all__ = ["BasePatch", "SinglePatch", "agrees", "core_patch", "result_of", "uni
 
 
 _UNUSABLE = re.compile(r"[^\w.+-]+")
-#: A patch that declares nothing. A copy of it is not checked again.
-_BLANK = CorePatch("patch")
+#: A patch that declares nothing but its place in a run. A copy of it is not checked again.
+_BLANK = Ordered.of(CorePatch("patch"))
 
 
 class BasePatch(ABC):

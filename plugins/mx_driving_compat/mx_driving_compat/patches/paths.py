@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, MutableMapping
+from types import ModuleType
 from typing import Any, Optional
 
 from patchcore.builtin.imports.stubs import StubModule
@@ -152,6 +153,8 @@ def locate(target: Target, module: Any) -> Slot:
     Raises:
         TargetError: what is there cannot be changed.
     """
+    if len(target.path) == 1 and type(module) is ModuleType:
+        return slot_of(module, target.path[0], str(target))  # most targets
     owner, path = module, target.module
     for depth, step in enumerate(target.path):
         if isinstance(owner, MutableMapping) and isinstance(step, str):
