@@ -431,19 +431,16 @@ def _allow(
     without: Sequence[str],
     denied: list[Provenance],
 ) -> list[tuple[Provenance, Loader]]:
-    denied += (provenance for provenance, _ in installed if provenance.plugin in without)
-    installed = [item for item in installed if item[0].plugin not in without]
-    if allowed is None:
-        return list(installed)
-    names = {provenance.plugin for provenance, _ in installed}
-    for name in allowed:
+    names = {provenance.plugin for provenance, _ in installed if provenance.plugin not in without}
+    for name in allowed or ():
         if name in without:
             raise UnknownName(f"the plugin {name!r} is asked for and left out by {_WITHOUT}{name}; drop one of the two")
         if name not in names:
             known = ", ".join(sorted(names)) or "none"
             raise UnknownName(f"no plugin {name!r} is installed (installed: {known}){did_you_mean(name, names)}")
-    denied += (provenance for provenance, _ in installed if provenance.plugin not in allowed)
-    return [item for item in installed if item[0].plugin in allowed]
+    chosen = names if allowed is None else names.intersection(allowed)
+    denied += (provenance for provenance, _ in installed if provenance.plugin not in chosen)
+    return [item for item in installed if item[0].plugin in chosen]
 
 
 def _declares_plugins(distribution: Distribution) -> bool:
