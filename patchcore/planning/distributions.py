@@ -20,7 +20,8 @@ _REQUIREMENT = r"\s*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)\s*(?P<specifiers>
 
 #: A final release; packaging reads numbers of many digits.
 _RELEASE = r"[0-9]{1,9}(?:\.[0-9]{1,9})*"
-_SPECIFIER = rf" *(>=|<=|==|!=|>|<) *({_RELEASE}) *"
+#: With a release, or a candidate of one; what is later than a candidate is left to packaging, which has rules for that.
+_SPECIFIER = rf" *(>=|<=|==|!=|<|>(?![^,]*c)) *({_RELEASE}(?:rc[0-9]+)?) *"
 _SPECIFIERS = rf"{_SPECIFIER}(?:,{_SPECIFIER})*"
 #: Only ``===`` compares the part after the plus, where the specifier has none.
 _VERSION = rf"({_RELEASE})(?:\+[a-z0-9]+(?:[._-][a-z0-9]+)*)?"
@@ -101,10 +102,11 @@ def is_in(version: str, specifiers: str) -> bool:
         from packaging.specifiers import SpecifierSet
 
         return SpecifierSet(specifiers).contains(version, prereleases=True)
-    given = _numbers(found[1])
-    return all(_COMPARE[sign](given, _numbers(release)) for sign, release in re.findall(_SPECIFIER, specifiers))
+    given = _key(found[1])
+    return all(_COMPARE[sign](given, _key(bound)) for sign, bound in re.findall(_SPECIFIER, specifiers))
 
 
-def _numbers(release: str) -> list[int]:
-    """Return the numbers of a release without zeros at the end: ``2.0`` is the same release as ``2``."""
-    return list(map(int, re.sub(r"(\.0+)+$", "", release).split(".")))
+def _key(version: str) -> tuple[list[int], bool]:
+    """Return what final releases are compared by: ``2.0`` is the same release as ``2``, and later than ``2.0rc1``."""
+    release, candidate, _ = version.partition("rc")
+    return list(map(int, re.sub(r"(\.0+)+$", "", release).split("."))), not candidate

@@ -13,7 +13,7 @@ RELEASES = ["0", "1.9.9", "2", "2.0", "2.0.0", "2.00.1", "02.1", "10.0", "2." + 
 LOCAL = [f"{release}+{local}" for release in ("2.0", "2.0.1") for local in ("cpu", "cu118", "abc.1", "1-2_b")]
 OTHERS = ["2.0rc1", "2.0.post1", "2.0.dev1", "1!2.0", "v2.0", " 2.0 ", "2.0a1+cpu", "2.0+CPU"]
 SIGNS = [">=", "<=", "==", "!=", ">", "<", "~=", "==="]
-BOUNDS = [*RELEASES[1:], "2.0rc1", "2.*", "2.0.post1", "2.0+cpu", "1!2"]
+BOUNDS = [*RELEASES[1:], "2.0rc1", "2.0.1rc12", "2.1.0rc2", "2.*", "2.0.post1", "2.0+cpu", "1!2"]
 
 
 def answer(function, *arguments):
