@@ -34,9 +34,8 @@ if TYPE_CHECKING:
         TrainingLoop,
         WhileImporting,
     )
-    from patchcore.context import Context
     from patchcore.patcher import Patcher, apply
-    from patchcore.planning.plan import Plan
+    from patchcore.planning.plan import Context, Plan
     from patchcore.report import Remark, Report, Section
     from patchcore.settings import Setting, Settings
 
@@ -48,9 +47,8 @@ _LATER = {
     "patchcore.builtin.imports.changes": ("InjectImport", "ReplaceImport", "StubImport", "WhileImporting"),
     "patchcore.builtin.training.loops": ("TrainingLoop",),
     "patchcore.builtin.verify.check": ("Case", "Check", "Size"),
-    "patchcore.context": ("Context",),
     "patchcore.patcher": ("Patcher", "apply"),
-    "patchcore.planning.plan": ("Plan",),
+    "patchcore.planning.plan": ("Context", "Plan"),
     "patchcore.report": ("Remark", "Report", "Section"),
     "patchcore.settings": ("Setting", "Settings"),
 }

@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
-    from patchcore.context import Context
     from patchcore.declare.changes import Skip
     from patchcore.declare.patch import Patch
     from patchcore.engine.writers import Guard, Writers
-    from patchcore.planning.plan import Candidate, PlannedPatch
+    from patchcore.planning.plan import Candidate, Context, PlannedPatch
     from patchcore.report import PatchRecord, Remark, Section
     from patchcore.settings import Setting, Settings
 

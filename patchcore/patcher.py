@@ -9,7 +9,6 @@ from _thread import RLock
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
-from patchcore.context import Context
 from patchcore.declare.changes import Skip
 from patchcore.declare.patch import Patch
 from patchcore.declare.registries import learn_tables
@@ -21,7 +20,7 @@ from patchcore.engine.reentry import is_reentrant
 from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName, describe_error, did_you_mean
 from patchcore.logs import logger
 from patchcore.objects.printable import shown
-from patchcore.planning.plan import Candidate, Plan, PlannedPatch, continue_plan, make_plan
+from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, continue_plan, make_plan
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank

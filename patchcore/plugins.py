@@ -48,6 +48,9 @@ BUILTINS = (
     "help", "init", "completion", "forgotten",
 )  # fmt: skip
 
+#: Those that add commands and do nothing else.
+COMMANDS = ("list", "plan", "check", "page", "explain", "doctor", "verify", "bisect", "help", "init", "completion")
+
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.
 _WITHOUT = "no:"
 
@@ -100,13 +103,19 @@ class Plugins:
             built-in. Built-in plugins are loaded without being named.
         discover: whether to load installed plugins.
         modules: local modules that are plugins without being packaged.
+        commands: whether to load the built-in plugins that only add commands, too: for the command line.
 
     Raises:
         UnknownName: ``allowed`` names a plugin that is not installed.
     """
 
     def __init__(
-        self, *, allowed: Optional[Sequence[str]] = None, discover: bool = True, modules: Sequence[LocalModule] = ()
+        self,
+        *,
+        allowed: Optional[Sequence[str]] = None,
+        discover: bool = True,
+        modules: Sequence[LocalModule] = (),
+        commands: bool = False,
     ) -> None:
         self.manager = _Manager("patchcore")
         self.manager.add_hookspecs(hookspecs)
@@ -121,7 +130,8 @@ class Plugins:
         named = None if allowed is None or not discover else [name for name in allowed if not name.startswith(_WITHOUT)]
         without = [name[len(_WITHOUT) :] for name in allowed or () if name.startswith(_WITHOUT)]
         builtin = [_builtin(name) for name in BUILTINS]
-        self.load(item for item in builtin if item[0].plugin not in without)
+        left_out = {*without, *(f"patchcore.{name}" for name in COMMANDS if not commands)}
+        self.load(item for item in builtin if item[0].plugin not in left_out)
         self.builtins, self.provenances = self.provenances, {}
         installed = installed_plugins() if discover else []
         if discover:
@@ -326,20 +336,16 @@ class Plugins:
         try:
             self.manager.register(plugin, name)
             hooks = self.manager.get_hookcallers(plugin) or []
-            self._check(hooks, plugin)
+            for hook in hooks:
+                if not hook.has_spec() and not all(found.optionalhook for found in hook.get_hookimpls()):
+                    known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
+                    raise ValueError(f"patchcore has no hook {hook.name!r}{did_you_mean(hook.name, known)}")
             if any(_is_wrapper(implementation.opts) for hook in hooks for implementation in hook.get_hookimpls()):
                 self._wrappers.register(plugin, name)
         except BaseException:
             if self.manager.get_plugin(name) is plugin:
                 self.manager.unregister(plugin)
             raise
-
-    def _check(self, hooks: Sequence[pluggy.HookCaller], plugin: Any) -> None:
-        for hook in hooks:
-            own = [implementation for implementation in hook.get_hookimpls() if implementation.plugin is plugin]
-            if not hook.has_spec() and not all(implementation.optionalhook for implementation in own):
-                known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
-                raise ValueError(f"patchcore has no hook {hook.name!r}{did_you_mean(hook.name, known)}")
 
     def _call(self, hook: str, implementation: Any, arguments: dict[str, Any]) -> Any:
         """Call one implementation inside the hook wrappers. A wrapper that fails is noted and removed."""
@@ -431,19 +437,16 @@ def _allow(
     without: Sequence[str],
     denied: list[Provenance],
 ) -> list[tuple[Provenance, Loader]]:
-    denied += (provenance for provenance, _ in installed if provenance.plugin in without)
-    installed = [item for item in installed if item[0].plugin not in without]
-    if allowed is None:
-        return list(installed)
-    names = {provenance.plugin for provenance, _ in installed}
-    for name in allowed:
+    names = {provenance.plugin for provenance, _ in installed if provenance.plugin not in without}
+    for name in allowed or ():
         if name in without:
             raise UnknownName(f"the plugin {name!r} is asked for and left out by {_WITHOUT}{name}; drop one of the two")
         if name not in names:
             known = ", ".join(sorted(names)) or "none"
             raise UnknownName(f"no plugin {name!r} is installed (installed: {known}){did_you_mean(name, names)}")
-    denied += (provenance for provenance, _ in installed if provenance.plugin not in allowed)
-    return [item for item in installed if item[0].plugin in allowed]
+    chosen = names if allowed is None else names.intersection(allowed)
+    denied += (provenance for provenance, _ in installed if provenance.plugin not in chosen)
+    return [item for item in installed if item[0].plugin in chosen]
 
 
 def _declares_plugins(distribution: Distribution) -> bool:
@@ -458,20 +461,15 @@ def _raise(error: BaseException) -> None:
 
 
 def _import_local(module: LocalModule) -> Any:
-    with contextlib.nullcontext() if module.directory is None else _first_on_path(module.directory):
+    if module.directory is None:
         return importlib.import_module(module.name)
-
-
-@contextlib.contextmanager
-def _first_on_path(directory: str) -> Iterator[None]:
-    """Put ``directory`` first on the path for the block, and last afterwards, for what patches import later."""
-    sys.path.insert(0, directory)
+    sys.path.insert(0, module.directory)
     try:
-        yield
+        return importlib.import_module(module.name)
     finally:
-        sys.path.remove(directory)
-        if directory not in sys.path:
-            sys.path.append(directory)
+        sys.path.remove(module.directory)
+        if module.directory not in sys.path:
+            sys.path.append(module.directory)  # for what patches import later
 
 
 def _file_of(plugin: Any) -> Optional[str]:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 if TYPE_CHECKING:  # by the names that functions import; the others are in LATER
     import difflib as difflib
+    import graphlib as graphlib
+    import heapq as heapq
     import inspect as inspect
     import json as json
     import logging as logging
@@ -29,7 +31,7 @@ if TYPE_CHECKING:  # by the names that functions import; the others are in LATER
 __all__ = ["LATER", "OWN", "add_own", "loaded", "take_from"]
 
 #: The modules that functions of patchcore import when they are called, by the name that the functions use.
-_NAMES = ("difflib", "inspect", "json", "logging", "pathlib", "pkgutil", "textwrap", "traceback")
+_NAMES = ("difflib", "graphlib", "heapq", "inspect", "json", "logging", "pathlib", "pkgutil", "textwrap", "traceback")
 LATER = {"metadata": "importlib.metadata", **dict(zip(_NAMES, _NAMES))}
 
 #: The packages of patchcore: names bound by value in their modules never follow a patch. See :func:`add_own`.

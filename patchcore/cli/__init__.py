@@ -6,13 +6,15 @@ Exit codes: 0 ok, 1 findings, 2 usage, 3 internal, 130 interrupt; ``run`` passes
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
+import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore import __version__
-from patchcore.cli.streams import streams_that_take_any_text
 from patchcore.errors import PatchcoreError, SettingsError, UnknownName, did_you_mean
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "main"]
 
 OK, FINDINGS, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+
+#: Handlers of characters that an encoding does not have, which raise for some of them.
+_RAISING = ("strict", "surrogateescape", "surrogatepass")
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -35,6 +40,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     if argv is None:
         _see_current_folder()
+        atexit.register(gc.freeze)  # the last search for garbage took a tenth of the time of patchcore list
     with streams_that_take_any_text():
         given = list(sys.argv[1:] if argv is None else argv)
         return _run(["help"] if given in ([], ["-h"], ["--help"]) else given)
@@ -77,6 +83,28 @@ def _see_current_folder() -> None:
         sys.path[: int(sys.path[:1] == [own])] = [folder]
 
 
+@contextlib.contextmanager
+def streams_that_take_any_text() -> Iterator[None]:
+    """Let stdout and stderr print what their encoding does not have as escape sequences, ``\\xfc``, in this block.
+
+    A folder may be called ``für``, and a report may have half of a pair of surrogates, where the encoding is ASCII:
+    under ``PYTHONIOENCODING=ascii``, or in a Windows terminal with an old code page.
+    """
+    changed = []
+    for stream in (sys.stdout, sys.stderr):
+        errors = getattr(stream, "errors", None)
+        if errors in _RAISING and hasattr(stream, "reconfigure"):
+            with contextlib.suppress(OSError, ValueError):  # it is closed, or nobody reads it any more
+                stream.reconfigure(errors="backslashreplace")
+                changed.append((stream, errors))
+    try:
+        yield
+    finally:
+        for stream, errors in changed:
+            with contextlib.suppress(OSError, ValueError):
+                stream.reconfigure(errors=errors)
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     parser, subparsers, plugins = build_parser(discover=name is None)  # help shows the commands of every plugin
@@ -105,13 +133,13 @@ def build_parser(*, discover: bool) -> tuple[Parser, Any, Plugins]:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
     try:
         settings = Settings.load()
-        plugins = Plugins(allowed=settings.plugins, discover=discover)
+        plugins = Plugins(allowed=settings.plugins, discover=discover, commands=True)
         if discover:  # the settings of every plugin are known
             settings.complete(plugins.settings())
     except PatchcoreError as error:  # help is wanted most when something is wrong
         if discover:
             _complain(error, USAGE)
-        plugins = Plugins(discover=False)
+        plugins = Plugins(discover=False, commands=True)
     plugins.notify("register_commands", subparsers=subparsers)
     for problem in plugins.problems:
         _complain(problem, OK)

@@ -1,28 +1,21 @@
 """Does a patch fit this environment? Answered from metadata, without importing what it asks about."""
 
-from __future__ import annotations
+# Annotations are evaluated here: typing compiles postponed ones of a named tuple, which takes longer.
 
 import functools
-import re
 import sys
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.declare.changes import Skip, needed_libraries
 from patchcore.declare.patch import Patch
 from patchcore.errors import CONTAINED, DeclarationError, describe_error
 from patchcore.objects.modules import find_module, namespace
 from patchcore.objects.printable import shown
-from patchcore.planning.distributions import version_of, version_of_provider
+from patchcore.planning.distributions import is_in, parse_requirement, version_of, version_of_provider
 from patchcore.report import FAILED, PENDING, SKIPPED
 
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-
 __all__ = ["BY_CHOICE", "BY_CONFLICT", "BY_FIT", "Environment", "Verdict"]
-
-#: Compiled when the first requirement is checked.
-_PLAIN_REQUIREMENT = r"\s*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)\s*(?P<specifiers>[<>=!~][^;@\[\]()]*)?"
 
 #: What a verdict goes by: whether the patch fits here, what a user or its author chose, or another patch.
 BY_FIT, BY_CHOICE, BY_CONFLICT = "fit", "choice", "conflict"
@@ -109,10 +102,8 @@ class Environment:
         return version_of_provider(package) if found is None and self.is_module(package) else found
 
     def _check(self, text: str) -> Optional[str]:
-        from packaging.version import InvalidVersion
-
         try:
-            name, specifier, holds = _parse_requirement(text)
+            name, specifiers, holds = parse_requirement(text)
         except ValueError as error:  # InvalidRequirement, InvalidSpecifier
             raise DeclarationError(f"requires={text!r} is not a requirement like 'package>=2,<3': {error}") from error
         if not holds:
@@ -122,30 +113,17 @@ class Environment:
         if version is None:
             if not self.is_module(package):
                 return f"requires {text}, {package} is not installed"
-            if not specifier:
+            if not specifiers:
                 return None
             return f"requires {text}, the version of {package} cannot be told: no distribution provides it"
         try:
-            if specifier.contains(version, prereleases=True):
+            if is_in(version, specifiers):
                 return None
-        except InvalidVersion:
+        except ValueError:  # InvalidVersion
             return (
                 f"requires {text}, the version {version!r} of {package} cannot be compared: it is not a PEP 440 version"
             )
         return f"requires {text}, found {package} {version}"
-
-
-def _parse_requirement(text: str) -> tuple[str, SpecifierSet, bool]:
-    """Return the name, the specifiers, and whether the marker holds; the full parser only where there is a marker."""
-    plain = re.fullmatch(_PLAIN_REQUIREMENT, text)
-    if plain is not None:
-        from packaging.specifiers import SpecifierSet
-
-        return plain["name"], SpecifierSet(plain["specifiers"] or ""), True
-    from packaging.requirements import Requirement
-
-    requirement = Requirement(text)
-    return requirement.name, requirement.specifier, requirement.marker is None or requirement.marker.evaluate()
 
 
 def _loaded_version(package: str) -> Optional[str]:

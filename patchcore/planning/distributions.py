@@ -1,13 +1,32 @@
-"""What is installed, read from metadata as text: parsing it takes longer than all else that is done with it."""
+"""Which distributions are installed, and does their version meet a requirement?
+
+Both is answered without the usual parsers. Metadata is read as text, because parsing takes longer than everything else
+that is done with it. Requirements like ``mmcv>=2,<3`` and versions like ``2.1.0`` and ``2.13.0+cpu`` are compared here;
+only others import :mod:`packaging`, which takes a tenth of the time of ``patchcore list``.
+"""
 
 from __future__ import annotations
 
+import re
+from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, Optional
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-__all__ = ["headers", "version_of", "version_of_provider"]
+__all__ = ["headers", "is_in", "parse_requirement", "version_of", "version_of_provider"]
+
+_REQUIREMENT = r"\s*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)\s*(?P<specifiers>[<>=!~][^;@\[\]()]*)?"
+
+#: A final release; packaging reads numbers of many digits.
+_RELEASE = r"[0-9]{1,9}(?:\.[0-9]{1,9})*"
+#: With a release, or a candidate of one; what is later than a candidate is left to packaging, which has rules for that.
+_SPECIFIER = rf" *(>=|<=|==|!=|<|>(?![^,]*c)) *({_RELEASE}(?:rc[0-9]+)?) *"
+_SPECIFIERS = rf"{_SPECIFIER}(?:,{_SPECIFIER})*"
+#: Only ``===`` compares the part after the plus, where the specifier has none.
+_VERSION = rf"({_RELEASE})(?:\+[a-z0-9]+(?:[._-][a-z0-9]+)*)?"
+
+_COMPARE = {">=": ge, "<=": le, "==": eq, "!=": ne, ">": gt, "<": lt}
 
 
 def headers(distribution: Distribution) -> dict[str, str]:
@@ -50,3 +69,44 @@ def _provides(distribution: Distribution, package: str) -> bool:
         return package in declared
     record = "\n" + (distribution.read_text("RECORD") or "")  # torch's has ten thousand lines
     return f"\n{package}/" in record or f"\n{package}." in record
+
+
+def parse_requirement(text: str) -> tuple[str, str, bool]:
+    """Return the name and the specifiers of a requirement, and whether its marker holds.
+
+    Raises:
+        ValueError: it is malformed.
+    """
+    found = re.fullmatch(_REQUIREMENT, text)
+    if found is None:  # the full parser only where there is a marker
+        from packaging.requirements import Requirement
+
+        requirement = Requirement(text)
+        return requirement.name, str(requirement.specifier), requirement.marker is None or requirement.marker.evaluate()
+    specifiers = found["specifiers"] or ""
+    if specifiers and not re.fullmatch(_SPECIFIERS, specifiers):
+        from packaging.specifiers import SpecifierSet
+
+        SpecifierSet(specifiers)  # raises if it is malformed
+    return found["name"], specifiers, True
+
+
+def is_in(version: str, specifiers: str) -> bool:
+    """Tell whether a version, which may be a pre-release, is in specifiers such as ``>=2,<3``.
+
+    Raises:
+        ValueError: ``version`` is not a version.
+    """
+    found = re.fullmatch(_VERSION, version)
+    if found is None or not re.fullmatch(_SPECIFIERS, specifiers):
+        from packaging.specifiers import SpecifierSet
+
+        return SpecifierSet(specifiers).contains(version, prereleases=True)
+    given = _key(found[1])
+    return all(_COMPARE[sign](given, _key(bound)) for sign, bound in re.findall(_SPECIFIER, specifiers))
+
+
+def _key(version: str) -> tuple[list[int], bool]:
+    """Return what final releases are compared by: ``2.0`` is the same release as ``2``, and later than ``2.0rc1``."""
+    release, candidate, _ = version.partition("rc")
+    return list(map(int, re.sub(r"(\.0+)+$", "", release).split("."))), not candidate

@@ -1,12 +1,10 @@
 """The plan: which patches, in which order, with a verdict each, made before anything is changed."""
 
-from __future__ import annotations
+# Annotations are evaluated here: typing compiles postponed ones of a named tuple, which takes longer.
 
-import graphlib
-import heapq
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.declare.declaration import Declaration
 from patchcore.declare.patch import Patch
@@ -16,9 +14,9 @@ from patchcore.objects.printable import printable
 from patchcore.planning.conditions import BY_CHOICE, BY_CONFLICT, BY_FIT, Environment, Verdict
 from patchcore.planning.provenance import Provenance
 from patchcore.report import FAILED, PENDING, SKIPPED, Remark
-from patchcore.settings import Choice
+from patchcore.settings import Choice, Settings
 
-__all__ = ["Candidate", "Plan", "PlannedPatch", "continue_plan", "make_plan", "select"]
+__all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "continue_plan", "make_plan", "select"]
 
 
 class Candidate(NamedTuple):
@@ -130,6 +128,22 @@ class Plan(Declaration):
                 lines += (f"           {remark.text}" for remark in self.remarks(entry) if remark.text)
         lines += (f"note: {note}" for note in self.notes)
         return printable("\n".join(lines)) or "no patches"
+
+
+class Context(NamedTuple):
+    """What a hook is told besides the patch.
+
+    Args:
+        provenance: who contributes the patch.
+        settings: what the user decided.
+        plan: the plan that is being applied.
+        patcher: the :class:`~patchcore.Patcher` that applies the patch; several may share one plugin.
+    """
+
+    provenance: Provenance
+    settings: Settings
+    plan: Plan
+    patcher: Any
 
 
 def continue_plan(
@@ -296,11 +310,16 @@ def _first_verdict(candidate: Candidate, choice: Optional[Choice], environment: 
 
 
 def _order(candidates: Sequence[Candidate], active: Container[str]) -> list[Candidate]:
+    keys = [(c.patch.priority, c.provenance.plugin, i) for i, c in enumerate(candidates)]
     tied = [
         (i, c.patch) for i, c in enumerate(candidates) if (c.patch.after or c.patch.before) and c.patch.name in active
     ]
+    if not tied:
+        return [candidates[i] for _, _, i in sorted(keys)]
+    from patchcore.stdlib import graphlib, heapq  # few patches declare an order
+
     called: dict[str, list[int]] = {}  # two versions of a patch may share a legacy name
-    for i, candidate in enumerate(candidates if tied else ()):
+    for i, candidate in enumerate(candidates):
         for name in candidate.patch.names if candidate.patch.name in active else ():
             called.setdefault(name, []).append(i)
     edges: list[tuple[int, int]] = []  # the later one first
@@ -315,7 +334,6 @@ def _order(candidates: Sequence[Candidate], active: Container[str]) -> list[Cand
         sorter.prepare()
     except graphlib.CycleError as error:
         raise PlanError(_cycle_message([candidates[i] for i in error.args[1]])) from None
-    keys = [(c.patch.priority, c.provenance.plugin, i) for i, c in enumerate(candidates)]
     ready = [keys[i] for i in sorter.get_ready()]
     heapq.heapify(ready)
     ordered = []

@@ -1175,6 +1175,16 @@ def test_garbage_is_not_reported(demo: Any) -> None:
         gc.enable()
 
 
+def test_a_holder_that_the_garbage_collector_ignores_is_reported(demo: Any) -> None:
+    assert demo("import lib\nclass Holder: ...\nH = Holder()\nH.act = lib.f")
+    gc.freeze()
+    try:
+        with patched("lib:f", new) as patcher:
+            assert places(patcher) == ["instance attribute demo:H.act"]
+    finally:
+        gc.unfreeze()
+
+
 def test_many_holders_of_a_kind_are_counted(demo: Any) -> None:
     assert demo("import lib\nNETS = [lib.Net() for _ in range(1000)]")
     with patched("lib:Net", NewNet) as patcher:

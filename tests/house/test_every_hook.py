@@ -25,7 +25,7 @@ from patchcore.engine.engine import ENGINE
 from patchcore.objects import binding
 from patchcore.planning.plan import Candidate
 from patchcore.planning.provenance import Provenance
-from patchcore.plugins import BUILTINS, Plugins
+from patchcore.plugins import BUILTINS, COMMANDS, Plugins
 from patchcore.settings import LocalModule, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,7 +120,7 @@ def test_the_example_implements_every_hook(plugin) -> None:
 
 def builtins_with_all_hooks() -> Plugins:
     """Return the built-in plugins with the hooks that some add when a patch is collected that concerns them."""
-    plugins = Plugins(discover=False)
+    plugins = Plugins(discover=False, commands=True)
     patch = pc.Patch("wraps", pc.Wrap("json:dumps", slower))
     candidate = Candidate(patch, Provenance("mine", file=__file__))
     pc.Patcher([candidate], plugins=plugins, settings=Settings.of({"brake": 1}, origin="test")).collect()
@@ -131,6 +131,14 @@ def test_a_built_in_plugin_implements_every_hook_but_these() -> None:
     builtins = builtins_with_all_hooks()
     assert len(builtins.builtins) == len(BUILTINS)
     assert [hook for hook in HOOKS if not builtins.implements(hook)] == [h for h in HOOKS if h in NOT_IN_BUILTINS]
+
+
+def test_only_the_command_line_loads_the_built_in_plugins_that_do_nothing_but_add_commands() -> None:
+    manager = Plugins(discover=False, commands=True).manager
+    hooks = {name: manager.get_hookcallers(manager.get_plugin(f"patchcore.{name}")) or [] for name in BUILTINS}
+    only_commands = {name for name, callers in hooks.items() if [c.name for c in callers] == ["register_commands"]}
+    assert only_commands == set(COMMANDS)
+    assert [*Plugins(discover=False).builtins] == [f"patchcore.{name}" for name in BUILTINS if name not in COMMANDS]
 
 
 @pytest.mark.parametrize(("hook", "package"), NOT_IN_BUILTINS.items())

@@ -54,6 +54,7 @@ def find_unreachable(originals: Iterable[Any], ours: Iterable[Any] = ()) -> list
     wanted = _Objects((id(obj), obj) for obj in originals)
     if not wanted:
         return []
+    gc.unfreeze()  # the collector does not tell of the objects that it ignores, those of a run among them
     search = _Search(wanted, set(map(id, ours)))
     search.run()
     found = {(id(held), place): (held, place) for held, place in search.places()}

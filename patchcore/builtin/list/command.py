@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from typing import Any
 
 from patchcore.builtin.command_line import describe_problems, print_problems
@@ -40,6 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the plugins and the patches."""
+    collects = gc.isenabled()
+    gc.disable()  # most objects live until everything is printed; the collector took a twentieth of the time
+    try:
+        return _list(options)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _list(options: argparse.Namespace) -> int:
     patcher = shared.patcher_from(options)
     every = _patches(patcher)
     patches = [patch for patch in every if _has(patch, options.text) and (patch["fits"] or not options.fits)]

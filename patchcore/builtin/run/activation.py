@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import sys
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, NamedTuple, Optional
 
@@ -70,7 +73,7 @@ def activate(text: str) -> set[str]:
         logger.error("this process (%s) is not patched: %s", sys.executable, error)
         return set()
     try:
-        with CONTAINED:
+        with _never_collected(), CONTAINED:
             return _activate(session)
     except PatchError:  # also without strict: a patch is required
         _show_patch_errors_as_messages()
@@ -82,6 +85,25 @@ def activate(text: str) -> set[str]:
             raise PatchError(message) from error
         logger.warning("%s", message, exc_info=not isinstance(error, PatchcoreError))
         return set()
+
+
+@contextlib.contextmanager
+def _never_collected() -> Iterator[None]:
+    """Spare the garbage collector what this block loads: patchcore and plugins stay to the end of the process.
+
+    With 24,000 objects more to look at, the next full collection came earlier, and an import of torch took 7 % longer.
+    ``gc.freeze`` takes all objects, the program's, too. Therefore nothing is frozen if the program has made so many
+    that there was a full collection.
+    """
+    was_enabled, has_begun = gc.isenabled(), gc.get_stats()[2]["collections"] > 0
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not has_begun:
+            gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 def _activate(session: Session) -> set[str]:

@@ -75,6 +75,17 @@ class TestEveryProcess:
         assert "failed" not in done.stderr
         assert "Traceback" not in done.stderr
 
+    @pytest.mark.parametrize(("before", "ignored"), [("", True), ("gc.collect(); ", False)])
+    def test_lets_the_garbage_collector_ignore_what_it_loads_first(
+        self, shop: Programs, before: str, ignored: bool
+    ) -> None:
+        """Unless the program has worked for a while: its own objects would be ignored, too."""
+        code = f"import gc; {before}import shop.prices; print(gc.isenabled(), gc.get_freeze_count() > 10_000)"
+        starts_it = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}], check=True)"
+        shop.write({"starts.py": starts_it})
+        done = shop.run(shop.patchcore, "-p", "deals", "starts.py")
+        assert done.stdout == f"True {ignored}\n"
+
     def test_that_takes_the_place_of_the_program_speaks_for_it(self, shop: Programs) -> None:
         shop.write({"again.py": "import os, sys, shop; os.execv(sys.executable, [sys.executable, 'sell.py'])\n"})
         done = shop.run(shop.patchcore, "-p", "deals", "again.py")

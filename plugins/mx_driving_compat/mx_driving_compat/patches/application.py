@@ -10,7 +10,7 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 from mx_driving_compat.messages.logger import LOGGER_NAME, patcher_logger
 from mx_driving_compat.messages.results import PatchStatus
-from patchcore.context import Context
+from patchcore import Context
 from patchcore.declare.changes import Skip
 from patchcore.declare.declaration import Declaration
 from patchcore.declare.patch import ANY, Patch
