@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import weakref
 from typing import Any, Callable
 
@@ -161,12 +160,11 @@ class Carried:
 
 
 @scenario
-def held_by_gloo_when_the_group_is_gone(rank: int) -> bool:
-    hccl._PATIENCE = 60.0  # the other rank may be late on a busy machine
+def held_by_gloo_when_the_group_is_gone(rank: int) -> list[bool]:
     group = dist.new_group()
-    other_holder = group.boxed()  # such as the reducer of a DistributedDataParallel
+    other_holder = group.boxed()  # such as the reducer of a DistributedDataParallel; torch drops it with Python's lock
     if rank == 1:
-        time.sleep(0.2)  # gloo waits for both
+        dist.recv(full(0), 0)  # gloo of rank 0 waits for this rank until then
     carried = Carried()
     torch._C._stash_obj_in_tls("tests", carried)  # as a backward pass does
     dist.all_reduce(full(rank, 2), group=group, async_op=True)
@@ -175,9 +173,22 @@ def held_by_gloo_when_the_group_is_gone(rank: int) -> bool:
     del carried
     dist.destroy_process_group(group)
     del group
-    found = held() is not None
-    del other_holder
-    return found
+    del other_holder  # must not wait for gloo, whose thread needs Python's lock to drop `carried`
+    in_flight = held() is not None
+    if rank == 0:
+        dist.send(full(0), 1)
+    dist.new_group()
+    return [rank == 1 or in_flight, held() is not None]
+
+
+@scenario
+def kept_of_a_group_that_is_gone(rank: int) -> int:
+    before = len(hccl._backends.names())
+    group = dist.new_group()
+    dist.all_reduce(full(rank), group=group)
+    dist.destroy_process_group(group)
+    del group
+    return len(hccl._backends.names()) - before
 
 
 def main(rank: int, file: str, options: dict[str, Any]) -> None:

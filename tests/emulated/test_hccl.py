@@ -21,7 +21,8 @@ BOTH = {
     "objects": [{"from": 1}],
     "gaps": "Tensors must be contiguous",
     "gradients_in_buckets": [[1.5, 1.5]],
-    "held_by_gloo_when_the_group_is_gone": False,  # or its thread and whoever destroys the group wait for each other
+    "held_by_gloo_when_the_group_is_gone": [True, False],  # its thread and Python would have waited for each other
+    "kept_of_a_group_that_is_gone": 0,
 }
 EACH = [
     {

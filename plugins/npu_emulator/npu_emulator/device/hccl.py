@@ -7,7 +7,9 @@ arrive in the memory that the two share.
 
 from __future__ import annotations
 
+import atexit
 import functools
+import itertools
 import time
 import warnings
 import weakref
@@ -19,7 +21,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 from torch import Tensor
-from torch._C import DispatchKey, DispatchKeySet
+from torch._C import DispatchKey, DispatchKeySet, _distributed_c10d
 
 from npu_emulator.device import active
 
@@ -38,11 +40,9 @@ _FORMLESS = (
     "reduce_scatter_tensor_coalesced_",
 )
 
-#: How long a group that dies waits for gloo to let go of collectives, in seconds. It takes microseconds, but for those
-#: whose ``Work`` the program still holds.
+#: How long the process waits at exit for gloo to let go of collectives, in seconds. It takes microseconds, unless the
+#: program still holds the ``Work`` of one.
 _PATIENCE = 0.5
-#: How long the group waits after that, in seconds: gloo may still be dropping other objects that a collective kept.
-_REST = 0.02
 _IN_THREAD = "npu_emulator.device.hccl"
 
 # torch drops kernels with the library that registered them.
@@ -62,6 +62,8 @@ def register() -> None:
         dist.Backend.register_backend(name, _make_gloo, extended_api=True, devices=["npu"])
     dist.is_hccl_available = is_available
     _never_split_gloo()
+    _keep_own_names()
+    atexit.register(_backends.wait)
     library = torch.library.Library("c10d", "IMPL")
     _kept.append(library)
     groups = _GroupsOnCpu()
@@ -86,6 +88,7 @@ def _make_gloo(options: Any, process_group_options: Any) -> dist.ProcessGroupGlo
         options: a ``torch._C._distributed_c10d._DistributedBackendOptions``.
         process_group_options: a ``ProcessGroupHCCL.Options`` or ``None``.
     """
+    _backends.drop()
     return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, options.timeout)
 
 
@@ -105,18 +108,34 @@ def _never_split_gloo() -> None:
     c10d._get_split_source = split_source_but_gloo
 
 
+def _keep_own_names() -> None:
+    """Let the names of :class:`_Backends` outlive ``destroy_process_group()``, which makes torch forget every name."""
+    forget_all = c10d._unregister_all_process_groups
+
+    @functools.wraps(forget_all)
+    def forget_all_but_own() -> None:
+        living = {name: group for name in _backends.names() if (group := _find(name)) is not None}
+        forget_all()
+        for name, group in living.items():
+            _distributed_c10d._register_process_group(name, group)
+
+    c10d._unregister_all_process_groups = forget_all_but_own
+
+
+def _find(name: str) -> dist.ProcessGroup | None:
+    """Return the process group of a name, or ``None`` where nothing in the process holds it any more."""
+    try:
+        return _distributed_c10d._resolve_process_group(name)
+    except RuntimeError:
+        return None
+
+
 class _Held:
     """Lives as long as gloo, or the program, holds a collective that began with it."""
 
 
 class _Collectives:
-    """Collectives of one process group that gloo may still hold.
-
-    A thread of gloo drops each when it has ended, and needs Python's lock for the tensors and the state of the thread
-    that began it (torch 2.13: each backward pass leaves its ``contextvars.Context`` there). Whoever destroys the group
-    waits for that thread, and torch holds the lock while it destroys that of a ``DistributedDataParallel``: the two
-    would wait for each other forever. HCCL has no such thread.
-    """
+    """Collectives of one process group that gloo may still hold."""
 
     def __init__(self) -> None:
         self._held: list[weakref.ref[_Held]] = []
@@ -138,8 +157,49 @@ class _Collectives:
         end = time.monotonic() + _PATIENCE
         while any(held() is not None for held in self._held) and time.monotonic() < end:
             time.sleep(0.0005)  # without Python's lock
-        if self._held:
-            time.sleep(_REST)
+
+
+class _Backends:
+    """Keeps the back end of each process group until nothing else in the process holds that group.
+
+    A thread of gloo drops each collective when it has ended, and needs Python's lock for the tensors and for the state
+    of the thread that began it (torch 2.13: each backward pass leaves its ``contextvars.Context`` there). Whoever drops
+    the last reference to a back end of gloo waits for that thread. torch holds Python's lock while it drops the
+    reference of a ``DistributedDataParallel``, so the two would wait for each other forever. It does not hold the lock
+    while it drops a reference of Python's, so that has to be the last one. HCCL has no such thread.
+
+    torch's registry of process groups tells when a group is gone: it refers to them weakly.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._kept: dict[str, tuple[dist._Backend, _Collectives]] = {}
+
+    def keep(self, group: dist.ProcessGroup, backend: dist._Backend, collectives: _Collectives) -> None:
+        """Keep the back end of a group of the program, where these collectives begin."""
+        name = f"{_IN_THREAD}.{next(self._numbers)}"
+        _distributed_c10d._register_process_group(name, group)
+        self._kept[name] = (backend, collectives)
+        weakref.finalize(group, self.drop)
+
+    def names(self) -> list[str]:
+        """Return the names in torch's registry of the groups whose back ends are kept."""
+        return list(self._kept)
+
+    def drop(self) -> None:
+        """Drop the back ends whose groups are gone."""
+        for name in self.names():
+            if _find(name) is None and self._kept.pop(name, None) is not None:
+                _distributed_c10d._unregister_process_group(name)
+
+    def wait(self) -> None:
+        """Return when gloo holds no collective of any group: the process exits."""
+        self.drop()
+        for _, collectives in list(self._kept.values()):
+            collectives.wait()
+
+
+_backends = _Backends()
 
 
 class _GroupOnCpu:
@@ -154,7 +214,7 @@ class _GroupOnCpu:
         backend = group._get_backend(torch.device("npu"))
         self.group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, backend)
         self.collectives = _Collectives()
-        weakref.finalize(group, self.collectives.wait)  # also at exit
+        _backends.keep(group, backend, self.collectives)
 
 
 class _GroupsOnCpu:
