@@ -56,7 +56,7 @@ gc.disable()
 
 
 def rows(budget: Budget) -> list[Row]:
-    """Take the processor time of the import in fresh interpreters, patched and not, with garbage collection and without."""
+    """Take the processor time of the import in fresh interpreters, patched and not, and both without the collector."""
     what = "import of mmdet.models and mmdet.datasets"
     why = missing(*LIBRARIES)
     if why is not None:

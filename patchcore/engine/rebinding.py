@@ -413,9 +413,7 @@ def _source(layer: Layer) -> Any:
 
 def _parts(value: Any) -> Iterator[Any]:
     """A replacement and what it consists of: the function in a ``staticmethod``, the methods of a class."""
-    yield value
-    yield reference(value)
-    yield from references.functions_of(value)
+    yield from (value, reference(value), *references.functions_of(value))
 
 
 def _loaded(source: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.machinery
 import importlib.util
@@ -15,6 +16,7 @@ import pytest
 from watching import SHOP, Watch, new, replace
 
 import patchcore
+from patchcore.engine import importing
 
 
 @pytest.fixture
@@ -317,6 +319,39 @@ def test_a_lazy_module_that_wakes_in_the_body_of_a_patched_one_has_its_names_reb
         importlib.import_module("shop")
         assert sys.modules["sleepy"].early is fast
     assert sys.modules["sleepy"].early() == "original"
+
+
+def test_lazy_modules_are_known_without_a_look_at_all_modules(make_package) -> None:
+    make_package(SHOP)
+    gc.collect()
+    counts = sys.getrefcount(importlib.util._LazyModule), sys.getrefcount(importing._WithoutInstances) + 1
+    assert not importing.EXACT or counts[0] == counts[1]
+    assert importing._lazy_names() == []
+    module = lazily("shop.tools")
+    assert importing._lazy_names() == ["shop.tools"]
+    assert module.price() == "original"
+    del module
+    assert importing._lazy_names() == []
+
+
+@pytest.mark.parametrize("gone", [["older"], ["older", "other"], ["older", "shop"]])
+def test_names_are_rebound_also_where_the_body_of_the_module_removes_others(make_package, gone: list[str]) -> None:
+    body = f"""
+        import sys
+        def price(): return "original"
+        own = sys.modules[__name__]
+        for name in {gone}:
+            del sys.modules[name]
+        sys.modules.setdefault(__name__, own)
+        import friend
+        """
+    make_package({"shop": body, "friend": "from shop import price as early", "older": "", "other": ""})
+    importlib.import_module("older")
+    importlib.import_module("other")
+    with patchcore.Patcher([patchcore.Patch("p", patchcore.Replace("shop:price", fast))]):
+        importlib.import_module("shop")
+        assert sys.modules["friend"].early is fast
+    assert sys.modules["friend"].early() == "original"
 
 
 def test_threads_that_import_while_patches_are_applied_see_all_or_nothing_and_no_deadlock(make_package) -> None:
