@@ -77,7 +77,10 @@ class CVendor(Vendor):
     ) -> list[torch.Tensor]:
         results = [spec.empty() for spec in outputs]
         kernel(inputs, results)
-        return [spec.expand(result) for spec, result in zip(outputs, results)]
+        for number, spec in enumerate(outputs):
+            if 0 in spec.stride:
+                results[number] = spec.expand(results[number])
+        return results
 
 
 class Kernel:
@@ -91,6 +94,8 @@ class Kernel:
         import torch
 
         self._tensor = torch.Tensor
+        self._address = torch.Tensor.data_ptr
+        self._arrays: dict[int, type[ctypes.Array[ctypes.c_void_p]]] = {}
         self._library = ctypes.CDLL(str(library))
         self._run = self._library.kernel
         if hasattr(self._library, "omp_set_num_threads"):
@@ -124,7 +129,11 @@ class Kernel:
             if tensor.stride() != stride or tensor.is_neg():
                 tensors[number] = _laid_out(tensor, stride)
         tensors += results
-        status = self._run((ctypes.c_void_p * len(tensors))(*[each.data_ptr() for each in tensors]), integers, reals)
+        count = len(tensors)
+        array = self._arrays.get(count)
+        if array is None:
+            array = self._arrays[count] = ctypes.c_void_p * count
+        status = self._run(array(*map(self._address, tensors)), integers, reals)
         if status == _OUT_OF_MEMORY:
             raise MemoryError("no memory for intermediate results")
         if status == _OUT_OF_RANGE:

@@ -56,9 +56,12 @@ def lowering(plan: Plan, devices: Devices, dense: bool) -> Lowering:
         lowered = []
         for value in values:
             if value is not None:
-                index, unwelcome, value = lower_tensor(value, index, on_host)
-                if not plan.host_indices:
-                    on_host = unwelcome
+                if _UNKNOWN != value.get_device() == index:
+                    value = alias(value)  # as in lower_tensor(), without the call
+                else:
+                    index, unwelcome, value = lower_tensor(value, index, on_host)
+                    if not plan.host_indices:
+                        on_host = unwelcome
             lowered.append(value)
         return index, on_host, lowered
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from types import ModuleType
 
 import torch
@@ -58,7 +57,7 @@ class DlpackCore:
         registry.fallback(Fallback(SPARSE, self._devices, self._accounting, self._generators), "SparsePrivateUse1")
         registry.fallback(sparse.refuse_compressed, "SparseCsrPrivateUse1")
         for name in _outranked():
-            registry.kernel(name, functools.partial(dense, operator_named(name)))
+            registry.kernel(name, dense.kernel(operator_named(name)))
         Allocator(self._devices, self._accounting).register(registry)
         Copies(self._devices, self._accounting).register(registry)
         sparse.register(registry)

@@ -6,7 +6,7 @@ schema and is read once (:mod:`.plans`); the paths that most calls take look at 
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import torch
 from torch import Tensor
@@ -54,6 +54,18 @@ class Fallback:
             run = self.prepare(operator)
         return run(args, kwargs)
 
+    def kernel(self, operator: OpOverload) -> Callable[..., Any]:
+        """Return what :meth:`__call__` does for one operator, which is then not looked up."""
+        run: Optional[Run] = None
+
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            nonlocal run
+            if run is None:
+                run = self.prepare(operator)
+            return run(args, kwargs)
+
+        return kernel
+
     def prepare(self, operator: OpOverload) -> Run:
         """Return the function that runs an operator, from now on without looking at its schema."""
         plan = Plan(operator, self._keys)
@@ -69,13 +81,27 @@ class Fallback:
         return run
 
     def _run_plain(self, plan: Plan) -> Run:
-        lower, lift = self._lower(plan), self._lift(plan)
+        lower, lift, adopt = self._lower(plan), self._lift(plan), self._adopt
+        redispatch, keys = plan.redispatch, plan.keys
 
         def run(args: Positional, kwargs: Keywords) -> Any:
             index, numbers, cpu_args, cpu_kwargs = lower(args, kwargs)
             return lift(_compute(plan, numbers, cpu_args, cpu_kwargs), index, args, kwargs)
 
-        return run
+        def run_for_fresh(args: Positional, kwargs: Keywords) -> Any:
+            # As run(), without the calls: most operators pass here.
+            index, numbers, cpu_args, cpu_kwargs = lower(args, kwargs)
+            if numbers:
+                result = _compute(plan, numbers, cpu_args, cpu_kwargs)
+            else:
+                try:
+                    result = redispatch(keys, *cpu_args, **cpu_kwargs)
+                except RuntimeError as error:
+                    _explain(plan, error)
+                    raise
+            return adopt(result, index) if isinstance(result, Tensor) else lift(result, index, args, kwargs)
+
+        return run_for_fresh if plan.results == (FRESH,) else run
 
     def _run_random(self, plan: Plan) -> Run:
         lower, lift, generators, position = self._lower(plan), self._lift(plan), self._generators, plan.generator

@@ -18,20 +18,15 @@ from torch._C import _acc
 
 __all__ = ["Guard", "Hooks", "install"]
 
-# The interpreter's pending exception as it is before Python 3.12: type, value and traceback. No array or reference may
-# be made while one is pending, so those that the call needs are made here. They are used under the interpreter's lock.
-_fetch = ctypes.pythonapi.PyErr_Fetch
-_fetch.restype = None  # and no argtypes: converting to them calls functions
-_restore = ctypes.pythonapi.PyErr_Restore
-_restore.argtypes = [ctypes.c_void_p] * 3
-_restore.restype = None
-_parts = (ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p())
-_TYPE, _VALUE, _TRACEBACK = (ctypes.c_void_p(ctypes.addressof(part)) for part in _parts)
+# What it does does not matter: ctypes raises a pending exception after a call of Python's own functions. Without
+# arguments and result the call makes no object, which would fail while an exception is pending.
+_raise_pending = ctypes.pythonapi.Py_IsInitialized
+_raise_pending.argtypes = []
+_raise_pending.restype = None
 
 
 class _Thread(threading.local):
-    #: Type, value and traceback, as owned pointers.
-    pending: Optional[tuple[Optional[int], ...]] = None
+    pending: Optional[BaseException] = None
 
 
 _thread = _Thread()
@@ -59,9 +54,10 @@ class Guard(_acc.DeviceGuard):
 
     def type_(self) -> torch._C._autograd.DeviceType:
         """Return the kind of device."""
-        _fetch(_TYPE, _VALUE, _TRACEBACK)  # first: nothing else works while an exception is pending
-        if _parts[0].value is not None:
-            _thread.pending = tuple(part.value for part in _parts)
+        try:
+            _raise_pending()  # first: nothing else works while an exception is pending
+        except BaseException as error:
+            _thread.pending = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)  # not of here
         return _DEVICE_TYPE
 
 
@@ -91,7 +87,6 @@ def _raising_what_was_pending(run: Callable[..., Any]) -> Callable[..., Any]:
             pending, _thread.pending = _thread.pending, None
             if pending is None:
                 raise
-        _restore(*pending)  # raises it, for ctypes looks for pending exceptions after a call
-        raise AssertionError("unreachable: restoring an exception raises it")
+        raise pending
 
     return run_and_raise

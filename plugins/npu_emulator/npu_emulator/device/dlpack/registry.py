@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable
 
 import torch
@@ -46,8 +47,7 @@ class Registry:
             key: name of the dispatch key to serve.
             keys: the keys whose kernel it is.
         """
-        redispatch = operator_named(name)._handle.redispatch_boxed
-        self.kernel(name, lambda *args, **kwargs: redispatch(keys, *args, **kwargs), key)
+        self.kernel(name, functools.partial(operator_named(name)._handle.redispatch_boxed, keys), key)
 
     def fallback(self, function: Callable[..., Any], key: str) -> None:
         """Register what runs for every operator that has no kernel for a key.

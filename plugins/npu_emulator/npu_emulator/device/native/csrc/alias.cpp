@@ -19,17 +19,20 @@ using c10::DispatchKeySet;
 using c10::Storage;
 
 // The storage of an alias on the CPU holds the storage that it presents; this deleter is also what it is known by.
-void deletePresented(void* context) {
-  delete static_cast<Storage*>(context);
+void releasePresented(void* context) {
+  c10::raw::intrusive_ptr::decref(static_cast<c10::StorageImpl*>(context));
 }
 
-const Storage* presentedBy(const Storage& storage) {
+c10::StorageImpl* presentedBy(const Storage& storage) {
   const auto& data = storage.data_ptr();
-  return data.get_deleter() == &deletePresented ? static_cast<const Storage*>(data.get_context()) : nullptr;
+  return data.get_deleter() == &releasePresented ? static_cast<c10::StorageImpl*>(data.get_context()) : nullptr;
 }
 
 Storage storageOnCpu(const Storage& storage) {
-  c10::DataPtr data(storage.mutable_data(), new Storage(storage), &deletePresented, Device(c10::kCPU));
+  void* memory = storage.mutable_data(); // may throw, so nothing is held before
+  auto* presented = storage.unsafeGetStorageImpl();
+  c10::raw::intrusive_ptr::incref(presented); // without an allocation: the DataPtr itself holds it
+  c10::DataPtr data(memory, presented, &releasePresented, Device(c10::kCPU));
   return Storage(
       Storage::use_byte_size_t(), storage.nbytes(), std::move(data), c10::GetCPUAllocator(), /*resizable=*/true);
 }
@@ -45,9 +48,9 @@ Storage sharedStorageOnCpu(const Storage& storage, SharedStorages& storages) {
 
 Storage storageOnNpu(const Storage& storage, DeviceIndex index) {
   // A kernel that returned a view of an input: the result shares the input's own storage.
-  const Storage* presented = presentedBy(storage);
+  auto* presented = presentedBy(storage);
   if (presented != nullptr && presented->device().index() == index) {
-    return *presented;
+    return Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(presented));
   }
   return Storage(
       Storage::use_byte_size_t(),

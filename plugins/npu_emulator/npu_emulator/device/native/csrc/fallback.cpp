@@ -159,8 +159,11 @@ class Call {
         value = exchangeTensor(value.toTensor(), &storages_);
       }
     } else if (value.isTensorList()) {
+      const auto tensors = value.toListRef(); // without copies: optimizers pass all their tensors
       c10::List<Tensor> list;
-      for (const Tensor& tensor : value.toTensorVector()) {
+      list.reserve(tensors.size());
+      for (const IValue& element : tensors) {
+        const Tensor& tensor = element.toTensor();
         list.push_back(tensor.defined() ? exchangeTensor(tensor) : tensor);
       }
       value = std::move(list);
@@ -247,10 +250,10 @@ class Call {
     if (original.isTensor()) {
       adoptIfOnNpu(original.toTensor(), alias.toTensor());
     } else if (original.isTensorList()) {
-      const auto tensors = original.toTensorVector();
-      const auto aliases = alias.toTensorVector();
+      const auto tensors = original.toListRef();
+      const auto aliases = alias.toListRef();
       for (size_t i = 0; i < tensors.size(); ++i) {
-        adoptIfOnNpu(tensors[i], aliases[i]);
+        adoptIfOnNpu(tensors[i].toTensor(), aliases[i].toTensor());
       }
     }
   }
@@ -279,8 +282,11 @@ class Call {
         value = aliasOnNpu(value.toTensor(), *index_);
       }
     } else if (value.isTensorList()) {
+      const auto tensors = value.toListRef();
       c10::List<Tensor> list;
-      for (const Tensor& tensor : value.toTensorVector()) {
+      list.reserve(tensors.size());
+      for (const IValue& element : tensors) {
+        const Tensor& tensor = element.toTensor();
         list.push_back(tensor.defined() ? aliasOnNpu(tensor, *index_) : tensor);
       }
       value = std::move(list);
