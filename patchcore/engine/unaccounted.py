@@ -69,9 +69,8 @@ class Unaccounted:
             held = gc.get_referents(keeper)
             if type(keeper) is FunctionType:
                 todo.append(keeper.__dict__)
-            for key in map(id, held):
-                if key in self._accounted:
-                    self._accounted[key] += 1
+            for key in filter(self._accounted.__contains__, map(id, held)):
+                self._accounted[key] += 1
             todo += [value for value in held if type(value) in _WAYS and id(value) not in self._objects]
 
 
