@@ -4,9 +4,9 @@
 not reach it. :func:`find_references` finds such names by identity, whatever they are called: globals of loaded modules,
 attributes of their classes, entries of OpenMMLab registries. It looks at every module's dictionary with one C-level
 membership test per value for all objects together, so its cost does not grow with the number of patches, and opens
-classes and registries only in modules that can reach one of the objects by name. It begins with the packages of the
-objects, and ends with the last reference. Who else holds them, where nothing is
-rebound, :mod:`patchcore.builtin.holders.search` finds.
+classes and registries only in modules that can reach one of the objects by name. It looks at the packages of the
+objects first, because most names are there. Who else holds them, where nothing is rebound,
+:mod:`patchcore.builtin.holders.search` finds.
 """
 
 from __future__ import annotations
