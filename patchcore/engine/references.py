@@ -4,8 +4,9 @@
 not reach it. :func:`find_references` finds such names by identity, whatever they are called: globals of loaded modules,
 attributes of their classes, entries of OpenMMLab registries. It looks at every module's dictionary with one C-level
 membership test per value for all objects together, so its cost does not grow with the number of patches, and opens
-classes and registries only in modules that can reach one of the objects by name. Who else holds them, where nothing is
-rebound, :mod:`patchcore.builtin.holders.search` finds.
+classes and registries only in modules that can reach one of the objects by name. It looks at the packages of the
+objects first, because most names are there. Who else holds them, where nothing is rebound,
+:mod:`patchcore.builtin.holders.search` finds.
 """
 
 from __future__ import annotations
@@ -40,13 +41,10 @@ def is_home(target: Target, original: Any) -> bool:
     module, qualname = name_of(original)
     if issubclass(type(original), ModuleType):
         return module.startswith(f"{target.module}.") or (module == target.module and not target.path)
-    if not module:
+    if not module or module.startswith(f"{target.module}."):
         return True
-    if module == target.module:
-        return ".".join(map(str, target.path)) == qualname or _follow(module, qualname) is not original
-    if module.startswith(f"{target.module}."):
-        return True
-    return _follow(module, qualname) is not original
+    is_named = module == target.module and ".".join(map(str, target.path)) == qualname
+    return is_named or _follow(module, qualname) is not original
 
 
 def find_references(
@@ -69,11 +67,8 @@ def find_references(
     search = _Search(wanted, unaccounted)
     homes, gateways = _surroundings(wanted.values(), modules)
     keys = gateways.union(wanted, map(id, signs))
-    names = list(modules)
-    first = min((names.index(name) for name in homes), default=0)
     opened = []
-    # Most names are in the home modules and in modules that were imported after them.
-    for name in dict.fromkeys([*homes, *names[first:], *names[:first]]):
+    for name in _likeliest_first(modules, homes):
         module = modules[name]
         space = module.__dict__ if type(module) is ModuleType else namespace(module)
         # all in C: no other thread gets to run, and to change the dictionary, before it is done
@@ -81,15 +76,14 @@ def find_references(
         if space is None or not holds or name.partition(".")[0] in OWN:  # patchcore goes on with the original
             continue
         search.in_globals(name, module, space)
+        opened.append((name, space))
         if name in homes:
-            search.in_classes(name, space)
-        else:
-            opened.append((name, space))
-        if not unaccounted:
+            search.in_classes(*opened.pop())
+        if search.is_complete():
             return search.result()
     for name, space in opened:
         search.in_classes(name, space)
-        if not unaccounted:
+        if search.is_complete():
             break
     return search.result()
 
@@ -106,6 +100,7 @@ class _Search:
         self._found: dict[tuple[int, str, Any], tuple[Slot, int]] = {}  # no references to what is counted
         self._wanted = wanted
         self._unaccounted = unaccounted
+        self._counted = -1  # how many were found when the references were counted last
         self._seen: set[int] = set()
         # types of values that need no closer look in a module, in a class: neither registries nor classes nor forms;
         # by id, as a metaclass may define __eq__ and __hash__
@@ -113,16 +108,19 @@ class _Search:
         self._plain = set(map(id, kinds))
         self._plain_in_class = set(map(id, (FunctionType, property, classmethod, str, type(None))))
 
+    def is_complete(self) -> bool:
+        """Tell whether all references are accounted for; counts them only if more were found since the last time."""
+        before, self._counted = self._counted, len(self._found)
+        return before != self._counted and not self._unaccounted
+
     def result(self) -> list[tuple[Slot, Any]]:
         """Return the slots that were found, each with what it holds."""
         return [(slot, self._wanted[key]) for slot, key in self._found.values()]
 
     def in_globals(self, name: str, module: Any, space: Mapping[str, Any]) -> None:
         """Look at the globals of a module."""
-        if not self._wanted.keys().isdisjoint(map(id, space.values())):
-            for key, value in list(space.items()):
-                if id(value) in self._wanted and type(key) is str:
-                    self._add(NamespaceSlot(module, key, f"{name}:{key}"), value)
+        for key, value in [(k, v) for k, v in dict(space).items() if id(v) in self._wanted and type(k) is str]:
+            self._add(NamespaceSlot(module, key, f"{name}:{key}"), value)
 
     def in_classes(self, name: str, space: Mapping[str, Any]) -> None:
         """Look at the own classes of a module and at the registries it knows."""
@@ -170,6 +168,17 @@ class _Search:
             self._found[slot.identity] = slot, id(held)
             # Two names may share a staticmethod, which is one reference; each StaticSlot adds one of its own.
             self._unaccounted.found(id(held))
+
+
+def _likeliest_first(modules: Iterable[str], homes: Mapping[str, None]) -> Iterator[str]:
+    """Yield the names of the modules: homes, others of the same top-level packages, and the rest.
+
+    Most references to an object are in its home modules and in the package of these.
+    """
+    yield from homes
+    roots = {name.partition(".")[0] for name in homes}
+    others = [name for name in modules if name not in homes]
+    yield from sorted(others, key=lambda name: name.partition(".")[0] not in roots)
 
 
 def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> tuple[dict[str, None], set[int]]:

@@ -65,9 +65,7 @@ class Unaccounted:
         level = {id(keeper): keeper for keeper in keepers}
         while level and len(seen) + len(level) <= _MOST:
             seen.update(level)
-            held = gc.get_referents(
-                *level.values()
-            )  # of all at once: calls for each of them would take most of the time
+            held = gc.get_referents(*level.values())  # a call for each of them would take most of the time
             for key in filter(self._accounted.__contains__, map(id, held)):
                 self._accounted[key] += 1
             inner = [value for value in held if id(type(value)) in _WAYS and id(value) not in self._objects]

@@ -242,6 +242,22 @@ class TestItEnds:
 
 
 @pytest.mark.skipif(not unaccounted.EXACT, reason="this interpreter counts references later")
+def test_modules_of_the_same_package_are_looked_at_before_others() -> None:
+    names = ("before", "package", "aside", "package.user", "package.home", "after")
+    modules = Recorded((name, ModuleType(name)) for name in names)
+    modules.looked_at = []
+    objects = [new_function()]
+    objects[0].__module__ = "package.home"
+    for name in ("package.home", "package.user", "after"):
+        as_global(modules[name], objects[0])
+    modules.looked_at.clear()
+    found = find_references(objects, modules)
+    assert {slot.owner.__name__ for slot, _ in found} == {"package.home", "package.user", "after"}
+    order = list(dict.fromkeys(modules.looked_at))
+    assert order == ["package.home", "package", "package.user", "before", "aside", "after"]
+
+
+@pytest.mark.skipif(not unaccounted.EXACT, reason="this interpreter counts references later")
 def test_the_classes_under_a_class_are_accounted_for() -> None:
     base = new_class()
     below = type("Below", (type("Sub", (base,), {}),), {})
