@@ -1,6 +1,6 @@
 """What happened, as records; text and JSON are two views of them."""
 
-# Annotations are evaluated here: typing compiles postponed ones of a named tuple, which takes longer.
+from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Each value keeps its origin, so that errors and ``patchcore doctor`` can name the source.
 """
 
-# Annotations are evaluated here: typing compiles postponed ones of a named tuple, which takes longer.
+from __future__ import annotations
 
 import os
 import sys
@@ -71,7 +71,7 @@ class Setting(NamedTuple):
     """
 
     key: str
-    check: Callable[[Any, str, "Optional[Path]"], Any]
+    check: Callable[[Any, str, Optional[Path]], Any]
     default: Any = None
     option: Optional[str] = None
     choices: Optional[Callable[[Any, str], Iterable[Choice]]] = None
@@ -91,7 +91,7 @@ class Given(NamedTuple):
     key: str
     value: Any
     source: str
-    directory: "Optional[Path]"
+    directory: Optional[Path]
 
 
 class Settings(NamedTuple):
@@ -132,8 +132,8 @@ class Settings(NamedTuple):
         arguments: Optional[Mapping[str, Any]] = None,
         origin: str = "argument",
         environ: Optional[Mapping[str, str]] = None,
-        start: "Optional[Path]" = None,
-    ) -> "Settings":
+        start: Optional[Path] = None,
+    ) -> Settings:
         """Read every source; the value of a stronger source wins.
 
         Keys that the core does not know are kept until the plugins are loaded, see :meth:`complete`.
@@ -168,7 +168,7 @@ class Settings(NamedTuple):
         return _merge([*tables, *sources])
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], *, origin: str) -> "Settings":
+    def of(cls, given: Mapping[str, Any], *, origin: str) -> Settings:
         """Return settings with the given values and no other source.
 
         Args:
@@ -180,7 +180,7 @@ class Settings(NamedTuple):
         """
         return _merge([_Source(origin, given, _ARGUMENTS, _current_directory())])
 
-    def with_given(self, given: Mapping[str, Any], *, origin: str) -> "Settings":
+    def with_given(self, given: Mapping[str, Any], *, origin: str) -> Settings:
         """Return these settings with further values for settings of plugins, which :meth:`complete` checks.
 
         Args:
@@ -190,11 +190,11 @@ class Settings(NamedTuple):
         here = _current_directory()
         return self._replace(given=(*self.given, *(Given(key, value, origin, here) for key, value in given.items())))
 
-    def with_values(self, **values: Any) -> "Settings":
+    def with_values(self, **values: Any) -> Settings:
         """Return these settings with values for settings of plugins that need no check."""
         return self._replace(values={**self.values, **values})
 
-    def complete(self, settings: Iterable[Setting]) -> "Settings":
+    def complete(self, settings: Iterable[Setting]) -> Settings:
         """Return these settings with the values for settings of plugins checked.
 
         Args:
@@ -232,7 +232,7 @@ class _Source(NamedTuple):
     origin: str
     given: Mapping[str, Any]
     strength: int
-    directory: "Optional[Path]"  # what relative paths in it are relative to
+    directory: Optional[Path]  # what relative paths in it are relative to
 
 
 _PYPROJECT, _VARIANT, _ENVIRONMENT, _ARGUMENTS = range(4)
@@ -242,7 +242,7 @@ _PREFIX = "PATCHCORE_"
 OTHER_VARIABLES = ("PATCHCORE_OPTIONS", "PATCHCORE_SESSION", "PATCHCORE_CACHE")
 
 
-def _current_directory() -> "Optional[Path]":
+def _current_directory() -> Optional[Path]:
     from patchcore.stdlib import pathlib  # the Patchers of a program may have settings without it
 
     try:
@@ -251,7 +251,7 @@ def _current_directory() -> "Optional[Path]":
         return None
 
 
-def _with_variant(path: "Path", table: Mapping[str, Any], chosen: Any) -> list[_Source]:
+def _with_variant(path: Path, table: Mapping[str, Any], chosen: Any) -> list[_Source]:
     """Return the sources in a pyproject.toml: its table, and the chosen variant, which is the stronger one."""
     where = f"{path} [tool.patchcore]"
     variants = table.get(_VARIANTS, {})
@@ -271,7 +271,7 @@ def _with_variant(path: "Path", table: Mapping[str, Any], chosen: Any) -> list[_
     return [*sources, _Source(origin, variants[name], _VARIANT, path.parent)]
 
 
-def find_table(start: "Optional[Path]") -> "Optional[tuple[Path, Mapping[str, Any]]]":
+def find_table(start: Optional[Path]) -> Optional[tuple[Path, Mapping[str, Any]]]:
     """Return the nearest pyproject.toml at or above ``start`` that has a ``[tool.patchcore]`` table, and the table."""
     if start is None:
         return None
@@ -285,7 +285,7 @@ def find_table(start: "Optional[Path]") -> "Optional[tuple[Path, Mapping[str, An
     return None
 
 
-def read_table(path: "Path") -> Optional[Mapping[str, Any]]:
+def read_table(path: Path) -> Optional[Mapping[str, Any]]:
     """Return the table ``[tool.patchcore]`` of a pyproject.toml, ``None`` where there is none."""
     try:
         content = path.read_bytes()
@@ -332,7 +332,7 @@ def _spelled(origin: str, key: str, option: Optional[str]) -> str:
     return (option or f"--{key.replace('_', '-')}") if origin == "command line" else origin
 
 
-def check_names(value: Any, where: str, directory: "Optional[Path]") -> tuple[str, ...]:
+def check_names(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
     """Return the names in a list, or in a text with commas: a ``check`` of :class:`Setting`."""
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
@@ -341,7 +341,7 @@ def check_names(value: Any, where: str, directory: "Optional[Path]") -> tuple[st
     return tuple(value)
 
 
-def _modules(value: Any, where: str, directory: "Optional[Path]") -> tuple[LocalModule, ...]:
+def _modules(value: Any, where: str, directory: Optional[Path]) -> tuple[LocalModule, ...]:
     names = check_names(value, where, directory)
     for name in names:
         if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
@@ -352,7 +352,7 @@ def _modules(value: Any, where: str, directory: "Optional[Path]") -> tuple[Local
     return tuple(LocalModule(name, None if directory is None else str(directory)) for name in names)
 
 
-def _policy(value: Any, where: str, directory: "Optional[Path]") -> str:
+def _policy(value: Any, where: str, directory: Optional[Path]) -> str:
     if value not in POLICIES:
         raise SettingsError(
             f"{where} = {value!r}; expected one of {', '.join(POLICIES)}{did_you_mean(str(value), POLICIES)}"
@@ -360,20 +360,20 @@ def _policy(value: Any, where: str, directory: "Optional[Path]") -> str:
     return str(value)
 
 
-def check_path(value: Any, where: str, directory: "Optional[Path]") -> Optional[str]:
+def check_path(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
     """Return a path, relative to the folder of its source: a ``check`` of :class:`Setting`."""
     text = check_text(value, where, directory)
     return text if text is None or directory is None else os.path.join(directory, text)
 
 
-def check_text(value: Any, where: str, directory: "Optional[Path]") -> Optional[str]:
+def check_text(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
     """Return a text, ``None`` for an empty one: a ``check`` of :class:`Setting`."""
     if not isinstance(value, (str, os.PathLike)):
         raise SettingsError(f"{where} = {value!r}; expected text")
     return os.fsdecode(value) or None
 
 
-def _switch(value: Any, where: str, directory: "Optional[Path]") -> bool:
+def _switch(value: Any, where: str, directory: Optional[Path]) -> bool:
     if isinstance(value, bool):
         return value
     if str(value).strip().lower() not in _SWITCHES:
@@ -381,7 +381,7 @@ def _switch(value: Any, where: str, directory: "Optional[Path]") -> bool:
     return _SWITCHES[str(value).strip().lower()]
 
 
-def _options(value: Any, where: str, directory: "Optional[Path]") -> Mapping[str, Mapping[str, Any]]:
+def _options(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, Mapping[str, Any]]:
     if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
         raise SettingsError(
             f'{where} = {value!r}; expected a table per patch, [tool.patchcore.options."library.patch"]'

@@ -1,6 +1,6 @@
 """Targets: what a change edits, as text, ``package.module:Class.attribute``."""
 
-# Annotations are evaluated here: typing compiles postponed ones of a named tuple, which takes longer.
+from __future__ import annotations
 
 import ast
 import re

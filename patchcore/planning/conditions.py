@@ -1,6 +1,6 @@
 """Does a patch fit this environment? Answered from metadata, without importing what it asks about."""
 
-# Annotations are evaluated here: typing compiles postponed ones of a named tuple, which takes longer.
+from __future__ import annotations
 
 import functools
 import sys

@@ -1,6 +1,6 @@
 """The plan: which patches, in which order, with a verdict each, made before anything is changed."""
 
-# Annotations are evaluated here: typing compiles postponed ones of a named tuple, which takes longer.
+from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Who contributes a patch: plugin, distribution, version, file."""
 
-# Annotations are evaluated here: typing compiles postponed ones of a named tuple, which takes longer.
+from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
