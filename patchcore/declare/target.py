@@ -44,7 +44,7 @@ class Target(NamedTuple):
     path: tuple[Step, ...]
 
     @classmethod
-    def parse(cls, text: str) -> "Target":
+    def parse(cls, text: str) -> Target:
         """Parse ``text``; raise :class:`TargetError` saying which part is malformed."""
         if not isinstance(text, str):
             raise TargetError(
@@ -67,7 +67,7 @@ class Target(NamedTuple):
         """The top-level package the target lives in."""
         return (self.module or str(self.path[0])).partition(".")[0]
 
-    def pin(self, is_module: Callable[[str], bool] = find_module) -> "Target":
+    def pin(self, is_module: Callable[[str], bool] = find_module) -> Target:
         """Return the target with its module: for the all-dots form the longest prefix that ``is_module`` accepts.
 
         Nothing is imported. When not even the top-level package can be found, it is taken to be the module.
@@ -82,7 +82,7 @@ class Target(NamedTuple):
         depth = max(len(names), 1)
         return Target(".".join(str(step) for step in self.path[:depth]), self.path[depth:])
 
-    def covers(self, other: "Target") -> bool:
+    def covers(self, other: Target) -> bool:
         """Tell whether ``other`` lies inside this target, as ``m:Class.method`` lies inside ``m:Class``."""
         return self.module == other.module and self.path == other.path[: len(self.path)]
 
