@@ -293,10 +293,9 @@ class Engine:
 
     def _expect(self, name: str, application: Application) -> None:
         application.expects.append(name)
-        if not self._waiting.get(name):
-            self.watch.watch(name, self)
         self._waiting[name][application] = None
         self._queues[name][application] = None
+        self.watch.watch(name, self)
 
     def _join(self, names: Iterable[str]) -> None:
         """Join imports that have begun, after somebody came to wait for them and before looking whether they are done.
