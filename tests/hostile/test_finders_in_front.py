@@ -159,6 +159,17 @@ def test_imports_go_through_the_watch_again_after_one_that_passed_it(hook: Any) 
         assert not [record for record in patcher.report().patches if record.missed]
 
 
+def test_another_patch_for_the_same_module_overtakes_the_finder(hook: Any) -> None:
+    added = pc.Patch("added", [pc.Replace("leaf_x:added", new, create=True)])
+    with pc.Patcher([LEAF]):
+        hook("leaf_x")
+        with pc.Patcher([added]) as patcher:
+            leaf = load("leaf_x")
+            assert leaf.price is leaf.added is new
+            assert leaf.instrumented
+            assert not patcher.report()["added"].missed
+
+
 def test_asking_for_a_spec_moves_no_finder_and_patches_nothing(hook: Any) -> None:
     with pc.Patcher([LEAF]) as patcher:
         hook("leaf_x")
