@@ -103,8 +103,7 @@ def _in_called(function: FunctionType) -> Optional[str]:
 def _owner_of(function: FunctionType) -> Any:
     """Return the class that a method is from, by its name; ``None`` for a function of a module."""
     owner: Any = None
-    name = function.__qualname__
-    for part in name.split(".")[:-1] if "." in name else ():
+    for part in function.__qualname__.split(".")[:-1]:
         found = function.__globals__.get(part) if owner is None else mro_lookup(owner, part)
         owner = found if is_class(found) else None
     return owner

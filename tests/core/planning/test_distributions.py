@@ -25,6 +25,7 @@ def answer(function, *arguments):
 
 @pytest.mark.parametrize("version", [*RELEASES, *LOCAL, *OTHERS])
 def test_every_version_is_where_packaging_finds_it(version) -> None:
+    assert is_in(version, "") == SpecifierSet("").contains(version, prereleases=True)
     for sign, bound in itertools.product(SIGNS, BOUNDS):
         for specifiers in (f"{sign}{bound}", f" {sign} {bound} ,<3", f">=1.0,{sign}{bound}"):
             expected = answer(lambda text: SpecifierSet(text).contains(version, prereleases=True), specifiers)

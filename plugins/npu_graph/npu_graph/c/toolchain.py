@@ -83,8 +83,7 @@ def find_toolchain() -> Optional[Toolchain]:
 @functools.cache
 def _find(chosen: str, path: str) -> Optional[tuple[str, ...]]:
     for command in [tuple(shlex.split(chosen))] if chosen.strip() else [("cc",), ("gcc",), ("clang",)]:
-        # with -pipe, gcc takes two thirds of the time: patchcore list waits for it
-        if shutil.which(command[0], path=path) and (_accepts(command, ("-pipe", *_FLAGS)) or _accepts(command, _FLAGS)):
+        if shutil.which(command[0], path=path) and _accepts(command, _FLAGS):
             return command
     return None
 

@@ -45,10 +45,8 @@ class Accounting:
         reference = weakref.ref(storage, self._on_end)
         with self._lock:
             self._live[id(reference)] = (reference, index, nbytes)
-            # As _subtract_ended(), without the call: every operation passes here.
-            while self._ended:
-                _, place, freed = self._live.pop(id(self._ended.popleft()))
-                self._allocated[place] -= freed
+            if self._ended:
+                self._subtract_ended()
             self._allocations[index] += 1
             allocated = self._allocated[index] = self._allocated[index] + nbytes
             if allocated > self._peak[index]:
