@@ -43,7 +43,8 @@ class Section(NamedTuple):
 
 def pairs() -> list[tuple[Path, Path]]:
     """Return each English page that has a translation, with its translation."""
-    translated = [(ROOT / "docs" / page.name, page) for page in sorted((ROOT / "docs" / "zh").glob("*.md"))]
+    folder = ROOT / "docs" / "zh"
+    translated = [(ROOT / "docs" / page.relative_to(folder), page) for page in sorted(folder.rglob("*.md"))]
     return [(ROOT / "README.md", ROOT / "README.zh-CN.md"), *translated]
 
 

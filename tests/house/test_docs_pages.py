@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 
@@ -9,8 +10,6 @@ import patchcore
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-#: Pages that the index reaches by another page of the same folder.
-STEPS = "your-hardware/"
 
 
 def test_reference_has_every_public_name() -> None:
@@ -18,12 +17,16 @@ def test_reference_has_every_public_name() -> None:
     assert sorted(names) == sorted(set(patchcore.__all__) - {"__version__"})
 
 
+def linked_from(folder: str) -> set[str]:
+    """Return the pages to which the page of a folder of docs/ links, as paths in docs/."""
+    index = (DOCS / folder / "README.md").read_text(encoding="utf-8")
+    return {posixpath.normpath(posixpath.join(folder, page)) for page in re.findall(r"\]\(([\w./-]+\.md)", index)}
+
+
 def test_index_and_site_have_every_page() -> None:
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"README.md"}
-    index = (DOCS / "README.md").read_text(encoding="utf-8")
-    steps = (DOCS / STEPS / "README.md").read_text(encoding="utf-8")
-    linked = set(re.findall(r"\]\(([\w./-]+\.md)", index))
-    linked |= {STEPS + page for page in re.findall(r"\]\(([\w-]+\.md)\)", steps)}
+    linked = linked_from("")
+    linked |= {page for index in linked if index.endswith("/README.md") for page in linked_from(posixpath.dirname(index))}
     assert pages - linked == set()
     site = set(re.findall(r": ([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE))
     assert pages - site == set()

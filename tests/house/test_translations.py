@@ -13,7 +13,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 Compare = Callable[[str], "list[str]"]
 
-PAGES = ("coming-from", "migration-guide", "quickstart", "writing-patches")
+PAGES = (
+    "coming-from/README",
+    "coming-from/dicp",
+    "coming-from/mindspeed",
+    "coming-from/ms_fmk_transplt",
+    "coming-from/mx_driving",
+    "coming-from/pyprof",
+    "coming-from/transfer_to_npu",
+    "migration-guide",
+    "quickstart",
+    "writing-patches",
+)
 
 ENGLISH = """# Title
 

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 from pages import blocks, split
-from shell import ADOPTION, HOME, ROOT, Shell, sessions
+from shell import ADOPTION, HOME, ROOT, Shell, sessions, walk
 
 pytest.importorskip("torch")
 pytest.importorskip("mmengine")
@@ -14,7 +14,7 @@ pytest.importorskip("mmcv._ext", reason="the examples use mmcv's compiled operat
 
 DOCS = ROOT / "docs"
 EMULATOR = DOCS / "emulator.md"
-COMING_FROM = DOCS / "coming-from.md"
+COMING_FROM = ("dicp", "mindspeed", "ms_fmk_transplt", "mx_driving", "pyprof", "transfer_to_npu")
 #: Pages whose sessions run in a folder with the files that the page shows, and the examples of adoption.
 GUIDES = ("launching", "markers", "migrate", "ops", "profiling", "verifying")
 WAYS = ("zero_code", "two_lines", "patch_folder")
@@ -39,13 +39,14 @@ def test_guide_prints_what_it_shows(shell: Shell, guide: str, session: str) -> N
     shell.check(session)
 
 
-@pytest.mark.parametrize("session", sessions(COMING_FROM), ids=lambda session: split(session)[0][0])
-def test_coming_from_other_tools_prints_what_it_shows(shell: Shell, session: str) -> None:
+@pytest.mark.parametrize("tool", COMING_FROM)
+def test_page_for_users_of_another_tool_prints_what_it_shows(shell: Shell, tool: str) -> None:
     shell.environment.update(HOME=str(shell.home), XDG_CACHE_HOME="")  # for kernels
-    for block in blocks(COMING_FROM):
-        if block.file:
-            (shell.folder / block.file).write_text(block.text)
-    shell.check(session)
+    walk(shell, DOCS / "coming-from" / f"{tool}.md")
+
+
+def test_every_page_for_users_of_another_tool_is_walked() -> None:
+    assert {page.stem for page in (DOCS / "coming-from").glob("*.md")} == {"README", *COMING_FROM}
 
 
 @pytest.mark.parametrize("session", sessions(EMULATOR), ids=["one process", "report", "two ranks", "mmcv"])
