@@ -26,7 +26,8 @@ def linked_from(folder: str) -> set[str]:
 def test_index_and_site_have_every_page() -> None:
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"README.md"}
     linked = linked_from("")
-    linked |= {page for index in linked if index.endswith("/README.md") for page in linked_from(posixpath.dirname(index))}
+    folders = [posixpath.dirname(page) for page in linked if page.endswith("/README.md")]
+    linked = linked.union(*map(linked_from, folders))
     assert pages - linked == set()
     site = set(re.findall(r": ([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE))
     assert pages - site == set()
