@@ -360,7 +360,7 @@ def tests(session: nox.Session) -> None:
     environment = LibrariesEnvironment(session)
     env = {**environment.env, **ONE_THREAD, **SELDOM_COLLECTED}
     if session.posargs:  # what is chosen by name may be anywhere
-        chosen = ["--ignore=tests/packaging", "--ignore=tests/browser"]
+        chosen = ["--ignore=tests/packaging", "--ignore=tests/browser", "--ignore=tests/site"]
         run_pytest(session, *chosen, *STEALING, python=environment.python, env=env)
         return
     SHARING[:] = pythons_of_the_suite()
@@ -558,9 +558,11 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON_OF_LIBRARIES)
 def docs(session: nox.Session) -> None:
-    """Build the documentation site in site/; a dead link or a page outside of the index is an error."""
-    install_requirements(session, DOCS)
-    session.run("mkdocs", "build", "--strict", *session.posargs, env={"NO_MKDOCS_2_WARNING": "1"})
+    """Build the documentation site in site/ and test it; a dead link or a page outside of the index is an error."""
+    install_requirements(session, DOCS, TEST, BUILD)
+    install_distributions(session, ROOT)
+    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
+    run_pytest(session, "tests/site")
 
 
 @nox.session
