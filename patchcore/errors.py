@@ -152,8 +152,8 @@ def conflict_message(slot: str, first: Any, second: Any) -> str:
     one, other = first.patch.name, second.patch.name
     return (
         f"{slot} is patched by both {one} ({first.provenance}) and {other} ({second.provenance}); "
-        f"to stack the second on the first declare after=[{one!r}] in {other}, "
-        f"to exclude one declare conflicts=[{one!r}] in it or run with --disable {other}"
+        f"to apply both, the second on top of the first, declare after=[{one!r}] in {other}; "
+        f"to apply only one, declare conflicts=[{one!r}] in {other}, or run with --disable {other}"
     )
 
 

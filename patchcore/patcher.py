@@ -142,7 +142,7 @@ class Patcher(contextlib.ContextDecorator):
         """
         if self.applied:
             raise SettingsError(
-                f"{', '.join(values)}: set too late, the patches are applied; write "
+                f"{', '.join(values)} cannot be set after the patches are applied; write "
                 "Patcher.discover().with_settings(...).apply()"
             )
         given = self.settings.with_given(values, origin="with_settings()")
@@ -172,7 +172,7 @@ class Patcher(contextlib.ContextDecorator):
         plan = make_plan(candidates, self.settings.choices, complete=self.plugins.complete)
         names = [candidate.patch.name for candidate in candidates] if self.settings.options else []
         unknown = [
-            f"options are set for {name!r}, but there is no such patch{did_you_mean(name, names)}"
+            f"options are set for {name!r}, but no patch has this name{did_you_mean(name, names)}"
             for name in self.settings.options
             if name not in names
         ]
@@ -399,7 +399,7 @@ class Patcher(contextlib.ContextDecorator):
         self._refuse_problems()
 
     def _note_not_counted(self, application: Application) -> None:
-        note = f"{application}: calls are not counted, a Patcher that does not count had it in force before"
+        note = f"{application}: calls are not counted, because a Patcher that does not count has applied it before"
         if note not in self._notes:
             self._notes.append(note)
 
@@ -472,9 +472,9 @@ class Patcher(contextlib.ContextDecorator):
             instead = ""
             if taken != provenance and other not in found:
                 found[other] = Candidate(patch.evolve(name=other), provenance)
-                instead = f", and this one is called {other!r} now"
+                instead = f", so this patch is now called {other!r}"
             error = DeclarationError(
-                f"the patch name {patch.name!r} is taken by {taken}{instead}; rename one of the patches"
+                f"the patch name {patch.name!r} is already used by {taken}{instead}; rename one of the patches"
             )
         else:
             error = DeclarationError(f"expected a Patch, got {shown(patch)}")

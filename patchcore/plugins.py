@@ -177,7 +177,7 @@ class Plugins:
                     answers, result = result, []
                     for items in answers:
                         if hasattr(items, "_fields"):  # a record is a tuple, too
-                            raise TypeError(f"expected several things in a list, got {shown(items)}")
+                            raise TypeError(f"expected a list, got {shown(items)}")
                         result += items
             except KeyboardInterrupt:
                 raise
@@ -215,7 +215,9 @@ class Plugins:
                 if not isinstance(setting, Setting):
                     problem: Exception = TypeError(f"expected patchcore.Setting objects, got {shown(setting)}")
                 elif setting.key in found:
-                    problem = ValueError(f"the setting {setting.key!r} is taken by {found[setting.key][0]}")
+                    problem = ValueError(
+                        f"the setting {setting.key!r} is already registered by {found[setting.key][0]}"
+                    )
                 else:
                     found[setting.key] = provenance, setting
                     continue
@@ -233,7 +235,7 @@ class Plugins:
             if isinstance(writers, Mapping) and all(map(_is_writer, writers.items())):
                 found.update((kind, factory) for kind, factory in writers.items() if kind not in found)
             else:
-                error = TypeError(f"expected classes of changes with what makes their writers, got {shown(writers)}")
+                error = TypeError(f"expected a mapping of change classes to writer factories, got {shown(writers)}")
                 self.note(provenance, "register_writers", error)
         return found
 
@@ -321,7 +323,7 @@ class Plugins:
         with self._noting(provenance, "load"):
             if name in self._known:
                 taken = self._known[name]
-                raise ValueError(f"the plugin name {name!r} is taken by {taken}; rename one of the entry points")
+                raise ValueError(f"the plugin name {name!r} is already used by {taken}; rename one of the entry points")
             self.add(plugin, name)
             self._known[name] = self.provenances[name] = provenance._replace(file=_file_of(plugin))
 
@@ -440,7 +442,9 @@ def _allow(
     names = {provenance.plugin for provenance, _ in installed if provenance.plugin not in without}
     for name in allowed or ():
         if name in without:
-            raise UnknownName(f"the plugin {name!r} is asked for and left out by {_WITHOUT}{name}; drop one of the two")
+            raise UnknownName(
+                f"the plugin {name!r} is both included and excluded by {_WITHOUT}{name}; remove one of these"
+            )
         if name not in names:
             known = ", ".join(sorted(names)) or "none"
             raise UnknownName(f"no plugin {name!r} is installed (installed: {known}){did_you_mean(name, names)}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
 from patchcore.declare.declaration import Declaration
-from patchcore.objects.printable import printable
+from patchcore.objects.printable import counted, printable
 
 __all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Remark", "Report", "Section"]
 
@@ -228,7 +228,7 @@ class Report(Declaration):
         texts = (", ".join([f"{counts[status]} {status}" for status in statuses]), *(s.counts for s in self.sections))
         text = "; ".join(filter(None, texts)) or ("nothing applied" if self.patches else "no patches")
         if self.problems:
-            text += f"; {len(self.problems)} plugin problems"
+            text += f"; {counted(len(self.problems), 'plugin problem')}"
         if never_hit and self.never_hit:
             text += f"; never hit in this process: {', '.join(self.never_hit)}"
         missed = [record.name for record in self.patches if record.missed]
@@ -269,7 +269,7 @@ class Report(Declaration):
             lines += [f"           {len(rest)} more: {patch.status}"] if len(rest) > 5 else []
             lines += (f"           {remark}" for remark in patch.remarks)
         left = sum(not patch.asked_for for patch in self.patches)
-        lines += [f"  {left} not asked for; patchcore list --all shows {'it' if left == 1 else 'them'}"] if left else []
+        lines += [f"  {counted(left, 'more patch')} skipped; patchcore list --all shows why"] if left else []
         if self.never_hit:
             lines.append(f"  never hit: {', '.join(self.never_hit)}")
         lines += (f"  problem: {problem}" for problem in self.problems)
@@ -292,6 +292,6 @@ def _change_lines(change: ChangeRecord) -> list[str]:
         if places:
             lines.append(f"             {label} {', '.join(places)}")
     if change.calls is not None:
-        ways = "" if change.replaced is None else f", {change.replaced} of them replaced"
-        lines.append(f"             {change.calls} call{'' if change.calls == 1 else 's'}{ways}")
+        ways = "" if change.replaced is None else f", {change.replaced} to the replacement"
+        lines.append(f"             {counted(change.calls, 'call')}{ways}")
     return lines

@@ -369,7 +369,7 @@ def check_path(value: Any, where: str, directory: Optional[Path]) -> Optional[st
 def check_text(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
     """Return a text, ``None`` for an empty one: a ``check`` of :class:`Setting`."""
     if not isinstance(value, (str, os.PathLike)):
-        raise SettingsError(f"{where} = {value!r}; expected text")
+        raise SettingsError(f"{where} = {value!r}; expected a string")
     return os.fsdecode(value) or None
 
 

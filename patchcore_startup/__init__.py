@@ -193,7 +193,9 @@ class Sleeper:
         self._lock = allocate_lock()
         if self._waking not in (None, get_ident()):
             self._waking = None
-            error = RuntimeError("this process is not patched: it was forked while another thread applied the patches")
+            error = RuntimeError(
+                "this process is not patched: it was forked while another thread was applying the patches"
+            )
             if _policy() == "raise":
                 self._error = error
             else:

@@ -128,7 +128,7 @@ def build_parser(*, discover: bool) -> tuple[Parser, Any, Plugins]:
     from patchcore.plugins import Plugins
     from patchcore.settings import Settings
 
-    parser = Parser(prog="patchcore", description="Monkey patches as plugins: see, plan, apply and revert them.")
+    parser = Parser(prog="patchcore", description="Monkey patches as plugins: list, plan, apply and revert them.")
     parser.add_argument("--version", action="version", version=f"patchcore {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
     try:

@@ -84,27 +84,37 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose plugins and patches."""
     group = parser.add_argument_group(
         "selection",
-        "Also PATCHCORE_PLUGINS, PATCHCORE_MODULES, PATCHCORE_ENABLE, PATCHCORE_DISABLE, PATCHCORE_VARIANT, "
-        "and [tool.patchcore] in pyproject.toml.",
+        "Can also be set by PATCHCORE_PLUGINS, PATCHCORE_MODULES, PATCHCORE_ENABLE, PATCHCORE_DISABLE, "
+        "PATCHCORE_VARIANT, and in [tool.patchcore] of pyproject.toml.",
     )
     group.add_argument(
         "--plugin", action="append", metavar="NAME", dest="plugins", help="load only this plugin; may be repeated"
     )
     group.add_argument(
-        "--enable", action="append", metavar="NAME", help="also apply: a patch, legacy name, target or plugin"
+        "--enable", action="append", metavar="NAME", help="also apply this patch, legacy name, target or plugin"
     )
     group.add_argument(
-        "--disable", action="append", metavar="NAME", help="do not apply: a patch, legacy name, target, plugin or *"
+        "--disable",
+        action="append",
+        metavar="NAME",
+        help="do not apply this patch, legacy name, target, plugin or * (all)",
     )
     group.add_argument(
-        "-p", "--module", action="append", metavar="MODULE", dest="modules", help="a patch module of this directory"
+        "-p",
+        "--module",
+        action="append",
+        metavar="MODULE",
+        dest="modules",
+        help="also load this module with patches, found from the current directory",
     )
-    group.add_argument("--variant", metavar="NAME", help="lay [tool.patchcore.variants.NAME] over [tool.patchcore]")
+    group.add_argument(
+        "--variant", metavar="NAME", help="apply [tool.patchcore.variants.NAME] on top of [tool.patchcore]"
+    )
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add ``--format``."""
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="output format (default: table)")
 
 
 def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -> Patcher:
@@ -134,7 +144,7 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
         if problem.plugin in directories and problem.where == "load":
             where = directories[problem.plugin]
             lines = [] if _is_missing(problem) else problem.traceback.rstrip().splitlines()[-3:]
-            message = f"the patch module {problem.plugin} (of {where}) cannot be loaded: {problem.message}"
+            message = f"the patch module {problem.plugin} (in {where}) cannot be loaded: {problem.message}"
             raise PluginError("\n    ".join([message, *lines]))
     return patcher
 

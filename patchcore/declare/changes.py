@@ -219,7 +219,7 @@ class Replace(SlotChange):
         check_callables(where, factory=factory, when_call=when_call)
         for name, value in (("factory", factory), ("when_call", when_call)):
             if create and value is not None:
-                raise DeclarationError(f"{where}: {name}= needs an original, and create=True says that there is none")
+                raise DeclarationError(f"{where}: {name}= needs an original, but create=True means that there is none")
         super().__init__(
             target=_as_target(target),
             replacement=as_reference(replacement, where),
@@ -270,7 +270,7 @@ class Replace(SlotChange):
     def build(self, below: Any, slot: Slot) -> Any:
         in_class = isinstance(slot, ClassSlot)
         if self.create and (below is not ABSENT or slot.is_promised):
-            return Skip(f"{slot.name} exists already")
+            return Skip(f"{slot.name} already exists")
         if self.when_call is not None or self.factory is not None:
             _refuse_without_original(below, slot)
         elif not in_class:  # the replacement stands there as it is
@@ -354,7 +354,7 @@ class Register(SlotChange):
         own_name: Any = cls.path[-1] if isinstance(cls, Target) else getattr(cls, "__name__", None)
         name = own_name if name is None else name
         if not isinstance(name, str):
-            raise DeclarationError(f"{where}: {cls!r} has no __name__ of its own; give name='...'")
+            raise DeclarationError(f"{where}: {cls!r} has no __name__; pass name='...'")
         table = _as_target(registry)
         target = Target(table.module, (*table.path, Item(name)))
         super().__init__(target=target, registry=table, cls=cls, force=force)
@@ -366,7 +366,7 @@ class Register(SlotChange):
     def build(self, below: Any, slot: Slot) -> Any:
         if below is not ABSENT and not self.force:
             raise DeclarationError(
-                f"{self.registry} has {slot.key!r} already ({below!r}); register it with force=True to replace it"
+                f"{self.registry} already has {slot.key!r} ({below!r}); pass force=True to replace it"
             )
         return resolve(self.cls)
 
@@ -436,7 +436,7 @@ def resolve(reference: Any, *, raw: bool = False) -> Any:
 
 def _refuse_without_original(below: Any, slot: Slot) -> None:
     if below is ABSENT:
-        raise TargetError(f"{slot.name} is loaded lazily, there is no original yet; target the module that defines it")
+        raise TargetError(f"{slot.name} is loaded lazily and has no original yet; target the module that defines it")
     kind, klass = type(below), type(slot.owner)
     if not isinstance(slot, NamespaceSlot) or callable(below) or not hasattr(kind, "__get__"):
         return
@@ -461,8 +461,8 @@ def as_reference(value: Any, where: str) -> Any:
         return value
     if ":" not in value:
         raise DeclarationError(
-            f"{where}: the text {value!r} is read as the target of the replacement and lacks its ':'; "
-            f"write 'package.module:attribute', or Literal({value!r}) for the text itself"
+            f"{where}: the string {value!r} is read as a target, but has no ':'; write 'package.module:attribute' for "
+            f"the object at that target, or Literal({value!r}) for the string itself"
         )
     return Target.parse(value)
 
@@ -474,5 +474,5 @@ def as_callable(value: Any, what: str, where: str) -> Any:
         DeclarationError: it is neither.
     """
     if not isinstance(value, (str, Target)) and not callable(value):
-        raise DeclarationError(f"{where}: {what} is a callable or the target of one, got {value!r}")
+        raise DeclarationError(f"{where}: {what} must be a callable or the target of one, got {value!r}")
     return as_reference(value, where)

@@ -26,10 +26,10 @@ class Declaration:
         self.__dict__.update(fields)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable; make another one instead of setting {name}")
+        raise AttributeError(f"{type(self).__name__} is immutable; create a new one instead of setting {name}")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable; make another one instead of deleting {name}")
+        raise AttributeError(f"{type(self).__name__} is immutable; create a new one instead of deleting {name}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Declaration) and type(self) is type(other) and self._key() == other._key()
@@ -58,13 +58,13 @@ def as_tuple(value: Any, what: str, where: str) -> tuple[Any, ...]:
     try:
         return tuple(value)
     except TypeError:
-        raise DeclarationError(f"{where}: {what} is a list, got {value!r}") from None
+        raise DeclarationError(f"{where}: {what} must be a list, got {value!r}") from None
 
 
 def as_mapping(value: Any, what: str, where: str) -> Mapping[str, Any]:
     """Return a declared mapping as one that nobody can change."""
     if value is not None and not isinstance(value, Mapping):
-        raise DeclarationError(f"{where}: {what} is a mapping, got {value!r}")
+        raise DeclarationError(f"{where}: {what} must be a mapping, got {value!r}")
     return MappingProxyType(dict(value or {}))
 
 

@@ -97,15 +97,17 @@ class Patch(Declaration):
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise DeclarationError(
-                f"a patch name is made of letters, digits and '_.+-', got {name!r}; write Patch('library.what')"
+                f"a patch name may contain only letters, digits and '_.+-', got {name!r}; write Patch('library.what')"
             )
         where = f"Patch({name!r})"
         check_callables(where, when=when)
         for what, text in (("summary", summary), ("upstream", upstream), ("remove_when", remove_when)):
             if not isinstance(text, (str, type(None))):
-                raise DeclarationError(f"{where}: {what} is a text, got {text!r}")
+                raise DeclarationError(f"{where}: {what} must be a string, got {text!r}")
         if not isinstance(priority, (int, float)):
-            raise DeclarationError(f"{where}: priority is a number, lower goes first, got {priority!r}")
+            raise DeclarationError(
+                f"{where}: priority must be a number (patches with lower numbers are applied first), got {priority!r}"
+            )
         super().__init__(
             name=name,
             changes=as_changes(changes, where),
@@ -207,7 +209,7 @@ def _check_decorator(decorator: str, target: Any, declaration: Mapping[str, Any]
     where = f"@{decorator}({str(target)!r})"
     for argument in declaration:
         if argument not in _DECLARABLE:
-            raise DeclarationError(f"{where}: no argument {argument!r}{did_you_mean(argument, _DECLARABLE)}")
+            raise DeclarationError(f"{where}: unknown argument {argument!r}{did_you_mean(argument, _DECLARABLE)}")
     return where
 
 
@@ -220,9 +222,7 @@ def _decorate(function: Any, change: Callable[[], Change], where: str, declarati
     name = getattr(function, "__name__", None)
     given = dict(declaration)
     if name is None and "name" not in given:
-        raise DeclarationError(
-            f"{where}: {function!r} has no __name__ to name the patch after; give name='library.what'"
-        )
+        raise DeclarationError(f"{where}: {function!r} has no __name__; pass name='library.what'")
     root = (getattr(function, "__module__", None) or "").partition(".")[0]
     given.setdefault("name", f"{root}.{name}")
     given.setdefault("summary", (inspect.getdoc(function) or "").partition("\n")[0])
@@ -241,7 +241,7 @@ def _as_names(value: Any, what: str, where: str) -> tuple[str, ...]:
     names = tuple(item.name if isinstance(item, Patch) else item for item in listed)
     for name in names:
         if not isinstance(name, str) or not name.strip():
-            raise DeclarationError(f"{where}: {what} holds {name!r}; expected text")
+            raise DeclarationError(f"{where}: {what} contains {name!r}; expected a string")
     return names
 
 
@@ -249,5 +249,5 @@ def _as_checks(checks: Any, where: str) -> tuple[Any, ...]:
     listed = (checks,) if isinstance(checks, Declaration) else as_tuple(checks, "checks", where)
     for check in listed:
         if not isinstance(check, Declaration):
-            raise DeclarationError(f"{where}: checks holds {check!r}; expected Check(...)")
+            raise DeclarationError(f"{where}: checks contains {check!r}; expected Check(...)")
     return listed

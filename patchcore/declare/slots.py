@@ -299,8 +299,8 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
             _refuse_data_descriptor(descriptor, type(owner), step, name)
         if is_immutable(owner):
             raise TargetError(
-                f"{name}: {owner.__qualname__} is a built-in type, whose attributes Python lets nobody change; "
-                "replace the names that hold the type, or what calls it"
+                f"{name}: {owner.__qualname__} is a built-in type, and Python does not allow changing its attributes; "
+                "replace the names that refer to the type, or patch its callers"
             )
         if step == "__new__":
             why = constructor_problem(owner, name)
@@ -340,7 +340,7 @@ def _refuse_data_descriptor(descriptor: Any, klass: type, step: str, name: str) 
     if not hasattr(kind, "__set__") and not hasattr(kind, "__delete__"):
         return
     where = f"{klass.__qualname__}.{step}"
-    message = f"{name} is computed by {kind.__name__} {where}, against which a value put in the object would lose"
+    message = f"{name} is computed by {kind.__name__} {where}, which takes precedence over a value in the object"
     if is_immutable(klass):
         raise TargetError(f"{message}; replace the object as a whole")
     raise TargetError(f"{message}; target '{klass.__module__}:{klass.__qualname__}.{step}' instead")

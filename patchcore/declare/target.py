@@ -48,7 +48,7 @@ class Target(NamedTuple):
         """Parse ``text``; raise :class:`TargetError` saying which part is malformed."""
         if not isinstance(text, str):
             raise TargetError(
-                f"a target is text like 'package.module:Class.attribute', got {type(text).__name__}: {text!r}"
+                f"a target is a string like 'package.module:Class.attribute', got {type(text).__name__}: {text!r}"
             )
         module, colon, path = text.partition(":")
         if not colon or "[" in module:  # a colon inside ["a key"] says nothing
@@ -116,7 +116,7 @@ def _parse_path(path: str, text: str) -> tuple[Step, ...]:
         steps.append(match["name"] if named else Item(_read_key(match["key"], text)))
         position = match.end()
     if not steps or not isinstance(steps[0], str):
-        raise TargetError(f"target {text!r} names nothing after the module; write 'package.module:attribute'")
+        raise TargetError(f"target {text!r} has nothing after the module; write 'package.module:attribute'")
     return tuple(steps)
 
 
@@ -124,4 +124,4 @@ def _read_key(key: str, text: str) -> Union[str, int]:
     try:
         return ast.literal_eval(key)  # type: ignore[no-any-return]
     except (SyntaxError, ValueError):
-        raise TargetError(f"target {text!r}: {key} is not a text or number as Python writes it") from None
+        raise TargetError(f"target {text!r}: {key} is not a Python string or integer literal") from None

@@ -72,7 +72,9 @@ class ChangeState:
         if how:
             return f"{name} was imported without patchcore seeing it: {how}"
         if self.defers_to and name not in sys.modules and importer_of(name) is None:
-            return f"{self.target.module} was imported, but {name}, where the replacement is, could not be imported"
+            return (
+                f"{self.target.module} was imported, but {name}, which defines the replacement, could not be imported"
+            )
         return ""
 
     @property
@@ -110,7 +112,7 @@ class ChangeState:
         if missed:
             reason = f"{missed}; Patcher.refresh() tries to patch it now"
         elif self.status == PENDING and not reason:
-            reason = f"waits for the import of {self.waits_for}{' to end' if self.defers_to else ''}"
+            reason = f"waits for the import of {self.waits_for}{' to finish' if self.defers_to else ''}"
         elif self.late and self.status == APPLIED:
             missed = f"patched late: {self.late}"
             reason = "; ".join(filter(None, (reason, missed)))
@@ -215,7 +217,7 @@ def record_of(
         if application.error is not None:
             reason = describe_error(application.error)
         elif not applied:
-            reason = "" if application.ended else "another Patcher keeps it in force"
+            reason = "" if application.ended else "another Patcher still applies it"
             status = REVERTED
         elif status in (PENDING, SKIPPED):
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))

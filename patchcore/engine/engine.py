@@ -235,7 +235,7 @@ class Engine:
             for application in ending:
                 for state in application.states:
                     if state.status in (APPLIED, PENDING):
-                        state.reason = "was never imported" if state.status == PENDING else ""
+                        state.reason = "its module was never imported" if state.status == PENDING else ""
                         state.status = REVERTED
                 application.ended = True
                 tell(REVERTED, application.patch.name)

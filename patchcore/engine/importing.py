@@ -301,11 +301,11 @@ def how_missed(name: str) -> str:
     finders = list(sys.meta_path)
     watch = next((finder for finder in finders if isinstance(finder, ImportWatch)), None)
     if watch is None:
-        return "somebody has removed patchcore's finder from sys.meta_path"
+        return "other code removed patchcore's finder from sys.meta_path"
     hiders = dict.fromkeys([*watch.overtaken, *map(_name_of_finder, finders[: finders.index(watch)])])
     if hiders and (namespace(module) or {}).get("__spec__") is not None:
         return f"{', '.join(hiders)} was put in front of patchcore's finder on sys.meta_path"
-    return "it was put into sys.modules by hand, or with another sys.meta_path"
+    return "other code put it into sys.modules, or imported it with another sys.meta_path"
 
 
 def _name_of_finder(finder: Any) -> str:

@@ -104,8 +104,8 @@ class Record:
                 try:
                     self._lay(layer, below, carries, notes)
                 except Exception as error:
-                    why = f"it cannot be put on {describe(below)}: {describe_error(error)}"
-                    notes.append(f"{self.slot.name}: {layer.owner} is gone too, {why}")
+                    why = f"it cannot be applied on top of {describe(below)}: {describe_error(error)}"
+                    notes.append(f"{self.slot.name}: {layer.owner} is reverted too, because {why}")
                     continue
             kept.append(layer)
             laid(layer)
@@ -114,7 +114,9 @@ class Record:
 
     def _lay(self, layer: Layer, below: Any, carries: Carries, notes: list[str]) -> None:
         if layer.build is None:
-            notes.append(f"{self.slot.name}: {describe(layer.product)} was made by hand over what is gone, and is kept")
+            notes.append(
+                f"{self.slot.name}: {describe(layer.product)}, which other code made from a reverted patch, is kept"
+            )
         elif carries(below, layer):
             layer.product = below  # an alias of a slot that has the same layer now
         else:
@@ -388,9 +390,7 @@ class Journal:
             elif follower.read() is before:
                 self._write(follower, record.by_value)
             else:
-                notes.append(
-                    f"{follower.name} was bound to {describe(follower.read())} by somebody else; left as it is"
-                )
+                notes.append(f"{follower.name} is not restored: other code bound it to {describe(follower.read())}")
                 self._unfollow(record, key)
 
     def _take_out(self, record: Record, owned: set[int], retired: list[Retired], notes: list[str]) -> None:
@@ -400,12 +400,12 @@ class Journal:
             return
         before, found = record.by_value, record.slot.read()
         if not same_value(found, record.top) and not same_value(found, record.base):
-            what = f"{describe(found)} was put on top by somebody else"
-            notes.append(f"{record.slot.name}: {what} and is gone with the patch below it")
+            what = f"other code had put {describe(found)} on top of the patch"
+            notes.append(f"{record.slot.name}: {what}; both are removed")
         kept = [layer for layer in old if id(layer.owner) not in owned]
         if all(layer.owner is None for layer in kept):
             notes += (
-                f"{record.slot.name}: {describe(layer.product)}, put there by somebody else, is gone" for layer in kept
+                f"{record.slot.name}: {describe(layer.product)}, put there by other code, is removed" for layer in kept
             )
             kept = []
         self._replace_layers(record, kept, min(first, len(kept)), old, before, retired, notes)

@@ -175,8 +175,8 @@ def writer_of(kind: type[Change], writers: Mapping[str, Union[WriterFactory, str
     found = next((writers[key] for key in map(class_key, kind.__mro__) if key in writers), None)
     if found is None:
         raise DeclarationError(
-            f"no loaded plugin puts changes of the class {kind.__module__}.{kind.__qualname__} in force; load the "
-            "plugin that brings it, or give it a writer with the hook register_writers"
+            f"no loaded plugin has a writer for changes of the class {kind.__module__}.{kind.__qualname__}; "
+            "load the plugin that defines the class, or register a writer with the hook register_writers"
         )
     factory: WriterFactory = resolve(Target.parse(found)) if isinstance(found, str) else found
     return factory

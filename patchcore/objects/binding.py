@@ -127,7 +127,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
     """
     if not callable(wrapper):
         raise DeclarationError(
-            f"a wrapper is called as wrapper(original, *args, **kwargs), {wrapper!r} cannot be called"
+            f"a wrapper is called as wrapper(original, *args, **kwargs), but {wrapper!r} is not callable"
         )
     if counter is not None:
         counter.in_use = True
@@ -144,9 +144,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
             f"subclassing; wrap '{original.__module__}:{original.__qualname__}.__init__', or Replace it with a subclass"
         )
     if not callable(original):
-        raise DeclarationError(
-            f"cannot wrap {original!r}: expected something callable, found {type(original).__name__}"
-        )
+        raise DeclarationError(f"cannot wrap {original!r}: expected a callable, found {type(original).__name__}")
     return _in_form_of(raw, _finished(around(original), original, in_class), in_class)
 
 
@@ -179,13 +177,13 @@ def dispatch(
         return generated.dispatcher(original, chosen, predicate, counter)
 
     if _is_left_to_get(raw, in_class) and callable(chosen):
-        return stand_in(raw, around, functools.partial(_finished, in_class=True), "when_call cannot stand in for")
+        return stand_in(raw, around, functools.partial(_finished, in_class=True), "when_call cannot dispatch")
     original = wrapped_callable(raw)
     if not callable(original) or not callable(chosen):
         raise DeclarationError(f"when_call needs two callables, found {original!r} and {chosen!r}")
     if isinstance(original, type):
         raise DeclarationError(
-            f"when_call cannot stand in for the class {original.__qualname__}: dispatch on its methods instead"
+            f"when_call cannot dispatch calls of the class {original.__qualname__}; use it on its methods instead"
         )
     return _in_form_of(raw, _finished(around(original), original, in_class), in_class)
 

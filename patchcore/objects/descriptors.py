@@ -163,7 +163,8 @@ def stand_in(raw: Any, around: Around, finish: Finish, what: str) -> Any:
         return Attribute(raw, around, finish)
     raise DeclarationError(
         f"{what} {raw!r}: its own __get__ decides whether a {kind.__name__} is called or read; "
-        f"write Replace(target, factory=function) with a function that gets it and returns another {kind.__name__}"
+        "write Replace(target, factory=function) with a function that takes the original and returns another "
+        f"{kind.__name__}"
     )
 
 

@@ -1,8 +1,8 @@
-"""Text of others, made fit for a terminal: names, reasons and messages may hold control characters."""
+"""Text for people: names and messages of others without control characters, and counts with their nouns."""
 
 from __future__ import annotations
 
-__all__ = ["printable", "shown"]
+__all__ = ["counted", "inflected", "printable", "shown"]
 
 #: What a text may have though Python calls it not printable: ends of lines, tabs, and spaces that are not ASCII's.
 _LAYOUT = frozenset("\n\t\xa0\u1680\u202f\u205f\u3000") | frozenset(map(chr, range(0x2000, 0x200B)))
@@ -27,3 +27,23 @@ def shown(value: object) -> str:
         raise
     except BaseException as error:
         return f"<{type(value).__name__} object whose repr raises {type(error).__name__}>"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun: ``1 patch``, ``2 patches``, ``1,000 patches``.
+
+    Args:
+        count: how many.
+        noun: in the singular, with an adjective before it or a verb after it.
+        plural: where :func:`inflected` cannot form it: of ``place needs``, for example.
+    """
+    return f"{count:,} {inflected(count, noun, plural)}"
+
+
+def inflected(count: int, noun: str, plural: str = "") -> str:
+    """Return ``noun`` for one thing, else its plural: ``patches``, ``libraries``, ``files``, or ``plural`` if given."""
+    if count == 1 or plural:
+        return noun if count == 1 else plural
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"

@@ -66,13 +66,13 @@ def constructor_problem(owner: type, name: str) -> str:
 
     if isinstance(class_namespace(owner).get("__new__"), BuiltinFunctionType):
         return (
-            f"{name}: {owner.__qualname__} is written in C, and its constructor would call a __new__ in Python again "
-            "and again; replace the names that hold the class by a subclass, or patch what calls it"
+            f"{name}: {owner.__qualname__} is written in C, and its constructor would call a __new__ in Python without "
+            "end; replace the names that refer to the class with a subclass, or patch its callers"
         )
     if not is_reversible(owner, "__new__"):
         return (
-            f"{name}: this Python would keep the constructor of {owner.__qualname__} changed after a revert; "
-            f"target '{name[: -len('__new__')]}__init__' instead"
+            f"{name}: on this Python version, the constructor of {owner.__qualname__} would stay changed after a "
+            f"revert; target '{name[: -len('__new__')]}__init__' instead"
         )
     return ""
 

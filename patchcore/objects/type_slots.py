@@ -123,12 +123,11 @@ def remark(cls: type, key: str) -> str:
     if not others or bool(first) == bool(others[0]):
         return ""
     if positions[0].table == _NUMBER:
-        return (
-            "" if first else "while this is patched, the operator asks the left operand first, and makes a new object"
-        )
+        what = "the operator calls the left operand first and creates a new object"
+        return "" if first else f"while this is patched, {what}"
     if first:
-        return "a subclass that is defined while this is patched is a sequence to C code"
-    return "while this is patched, the class is a mapping to C code"
+        return "C code treats a subclass that is defined while this is patched as a sequence"
+    return "C code treats the class as a mapping while this is patched"
 
 
 def _heirs(cls: type, key: str) -> Collection[type]:

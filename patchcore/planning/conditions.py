@@ -90,7 +90,7 @@ class Environment:
             return unmet
         for name in patch.needs:
             if not self.is_module(name):
-                but = ": patches only let it be imported, as a stub" if name.partition(".")[0] in stubs else ""
+                but = " (patches add only a stub of it)" if name.partition(".")[0] in stubs else ""
                 return f"needs module {name}, which is neither installed nor emulated here{but}"
         for root in needed_libraries(patch.changes, stubs):
             if not self.is_module(root):
@@ -115,7 +115,7 @@ class Environment:
                 return f"requires {text}, {package} is not installed"
             if not specifiers:
                 return None
-            return f"requires {text}, the version of {package} cannot be told: no distribution provides it"
+            return f"requires {text}, the version of {package} is unknown: no distribution provides it"
         try:
             if is_in(version, specifiers):
                 return None

@@ -259,7 +259,7 @@ def _match(name: str, candidates: Sequence[Candidate]) -> tuple[int, list[Candid
         for c in candidates
         for n in (*c.patch.names, c.provenance.plugin, *(str(change.target) for change in c.patch.changes))
     ]
-    raise UnknownName(f"nothing is called {name!r}: no patch, legacy name, plugin or target{did_you_mean(name, known)}")
+    raise UnknownName(f"no patch, legacy name, plugin or target is called {name!r}{did_you_mean(name, known)}")
 
 
 def _steps_of(name: str) -> Optional[tuple[Step, ...]]:
@@ -290,7 +290,7 @@ def _choose(
         except UnknownName as error:
             if notes is None:
                 raise UnknownName(f"{choice.origin}: {error}") from None
-            notes.append(f"{choice.origin} may mean something of a plugin that was not loaded: {error}")
+            notes.append(f"{choice.origin} may belong to a plugin that is not loaded: {error}")
         else:
             strength = strongest if choice.strength is None else choice.strength
             ranked.append(((strength, rank, not choice.enable), choice, matched))

@@ -141,10 +141,10 @@ def test_a_change_of_a_kind_that_nobody_puts_in_force_fails_and_names_what_is_mi
     with patcher(pc.Patch("mine", change()), patches()[0]) as patched:
         record = patched.report()["mine"]
         assert record.status == "failed"
-        assert f"no loaded plugin puts changes of the class {kind} in force" in record.reason
+        assert f"no loaded plugin has a writer for changes of the class {kind}" in record.reason
         assert [change.status for change in record.changes] == ["failed"]
         assert patched.report()["replaced"].status == "applied"
-    with pytest.raises(pc.PatchError, match="no loaded plugin puts changes of the class"):
+    with pytest.raises(pc.PatchError, match="no loaded plugin has a writer for changes of the class"):
         patcher(pc.Patch("mine", change(), required=True)).apply()
 
 

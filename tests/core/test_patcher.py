@@ -186,7 +186,7 @@ def test_an_unknown_name_is_noted_when_it_may_be_of_a_plugin_that_failed(shop, c
     with pc.Patcher([PRICE], plugins=loaded, disable="broken.patch") as patcher:
         assert shop.price is new
         assert len(patcher.report().notes) == 1
-    assert "disable= may mean something of a plugin that was not loaded" in caplog.text
+    assert "disable= may belong to a plugin that is not loaded" in caplog.text
 
 
 @pytest.mark.parametrize("names", ["noplugin", ["noplugin"]])
@@ -238,7 +238,7 @@ def test_options_for_an_unknown_patch_are_an_error() -> None:
 
 @pytest.mark.parametrize("patches", [[PRICE, PRICE], [PRICE, "shop.price"]])
 def test_patches_given_by_hand_that_clash_are_an_error(patches) -> None:
-    with pytest.raises(pc.DeclarationError, match=r"is taken by local code|expected a Patch, got 'shop\.price'"):
+    with pytest.raises(pc.DeclarationError, match=r"is already used by local code|expected a Patch, got 'shop\.price'"):
         pc.Patcher(patches).plan()
 
 
@@ -470,7 +470,7 @@ def test_the_policy_ignore_says_nothing_above_debug(shop, caplog) -> None:
 def test_the_notes_of_a_revert_are_logged(shop, caplog) -> None:
     with pc.Patcher([PRICE]):
         shop.price = len
-    assert "shop:price: builtins:len was put on top by somebody else" in caplog.text
+    assert "shop:price: other code had put builtins:len on top of the patch" in caplog.text
 
 
 def test_nothing_is_printed_without_logging_configured(run_python, make_package) -> None:
@@ -761,5 +761,5 @@ def test_a_patch_of_a_plugin_stays_that_plugins_when_it_is_handed_over(shop) -> 
 
 
 def test_a_name_that_is_taken_twice_among_the_patches_handed_over_is_an_error(shop) -> None:
-    with pytest.raises(pc.DeclarationError, match=r"'shop\.price' is taken by"):
+    with pytest.raises(pc.DeclarationError, match=r"'shop\.price' is already used by"):
         pc.Patcher([PRICE, Candidate(PRICE, Provenance("vision"))]).plan()

@@ -122,7 +122,7 @@ FAILURES = {
         def register_patches(): return [pc.Patch("bad patch")]
         """,
         "register_patches",
-        "a patch name is made of",
+        "a patch name may contain only",
     ),
     "by an item that is no patch": (
         """
@@ -309,7 +309,7 @@ def test_the_second_plugin_of_a_name_is_reported(install, make_package) -> None:
     assert names(patcher.collect()) == ["good.patch"]
     (problem,) = patcher.plugins.problems
     assert problem.distribution == "zzz-other"
-    assert "the plugin name 'good' is taken by plugin good, good-patches 1.0; rename one" in problem.message
+    assert "the plugin name 'good' is already used by plugin good, good-patches 1.0; rename one" in problem.message
 
 
 @pytest.mark.parametrize("other", ["aaa", "zzz"])
@@ -323,7 +323,9 @@ def test_the_name_of_a_patch_is_that_plugins_which_it_is_named_after(install, ot
     }
     (problem,) = patcher.plugins.problems
     assert problem.plugin == other
-    assert problem.message.startswith("the patch name 'good.patch' is taken by plugin good, good-patches 1.0, and this")
+    assert problem.message.startswith(
+        "the patch name 'good.patch' is already used by plugin good, good-patches 1.0, so this"
+    )
 
 
 def test_of_two_plugins_that_a_patch_is_not_named_after_none_loses_it(install) -> None:
@@ -332,7 +334,7 @@ def test_of_two_plugins_that_a_patch_is_not_named_after_none_loses_it(install) -
     patcher = pc.Patcher.discover()
     assert len(patcher.collect()) == 2
     (problem,) = patcher.plugins.problems
-    assert f"is called 'good.patch+{problem.plugin}' now" in problem.message
+    assert f"is now called 'good.patch+{problem.plugin}'" in problem.message
 
 
 def test_two_patches_of_one_name_in_one_plugin_are_a_problem_and_the_first_stays(install) -> None:
@@ -340,7 +342,7 @@ def test_two_patches_of_one_name_in_one_plugin_are_a_problem_and_the_first_stays
     patcher = pc.Patcher.discover()
     assert names(patcher.collect()) == ["good.patch"]
     (problem,) = patcher.plugins.problems
-    assert "is taken by plugin good, good-patches 1.0; rename" in problem.message
+    assert "is already used by plugin good, good-patches 1.0; rename" in problem.message
 
 
 def test_one_module_under_two_entry_points_is_one_plugin_and_a_problem(make_package) -> None:
@@ -428,7 +430,7 @@ def test_one_that_is_asked_for_and_left_out_is_an_error_that_says_so(install) ->
     install("good", GOOD)
     with pytest.raises(pc.UnknownName) as e:
         Plugins(allowed=["good", "no:good"])
-    assert str(e.value) == "the plugin 'good' is asked for and left out by no:good; drop one of the two"
+    assert str(e.value) == "the plugin 'good' is both included and excluded by no:good; remove one of these"
 
 
 def test_leaving_out_what_is_not_there_is_an_error_with_the_nearest(install) -> None:
@@ -637,7 +639,7 @@ def test_what_plugins_tell_besides_patches_is_in_the_report(install) -> None:
         ("raise RuntimeError('no idea')", "no idea"),
         ("return 3", "not iterable"),
         ("return ['text']", "expected patchcore.Section objects, got 'text'"),
-        ("return pc.Section('device')", "expected several things in a list, got Section("),
+        ("return pc.Section('device')", "expected a list, got Section("),
     ],
     ids=["raises", "no list", "no section", "one section"],
 )

@@ -39,7 +39,7 @@ REPORT = Report(
 
 def test_the_text_view() -> None:
     assert str(REPORT).splitlines() == [
-        "patchcore: 1 applied, 1 skipped, 1 failed; 1 plugin problems",
+        "patchcore: 1 applied, 1 skipped, 1 failed; 1 plugin problem",
         "  applied  lib.conv [vision-patches 1.0]",
         "           replace lib.ops:conv: applied",
         "             rebound lib:conv, user:f",
@@ -202,7 +202,7 @@ class TestWhatNobodyAskedFor:
         assert str(Report(self.RECORDS)).splitlines() == [
             "patchcore: 1 applied",
             "  applied  lib.conv [vision-patches 1.0]",
-            "  1 not asked for; patchcore list --all shows it",
+            "  1 more patch skipped; patchcore list --all shows why",
         ]
         assert Report(self.RECORDS[1:]).summary() == "nothing applied"
 

@@ -150,7 +150,7 @@ def test_a_path_is_a_report_dir(tmp_path) -> None:
         ("disable = [3]", r"disable = \[3\]; expected a list of names"),
         ("log = 'loud'", "log = 'loud'; expected one of DEBUG"),
         ("log = 10", "log = 10; expected one of"),
-        ("report_dir = 1", "report_dir = 1; expected text"),
+        ("report_dir = 1", "report_dir = 1; expected a string"),
         ("options = 1", "options = 1; expected a table per patch"),
         ("options = {a = 1}", r"expected a table per patch, \[tool.patchcore.options"),
     ],
@@ -479,7 +479,7 @@ def test_an_impossible_value_in_a_variant_says_in_which(tmp_path, line, message)
 
 @pytest.mark.parametrize("given", [{"toml": "[tool.patchcore]\nvariant = 3\n"}, {"arguments": {"variant": 3}}])
 def test_a_variant_that_is_no_text_says_where(tmp_path, given) -> None:
-    with pytest.raises(pc.SettingsError, match=r"(\[tool.patchcore\]|argument): variant = 3; expected text"):
+    with pytest.raises(pc.SettingsError, match=r"(\[tool.patchcore\]|argument): variant = 3; expected a string"):
         load(tmp_path, given.get("toml", "[tool.patchcore]\n"), arguments=given.get("arguments"))
 
 

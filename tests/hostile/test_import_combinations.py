@@ -128,8 +128,7 @@ def test_nothing_else_fits_because_of_the_stub_of_another_patch() -> None:
         ),
         (
             pc.Patch("patch", [pc.Replace("user_x:VALUE", 2)], needs=["gone_x"]),
-            "needs module gone_x, which is neither installed nor emulated here: patches only let it be imported, as a "
-            "stub",
+            "needs module gone_x, which is neither installed nor emulated here (patches add only a stub of it)",
         ),
     ):
         assert pc.Patcher([stub, patch]).plan()["patch"].reason == reason

@@ -317,7 +317,7 @@ def _c(name: str) -> Callable[[Any], int]:
 
 #: Ways to make an instance: these get the class.
 CONSTRUCTIONS: dict[str, Callable[[Any], Any]] = {
-    "no argument": lambda cls: cls(),
+    "unknown argument": lambda cls: cls(),
     "one argument": lambda cls: cls(1),
     "two arguments": lambda cls: cls(1, 2),
     "three arguments": lambda cls: cls("Name", (), {}),
@@ -649,8 +649,8 @@ def reason_of(patch: pc.Patch) -> str:
 REASONS = {
     ("constructor", "__new__"): "object.__init__ takes any arguments while this is patched",
     ("new", "__init__"): "object.__new__ takes any arguments while this is patched",
-    ("list", "__mul__"): "while this is patched, the operator asks the left operand first, and makes a new object",
-    ("generic alias", "__getitem__"): "a subclass that is defined while this is patched is a sequence to C code",
+    ("list", "__mul__"): "while this is patched, the operator calls the left operand first and creates a new object",
+    ("generic alias", "__getitem__"): "C code treats a subclass that is defined while this is patched as a sequence",
     ("everything", "__new__"): "",
     ("everything", "__mul__"): "",
     ("everything", "__getitem__"): "",

@@ -143,8 +143,8 @@ class TestNumpyCompat:
         assert out.splitlines() == [
             "<class 'numpy.bool_'> <class 'numpy.int64'> <class 'float'>",
             "applied",
-            "numpy:bool skipped numpy:bool exists already",
-            "numpy:long skipped numpy:long exists already",
+            "numpy:bool skipped numpy:bool already exists",
+            "numpy:long skipped numpy:long already exists",
             "<class 'numpy.bool_'> <class 'numpy.int64'> False",
         ]
 

@@ -167,5 +167,5 @@ def _check(vendor: object, others: Mapping[str, Contributed]) -> None:
         raise TypeError(f"vendor {vendor.name!r}: dtypes are a set of names, {{'float32'}}, got {vendor.dtypes!r}")
     if vendor.name in others:
         raise ValueError(
-            f"the vendor name {vendor.name!r} is taken by {others[vendor.name].provenance}; choose another"
+            f"the vendor name {vendor.name!r} is already used by {others[vendor.name].provenance}; choose another"
         )

@@ -290,7 +290,10 @@ class TestUsage:
             (["--timeout", "0", "--", "sell.py"], "expected seconds, more than 0, got 0"),
             (["--nosuch", "--", "sell.py"], "unrecognized arguments: --nosuch"),
             (["--", "nosuch.py"], "can't find 'nosuch.py'"),
-            (["--keep", "shop.prize", "--", "sell.py"], "nothing is called 'shop.prize'"),
+            (
+                ["--keep", "shop.prize", "--", "sell.py"],
+                "no patch, legacy name, plugin or target is called 'shop.prize'",
+            ),
             (["--plugin", "nosuch", "--", "sell.py"], "no plugin 'nosuch' is installed"),
         ],
     )

@@ -116,7 +116,7 @@ class TestExplain:
         [
             ("shop.prize", "did you mean 'shop.price'?"),
             ("shop.prices:prise", "shop.prices has no prise (target shop.prices:prise); did you mean 'price'?"),
-            ("nosuch.module:price", "nothing is called 'nosuch.module:price'"),
+            ("nosuch.module:price", "no patch, legacy name, plugin or target is called 'nosuch.module:price'"),
             ("pric", "did you mean 'price'?"),
         ],
     )

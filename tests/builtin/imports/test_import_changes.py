@@ -71,9 +71,9 @@ class TestDeclaration:
         [
             (lambda: pc.StubImport("m", version=2), "version is a text, got 2"),
             (lambda: pc.StubImport("m", attributes={"a.b": 1}), "has the key 'a.b'"),
-            (lambda: pc.StubImport("m", attributes={"a": "text"}), "lacks its ':'"),
+            (lambda: pc.StubImport("m", attributes={"a": "text"}), "has no ':'"),
             (lambda: pc.ReplaceImport("m", with_="m.inner"), "'m.inner' is inside what it is to replace"),
-            (lambda: pc.ReplaceImport("m", with_={"f": "text"}), "lacks its ':'"),
+            (lambda: pc.ReplaceImport("m", with_={"f": "text"}), "has no ':'"),
             (lambda: pc.InjectImport("m", "a.b", "n"), "'a.b' is not a name that can be imported"),
             (lambda: pc.WhileImporting("m", []), "has no changes"),
             (lambda: pc.WhileImporting("m", ["m:f"]), "'m:f' is not a change"),

@@ -52,7 +52,7 @@ def test_sizes_draw_from_their_ranges_medium_between_both() -> None:
         ({"draw": "lib checks:draw"}, "lib checks:draw"),
         ({"draw": draw, "rtol": "1e-5"}, "rtol is a number from 0 to below 1, got '1e-5'"),
         ({"draw": draw, "rtol": -1e-5}, "rtol is a number from 0 to below 1, got -1e-05"),
-        ({"draw": draw, "dtypes": ["float16"]}, "dtypes is a mapping, got ['float16']"),
+        ({"draw": draw, "dtypes": ["float16"]}, "dtypes must be a mapping, got ['float16']"),
         ({"draw": draw, "dtypes": {"half": 1e-2}}, "dtypes holds 'half'; expected float64, float32, float16, bfloat16"),
         ({"draw": draw, "dtypes": {"float16": 2}}, "dtypes['float16'] is a number from 0 to below 1, got 2"),
         ({"draw": draw, "rtol": 1e-5, "dtypes": {"float16": 1e-2}}, "give rtol, or a tolerance for each dtype"),
@@ -69,8 +69,8 @@ def test_a_malformed_check_says_what_is_expected(arguments: dict[str, Any], mess
     [
         ({"call": 3}, "call must be callable, got 3"),
         ({"call": len, "reference": 3}, "reference must be callable, got 3"),
-        ({"call": len, "args": 3}, "args is a list, got 3"),
-        ({"call": len, "kwargs": [1]}, "kwargs is a mapping, got [1]"),
+        ({"call": len, "args": 3}, "args must be a list, got 3"),
+        ({"call": len, "kwargs": [1]}, "kwargs must be a mapping, got [1]"),
     ],
     ids=["call", "reference", "args", "kwargs"],
 )

@@ -118,9 +118,9 @@ DECLARATIONS = [
 @pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda d: re.sub(" at 0x[0-9a-f]+", "", repr(d)))
 def test_a_declaration_cannot_be_changed(declaration: Any) -> None:
     name = next(iter(vars(declaration)))
-    with pytest.raises(AttributeError, match=r"is immutable; make another one instead of setting"):
+    with pytest.raises(AttributeError, match=r"is immutable; create a new one instead of setting"):
         setattr(declaration, name, 1)
-    with pytest.raises(AttributeError, match=r"is immutable; make another one instead of deleting"):
+    with pytest.raises(AttributeError, match=r"is immutable; create a new one instead of deleting"):
         delattr(declaration, name)
     with pytest.raises(AttributeError, match="immutable"):
         declaration.something = 1
@@ -180,22 +180,22 @@ def test_the_declared_options_are_a_copy_nobody_can_change() -> None:
         (lambda: Replace("m:f", new, when_call=3), r"when_call must be callable, got 3"),
         (
             lambda: Replace("m:f", new, when_call=new, create=True),
-            r"when_call= needs an original, and create=True",
+            r"when_call= needs an original, but create=True",
         ),
-        (lambda: Replace("m:f", factory=new, create=True), r"factory= needs an original, and create=True"),
-        (lambda: Replace("m:f", "2.0"), r"lacks its ':'; write 'package.module:attribute', or Literal\('2.0'\)"),
-        (lambda: Replace("m:f", new, aliases=3), r"aliases is a list, got 3"),
+        (lambda: Replace("m:f", factory=new, create=True), r"factory= needs an original, but create=True"),
+        (lambda: Replace("m:f", "2.0"), r"has no ':'; write 'package.module:attribute' .* or Literal\('2.0'\)"),
+        (lambda: Replace("m:f", new, aliases=3), r"aliases must be a list, got 3"),
         (lambda: Replace("m", new), r"target 'm' names a module, not something in it; write 'm:attribute'"),
-        (lambda: Replace(new, new), r"a target is text like 'package.module:Class.attribute', got function"),
-        (lambda: Wrap("m:f", None), r"Wrap\('m:f'\): wrapper is a callable or the target of one, got None"),
-        (lambda: Wrap("m:f", "wrapper"), r"lacks its ':'"),
-        (lambda: Wrap("m:f", Literal("x")), r"wrapper is a callable or the target of one"),
-        (lambda: Register("m:MODELS", Array()), r"has no __name__ of its own; give name='...'"),
-        (lambda: Register("m:MODELS", "other:TABLE['x']"), r"give name='...'"),
-        (lambda: Register("m:MODELS", dict, name=3), r"give name='...'"),
-        (lambda: Call(None, module="m"), r"func is a callable or the target of one, got None"),
+        (lambda: Replace(new, new), r"a target is a string like 'package.module:Class.attribute', got function"),
+        (lambda: Wrap("m:f", None), r"Wrap\('m:f'\): wrapper must be a callable or the target of one, got None"),
+        (lambda: Wrap("m:f", "wrapper"), r"has no ':'"),
+        (lambda: Wrap("m:f", Literal("x")), r"wrapper must be a callable or the target of one"),
+        (lambda: Register("m:MODELS", Array()), r"has no __name__; pass name='...'"),
+        (lambda: Register("m:MODELS", "other:TABLE['x']"), r"pass name='...'"),
+        (lambda: Register("m:MODELS", dict, name=3), r"pass name='...'"),
+        (lambda: Call(None, module="m"), r"func must be a callable or the target of one, got None"),
         (lambda: Call(new, module="m n"), r"'m n' is not a dotted module name"),
-        (lambda: Call(new, module="m", options=3), r"options is a mapping, got 3"),
+        (lambda: Call(new, module="m", options=3), r"options must be a mapping, got 3"),
     ],
 )
 def test_a_malformed_declaration_says_what_fixes_it(declare: Any, message: str) -> None:
@@ -342,7 +342,7 @@ def test_create_adds_what_is_missing_and_leaves_alone_what_exists(module: types.
     assert built("m:missing") is new
     assert built("m:Owner.missing") is new
     for existing in ("m:function", "m:Owner.inherited", "m:Owner.of_meta", "m:lazy"):
-        assert built(existing) == Skip(f"{existing} exists already")
+        assert built(existing) == Skip(f"{existing} already exists")
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_create_adds_what_is_missing_and_leaves_alone_what_exists(module: types.
     ids=["when_call", "factory", "wrap"],
 )
 def test_what_needs_an_original_is_refused_where_none_is_loaded(module: types.ModuleType, change: Any) -> None:
-    with pytest.raises(TargetError, match=r"m:lazy is loaded lazily, .* target the module that defines it"):
+    with pytest.raises(TargetError, match=r"m:lazy is loaded lazily .* target the module that defines it"):
         put(change, module)
 
 
@@ -369,7 +369,7 @@ def test_a_wrapper_is_imported_when_it_is_built(make_package, module: types.Modu
     make_package({"plugin": "def note(original, x): return ('noted', original(x))\nTEXT = 'no function'"})
     put(Wrap("m:function", "plugin:note"), module)
     assert module.function(1) == ("noted", ("function", 1))
-    with pytest.raises(DeclarationError, match=r"'no function' cannot be called"):
+    with pytest.raises(DeclarationError, match=r"'no function' is not callable"):
         put(Wrap("m:function", "plugin:TEXT"), module)
 
 
@@ -400,7 +400,7 @@ def test_a_class_is_registered_under_another_name_and_by_text(make_package, modu
 
 
 def test_an_entry_is_not_replaced_without_force(module: types.ModuleType) -> None:
-    with pytest.raises(DeclarationError, match=r"m:MODELS has 'Old' already .* register it with force=True"):
+    with pytest.raises(DeclarationError, match=r"m:MODELS already has 'Old' .* pass force=True"):
         put(Register("m:MODELS", dict, name="Old", force=False), module)
 
 

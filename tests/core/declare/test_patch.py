@@ -73,22 +73,22 @@ def test_one_change_need_not_be_in_a_list() -> None:
             lambda: Patch("two words"),
             r"got 'two words'; write Patch\('library.what'\)",
         ),
-        (lambda: Patch(""), r"a patch name is made of letters"),
+        (lambda: Patch(""), r"a patch name may contain only letters"),
         (lambda: Patch(None), r"got None"),
         (lambda: Patch("p", [new]), r"Patch\('p'\): .* is not a change; expected Replace, Wrap, Register, Call or"),
         (lambda: Patch("p", "m:f"), r"'m:f' is not a change"),
-        (lambda: Patch("p", 3), r"changes is a list, got 3"),
+        (lambda: Patch("p", 3), r"changes must be a list, got 3"),
         (lambda: Patch("p", when=True), r"when must be callable, got True"),
-        (lambda: Patch("p", requires=3), r"requires is a list, got 3"),
-        (lambda: Patch("p", requires=[3]), r"requires holds 3; expected text"),
-        (lambda: Patch("p", after=[" "]), r"after holds ' '; expected text"),
-        (lambda: Patch("p", priority="high"), r"priority is a number, lower goes first"),
-        (lambda: Patch("p", summary=3), r"summary is a text, got 3"),
-        (lambda: Patch("p", upstream=3), r"upstream is a text, got 3"),
-        (lambda: Patch("p", remove_when=3), r"remove_when is a text, got 3"),
-        (lambda: Patch("p", options=3), r"options is a mapping, got 3"),
-        (lambda: Patch("p", checks=3), r"checks is a list, got 3"),
-        (lambda: Patch("p", checks=[3]), r"checks holds 3; expected Check\(...\)"),
+        (lambda: Patch("p", requires=3), r"requires must be a list, got 3"),
+        (lambda: Patch("p", requires=[3]), r"requires contains 3; expected a string"),
+        (lambda: Patch("p", after=[" "]), r"after contains ' '; expected a string"),
+        (lambda: Patch("p", priority="high"), r"priority must be a number"),
+        (lambda: Patch("p", summary=3), r"summary must be a string, got 3"),
+        (lambda: Patch("p", upstream=3), r"upstream must be a string, got 3"),
+        (lambda: Patch("p", remove_when=3), r"remove_when must be a string, got 3"),
+        (lambda: Patch("p", options=3), r"options must be a mapping, got 3"),
+        (lambda: Patch("p", checks=3), r"checks must be a list, got 3"),
+        (lambda: Patch("p", checks=[3]), r"checks contains 3; expected Check\(...\)"),
     ],
 )
 def test_a_malformed_patch_says_what_fixes_it(declare: Any, message: str) -> None:
@@ -226,7 +226,7 @@ def test_a_function_that_is_not_at_the_top_of_its_module_keeps_its_name() -> Non
 
 def test_a_callable_without_a_name_needs_one() -> None:
     partial = functools.partial(new)
-    with pytest.raises(DeclarationError, match=r"has no __name__ to name the patch after; give name='library.what'"):
+    with pytest.raises(DeclarationError, match=r"has no __name__; pass name='library.what'"):
         patchcore.patch("lib.ops:f")(partial)
     assert patchcore.patch("lib.ops:f", name="lib.f")(partial).function is partial
 
@@ -241,9 +241,9 @@ def test_a_decorator_without_a_target_says_how_it_is_written(decorator: Any) -> 
 
 @pytest.mark.parametrize("decorator", [patchcore.patch, patchcore.wrap])
 def test_an_unknown_argument_is_refused_with_the_nearest(decorator: Any) -> None:
-    with pytest.raises(DeclarationError, match=r"\('m:f'\): no argument 'require'; did you mean 'requires'\?"):
+    with pytest.raises(DeclarationError, match=r"\('m:f'\): unknown argument 'require'; did you mean 'requires'\?"):
         decorator("m:f", require="lib>=1")
-    with pytest.raises(DeclarationError, match=r"no argument 'changes'"):
+    with pytest.raises(DeclarationError, match=r"unknown argument 'changes'"):
         decorator("m:f", changes=[])
 
 

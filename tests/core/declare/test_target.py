@@ -64,8 +64,8 @@ def test_any_target_of_dots_survives_being_written_and_read(first: str, path: tu
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "names nothing"),
-        ("m:", "names nothing after the module"),
+        ("", "has nothing"),
+        ("m:", "has nothing after the module"),
         (":f", "'' is not a dotted module name"),
         ("m", "names a module, not something in it; write 'm:attribute'"),
         ("m.:f", "'m.' is not a dotted module name"),
@@ -85,10 +85,10 @@ def test_any_target_of_dots_survives_being_written_and_read(first: str, path: tu
         ("m:T['key\"]", "cannot read"),
         ("m:T['key']x", "cannot read 'x'"),
         ("m:T[1.5]", "cannot read '[1.5]'"),
-        ("m:T[01]", "01 is not a text or number as Python writes it"),
-        ('m:T["\\x"]', "is not a text or number as Python writes it"),
-        ("m:['key']", "names nothing after the module"),
-        ("['key'].f.g", "names nothing after the module"),
+        ("m:T[01]", "01 is not a Python string or integer literal"),
+        ('m:T["\\x"]', "is not a Python string or integer literal"),
+        ("m:['key']", "has nothing after the module"),
+        ("['key'].f.g", "has nothing after the module"),
     ],
 )
 def test_a_malformed_target_says_what_cannot_be_read(text: str, complaint: str) -> None:
@@ -100,7 +100,7 @@ def test_a_malformed_target_says_what_cannot_be_read(text: str, complaint: str) 
 
 @pytest.mark.parametrize("value", [None, 3, len, ("m", "f")])
 def test_a_target_that_is_no_text_is_refused_with_an_example(value: Any) -> None:
-    with pytest.raises(TargetError, match=r"a target is text like 'package.module:Class.attribute', got"):
+    with pytest.raises(TargetError, match=r"a target is a string like 'package.module:Class.attribute', got"):
         Target.parse(value)
 
 

@@ -218,7 +218,7 @@ def test_a_second_patcher_shares_the_patch_and_the_last_holder_releases_it(shop)
     first.revert()
     assert shop.price() == "A(price)"
     assert first.report()["shop.wrap"].status == "reverted"
-    assert first.report()["shop.wrap"].reason == "another Patcher keeps it in force"
+    assert first.report()["shop.wrap"].reason == "another Patcher still applies it"
     second.revert()
     assert shop.price is original
 
@@ -582,7 +582,7 @@ def test_a_replacement_whose_module_imports_the_target_and_then_fails_is_failed_
         record = patcher.report()["shop.price"]
         assert record.status == "pending"
         assert record.missed
-        assert "shop was imported, but kernels, where the replacement is, could not be imported" in record.reason
+        assert "shop was imported, but kernels, which defines the replacement, could not be imported" in record.reason
         record = patcher.refresh()["shop.price"]
     assert (record.status, record.reason) == ("failed", "RuntimeError: no device")
 
@@ -609,7 +609,7 @@ def test_a_patch_that_was_never_imported_is_reverted_without_a_trace(make_packag
     patcher.apply()
     record = patcher.revert()["never"]
     assert record.status == "reverted"
-    assert record.changes[0].reason == "was never imported"
+    assert record.changes[0].reason == "its module was never imported"
     assert not ENGINE._waiting
 
 
@@ -624,8 +624,8 @@ def test_revert_says_when_somebody_else_patched_on_top_and_restores_the_identica
     report = patcher.revert()
     assert shop.price is original
     assert len(report.notes) == 1
-    assert report.notes[0].startswith("shop:price: test_engine:")
-    assert "was put on top by somebody else and is gone with the patch below it" in report.notes[0]
+    assert report.notes[0].startswith("shop:price: other code had put test_engine:")
+    assert report.notes[0].endswith(" on top of the patch; both are removed")
 
 
 def test_a_foreign_value_in_a_slot_is_not_looked_for_elsewhere_on_revert(make_package, shop) -> None:
@@ -795,7 +795,10 @@ def test_a_product_that_depends_on_a_removed_layer_and_cannot_be_made_anew_is_no
     lower.apply()
     upper.apply()
     (note,) = lower.revert().notes
-    assert note == "shop:Item: shop.b is gone too, it cannot be put on shop:Item: TypeError: made for Fancy only"
+    assert (
+        note == "shop:Item: shop.b is reverted too, because it cannot be applied on top of shop:Item: "
+        "TypeError: made for Fancy only"
+    )
     assert shop.Item is original
     upper.revert()
     assert shop.Item is original

@@ -438,7 +438,7 @@ def test_a_module_put_into_sys_modules_by_hand_is_reported_and_patched_on_reques
         sys.modules["shop.tools"] = made
         record = patcher.report()["shop.price"]
         assert record.status == "pending"
-        assert "it was put into sys.modules by hand, or with another sys.meta_path" in record.reason
+        assert "other code put it into sys.modules, or imported it with another sys.meta_path" in record.reason
         assert record.reason.endswith("; Patcher.refresh() tries to patch it now")
         assert patcher.refresh()["shop.price"].status == "applied"
         assert made.price is fast

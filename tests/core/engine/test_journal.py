@@ -130,7 +130,10 @@ def test_a_layer_that_cannot_be_made_anew_is_dropped_with_a_note(journal, module
     put(journal, slot, A, original)
     wrap(journal, slot, B)
     (note,) = remove(journal, A)
-    assert note.startswith("shop:discount: B is gone too, it cannot be put on a deletion: LookupError: nothing there")
+    assert note.startswith(
+        "shop:discount: B is reverted too, because it cannot be applied on top of a deletion: "
+        "LookupError: nothing there"
+    )
     assert "discount" not in vars(module)
     assert remove(journal, B) == []
 
@@ -167,7 +170,7 @@ def test_a_follower_that_somebody_else_bound_is_left_alone_and_noted(journal, sl
     consumer.cost = original
     journal.follow(wrap(journal, slot, A), NamespaceSlot(consumer, "cost", "consumer:cost"))
     consumer.cost = len
-    assert remove(journal, A) == ["consumer:cost was bound to builtins:len by somebody else; left as it is"]
+    assert remove(journal, A) == ["consumer:cost is not restored: other code bound it to builtins:len"]
     assert consumer.cost is len
 
 
@@ -198,9 +201,7 @@ def test_a_follower_with_layers_of_its_own_is_rebuilt_without_a_note(journal, mo
 def test_a_value_put_on_top_by_somebody_else_is_noted_and_replaced_by_the_original(journal, module, slot) -> None:
     wrap(journal, slot, A)
     module.price = len
-    assert remove(journal, A) == [
-        "shop:price: builtins:len was put on top by somebody else and is gone with the patch below it"
-    ]
+    assert remove(journal, A) == ["shop:price: other code had put builtins:len on top of the patch; both are removed"]
     assert module.price is original
 
 
@@ -214,9 +215,7 @@ def test_a_slot_that_somebody_else_has_restored_already_needs_no_note(journal, m
 def test_a_deleted_attribute_is_there_again(journal, module, slot) -> None:
     wrap(journal, slot, A)
     del module.price
-    assert remove(journal, A) == [
-        "shop:price: a deletion was put on top by somebody else and is gone with the patch below it"
-    ]
+    assert remove(journal, A) == ["shop:price: other code had put a deletion on top of the patch; both are removed"]
     assert module.price is original
 
 
@@ -228,7 +227,7 @@ def test_a_value_between_two_layers_comes_back_when_the_upper_one_goes(journal, 
     assert remove(journal, B) == []
     assert module.price is foreign
     (note,) = remove(journal, A)
-    assert "put there by somebody else, is gone" in note
+    assert "put there by other code, is removed" in note
     assert module.price is original
 
 
@@ -238,7 +237,7 @@ def test_a_value_between_two_layers_is_kept_and_noted_when_the_lower_one_goes(jo
     wrap(journal, slot, B)
     (note,) = remove(journal, A)
     assert note.startswith("shop:price: test_journal:")
-    assert note.endswith("was made by hand over what is gone, and is kept")
+    assert note.endswith("which other code made from a reverted patch, is kept")
     assert module.price() == "B(foreign)"
     remove(journal, B)
     assert module.price is original

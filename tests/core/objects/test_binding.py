@@ -181,9 +181,9 @@ def test_an_exception_of_the_original_passes_through_the_wrapper() -> None:
     ("raw", "wrapper", "message"),
     [
         (Owner, note, r"cannot wrap the class Owner.*wrap '.*:Owner.__init__', or Replace it with a subclass"),
-        (3, note, r"cannot wrap 3: expected something callable, found int"),
+        (3, note, r"cannot wrap 3: expected a callable, found int"),
         (property(), note, r"cannot wrap None"),
-        (len, 3, r"a wrapper is called as wrapper\(original, \*args, \*\*kwargs\), 3 cannot be called"),
+        (len, 3, r"a wrapper is called as wrapper\(original, \*args, \*\*kwargs\), but 3 is not callable"),
     ],
 )
 def test_what_cannot_be_wrapped_says_what_to_do(raw: Any, wrapper: Any, message: str) -> None:

@@ -497,7 +497,9 @@ def test_a_patch_that_somebody_has_in_force_uncounted_stays_so_and_that_is_noted
         assert shop.prices.total is new
         report = late.report()
         assert (calls(late), report.never_hit) == ([None], ())
-        assert report.notes == ("p: calls are not counted, a Patcher that does not count had it in force before",)
+        assert report.notes == (
+            "p: calls are not counted, because a Patcher that does not count has applied it before",
+        )
     with late:
         shop.prices.total(1)
         assert (calls(late), late.report().notes) == ([1], ())
@@ -555,7 +557,7 @@ def test_the_report_names_patches_that_were_never_hit(shop) -> None:
 def test_the_text_says_where_when_call_sent_the_calls(shop) -> None:
     with counting(pc.Replace("shop.prices:total", new, when_call=lambda items: items > 1)) as patcher:
         shop.prices.total(1), shop.prices.total(2), shop.prices.total(3)
-        assert "             3 calls, 2 of them replaced" in str(patcher.report()).splitlines()
+        assert "             3 calls, 2 to the replacement" in str(patcher.report()).splitlines()
 
 
 def test_a_report_without_counts_has_none_that_was_never_hit() -> None:

@@ -265,7 +265,7 @@ def test_the_source_of_a_generated_dispatcher_is_shown_in_tracebacks_and_by_insp
     [
         (3, len, r"when_call needs two callables, found 3 and"),
         (len, 3, r"when_call needs two callables"),
-        (Owner, len, r"when_call cannot stand in for the class Owner: dispatch on its methods instead"),
+        (Owner, len, r"when_call cannot dispatch calls of the class Owner; use it on its methods instead"),
     ],
 )
 def test_what_cannot_be_dispatched_says_so(raw: Any, replacement: Any, message: str) -> None:

@@ -78,7 +78,7 @@ def test_broken_metadata_of_the_required_distribution_is_not_a_version(make_pack
     status, reason = judge(requires="mmcv>=1")
     assert (status, reason) == (
         "skipped",
-        "requires mmcv>=1, the version of mmcv cannot be told: no distribution provides it",
+        "requires mmcv>=1, the version of mmcv is unknown: no distribution provides it",
     )
 
 

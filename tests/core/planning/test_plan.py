@@ -138,8 +138,8 @@ def test_two_patches_of_one_slot_conflict_and_the_message_fixes_it() -> None:
     assert made["second"].status == "failed"
     assert made["second"].reason == (
         "lib:f is patched by both first (plugin one, one-patches 1.0) and second (plugin two, two-patches 1.0); "
-        "to stack the second on the first declare after=['first'] in second, "
-        "to exclude one declare conflicts=['first'] in it or run with --disable second"
+        "to apply both, the second on top of the first, declare after=['first'] in second; "
+        "to apply only one, declare conflicts=['first'] in second, or run with --disable second"
     )
 
 
@@ -262,7 +262,10 @@ def test_the_name_of_a_patch_goes_before_a_legacy_name_before_a_plugin() -> None
     ],
 )
 def test_an_unknown_name_is_an_error_with_the_nearest(name, nearest) -> None:
-    with pytest.raises(pc.UnknownName, match=f"--disable: nothing is called '{name}'.*did you mean '{nearest}'") as e:
+    with pytest.raises(
+        pc.UnknownName,
+        match=f"--disable: no patch, legacy name, plugin or target is called '{name}'.*did you mean '{nearest}'",
+    ) as e:
         plan(*GROUP, choices=[Choice(False, name, "--disable")])
     assert "no patch, legacy name, plugin or target" in str(e.value)
 
@@ -277,7 +280,10 @@ def test_an_unknown_name_is_a_note_when_plugins_are_missing() -> None:
     made = plan(*GROUP, choices=[Choice(False, "lib.cnv", "--disable")], complete=False)
     assert applied(made) == ["lib.conv", "lib.pool"]
     (note,) = made.notes
-    assert note.startswith("--disable may mean something of a plugin that was not loaded: nothing is called 'lib.cnv'")
+    assert note.startswith(
+        "--disable may belong to a plugin that is not loaded: "
+        "no patch, legacy name, plugin or target is called 'lib.cnv'"
+    )
     assert str(made).endswith(f"note: {note}")
 
 

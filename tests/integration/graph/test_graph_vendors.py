@@ -404,7 +404,7 @@ def vendor_class(body: str) -> str:
         ("return [npu_graph.Vendor()]", "the name of a vendor is an identifier"),
         (
             "from npu_graph.reference import VENDOR; return [VENDOR]",
-            "the vendor name 'reference' is taken by plugin npu_graph.plugin",
+            "the vendor name 'reference' is already used by plugin npu_graph.plugin",
         ),
         (vendor_class('name = "bad"'), "takes no dtype, so that all would stay eager: dtypes = frozenset({'float32'})"),
         (vendor_class('name = "bad"; dtypes = "float32"'), "dtypes are a set of names, {'float32'}, got 'float32'"),

@@ -508,7 +508,7 @@ def test_a_copy_cannot_be_made_of_what_another_decorator_has_wrapped(migration: 
 
 EXPRESSIONS = [
     pytest.param("@decorators.plain", ("plain", 1), id="a name"),
-    pytest.param("@ decorators . tag ( ) ", ("tag", (), {}, 1), id="no arguments"),
+    pytest.param("@ decorators . tag ( ) ", ("tag", (), {}, 1), id="unknown arguments"),
     pytest.param(
         "@decorators.tag(1, 'a', -2.5, None, True, apply_to=('q', 'k'), kinds={'a': [1]}, some={3})",
         ("tag", (1, "a", -2.5, None, True), {"apply_to": ("q", "k"), "kinds": {"a": [1]}, "some": {3}}, 1),

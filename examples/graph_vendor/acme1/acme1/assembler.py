@@ -57,7 +57,7 @@ class Assembler:
             return self._call(given.func.id, given.args)
         if isinstance(given, ast.Name):
             if given.id not in self._names:
-                raise AssemblerError(f"nothing is called {given.id!r}")
+                raise AssemblerError(f"no patch, legacy name, plugin or target is called {given.id!r}")
             return self._names[given.id]
         if isinstance(given, ast.Constant) and isinstance(given.value, (int, float)):
             return Operand("f" if isinstance(given.value, float) else "i", given.value)
