@@ -21,7 +21,10 @@ PAGES = (
     "coming-from/mx_driving",
     "coming-from/pyprof",
     "coming-from/transfer_to_npu",
+    "concepts",
+    "faq",
     "migration-guide",
+    "mx-driving-patcher",
     "quickstart",
     "writing-patches",
 )
