@@ -3,22 +3,30 @@
 python3 -m pip install nox
 python3 -m nox -s tests             # the suite with the real libraries; the first run compiles mmcv's operators
 python3 -m nox -s tests -- -k name  # what follows -- goes to pytest
+python3 -m nox -s demo-3.13         # with the libraries on another Python that is here
 python3 -m nox --list
 
 Virtual environments are kept in .nox/ and reinstalled only when a file that decides their contents has changed. The
 compiled mmcv wheel is kept outside the checkout, see tools/mmcv_wheel.py.
+
+An environment with the real libraries (``Libraries``) has one of OpenMMLab's two lines on one Python. It is made in two
+steps: torch and the distributions of this checkout, which need no compiler (session ``libraries``), then the OpenMMLab
+libraries with compiled operators (session ``operators``). Where the compiler is missing, the second step says what to
+install, and the sessions run what they can without.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 import nox
 import nox.command
@@ -29,15 +37,15 @@ import each_module
 import mmcv_wheel
 
 CORE_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
-# The one Python on which constraints.txt has been tried.
-LIBRARIES_PYTHON = "3.11"
-LIBRARIES = "libraries"
-LIBRARIES_1 = "libraries-1"
+# The Pythons on which the real libraries have been tried, with the versions in constraints.txt.
+LIBRARIES_PYTHONS = ("3.11", "3.12", "3.13")
 DEMO = "examples.mmdet_training"
 CUDA_SCRIPT = "examples/train_cuda.py"
 EMULATOR_CORES = ("python", "native")
 # Folders of tests/ that the session core runs, the one with the longest tests first.
 CORE_TESTS = ("tests/hostile", "tests/core", "tests/builtin", "tests/plugins", "tests/house")
+# Of the folders and of tests/integration, the tests of the session tests.
+WITH_LIBRARIES = "libraries and not slow"
 # Modules that take minutes each.
 LONGEST = (
     "test_walkthroughs.py",
@@ -66,6 +74,7 @@ WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 ROOT = Path(".")
 REQUIREMENTS = Path("requirements")
 CONSTRAINTS = Path("constraints.txt")
+CONSTRAINT = f"--constraint={CONSTRAINTS}"
 TORCH = REQUIREMENTS / "torch.txt"
 BUILD = REQUIREMENTS / "build.txt"
 TEST = REQUIREMENTS / "test.txt"
@@ -84,12 +93,12 @@ class OpenMMLab(NamedTuple):
 
     Args:
         line: 1 for mmcv 1.x and what is built on it, 2 for mmcv 2.x.
-        libraries: name of the session that prepares its environment.
+        suffix: of the names of the sessions that prepare its environment.
         others: whatever else that environment needs.
     """
 
     line: int
-    libraries: str
+    suffix: str
     others: tuple[Path, ...] = ()
 
     @property
@@ -108,16 +117,19 @@ class OpenMMLab(NamedTuple):
         return REQUIREMENTS / f"openmmlab-{self.line}-operators.txt"
 
 
-LINE_1 = OpenMMLab(1, LIBRARIES_1)
+LINE_1 = OpenMMLab(1, "-1")
 # Line 2 is also the environment of tests, demo and bench.
-LINE_2 = OpenMMLab(2, LIBRARIES, (PACKAGING, BENCH))
+LINE_2 = OpenMMLab(2, "", (PACKAGING, BENCH))
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
-# One of the core's interpreters that is not there is skipped; the libraries' interpreter is demanded below.
+# One of the core's interpreters that is not there is skipped; the libraries demand theirs, see LibrariesPython.
 nox.options.error_on_missing_interpreters = False
+
+
+OWN_PYTHON = "{}.{}".format(*sys.version_info)
 
 
 def reveal_pyenv_interpreters() -> None:
@@ -142,7 +154,36 @@ reveal_pyenv_interpreters()
 
 def has_interpreter(version: str) -> bool:
     """Tell whether this Python (``"3.11"``) runs nox itself or is on PATH."""
-    return "{}.{}".format(*sys.version_info) == version or shutil.which(f"python{version}") is not None
+    return version == OWN_PYTHON or shutil.which(f"python{version}") is not None
+
+
+def libraries_pythons() -> list[str]:
+    """Return the Pythons for the real libraries that are here, best first; one that nox has to fetch if there is none.
+
+    The best is the one that runs nox, then the newest.
+    """
+    here = [version for version in reversed(LIBRARIES_PYTHONS) if has_interpreter(version)]
+    return sorted(here, key=lambda version: version != OWN_PYTHON) or [LIBRARIES_PYTHONS[-1]]
+
+
+#: The Python of tests and demo, then those of the sessions with a version in their names (``demo-3.13``).
+LIBRARIES_PYTHON, *OTHER_PYTHONS = libraries_pythons()
+# For sessions that need one Python and no real library.
+ONE_PYTHON = LIBRARIES_PYTHON if has_interpreter(LIBRARIES_PYTHON) else None
+
+
+def interpreter(version: str) -> dict[str, object]:
+    """Return the options of a session that has this Python, which nox fetches where it can.
+
+    Without one the session has no environment of its own, and runs to say so: nox alone would skip it.
+    """
+    if has_interpreter(version):
+        return {"python": version}
+    if shutil.which("uv") or importlib.util.find_spec("uv"):
+        return {"python": version, "venv_backend": "uv", "venv_params": ["--seed"]}  # uv's environments have no pip
+    if importlib.util.find_spec("pbs_installer"):
+        return {"python": version}
+    return {"python": False}
 
 
 # --- installing, once -------------------------------------------------------------------------------------------------
@@ -152,17 +193,17 @@ class Stamp:
     """What an install was made from, noted in the virtual environment so that the next run can leave it alone.
 
     Args:
-        session: the session whose virtual environment it is.
+        location: the virtual environment.
         name: tells the installs of one environment apart.
         inputs: files whose names and content decide the result.
     """
 
-    def __init__(self, session: nox.Session, name: str, inputs: Sequence[Path]) -> None:
+    def __init__(self, location: str | Path, name: str, inputs: Sequence[Path]) -> None:
         digest = hashlib.sha256()
         for path in inputs:
             digest.update(f"{path}\n".encode() + path.read_bytes())
         self.digest = digest.hexdigest()
-        self.path = Path(session.virtualenv.location, f".installed-{name}")
+        self.path = Path(location, f".installed-{name}")
 
     def matches(self) -> bool:
         """Tell whether the environment was made from exactly these inputs."""
@@ -173,15 +214,21 @@ class Stamp:
         self.path.write_text(self.digest)
 
 
-def pip_install(session: nox.Session, *arguments: str | Path) -> bool:
-    """Run ``pip install``; return False when nox was told to install nothing (``--no-install``)."""
-    command = ("python", "-m", "pip", "install", "--progress-bar=off", "--disable-pip-version-check")
-    return session.run_install(*command, *map(str, arguments)) is not None
+def pip_install(
+    session: nox.Session, *arguments: str | Path, python: str = "python", env: dict[str, str] | None = None
+) -> bool:
+    """Run ``pip install``; return False when nox was told to install nothing (``--no-install``).
+
+    Some downloads take minutes: a terminal gets pip's bars, a log one line for each file.
+    """
+    bar = "on" if sys.stdout.isatty() else "off"
+    command = (python, "-m", "pip", "install", f"--progress-bar={bar}", "--disable-pip-version-check")
+    return session.run_install(*command, *map(str, arguments), env=env, external=True) is not None
 
 
 def install_requirements(session: nox.Session, *files: Path) -> None:
     """Install requirement files, the newest releases that they and this interpreter allow."""
-    stamp = Stamp(session, "requirements", files)
+    stamp = Stamp(session.virtualenv.location, "requirements", files)
     if not stamp.matches() and pip_install(session, *(f"--requirement={file}" for file in files)):
         stamp.write()
 
@@ -197,7 +244,7 @@ def install_distributions(session: nox.Session, *folders: Path, options: Sequenc
     # A distribution may take its version from its package's __init__.py.
     patterns = ("pyproject.toml", "*.pth", "*/__init__.py")
     inputs = [path for folder in folders for pattern in patterns for path in sorted(folder.glob(pattern))]
-    stamp = Stamp(session, "distributions", inputs)
+    stamp = Stamp(session.virtualenv.location, "distributions", inputs)
     editable = (f"--editable={folder}" for folder in folders)
     if not stamp.matches() and pip_install(session, "--no-build-isolation", *options, *editable):
         stamp.write()
@@ -249,72 +296,187 @@ def run_each_module(
 # --- the real libraries -----------------------------------------------------------------------------------------------
 
 
-# Without its interpreter the session still runs, to say so: nox alone would skip it.
-PYTHON_OF_LIBRARIES = LIBRARIES_PYTHON if has_interpreter(LIBRARIES_PYTHON) else False
+class Libraries(NamedTuple):
+    """What decides an environment with the real libraries.
+
+    Args:
+        openmmlab: the line of the OpenMMLab libraries.
+        python: the version that has them.
+    """
+
+    openmmlab: OpenMMLab = LINE_2
+    python: str = LIBRARIES_PYTHON
+
+    def named(self, session: str) -> str:
+        """Return the name that a session has on this Python: ``tests``, or ``tests-3.13`` on another than nox's."""
+        if self.python == LIBRARIES_PYTHON:
+            return session
+        name, parenthesis, parameters = session.partition("(")
+        return f"{name}-{self.python}{parenthesis}{parameters}"
+
+    @property
+    def libraries(self) -> str:
+        """The session that makes the environment, with torch and this checkout's distributions: no compiler needed."""
+        return self.named(f"libraries{self.openmmlab.suffix}")
+
+    @property
+    def operators(self) -> str:
+        """The session that adds the OpenMMLab libraries, with compiled operators."""
+        return self.named(f"operators{self.openmmlab.suffix}")
 
 
-@nox.session(name=LIBRARIES, python=PYTHON_OF_LIBRARIES)
-def libraries(session: nox.Session) -> None:
-    """Prepare the environment that tests, demo and bench share: torch and line 2 of the OpenMMLab libraries."""
-    prepare_libraries(session, LINE_2)
+class Environment:
+    """A prepared environment, seen from a session that has none of its own.
+
+    Args:
+        session: a session that ``requires`` those that prepare it.
+        libraries: which environment.
+    """
+
+    def __init__(self, session: nox.Session, libraries: Libraries) -> None:
+        self.libraries = libraries
+        # nox writes "-" for the dot of a version; programs are started in other folders, hence absolute
+        self.location = Path(session.cache_dir.parent, libraries.libraries.replace(".", "-")).absolute()
+        programs = self.location / "bin"
+        self.python = str(programs / "python")
+        self.env = {
+            "VIRTUAL_ENV": str(self.location),
+            "PATH": os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)]),
+        }
+
+    def of_tests(self, **others: str) -> dict[str, str]:
+        """Return the variables of pytest and all that it starts."""
+        return {**self.env, **ONE_THREAD, **SELDOM_COLLECTED, **others}
 
 
-@nox.session(name=LIBRARIES_1, python=PYTHON_OF_LIBRARIES)
-def libraries_1(session: nox.Session) -> None:
-    """Prepare the environment of openmmlab-1: torch and line 1 of the OpenMMLab libraries."""
-    prepare_libraries(session, LINE_1)
+Run = Callable[..., None]
 
 
-def prepare_libraries(session: nox.Session, openmmlab: OpenMMLab) -> None:
-    """Install one line of the libraries, the distributions of this checkout, and the compiled core of npu-emulator."""
+def with_libraries(*lines: OpenMMLab, name: str = "", operators: bool = True) -> Callable[[Run], Run]:
+    """Register a session for each Python that can have the real libraries: ``name``, and ``name-3.13`` on another.
+
+    The function that is decorated gets the session and the Environment, and what ``nox.parametrize`` adds.
+
+    Args:
+        lines: those that the session needs; the Environment is of the first, line 2 by default.
+        name: of the session, by default the function's.
+        operators: False if torch and the distributions of this checkout are enough at its start.
+    """
+
+    def register(run: Run) -> Run:
+        for python in (LIBRARIES_PYTHON, *OTHER_PYTHONS):
+            needed = [Libraries(openmmlab, python) for openmmlab in lines or (LINE_2,)]
+            requires = [each.operators if operators else each.libraries for each in needed]
+            session_of(run, needed[0].named(name or run.__name__), needed[0], requires=requires)
+        return run
+
+    return register
+
+
+def session_of(run: Run, name: str, libraries: Libraries, requires: Sequence[str]) -> None:
+    """Register one session, without an environment of its own."""
+
+    @functools.wraps(run)
+    def in_environment(session: nox.Session, **parameters: str) -> None:
+        run(session, Environment(session, libraries), **parameters)
+
+    nox.session(in_environment, name=name, python=False, requires=requires)
+
+
+def register_environments(openmmlab: OpenMMLab) -> None:
+    """Register the sessions that prepare the environments of one line of the libraries."""
+    for python in (LIBRARIES_PYTHON, *OTHER_PYTHONS):
+        libraries = Libraries(openmmlab, python)
+
+        def torch(session: nox.Session, python: str = python) -> None:
+            """Prepare an environment with torch and the distributions of this checkout; needs no compiler."""
+            install_torch(session, python)
+
+        nox.session(torch, name=libraries.libraries, **interpreter(python))
+
+        def operators(session: nox.Session, environment: Environment) -> None:
+            """Add the OpenMMLab libraries to that environment, with compiled operators."""
+            install_openmmlab(session, environment)
+            build_native_core(session, environment)
+
+        session_of(operators, libraries.operators, libraries, requires=[libraries.libraries])
+
+
+def install_torch(session: nox.Session, python: str) -> None:
+    """Install torch and the distributions of this checkout: what runs a CUDA script on the emulated NPU."""
     if session.python is False:
+        versions = ", ".join(LIBRARIES_PYTHONS)
         session.error(
-            f"the real libraries need Python {LIBRARIES_PYTHON}, and neither PATH nor pyenv has it. Install it: "
-            f"pyenv install {LIBRARIES_PYTHON}, or apt-get install python{LIBRARIES_PYTHON}-dev "
-            f"python{LIBRARIES_PYTHON}-venv. The core alone needs no libraries: nox -s core"
+            f"the real libraries need one of Python {versions}; PATH and pyenv have none of them. Let nox fetch one: "
+            f'python3 -m pip install "nox[pbs]" (or install uv), and run this again; or install it: apt-get install '
+            f"python{python}-dev python{python}-venv, or pyenv install {python}. The core alone needs no libraries: "
+            "nox -s core"
         )
-    install_libraries(session, openmmlab)
-    (site,) = Path(session.virtualenv.location).glob("lib/python*/site-packages")
+    location = session.virtualenv.location
+    (site,) = Path(location).glob("lib/python*/site-packages")
+    stamp = Stamp(location, "torch", [CONSTRAINTS, TORCH, BUILD])
+    if not stamp.matches():
+        session.log("downloading torch: 0.2 GB if pip finds a CPU build, else 3 GB, once; pip keeps its downloads")
+        try:
+            installed = pip_install(session, CONSTRAINT, f"--requirement={TORCH}", f"--requirement={BUILD}")
+        except nox.command.CommandFailed:
+            session.error(
+                "pip could not install requirements/torch.txt, its message is above. If it found no torch==2.13.0: the "
+                "package index in use has none for this Python and platform. Add one that has with "
+                "PIP_EXTRA_INDEX_URL, or a folder that holds the wheel with PIP_FIND_LINKS (PyTorch's installation "
+                "page lists indexes of CPU builds), and run this again"
+            )
+        if installed:
+            stamp.write()
     (site / "collect_seldom.pth").write_text(COLLECT_SELDOM)
-    install_distributions(session, ROOT, *plugins(), options=[f"--constraint={CONSTRAINTS}"])
-    # Kept outside the checkout, like the wheel of mmcv; does nothing where it was built for this torch.
-    try:
-        session.run("python", "-m", "npu_emulator", "build")
-    except nox.command.CommandFailed:
-        session.warn(
-            "the compiled core of npu-emulator could not be built, its message is above: the sessions openmmlab-1 and "
-            "openmmlab-2 run on the core in Python, and emulated(core='native') is going to fail"
-        )
+    install_distributions(session, ROOT, *plugins(), options=[CONSTRAINT])
 
 
-def install_libraries(session: nox.Session, openmmlab: OpenMMLab) -> None:
-    """Install everything that is not of this checkout."""
-    resolved = (openmmlab.dependencies, BUILD, TEST, TEST_TORCH, *openmmlab.others)
-    stamp = Stamp(session, "libraries", [CONSTRAINTS, TORCH, openmmlab.nodeps, openmmlab.operators, *resolved])
+def install_openmmlab(session: nox.Session, environment: Environment) -> bool:
+    """Install the OpenMMLab libraries, what they import, and what the tests need.
+
+    Returns:
+        False where the operators of mmcv cannot be compiled, for want of a compiler: what to install was said.
+    """
+    openmmlab, python = environment.libraries.openmmlab, environment.python
+    resolved = (openmmlab.dependencies, TEST, TEST_TORCH, *openmmlab.others)
+    stamp = Stamp(environment.location, "openmmlab", [CONSTRAINTS, openmmlab.nodeps, *resolved])
+    if not stamp.matches():
+        if not pip_install(session, CONSTRAINT, *(f"--requirement={file}" for file in resolved), python=python):
+            return True
+        nodeps = ("--no-deps", "--no-build-isolation", f"--requirement={openmmlab.nodeps}")
+        pip_install(session, CONSTRAINT, *nodeps, python=python, env=mmcv_wheel.setup_environment(environment.env))
+        stamp.write()
+    stamp = Stamp(environment.location, "operators", [CONSTRAINTS, TORCH, openmmlab.operators])
     if stamp.matches():
-        return
-    constraint = f"--constraint={CONSTRAINTS}"
-    try:
-        if not pip_install(session, constraint, f"--requirement={TORCH}"):
-            return
-    except nox.command.CommandFailed:
-        session.error(
-            "pip could not install requirements/torch.txt, its message is above. If it found no torch==2.13.0: the "
-            "package index in use has none for this Python and platform. Add one that has with PIP_EXTRA_INDEX_URL, or "
-            "a folder that holds the wheel with PIP_FIND_LINKS (PyTorch's installation page lists indexes of CPU "
-            "builds), and run this again"
-        )
-    pip_install(session, constraint, *(f"--requirement={file}" for file in resolved))
-    pip_install(session, constraint, "--no-deps", "--no-build-isolation", f"--requirement={openmmlab.nodeps}")
-    python = Path(session.bin, "python")
+        return True
     for pin in pins(openmmlab.operators):
         try:
-            wheel = mmcv_wheel.cached_wheel(pin, python=str(python), log=session.log)
+            wheel = mmcv_wheel.cached_wheel(pin, python=python, log=session.log)
+        except mmcv_wheel.MissingTool as error:
+            session.warn(str(error))
+            return False
         except mmcv_wheel.WheelError as error:
             session.error(str(error))
         # The same version may have been compiled for another torch.
-        pip_install(session, "--no-deps", "--force-reinstall", wheel)
+        pip_install(session, "--no-deps", "--force-reinstall", wheel, python=python)
     stamp.write()
+    return True
+
+
+def build_native_core(session: nox.Session, environment: Environment) -> None:
+    """Compile the core of npu-emulator, unless it was compiled for this torch; it is kept as the wheel of mmcv is."""
+    try:
+        session.run(environment.python, "-m", "npu_emulator", "build", env=environment.env, external=True)
+    except nox.command.CommandFailed:
+        session.warn(
+            "the compiled core of npu-emulator could not be built, its message is above: the emulated NPU runs on the "
+            "core in Python, and emulated(core='native') is skipped"
+        )
+
+
+register_environments(LINE_2)
+register_environments(LINE_1)
 
 
 def pins(file: Path) -> list[str]:
@@ -333,53 +495,34 @@ def pythons_of_the_suite() -> list[str]:
     return [here[0], here[-1]] if len(here) > 1 else here
 
 
-class LibrariesEnvironment:
-    """The prepared environment, seen from a session that has none of its own.
-
-    Args:
-        session: a session that ``requires`` the session that prepares it.
-        name: name of that session.
-    """
-
-    def __init__(self, session: nox.Session, name: str = LIBRARIES) -> None:
-        location = Path(session.cache_dir.parent, name).absolute()  # programs are started in other folders, too
-        programs = location / "bin"
-        self.python = str(programs / "python")
-        self.env = {
-            "VIRTUAL_ENV": str(location),
-            "PATH": os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)]),
-        }
-
-
-@nox.session(python=False, requires=[LIBRARIES])
-def tests(session: nox.Session) -> None:
+@with_libraries()
+def tests(session: nox.Session, environment: Environment) -> None:
     """Run the suite, but for what the sessions packaging, browser and slow run: here what needs the real libraries.
 
     The rest is run by sessions that follow, each once, and none that was run before: nox leaves those out.
     """
-    environment = LibrariesEnvironment(session)
-    env = {**environment.env, **ONE_THREAD, **SELDOM_COLLECTED}
+    env = environment.of_tests()
     if session.posargs:  # what is chosen by name may be anywhere
         chosen = ["--ignore=tests/packaging", "--ignore=tests/browser", "--ignore=tests/site"]
         run_pytest(session, *chosen, *STEALING, python=environment.python, env=env)
         return
-    SHARING[:] = pythons_of_the_suite()
-    for version in SHARING:
-        session.notify(f"core-{version}")
+    named = environment.libraries.named
+    if environment.libraries.python == LIBRARIES_PYTHON:
+        SHARING[:] = pythons_of_the_suite()
+        for version in SHARING:
+            session.notify(f"core-{version}")
     for core in EMULATOR_CORES:
-        session.notify(f"emulated(core={core!r})")
+        session.notify(named(f"emulated(core={core!r})"))
     # what a session requires does not run by itself when it is notified
-    for name in ("openmmlab-2", LIBRARIES_1, "openmmlab-1"):
-        session.notify(name)
-    marks = "libraries and not slow"
-    run_each_module(session, modules_with_libraries(), "-m", marks, python=environment.python, env=env)
+    for name in ("openmmlab-2", "libraries-1", "operators-1", "openmmlab-1"):
+        session.notify(named(name))
+    run_each_module(session, modules_with_libraries(), "-m", WITH_LIBRARIES, python=environment.python, env=env)
 
 
-@nox.session(python=False, requires=[LIBRARIES])
-def slow(session: nox.Session) -> None:
+@with_libraries()
+def slow(session: nox.Session, environment: Environment) -> None:
     """Run the tests that repeat on larger models, for minutes each, what others protect; before a release."""
-    environment = LibrariesEnvironment(session)
-    env = {**environment.env, **ONE_THREAD, **SELDOM_COLLECTED}
+    env = environment.of_tests()
     run_pytest(session, "tests/integration", "-m", "slow", *STEALING, python=environment.python, env=env)
 
 
@@ -399,54 +542,108 @@ def modules_in(folders: Iterable[str]) -> list[Path]:
     return each_module.modules_in(ROOT / folder for folder in folders)
 
 
-@nox.session(python=False, requires=[LIBRARIES])
+@with_libraries()
 @nox.parametrize("core", EMULATOR_CORES)
-def emulated(session: nox.Session, core: str) -> None:
+def emulated(session: nox.Session, environment: Environment, core: str) -> None:
     """Run tests/emulated on the emulated NPU, which stays to the end of a process; once with each of its cores."""
-    environment = LibrariesEnvironment(session)
-    env = {**environment.env, **ONE_THREAD, **SELDOM_COLLECTED, "NPU_EMULATOR_CORE": core}
+    if core == "native" and not has_native_core(session, environment):
+        session.skip("npu-emulator's compiled core is missing: `python -m npu_emulator build` says what it needs")
     options = ["tests/emulated", "--emulate-npu", "--numprocesses=auto"]
     if core == "python":  # what both cores do alike is tested on the faster one
         options += ["-m", "not either_core"]
-    run_pytest(session, *options, python=environment.python, env=env, name=f"emulated-{core}")
+    env = environment.of_tests(NPU_EMULATOR_CORE=core)
+    run_pytest(session, *options, python=environment.python, env=env, name=f"{session.name.partition('(')[0]}-{core}")
 
 
-@nox.session(name="openmmlab-1", python=False, requires=[LIBRARIES_1])
-def openmmlab_1(session: nox.Session) -> None:
+def has_native_core(session: nox.Session, environment: Environment) -> bool:
+    """Tell whether the compiled core of npu-emulator is there for this environment's torch."""
+    code = "from npu_emulator.device import native; print(native.is_built())"
+    printed = session.run(environment.python, "-c", code, env=environment.env, external=True, silent=True)
+    return isinstance(printed, str) and printed.split()[-1:] == ["True"]
+
+
+@with_libraries(LINE_1, name="openmmlab-1")
+def openmmlab_1(session: nox.Session, environment: Environment) -> None:
     """Run tests/openmmlab on the emulated NPU with mmcv 1.x, mmdet 2.x and mmdet3d 1.0."""
-    run_openmmlab(session, LINE_1)
+    run_openmmlab(session, environment)
 
 
-@nox.session(name="openmmlab-2", python=False, requires=[LIBRARIES])
-def openmmlab_2(session: nox.Session) -> None:
+@with_libraries(LINE_2, name="openmmlab-2")
+def openmmlab_2(session: nox.Session, environment: Environment) -> None:
     """Run tests/openmmlab on the emulated NPU with mmcv 2.x, mmengine, mmdet 3.x and mmdet3d 1.4."""
-    run_openmmlab(session, LINE_2)
+    run_openmmlab(session, environment)
 
 
-def run_openmmlab(session: nox.Session, openmmlab: OpenMMLab) -> None:
+def run_openmmlab(session: nox.Session, environment: Environment) -> None:
     """Run tests/openmmlab with one line of the libraries, on the emulator's compiled core where it could be built."""
-    environment = LibrariesEnvironment(session, openmmlab.libraries)
-    env = {**environment.env, **ONE_THREAD, **SELDOM_COLLECTED, "NPU_EMULATOR_CORE": "auto"}
+    if not Path(environment.location, ".installed-operators").exists():
+        session.skip(f"mmcv's operators are not compiled: nox -s {environment.libraries.operators} says what they need")
     options = ("tests/openmmlab", "--emulate-npu", "--numprocesses=auto")
+    env = environment.of_tests(NPU_EMULATOR_CORE="auto")
     run_pytest(session, *options, python=environment.python, env=env)
 
 
-@nox.session(python=False, requires=[LIBRARIES])
-def demo(session: nox.Session) -> None:
-    """Patch a stock mmdet training run, compare it with the unpatched one, and restore it."""
-    environment = LibrariesEnvironment(session)
+#: Of the suite, what is run on a second Python: there, pip may find another numpy and another build of torch.
+ON_OTHER_PYTHON = ("libraries", "operators", "demo", "emulated(core='native')", "openmmlab-2")
+
+
+@nox.session(name="other-python", python=False)
+def other_python(session: nox.Session) -> None:
+    """Run the demo and a part of the suite on the newest Python that is here besides the one of tests."""
+    if not OTHER_PYTHONS:
+        session.skip(f"the real libraries have Python {LIBRARIES_PYTHON} alone here")
+    libraries = Libraries(python=OTHER_PYTHONS[0])
+    for name in ON_OTHER_PYTHON:
+        session.notify(libraries.named(name))
+
+
+@nox.session(python=False)
+def prepare(session: nox.Session) -> None:
+    """Prepare the environments of tests and other-python."""
+    for libraries in (Libraries(), Libraries(LINE_1), *(Libraries(python=python) for python in OTHER_PYTHONS[:1])):
+        session.notify(libraries.libraries)
+        session.notify(libraries.operators)
+
+
+@with_libraries(operators=False)
+def demo(session: nox.Session, environment: Environment) -> None:
+    """Run a CUDA script on the emulated NPU, then patch a stock mmdet training run, compare and restore it."""
+    if not session.posargs:  # they are the second part's
+        session.log(f"Part 1 of 2: {CUDA_SCRIPT}, an untouched CUDA script, on the emulated NPU")
+        run_cuda_script(session, environment, CUDA_SCRIPT)
+        session.log(
+            "Part 2 of 2: a stock mmdet detector, unpatched, patched and restored; mmcv is compiled once for it"
+        )
+    if not install_openmmlab(session, environment):
+        session.skip(
+            "part 1 is done: a CUDA script has trained on the emulated NPU. Part 2 compiles mmcv, and what it needs is "
+            "missing: install what the warning above names, and run this again"
+        )
     session.run(environment.python, "-m", DEMO, *session.posargs, env=environment.env, external=True)
+    session.log(
+        "Conclusion: the detector trained alike without patches, with them, and after they were taken back. Next: "
+        "patchcore run --emulate-npu with a script of your own, see docs/quickstart.md"
+    )
 
 
-@nox.session(python=False, requires=[LIBRARIES, LIBRARIES_1])
-def models(session: nox.Session) -> None:
+def run_cuda_script(session: nox.Session, environment: Environment, *command: str, name: str = "script") -> None:
+    """Run a program of CUDA on the emulated NPU and report what was rewritten."""
+    directory = str(Path(session.create_tmp(), f"reports-{name}"))
+    shutil.rmtree(directory, ignore_errors=True)
+    run = ("-m", "patchcore", "run", "--emulate-npu", "--report-dir", directory, *command)
+    session.run(environment.python, *run, env=environment.env, external=True)
+    session.run(environment.python, "-m", "patchcore", "report", directory, env=environment.env, external=True)
+
+
+@with_libraries(LINE_2, LINE_1)
+def models(session: nox.Session, environment: Environment) -> None:
     """Train a configuration of every family on the CPU and on the emulated NPU; write docs/models.md. Resumable."""
     failed = False
-    for name in (LIBRARIES, LIBRARIES_1):
-        environment = LibrariesEnvironment(session, name)
-        command = (environment.python, "-m", "tools.models", *session.posargs)
+    for openmmlab in (LINE_2, LINE_1):
+        each = Environment(session, environment.libraries._replace(openmmlab=openmmlab))
+        command = (each.python, "-m", "tools.models", *session.posargs)
         try:
-            session.run(*command, env=environment.env, external=True)
+            session.run(*command, env=each.env, external=True)
         except nox.command.CommandFailed:  # the other line is trained all the same
             failed = True
     if failed:
@@ -461,23 +658,17 @@ def browser(session: nox.Session) -> None:
     run_pytest(session, "tests/browser")
 
 
-@nox.session(name="demo-cuda", python=False, requires=[LIBRARIES])
-def demo_cuda(session: nox.Session) -> None:
+@with_libraries(name="demo-cuda", operators=False)
+def demo_cuda(session: nox.Session, environment: Environment) -> None:
     """Run an untouched CUDA training script on the emulated NPU, alone and in two ranks; report what was rewritten."""
-    environment = LibrariesEnvironment(session)
-    reports = session.create_tmp()
-    for number, command in enumerate(([CUDA_SCRIPT], ["--", "torchrun", "--nproc-per-node=2", CUDA_SCRIPT])):
-        directory = str(Path(reports, f"reports-{number}"))
-        shutil.rmtree(directory, ignore_errors=True)
-        run = ("-m", "patchcore", "run", "--emulate-npu", "--report-dir", directory, *command, *session.posargs)
-        session.run(environment.python, *run, env=environment.env, external=True)
-        session.run(environment.python, "-m", "patchcore", "report", directory, env=environment.env, external=True)
+    run_cuda_script(session, environment, CUDA_SCRIPT, *session.posargs)
+    ranks = ("--", "torchrun", "--nproc-per-node=2", CUDA_SCRIPT, *session.posargs)
+    run_cuda_script(session, environment, *ranks, name="ranks")
 
 
-@nox.session(python=False, requires=[LIBRARIES])
-def bench(session: nox.Session) -> None:
+@with_libraries()
+def bench(session: nox.Session, environment: Environment) -> None:
     """Measure patchcore against the alternatives in one run, as a table of ratios."""
-    environment = LibrariesEnvironment(session)
     session.run(environment.python, "-m", "benchmarks", *session.posargs, env=environment.env, external=True)
 
 
@@ -524,21 +715,21 @@ def install_plugins_alone(session: nox.Session) -> None:
     install_distributions(session, ROOT, *plugins())
 
 
-@nox.session(python=PYTHON_OF_LIBRARIES)
+@nox.session(python=ONE_PYTHON)
 def drift(session: nox.Session) -> None:
     """Tell which targets have changed in the newest releases of the libraries; what it says changes with the index."""
     install_plugins_alone(session)
     session.run("python", "tools/check_newest.py", *session.posargs)
 
 
-@nox.session(python=PYTHON_OF_LIBRARIES)
+@nox.session(python=ONE_PYTHON)
 def fingerprints(session: nox.Session) -> None:
     """Record the fingerprints of the plugins for every supported release of the libraries."""
     install_plugins_alone(session)
     session.run("python", "tools/record_fingerprints.py", *session.posargs)
 
 
-@nox.session(python=PYTHON_OF_LIBRARIES)
+@nox.session(python=ONE_PYTHON)
 def quickstart(session: nox.Session) -> None:
     """Walk docs/quickstart.md in an environment of its own, which it makes by the commands of the page."""
     install_requirements(session, BUILD)
@@ -556,7 +747,7 @@ def lint(session: nox.Session) -> None:
     session.run("lint-imports", env={"PYTHONPATH": os.pathsep.join(map(str, plugins()))})
 
 
-@nox.session(python=PYTHON_OF_LIBRARIES)
+@nox.session(python=ONE_PYTHON)
 def docs(session: nox.Session) -> None:
     """Build the documentation site in site/ and test it; a dead link or a page outside of the index is an error."""
     install_requirements(session, DOCS, TEST, BUILD)

@@ -29,7 +29,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Callable, NamedTuple
@@ -47,9 +47,13 @@ _spec = importlib.util.spec_from_file_location("files", _FILES)
 files = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(files)
 
+#: Where the interpreter of a build finds a module that it imports at its start.
+OLD_SETUP = Path(__file__).resolve().parent / "old_setup"
+
 _OTHER_FOLDER = "or name another folder for it: PATCHCORE_CACHE=~/patchcore-cache"
 
 HEARTBEAT_SECONDS = 10.0
+BAR_WIDTH = 30
 
 # What nearly every operator source includes, by way of mmcv's pytorch_cpp_helper.hpp.
 TORCH_HEADER = "#include <torch/types.h>\n"
@@ -93,6 +97,10 @@ json.dump(facts, sys.stdout)
 
 class WheelError(Exception):
     """The wheel cannot be built; the message says what is missing and how to get it."""
+
+
+class MissingTool(WheelError):
+    """A compiler, the headers of Python or ninja is missing; the message names it and the line that installs it."""
 
 
 class Interpreter(NamedTuple):
@@ -199,6 +207,19 @@ def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = p
         raise WheelError(f"{error.reason}; remove it, then it is built again: rm {wheel}") from error
 
 
+def setup_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which setup.py files of the OpenMMLab libraries run on every Python.
+
+    Args:
+        environment: the variables of the process that starts the build.
+
+    Returns:
+        A copy with ``tools/old_setup`` in front of ``PYTHONPATH``; that folder's docstring says what it repairs.
+    """
+    path = [str(OLD_SETUP), environment.get("PYTHONPATH", "")]
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
 def _find_wheel(folder: Path) -> Path | None:
     return next(iter(sorted(folder.glob("*.whl"))), None)
 
@@ -237,7 +258,7 @@ class _Build:
         self.log_file = folder / "build.log"
         self.lock = lock
         self.log = log
-        self.environment = dict(os.environ)
+        self.environment = setup_environment(os.environ)
         self.environment.update(CPU_ONLY)
         # torch's BuildExtension starts ninja by name.
         self.environment["PATH"] = os.pathsep.join([interpreter.scripts, self.environment.get("PATH", os.defpath)])
@@ -271,20 +292,20 @@ class _Build:
         path = self.environment["PATH"]
         version = self.interpreter.version
         if shutil.which(self.compiler[0], path=path) is None:
-            raise WheelError(
+            raise MissingTool(
                 f"{self._label} has operators to compile, and no C++ compiler is on PATH: expected "
                 f"{self.compiler[0]!r} ({'CXX' if 'CXX' in self.environment else 'the default'}), found none\n"
                 "install one: apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), or point CXX at it"
             )
         if not Path(self.interpreter.python_headers, "Python.h").is_file():
-            raise WheelError(
+            raise MissingTool(
                 f"{self._label} has operators to compile, and the headers of Python {version} are missing: expected "
                 f"{self.interpreter.python_headers}/Python.h\n"
                 f"install them: apt-get install python{version}-dev (Debian, Ubuntu), dnf install "
                 f"python{version}-devel (Fedora); a Python made by pyenv has them already"
             )
         if shutil.which("ninja", path=path) is None:
-            raise WheelError(
+            raise MissingTool(
                 f"{self._label} has operators to compile, and ninja is missing: expected it in "
                 f"{self.interpreter.scripts} or on PATH\n"
                 f"install it: {self.interpreter.python} -m pip install ninja"
@@ -333,8 +354,9 @@ class _Build:
         return wheel
 
     def _watch(self, command: list[str], doing: str) -> int:
-        """Run a command with its output in the log file and a line of progress at each heartbeat."""
+        """Run a command with its output in the log file; show a bar on a terminal, else a line at each heartbeat."""
         started = time.monotonic()
+        terminal = sys.stderr.isatty()
         self.log(f"{self._label}: {doing}")
         with open(self.log_file, "ab") as output:
             # The child keeps the lock too: should this process be killed, nobody starts over while the child goes on.
@@ -349,20 +371,29 @@ class _Build:
             try:
                 while True:
                     try:
-                        return process.wait(timeout=HEARTBEAT_SECONDS)
+                        return process.wait(timeout=1.0 if terminal else HEARTBEAT_SECONDS)
                     except subprocess.TimeoutExpired:
-                        elapsed = time.monotonic() - started
-                        self.log(f"{self._label}: {doing}, {elapsed:.0f} s{self._progress()}")
+                        state = f"{self._label}: {doing}, {time.monotonic() - started:.0f} s"
+                        if terminal:
+                            print(f"\r{state}{self._progress(bar=True)}\033[K", end="", file=sys.stderr, flush=True)
+                        else:
+                            self.log(f"{state}{self._progress()}")
             finally:
+                if terminal:
+                    print(file=sys.stderr)
                 if process.poll() is None:
                     process.terminate()
                     process.wait()
 
-    def _progress(self) -> str:
+    def _progress(self, bar: bool = False) -> str:
         logged = self._logged()
         # ninja numbers its steps: [23/77]
         steps = re.findall(r"\[(\d+)/(\d+)\]", logged)
-        progress = ", {} of {} files".format(*steps[-1]) if steps else ""
+        progress = ""
+        if steps:
+            done, total = map(int, steps[-1])
+            drawn = f" [{'#' * (BAR_WIDTH * done // total):.<{BAR_WIDTH}}]" if bar else ","
+            progress = f"{drawn} {done} of {total} files"
         # gcc names the flag that differs, once per file, and goes on without.
         if "[-Winvalid-pch]" in logged:
             progress += f", slowly: the compiler does not take the precompiled header, see {self.log_file}"

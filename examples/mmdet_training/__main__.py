@@ -114,7 +114,8 @@ def timed_run(
     terminal = sys.stdout.isatty()
 
     def show(iteration: int, iterations: int, loss: float) -> None:
-        line = f"{name}: step {iteration}/{iterations}, loss {loss:.4f}, {time.perf_counter() - started:.1f} s"
+        bar = f"[{'#' * (20 * iteration // iterations):.<20}] " if terminal else ""
+        line = f"{name}: {bar}step {iteration}/{iterations}, loss {loss:.4f}, {time.perf_counter() - started:.1f} s"
         if terminal or iteration == iterations:
             print(f"\r{line}" if terminal else line, end="\n" if iteration == iterations else "", flush=True)
 

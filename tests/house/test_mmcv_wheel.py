@@ -1,0 +1,122 @@
+"""tools/mmcv_wheel.py and tools/old_setup: setup.py files on every Python, what a build lacks, its progress."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+
+
+@pytest.fixture
+def mmcv_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """The tool as a module, with a cache of its own."""
+    monkeypatch.syspath_prepend(str(TOOLS))
+    monkeypatch.setenv("PATCHCORE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delitem(sys.modules, "mmcv_wheel", raising=False)
+    return importlib.import_module("mmcv_wheel")
+
+
+@pytest.fixture
+def interpreter(mmcv_wheel: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """An interpreter that has headers, torch and ninja, as the tool sees it."""
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "Python.h").touch()
+    (tmp_path / "bin").mkdir()
+    ninja = tmp_path / "bin" / "ninja"
+    ninja.write_text("#!/bin/sh\n")
+    ninja.chmod(0o755)
+    found = mmcv_wheel.Interpreter(
+        python=sys.executable,
+        version="3.12",
+        tag="cp312",
+        platform="linux_x86_64",
+        scripts=str(ninja.parent),
+        torch="2.13.0+cu130",
+        torch_headers=(),
+        python_headers=str(tmp_path / "include"),
+    )
+    monkeypatch.setattr(mmcv_wheel.Interpreter, "probe", lambda python: found)
+    return found
+
+
+class TestOldSetup:
+    SETUP = """
+def get_version():
+    exec(compile("__version__ = '2.1.0'", "mmcv/version.py", "exec"))
+    return locals()["__version__"]
+
+def with_namespaces():
+    given = {"two": 2}
+    exec("found = two", given)
+    return given["found"], "found" in locals()
+
+exec("at_the_top = 3")
+print(get_version(), with_namespaces(), at_the_top)
+"""
+
+    def test_a_version_that_exec_defines_in_a_function_is_found(self, mmcv_wheel: Any) -> None:
+        """As the setup.py files of mmcv, mmdet and mmdet3d look for it; Python 3.13 alone does not find it."""
+        environment = mmcv_wheel.setup_environment(os.environ)
+        done = subprocess.run([sys.executable, "-c", self.SETUP], env=environment, capture_output=True, text=True)
+        assert (done.stdout, done.stderr) == ("2.1.0 (2, False) 3\n", "")
+
+    def test_what_was_on_the_path_stays_there(self, mmcv_wheel: Any) -> None:
+        before = {"PYTHONPATH": "/a:/b", "HOME": "/home"}
+        after = mmcv_wheel.setup_environment(before)
+        assert after == {"PYTHONPATH": f"{TOOLS / 'old_setup'}:/a:/b", "HOME": "/home"}
+        assert before == {"PYTHONPATH": "/a:/b", "HOME": "/home"}
+        assert mmcv_wheel.setup_environment({}) == {"PYTHONPATH": str(TOOLS / "old_setup")}
+
+
+class TestMissingTools:
+    """Each is an error of its own, so that the sessions can go on without the operators."""
+
+    @pytest.mark.parametrize(
+        ("hide", "named"),
+        [("compiler", "apt-get install g++"), ("headers", "python3.12-dev"), ("ninja", "pip install ninja")],
+    )
+    def test_says_what_to_install(
+        self, mmcv_wheel: Any, interpreter: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hide: str, named: str
+    ) -> None:
+        monkeypatch.setenv("CXX", "/nonexistent/c++" if hide == "compiler" else sys.executable)
+        if hide == "headers":
+            (tmp_path / "include" / "Python.h").unlink()
+        elif hide == "ninja":
+            (tmp_path / "bin" / "ninja").unlink()
+            monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(mmcv_wheel.MissingTool, match=named.replace("+", r"\+")):
+            mmcv_wheel.cached_wheel("mmcv==2.1.0", log=lambda line: None)
+
+    def test_a_build_that_fails_is_another_error(
+        self, mmcv_wheel: Any, interpreter: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CXX", "false")
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        with pytest.raises(mmcv_wheel.WheelError, match="did not build") as caught:
+            mmcv_wheel.cached_wheel("no-such-library==1.0", log=lambda line: None)
+        assert not isinstance(caught.value, mmcv_wheel.MissingTool)
+
+
+class TestProgress:
+    @pytest.mark.parametrize(
+        ("logged", "line", "bar"),
+        [
+            ("", "", ""),
+            ("[1/77] a\n[38/77] b\n", ", 38 of 77 files", " [##############................] 38 of 77 files"),
+            ("[77/77] c\n", ", 77 of 77 files", f" [{'#' * 30}] 77 of 77 files"),
+        ],
+    )
+    def test_counts_the_steps_of_ninja(
+        self, mmcv_wheel: Any, interpreter: Any, tmp_path: Path, logged: str, line: str, bar: str
+    ) -> None:
+        build = mmcv_wheel._Build("mmcv", "2.1.0", interpreter, tmp_path, 0, print)
+        build.log_file.write_text(logged)
+        assert build._progress() == line
+        assert build._progress(bar=True) == bar
