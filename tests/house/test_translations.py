@@ -21,6 +21,7 @@ PAGES = (
     "coming-from/mx_driving",
     "coming-from/pyprof",
     "coming-from/transfer_to_npu",
+    "commands",
     "concepts",
     "faq",
     "migration-guide",
