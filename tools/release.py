@@ -27,6 +27,8 @@ CHANGELOG = Path("CHANGELOG.md")
 #: Lines that state a version: ``__version__ = "0.1.0"``, ``VERSION = ...``, ``version = ...``.
 _STATEMENT = r'^(?P<before>(?:__version__|VERSION|version) = ")(?P<version>[^"]+)(?P<after>")'
 _UNRELEASED = "## Unreleased\n"
+#: Figures that a tool measured and wrote into a page, with the versions that it measured.
+_MEASURED = re.compile(r"<!-- figures of .*?<!-- end -->", re.DOTALL)
 
 
 class ReleaseError(Exception):
@@ -129,9 +131,21 @@ def _pages(root: Path) -> Iterator[Path]:
 
 
 def _with_quotes(text: str, names: Iterable[str], old: str, new: str) -> str:
-    """Change outputs that pages quote: ``npu-graph 0.1.0``, ``patchcore = "0.1.0"``, ``patchcore==0.1.0``."""
+    """Change outputs that pages quote: ``npu-graph 0.1.0``, ``"patchcore": "0.1.0"``, ``patchcore==0.1.0``.
+
+    Measured figures keep the version that they were measured with.
+    """
     any_name = "|".join(map(re.escape, names))
-    return re.sub(rf'(?<![\w-])({any_name})( +| = "|==|>=|-){re.escape(old)}(?![\w.])', rf"\g<1>\g<2>{new}", text)
+    quote = re.compile(rf'(?<![\w-])({any_name})( +| = "|": "|==|>=|-){re.escape(old)}(?![\w.])')
+
+    def changed(text: str) -> str:
+        return quote.sub(rf"\g<1>\g<2>{new}", text)
+
+    parts, end = [], 0
+    for measured in _MEASURED.finditer(text):
+        parts += (changed(text[end : measured.start()]), measured[0])
+        end = measured.end()
+    return "".join([*parts, changed(text[end:])])
 
 
 def _with_heading(text: str, version: Version, date: str) -> str:

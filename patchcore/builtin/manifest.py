@@ -22,7 +22,16 @@ from patchcore.objects.modules import find_module, module_file
 from patchcore.planning.distributions import version_of, version_of_provider
 from patchcore.planning.plan import Plan, PlannedPatch
 
-__all__ = ["Difference", "compare", "digest", "make_manifest"]
+__all__ = [
+    "Difference",
+    "as_text",
+    "compare",
+    "digest",
+    "hash_of_file",
+    "library_version",
+    "make_manifest",
+    "without_addresses",
+]
 
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
@@ -47,12 +56,12 @@ def make_manifest(plan: Plan) -> dict[str, Any]:
     targets = {target for entry in plan for target in entry.targets}
     roots = sorted({target.root for target in targets})
     modules = sorted({target.module for target in targets if target.module is not None})
-    fingerprint = functools.cache(_fingerprint)  # many patches are of one file
+    fingerprint = functools.cache(hash_of_file)  # many patches are of one file
     return {
         "patchcore": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "patches": {entry.patch.name: _describe(entry, fingerprint(entry.provenance.file)) for entry in plan},
-        "libraries": {root: _version(root) for root in roots},
+        "libraries": {root: library_version(root) for root in roots},
         "files": {name: fingerprint(module_file(name)) for name in modules},
     }
 
@@ -63,10 +72,10 @@ def digest(manifest: Mapping[str, Any]) -> str:
 
 
 def compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference]:
-    """Return what differs between two manifests, or two locks, patches first."""
+    """Return what differs between two manifests, patches first."""
     found = list(_compare_tables("patch ", one["patches"], other["patches"], missing="not contributed by any plugin"))
-    for prefix, table in (("", "libraries"), ("file of ", "files"), ("target ", "targets")):
-        for difference in _compare_tables("", one.get(table, {}), other.get(table, {}), missing="not patched"):
+    for prefix, table in (("", "libraries"), ("file of ", "files")):
+        for difference in _compare_tables("", one[table], other[table], missing="not patched"):
             name = difference.subject
             found.append(difference._replace(subject=f"{prefix}{name}, of {_patches_on(name, one, other)}"))
     found += (Difference(key, one[key], other[key]) for key in ("python", "patchcore") if one[key] != other[key])
@@ -74,7 +83,7 @@ def compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference
 
 
 def _patches_on(place: str, *manifests: Mapping[str, Any]) -> str:
-    """Name the patches that change something in ``place``: a target, a module or, for a library, below it."""
+    """Name the patches that change something in ``place``: a module or, for a library, below it."""
     names = {
         name: None
         for manifest in manifests
@@ -88,7 +97,7 @@ def _is_in(target: str, place: str) -> bool:
     return target == place or f"{target.partition(':')[0]}.".startswith(f"{place}.")
 
 
-def _version(library: str) -> Optional[str]:
+def library_version(library: str) -> Optional[str]:
     """Return the version of an installed library; ``None`` where it is not installed or has none."""
     version = version_of(library)
     if version is None and find_module(library) and library not in getattr(sys, "stdlib_module_names", ()):
@@ -100,9 +109,9 @@ def _describe(entry: PlannedPatch, fingerprint: Optional[str]) -> dict[str, Any]
     return {
         "verdict": "to be applied" if entry.go else entry.status,
         # the origin of a choice is a path at times
-        "reason": "by choice" if entry.unwanted else _ADDRESS.sub("", entry.reason),
-        "changes": [f"{c.kind} {t} <- {_plain(c.source)}" for c, t in zip(entry.patch.changes, entry.targets)],
-        "options": {key: _plain(value) for key, value in sorted(entry.patch.options.items())},
+        "reason": "by choice" if entry.unwanted else without_addresses(entry.reason),
+        "changes": [f"{c.kind} {t} <- {as_text(c.source)}" for c, t in zip(entry.patch.changes, entry.targets)],
+        "options": {key: as_text(value) for key, value in sorted(entry.patch.options.items())},
         "contributed by": str(entry.provenance),
         "file": fingerprint,
     }
@@ -138,22 +147,27 @@ def _verdict(patch: Mapping[str, Any]) -> str:
     return f"{patch['verdict']}: {patch['reason']}" if patch["reason"] else str(patch["verdict"])
 
 
-def _plain(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Return a value as the same text in every process."""
     if isinstance(value, Target):
         return str(value)
     if hasattr(value, "__qualname__"):
         return f"{getattr(value, '__module__', None) or 'builtins'}.{value.__qualname__}"
     if isinstance(value, (set, frozenset)):
-        return f"{{{', '.join(sorted(map(_plain, value)))}}}"
+        return f"{{{', '.join(sorted(map(as_text, value)))}}}"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_plain, value))}]"
+        return f"[{', '.join(map(as_text, value))}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_plain(key)}: {_plain(item)}' for key, item in value.items())}}}"
-    return _ADDRESS.sub("", repr(value))
+        return f"{{{', '.join(f'{as_text(key)}: {as_text(item)}' for key, item in value.items())}}}"
+    return without_addresses(repr(value))
 
 
-def _fingerprint(path: Optional[str]) -> Optional[str]:
+def without_addresses(text: str) -> str:
+    """Return ``text`` without the addresses of objects, which differ from process to process."""
+    return _ADDRESS.sub("", text)
+
+
+def hash_of_file(path: Optional[str]) -> Optional[str]:
     """Return a hash of a Python file, the size of any other, ``None`` when there is nothing to read."""
     if path is None:
         return None

@@ -79,10 +79,10 @@ def opened() -> Iterator[list[tuple[str, int]]]:
 
 
 def write_lock(folder: Path) -> Path:
-    from patchcore.builtin.drift.lockfile import write_lock
+    from patchcore.builtin.drift.lockfile import make_lock, write_lock
+    from patchcore.planning.plan import Plan
 
-    facts = {"patchcore": "1", "python": "3.11", "libraries": {}, "targets": {}, "patches": {}}
-    write_lock(folder / "patchcore.lock", {"schema_version": 1, **facts})
+    write_lock(folder / "patchcore.lock", make_lock(Plan(())))
     return folder / "patchcore.lock"
 
 

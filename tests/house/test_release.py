@@ -93,9 +93,16 @@ class TestRelease:
         assert len(needed) >= len(ours)
 
     def test_quoted_outputs_name_it(self, released: Path) -> None:
-        assert 'patchcore = "98.7.0"' in (released / "docs/lock.md").read_text()
+        assert '"patchcore": "98.7.0"' in (released / "docs/lock.md").read_text()
         assert "npu-graph 98.7.0" in (released / "docs/your-hardware/01-empty-vendor.md").read_text()
         assert "team-cluster-patches 0.1.0" in (released / "docs/hooks.md").read_text()  # not ours
+
+    def test_measured_figures_keep_the_version_that_they_were_measured_with(self, released: Path, tool: Any) -> None:
+        page = "docs/performance.md"
+        assert f"Libraries: patchcore {patchcore.__version__}, " in (released / page).read_text()
+        text = "patchcore 1.0\n<!-- figures of costs -->\npatchcore 1.0\n<!-- end -->\npatchcore 1.0\n"
+        expected = text.replace("1.0", "2.0").replace("costs -->\npatchcore 2.0", "costs -->\npatchcore 1.0")
+        assert tool._with_quotes(text, ["patchcore"], "1.0", "2.0") == expected
 
     def test_the_changelog_has_a_heading_for_it(self, released: Path) -> None:
         text = (released / "CHANGELOG.md").read_text()

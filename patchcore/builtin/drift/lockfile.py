@@ -1,38 +1,47 @@
 """``patchcore.lock``: what an environment would patch, and into what, written down to be reviewed and compared.
 
-The file is the manifest of a plan as TOML: sorted, without paths and times, so that it is the same wherever the same
-is installed, and a change of it is a change of what is patched. :mod:`patchcore.builtin.manifest` says what is in it.
-In the place of whole files of libraries it has the fingerprints of targets, which do not change with comments and
-layout.
+The file is sorted JSON without paths and times, so that it is the same wherever the same is installed. It has a line
+for each fact that can change what is applied: the patches to be applied, their options, changes and replacements, the
+sources of the replacements, the versions of plugins and libraries, and the fingerprints of targets, which do not change
+with comments and layout. What is not applied, and why, is kept behind a hash: the file has it in one compressed line,
+so that a difference can be named without the environment that was locked.
 """
 
 from __future__ import annotations
 
+import binascii
+import hashlib
+import json
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
+from patchcore import __version__
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.files import write_whole
-from patchcore.builtin.manifest import Difference, compare, make_manifest
-from patchcore.builtin.suiting import suits
+from patchcore.builtin.manifest import Difference, as_text, hash_of_file, library_version, without_addresses
+from patchcore.builtin.stdlib.standard import is_standard
+from patchcore.declare.target import Target
 from patchcore.errors import PatchError, SettingsError, TargetNotFound, Unseen
-from patchcore.planning.conditions import Environment
+from patchcore.objects.modules import module_file
 from patchcore.planning.plan import Plan, PlannedPatch
+from patchcore.report import FAILED
 
 __all__ = [
     "FILE",
     "SCHEMA_VERSION",
+    "Lock",
     "differences",
     "find_lock",
     "make_lock",
     "read_lock",
     "refuse_differences",
-    "to_toml",
+    "to_text",
     "write_lock",
 ]
 
@@ -40,23 +49,30 @@ __all__ = [
 FILE = "patchcore.lock"
 
 #: Version of what is in the file.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-_HEADER = f"""\
-# Written by `patchcore lock`; `patchcore lock --check` and `patchcore run --locked` compare it with what is installed.
-schema_version = {SCHEMA_VERSION}
-"""
+_ABOUT = (
+    "Written by `patchcore lock`. `patchcore lock --check` and `patchcore run --locked` compare it with what is "
+    "installed; `patchcore lock --explain` shows what the hash at the end stands for."
+)
 
-#: What a patch of a file has, in this order, and the types that the values have.
-_PATCH = {
-    "verdict": str,
-    "reason": str,
-    "plugin": str,
-    "distribution": str,
-    "file": str,
-    "changes": list,
-    "options": dict,
+#: A lock: tables of texts by name, each entry a line of the file, and the texts ``patchcore`` and ``python``.
+#: ``not applied`` and ``unused plugins`` are those behind the hash.
+Lock = dict[str, Any]
+
+#: The tables of the file, in this order, with what stands in front of an entry in a message.
+_TABLES = {
+    "patches": "patch",
+    "options": "option",
+    "changes": "change",
+    "sources": "source of module",
+    "plugins": "plugin",
+    "libraries": "library",
+    "targets": "target",
 }
+
+#: The tables behind the hash.
+_REST = ("not applied", "unused plugins")
 
 #: Its patches stand for options of a run, such as --brake.
 _OPTIONS_OF_RUNS = "patchcore."
@@ -64,48 +80,115 @@ _OPTIONS_OF_RUNS = "patchcore."
 #: What stands for the fingerprint of a target that is gone.
 _GONE = "not there"
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+#: How long the tables behind the hash may be, so that a file of a few kilobytes cannot fill the memory.
+_LONGEST = 50_000_000
+
 #: The folders of an absolute path, which differ from machine to machine.
 _FOLDERS = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:)?[\\/](?:[^\s\\/:]+[\\/])*")
 
 
-def make_lock(plan: Plan) -> dict[str, Any]:
-    """Return what a lock file of ``plan`` holds, as :func:`read_lock` reads it; reads sources, imports nothing."""
-    entries = {e.patch.name: e for e in plan if not e.provenance.plugin.startswith(_OPTIONS_OF_RUNS)}
-    manifest = make_manifest(Plan(tuple(entries.values())))
-    patches = {}
-    for name, described in sorted(manifest["patches"].items()):
-        who = entries[name].provenance
-        patches[name] = {
-            "verdict": described["verdict"],
-            "reason": _FOLDERS.sub("", _text(described["reason"])),
-            "plugin": _text(who.plugin),
-            "distribution": _text(f"{who.distribution} {who.version}" if who.distribution else None),
-            "file": _text(described["file"]),
-            "changes": [_text(change) for change in described["changes"]],
-            "options": _sorted(described["options"]),
-        }
-    return {
-        "patchcore": manifest["patchcore"],
-        "python": ".".join(manifest["python"].split(".")[:2]),
-        "patches": patches,
-        "libraries": _sorted(manifest["libraries"]),
-        "targets": _sorted(_fingerprints(entries.values())),
+def make_lock(plan: Plan) -> Lock:
+    """Return the lock of ``plan``; reads sources, imports nothing."""
+    entries = [entry for entry in plan if not entry.provenance.plugin.startswith(_OPTIONS_OF_RUNS)]
+    applied = [entry for entry in entries if entry.go]
+    used = {entry.provenance.plugin for entry in applied}
+    plugins = {who.plugin: f"{who.distribution} {who.version}" for who in (e.provenance for e in entries)
+               if who.distribution}  # fmt: skip
+    tables: dict[str, Mapping[str, str]] = {
+        "patches": dict(_verdicts(entries)),
+        "options": {
+            f"{entry.patch.name} {key}": as_text(value)
+            for entry in applied
+            for key, value in entry.patch.options.items()
+        },
+        "changes": _changes(applied),
+        "sources": {name: hash_of_file(module_file(name)) or "none" for name in _modules(applied)},
+        "plugins": {name: text for name, text in plugins.items() if name in used},
+        "libraries": {root: library_version(root) or "none" for root in _libraries(applied)},
+        "targets": _fingerprints(applied),
+        "not applied": {
+            entry.patch.name: _verdict(entry) for entry in entries if not entry.go and entry.status != FAILED
+        },
+        "unused plugins": {name: text for name, text in plugins.items() if name not in used},
     }
+    versions = {"patchcore": __version__, "python": ".".join(map(str, sys.version_info[:2]))}
+    return {**versions, **{key: _sorted(table) for key, table in tables.items()}}
+
+
+def _verdicts(entries: Iterable[PlannedPatch]) -> Iterator[tuple[str, str]]:
+    """Yield the patches that are to be applied, or that fail, each with its verdict and, if it counts, its order."""
+    first: dict[Target, str] = {}
+    for entry in entries:
+        if entry.go:
+            under = dict.fromkeys(first[target] for target in entry.targets if target in first)
+            first.update((target, entry.patch.name) for target in entry.targets)
+            order = f", on top of {', '.join(under)}" if under else ""
+            yield entry.patch.name, f"to be applied{order}, of plugin {entry.provenance.plugin}"
+        elif entry.status == FAILED:
+            yield entry.patch.name, _verdict(entry)
+
+
+def _verdict(entry: PlannedPatch) -> str:
+    """Return why a patch is not applied, without what differs from machine to machine."""
+    # the origin of a choice is a path at times
+    reason = "by choice" if entry.unwanted else _FOLDERS.sub("", without_addresses(entry.reason))
+    return f"{entry.status}: {reason}"
+
+
+def _changes(entries: Iterable[PlannedPatch]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        for change, target in zip(entry.patch.changes, entry.targets):
+            found.setdefault(f"{entry.patch.name} {change.kind} {target}", []).append(as_text(change.source))
+    return {change: "; ".join(sources) for change, sources in found.items()}
+
+
+def _modules(entries: Iterable[PlannedPatch]) -> set[str]:
+    """Return the modules of plugins that patches and their replacements are in."""
+    found = set()
+    for entry in entries:
+        own = (entry.provenance.value or "").partition(":")[0]
+        sources = map(_module_of, (change.source for change in entry.patch.changes))
+        for module in {own, *filter(None, sources)} - {""}:
+            root = module.partition(".")[0]
+            if root == own.partition(".")[0] or (not _is_ours(root) and library_version(root) is None):
+                found.add(module)
+    return found
+
+
+def _libraries(entries: Iterable[PlannedPatch]) -> set[str]:
+    """Return the libraries that patches change, and those that have replacements."""
+    found = {target.root for entry in entries for target in entry.targets}
+    for entry in entries:
+        for module in filter(None, map(_module_of, (change.source for change in entry.patch.changes))):
+            root = module.partition(".")[0]
+            if not _is_ours(root) and library_version(root) is not None:
+                found.add(root)
+    return found
+
+
+def _is_ours(root: str) -> bool:
+    """Return true for modules of which the versions of Python and patchcore say enough."""
+    return root == "patchcore" or is_standard(root)
+
+
+def _module_of(source: Any) -> Optional[str]:
+    """Return the module that a replacement is in, ``None`` where it does not say."""
+    if isinstance(source, Target):
+        return source.pin().module
+    module = getattr(source, "__module__", None)
+    return module if isinstance(module, str) else None
 
 
 def _fingerprints(entries: Iterable[PlannedPatch]) -> dict[str, str]:
-    """The fingerprints, as text, of the targets of those patches that are for what is installed here.
+    """Return the fingerprints of the targets of patches.
 
     Those that only an import would show (functions in C) are left out, also where something has imported the library:
     a lock says what is installed, whatever else this process does.
     """
-    environment, originals = Environment(), Originals(from_sources=True)
+    originals = Originals(from_sources=True)
     found: dict[str, str] = {}
     for entry in entries:
-        if not suits(entry.patch, environment):
-            continue
         for change, target in fingerprinted(entry.patch, entry.targets):
             try:
                 fingerprint = originals.fingerprint(change, target)
@@ -118,9 +201,22 @@ def _fingerprints(entries: Iterable[PlannedPatch]) -> dict[str, str]:
     return found
 
 
-def to_toml(lock: Mapping[str, Any]) -> str:
+def to_text(lock: Lock) -> str:
     """Return a lock as the text of its file, which ends with a line feed."""
-    return "\n".join([_HEADER + "\n".join(_pairs(lock, ("patchcore", "python"))), *_tables(lock), ""])
+    rest = json.dumps({key: lock[key] for key in _REST}, sort_keys=True).encode()
+    content = {
+        "about": _ABOUT,
+        "schema_version": SCHEMA_VERSION,
+        "patchcore": lock["patchcore"],
+        "python": lock["python"],
+        **{key: lock[key] for key in _TABLES},
+        "not_applied": {
+            "patches": str(len(lock["not applied"])),
+            "hash": _digest(rest),
+            "details": binascii.b2a_base64(zlib.compress(rest, 9), newline=False).decode("ascii"),
+        },
+    }
+    return json.dumps(content, indent=1) + "\n"
 
 
 def find_lock(*starts: Optional[Path]) -> Optional[Path]:
@@ -134,52 +230,94 @@ def find_lock(*starts: Optional[Path]) -> Optional[Path]:
     return None
 
 
-def read_lock(path: Path) -> dict[str, Any]:
+def read_lock(path: Path) -> Lock:
     """Return what the lock file ``path`` holds.
 
     Raises:
         SettingsError: there is none, it cannot be read, it is of a newer patchcore, or holds something else.
     """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     try:
-        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SettingsError(f"there is no lock file {path}; write it: patchcore lock --file {path}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{path} cannot be read: {error}; write it anew: patchcore lock --file {path}") from error
-    version = content.pop("schema_version", None)
-    patches = content.setdefault("patches", {})
+    version = content.get("schema_version") if isinstance(content, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise SettingsError(
             f"{path} has schema_version {version}, this patchcore reads up to {SCHEMA_VERSION}: it was written by "
             f"patchcore {content.get('patchcore')}; install that one, or write the file anew: patchcore lock"
         )
-    for patch in patches.values() if isinstance(patches, dict) else ():
-        if isinstance(patch, dict):
-            patch.setdefault("options", {})  # not written where there are none
-    wrong = _fault(content) if version == SCHEMA_VERSION else f"schema_version is {version!r}"
-    if wrong is not None:
-        raise SettingsError(f"{path} is not what patchcore lock writes: {wrong}; write it anew: patchcore lock")
-    return content
+    try:
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"schema_version is {version!r}")
+        return _checked(content)
+    except ValueError as error:
+        raise SettingsError(
+            f"{path} is not what patchcore lock writes: {error}; write it anew: patchcore lock"
+        ) from error
 
 
-def write_lock(path: Path, lock: Mapping[str, Any]) -> bool:
+def _checked(content: Mapping[str, Any]) -> Lock:
+    """Return the lock that the content of a file holds.
+
+    Raises:
+        ValueError: it holds none.
+    """
+    rest = _table(content, "not_applied")
+    try:
+        packed = binascii.a2b_base64(rest.get("details", ""))
+        unpacked = zlib.decompressobj().decompress(packed, _LONGEST)
+        behind = json.loads(unpacked)
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise ValueError(f"not_applied.details cannot be read ({error})") from error
+    if not isinstance(behind, dict) or rest.get("hash") != _digest(unpacked):
+        raise ValueError("not_applied.details is not what not_applied.hash stands for")
+    versions = {}
+    for key in ("patchcore", "python"):
+        if not isinstance(content.get(key), str):
+            raise ValueError(f"{key} is {content.get(key)!r}")
+        versions[key] = content[key]
+    tables = {**{key: _table(content, key) for key in _TABLES}, **{key: _table(behind, key) for key in _REST}}
+    odd = next((change for change in tables["changes"] if len(change.split(" ")) < 3), None)
+    if odd is not None:
+        raise ValueError(f"changes has {odd!r}")
+    return {**versions, **tables}
+
+
+def _table(content: Mapping[str, Any], key: str) -> dict[str, str]:
+    table = content.get(key)
+    if not isinstance(table, dict):
+        raise ValueError(f"{key} is {table!r}")
+    for name, value in table.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{key}.{name} is {value!r}")
+    return table
+
+
+def write_lock(path: Path, lock: Lock) -> bool:
     """Write a lock file, whole or not at all; return whether that changed anything.
+
+    A file with the same facts stays as it is: another zlib may compress the details in another way.
 
     Raises:
         SettingsError: it cannot be written.
     """
-    text = to_toml(lock)
+    text = to_text(lock)
     try:
-        if path.is_file() and path.read_bytes() == text.encode("utf-8"):
+        if path.is_file() and _without_details(path.read_text(encoding="utf-8")) == _without_details(text):
             return False
+    except (OSError, ValueError):  # it is written anew
+        pass
+    try:
         write_whole(path, text)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror or error}") from error
     return True
+
+
+def _without_details(text: str) -> list[str]:
+    return [line for line in text.split("\n") if not line.startswith('  "details": ')]
 
 
 def differences(path: Path, plan: Plan) -> list[Difference]:
@@ -189,6 +327,54 @@ def differences(path: Path, plan: Plan) -> list[Difference]:
         SettingsError: see :func:`read_lock`.
     """
     return compare(read_lock(path), make_lock(plan))
+
+
+def compare(one: Lock, other: Lock) -> list[Difference]:
+    """Return what differs between two locks, patches first.
+
+    What only one of them has because only there a patch is applied is not repeated for every change of the patch.
+    """
+    verdicts = [{**lock["not applied"], **lock["patches"]} for lock in (one, other)]
+    missing = "not contributed by any plugin"
+    found = [Difference(f"patch {name}", *pair) for name, *pair in _unequal(*verdicts, missing=missing)]
+    both = one["patches"].keys() & other["patches"].keys()
+    for key, label in list(_TABLES.items())[1:]:
+        for name, mine, theirs in _unequal(one[key], other[key], missing="not patched"):
+            users = _users(key, name, one, other)
+            one_sided = "not patched" in (mine, theirs)
+            if not both.intersection(users) if users else one_sided and one["patches"] != other["patches"]:
+                continue  # a difference of a patch says it
+            of = f", of patch {', '.join(users)}" if users and key not in ("options", "changes") else ""
+            found.append(Difference(f"{label} {name}{of}", mine, theirs))
+    for name, mine, theirs in _unequal(one["unused plugins"], other["unused plugins"], missing="not installed"):
+        if not any(name in lock["plugins"] for lock in (one, other)):
+            found.append(Difference(f"plugin {name}", mine, theirs))
+    found += (Difference(key, one[key], other[key]) for key in ("python", "patchcore") if one[key] != other[key])
+    return found
+
+
+def _unequal(one: Mapping[str, str], other: Mapping[str, str], *, missing: str) -> Iterator[tuple[str, str, str]]:
+    for name in dict.fromkeys((*one, *other)):
+        mine, theirs = one.get(name, missing), other.get(name, missing)
+        if mine != theirs:
+            yield name, mine, theirs
+
+
+def _users(table: str, name: str, *locks: Lock) -> list[str]:
+    """Return the patches that an entry of a table is about."""
+    if table in ("options", "changes"):
+        return [name.split(" ")[0]]
+    if table == "plugins":
+        users = (patch for lock in locks for patch, text in lock["patches"].items() if text.endswith(f" {name}"))
+        return list(dict.fromkeys(users))
+    found: dict[str, None] = {}
+    for lock in locks:
+        for change, source in lock["changes"].items():
+            patch, _, target = change.split(" ", 2)
+            texts = [target] if table == "targets" else [source] if table == "sources" else [target, source]
+            if any(f"{text}.".startswith((f"{name}.", f"{name}:")) for text in texts):
+                found[patch] = None
+    return list(found)
 
 
 def refuse_differences(path: Optional[Path], plan: Plan) -> None:
@@ -216,65 +402,14 @@ def refuse_differences(path: Optional[Path], plan: Plan) -> None:
         )
 
 
-def _sorted(table: Mapping[str, Any]) -> dict[str, str]:
+def _sorted(table: Mapping[str, str]) -> dict[str, str]:
     return {_text(key): _text(table[key]) for key in sorted(table)}
 
 
-def _text(value: Optional[str]) -> str:
-    """Return a value that TOML can hold: it has no null, and UTF-8 no lone surrogates."""
-    return "none" if value is None else value.encode("utf-8", "backslashreplace").decode("utf-8")
+def _text(value: str) -> str:
+    """Return a text that UTF-8 can hold: it has no lone surrogates."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _fault(content: Mapping[str, Any]) -> Optional[str]:
-    """Return what is wrong with the content of a file, ``None`` for nothing."""
-    for key, kind in (("patchcore", str), ("python", str), ("patches", dict), ("libraries", dict), ("targets", dict)):
-        if not isinstance(content.get(key), kind):
-            return f"{key} is {content.get(key)!r}"
-    tables: dict[str, Any] = {key: content[key] for key in ("libraries", "targets")}
-    for name, patch in content["patches"].items():
-        if not isinstance(patch, dict) or patch.keys() != _PATCH.keys():
-            return f"patches.{name} has not the keys {', '.join(_PATCH)}"
-        wrong = next((key for key, kind in _PATCH.items() if not isinstance(patch[key], kind)), None)
-        if wrong is not None:
-            return f"patches.{name}.{wrong} is {patch[wrong]!r}"
-        if not all(isinstance(change, str) and " " in change for change in patch["changes"]):
-            return f"patches.{name}.changes are {patch['changes']!r}"
-        tables[f"patches.{name}.options"] = patch["options"]
-    for where, table in tables.items():
-        for key, value in table.items():
-            if not isinstance(value, str):
-                return f"{where}.{key} is {value!r}"
-    return None
-
-
-def _tables(lock: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("libraries", "targets"):
-        yield _table((key,), _pairs(lock[key], lock[key]))
-    for name, patch in lock["patches"].items():
-        yield _table(("patches", name), _pairs(patch, (key for key in _PATCH if key != "options")))
-        if patch["options"]:
-            yield _table(("patches", name, "options"), _pairs(patch["options"], patch["options"]))
-
-
-def _table(names: Iterable[str], lines: Iterable[str]) -> str:
-    return "\n".join([f"\n[{'.'.join(map(_key, names))}]", *lines])
-
-
-def _pairs(table: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
-    return (f"{_key(key)} = {_value(table[key])}" for key in keys)
-
-
-def _value(value: Union[str, list[str]]) -> str:
-    if isinstance(value, str):
-        return _string(value)
-    return "".join(["[", *(f"\n    {_string(item)}," for item in value), "\n]" if value else "]"])
-
-
-def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else _string(key)
-
-
-def _string(text: str) -> str:
-    """Return ``text`` as a basic string of TOML 1.0, with escapes for what may not be in one as it is."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped) + '"'
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

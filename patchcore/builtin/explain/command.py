@@ -13,7 +13,7 @@ from typing import Optional
 from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.explain.explaining import Explainer
 from patchcore.builtin.explain.explanation import PatchExplanation, TargetExplanation
-from patchcore.builtin.rows import STYLES
+from patchcore.builtin.rows import STYLES, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.target import Target
@@ -71,7 +71,7 @@ def main(options: argparse.Namespace) -> int:
     else:
         _print(patches, explained)
         for note in plan.notes:
-            print_line(f"note: {note}")
+            print_text(f"note: {note}", indent=2)
     print_problems(patcher)
     return 0
 
@@ -119,7 +119,7 @@ def _print(patches: Sequence[PatchExplanation], targets: Sequence[TargetExplanat
 
 
 def _print_patch(patch: PatchExplanation) -> None:
-    print_line(f"{patch.name}: {patch.summary}" if patch.summary else patch.name, "bold")
+    print_text(f"{patch.name}: {patch.summary}" if patch.summary else patch.name, style="bold", indent=2)
     reason = f": {patch.reason}" if patch.reason else ""
     said = f" {patch.chosen_as}" if patch.chosen_as else ""
     decided = f" (decided by {patch.chosen_by}{said})"
@@ -146,37 +146,37 @@ def _print_patch(patch: PatchExplanation) -> None:
         facts += [(label, ", ".join(names))] if names else []
     for label, text in facts:
         style = STYLES.get(text.split()[0].rstrip(":"), "") if label in ("verdict", "outcome") else ""
-        print_line(f"  {label:<9} {text}", style)
+        print_text(f"  {label:<9} {text}", style=style, indent=12)
 
 
 def _print_target(target: TargetExplanation) -> None:
     print_line(target.target, "bold")
     if target.error:
-        print_line(f"  cannot be looked at: {target.error}", "red")
+        print_text(f"  cannot be looked at: {target.error}", style="red", indent=4)
     for label, text in (
         ("follows", target.follows),
         ("holds", f"the original of {target.holds}, it was not bound to the patch" if target.holds else None),
     ):
         if text:
-            print_line(f"  {label:<9} {text}")
+            print_text(f"  {label:<9} {text}", indent=12)
     for number, layer in enumerate(target.layers):
-        print_line(f"  {'outermost' if number == 0 else 'below it '} {layer.what} {layer.place}")
+        print_text(f"  {'outermost' if number == 0 else 'below it '} {layer.what} {layer.place}", indent=12)
         if layer.patch:
-            print_line(f"            by {layer.patch} ({layer.provenance})")
+            print_text(f"            by {layer.patch} ({layer.provenance})", indent=15)
         if layer.when_call:
-            print_line(f"            when {layer.when_call}, else what is below")
+            print_text(f"            when {layer.when_call}, else what is below", indent=17)
     if target.original:
-        print_line(f"  original  {target.original}")
+        print_text(f"  original  {target.original}", indent=12)
     for change in target.changes:
         record = change.record
         reason = f" ({record.reason})" if record.reason else ""
-        print_line(f"  {change.patch}: {record.status}{reason}", STYLES.get(record.status, ""))
+        print_text(f"  {change.patch}: {record.status}{reason}", style=STYLES.get(record.status, ""), indent=4)
         places = (("rebound", record.rebound), ("kept", record.kept), ("unreachable", record.unreachable))
         for kind, where in places:
             for place in where:
-                print_line(f"    {kind:<11} {place}")
+                print_text(f"    {kind:<11} {place}", indent=16)
         if change.drift is not None:
-            print_line(f"    drift       {change.drift}")
+            print_text(f"    drift       {change.drift}", indent=16)
     for layer in target.layers:
         for line in layer.diff.splitlines():
-            print_line(f"    {line}".rstrip(), _DIFF.get(line[:1], ""))
+            print_text(f"    {line}".rstrip(), style=_DIFF.get(line[:1], ""), indent=8)

@@ -7,7 +7,7 @@ import gc
 from typing import Any
 
 from patchcore.builtin.command_line import describe_problems, print_problems
-from patchcore.builtin.rows import count_of_patches, print_counts, print_rows
+from patchcore.builtin.rows import count_of_patches, print_counts, print_rows, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.changes import Change
@@ -63,7 +63,9 @@ def _list(options: argparse.Namespace) -> int:
     else:
         _print(plugins, patches, options)
         for section in sections if not options.text else ():
-            print_line("\n".join([f"\n{section.title}", *(f"  {line}" for line in section.lines)]))
+            print_line(f"\n{section.title}")
+            for line in section.lines:
+                print_text(f"  {line}", indent=4)
     print_problems(patcher)
     return 0
 
@@ -128,7 +130,7 @@ def _print(plugins: list[dict[str, Any]], patches: list[dict[str, Any]], options
         fitting = [patch["default"] for patch in patches if patch["fits"]]
         rest = "" if everything or len(fitting) == len(patches) else "; --all lists the others"
         every = count_of_patches(len(patches))
-        print_line(f"{len(fitting)} of {every} fit here, {sum(fitting)} of them are on by default{rest}")
+        print_text(f"{len(fitting)} of {every} fit here, {sum(fitting)} of them are on by default{rest}")
 
 
 def _print_patches(patches: list[dict[str, Any]], *, verbose: bool) -> None:
@@ -139,7 +141,7 @@ def _print_patches(patches: list[dict[str, Any]], *, verbose: bool) -> None:
         return
     for patch, row in zip(patches, rows):
         print_rows([row])
-        print_rows([("", detail) for detail in _details(patch)])
+        print_rows([("", detail) for detail in _details(patch)], whole=True)
 
 
 def _has(patch: dict[str, Any], text: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchcore.builtin.command_line import describe_problems, print_problems
-from patchcore.builtin.rows import count_of_patches, print_counts, print_rows
+from patchcore.builtin.rows import count_of_patches, print_counts, print_rows, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.planning.plan import Plan, PlannedPatch
@@ -55,12 +55,12 @@ def _print(plan: Plan, remarks: Mapping[str, Sequence[Remark]], options: argpars
     for number, entry in enumerate(going, 1):
         changes = [change.phrase(target) for change, target in zip(entry.patch.changes, entry.targets)]
         more = f" (+{len(changes) - 1})" if len(changes) > 1 and not options.verbose else ""
-        print_rows([(f"{number:>3}", entry.patch.name.ljust(width), "".join([*changes[:1], more]))])
+        print_rows([(f"{number:>3}", entry.patch.name.ljust(width), "".join([*changes[:1], more]))], whole=True)
         details = changes[1:] if options.verbose else []
         details += [f"chosen by {entry.chosen_by}"] if entry.chosen_by else []
         details += [remark.text for remark in remarks[entry.patch.name] if remark.text]
         for detail in details:
-            print_line(f"       {detail}")
+            print_text(f"       {detail}", indent=9)
     left = [entry for entry in plan if not entry.go]
     if going and left:
         print_line()
@@ -68,10 +68,10 @@ def _print(plan: Plan, remarks: Mapping[str, Sequence[Remark]], options: argpars
     if left:
         rest = "" if len(shown) == len(left) else "; --all lists them"
         print_line(f"{count_of_patches(len(left))} not to be applied{rest}", style="bold")
-    print_rows(shown)
+    print_rows(shown, whole=True)
     print_counts(_why(entry) for entry in left if not (options.all or _was_wanted(entry)))
     for note in plan.notes:
-        print_line(f"note: {note}")
+        print_text(f"note: {note}", indent=2)
 
 
 def _was_wanted(entry: PlannedPatch) -> bool:

@@ -121,15 +121,15 @@ def _print(
     ):
         if shown:
             print_line(f"\n{title}", style="bold")
-            print_rows([(d["name"], f"for {', '.join(d['imports'])}", d["brings"]) for d in shown])
+            print_rows([(d["name"], f"for {', '.join(d['imports'])}", d["brings"]) for d in shown], whole=True)
     if missing:
         print_line(f"\n  python -m pip install {' '.join(found['name'] for found in missing)}")
     if versions:
         print_line("\nversions", style="bold")
-        print_rows([(library["name"], *_fitness(library)) for library in versions])
+        print_rows([(library["name"], *_fitness(library)) for library in versions], whole=True)
     if off:
         print_line(f"\n{count_of_patches(len(off))} off by default that would apply; --enable NAME", style="bold")
-        print_rows([(patch["name"], patch["summary"]) for patch in off])
+        print_rows([(patch["name"], patch["summary"]) for patch in off], whole=True)
 
 
 def _unreadable(imports: Imports) -> str:
