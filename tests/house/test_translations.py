@@ -107,6 +107,13 @@ class TestPages:
     def test_every_link_leads_somewhere(self, translations: ModuleType, name: str, chinese: bool) -> None:
         assert translations.dead_links(page(name, chinese=chinese)) == []
 
+    @pytest.mark.parametrize("folder", ["docs", "examples", "plugins", "benchmarks", "tests", ""])
+    def test_every_link_of_every_other_page_leads_somewhere(self, translations: ModuleType, folder: str) -> None:
+        pages = [*(ROOT / folder).rglob("*.md")] if folder else [*ROOT.glob("*.md")]
+        assert pages
+        dead = {str(page.relative_to(ROOT)): translations.dead_links(page) for page in pages}
+        assert {page: links for page, links in dead.items() if links} == {}
+
 
 class TestComparison:
     @pytest.fixture
