@@ -25,6 +25,7 @@ import patchcore as pc
 from torch_npu_patches import wrapping
 from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU, audit, without_counterpart
 from torch_npu_patches.transfer_to_npu.groups import COMPILE, FACTORY, TENSOR
+from torch_npu_patches.wrapping import innermost
 
 #: Namespaces that are compared attribute by attribute, with all modules below them that are loaded.
 COMPARED = ("torch.cuda", "torch.distributed", "torch.amp", "torch.nn", "torch.jit", "torch.profiler", "torch.storage")
@@ -146,7 +147,7 @@ class TestRevert:
         original = torch.load
         with pc.Patcher(TRANSFER_TO_NPU, disable="torch.transfer_to_npu.load", strict=True):
             assert torch.load is original
-            assert torch.cuda.is_available is torch.npu.is_available
+            assert torch.cuda.is_available()
 
 
 @pytest.fixture
@@ -177,8 +178,13 @@ class TestDevices:
         assert torch.zeros(2).device.type == "cpu"
         assert torch.zeros(2, device="cpu").device.type == "cpu"
         assert torch.zeros(2, device="meta").device.type == "meta"
-        assert on_npu(torch.zeros(2, device=1), 1)
         assert audit.sites() == []
+
+    def test_numbers(self, layer: pc.Patcher) -> None:
+        assert on_npu(torch.zeros(2, device=1), 1)
+        assert on_npu(nn.Linear(2, 2, device=1).weight, 1)
+        assert on_npu(torch.ones(2).to(1), 1)
+        assert on_npu(torch.Generator(1), 1)
 
     def test_to(self, layer: pc.Patcher) -> None:
         x = torch.ones(2)
@@ -268,15 +274,16 @@ class TestDevices:
 
 class TestNamespace:
     def test_points_at_torch_npu(self, layer: pc.Patcher) -> None:
-        assert torch.cuda.is_available is torch.npu.is_available
-        assert torch.cuda.is_available()
+        assert innermost(torch.cuda.synchronize) is torch.npu.synchronize
+        assert torch.cuda.is_available() is True
         assert torch.cuda.device_count() == torch.npu.device_count()
         assert torch.cuda.get_device_name("cuda:0") == torch.npu.get_device_name(0)
         assert torch.get_device_module("cuda") is torch.npu
 
     def test_submodules_that_define_the_names(self, layer: pc.Patcher) -> None:
         assert torch.cuda.memory.memory_allocated is torch.cuda.memory_allocated
-        assert torch.cuda.random.manual_seed_all is torch.npu.manual_seed_all
+        assert torch.cuda.random.manual_seed_all is torch.cuda.manual_seed_all
+        assert innermost(torch.cuda.manual_seed_all) is torch.npu.manual_seed_all
 
     def test_current_device(self, layer: pc.Patcher) -> None:
         torch.cuda.set_device("cuda:1")
@@ -746,6 +753,64 @@ class TestAudit:
             if os.path.samefile(site.file, __file__)
         ]
         assert found == [(2, FACTORY.name, "cuda", "npu", 6), (3, TENSOR.name, "None", "npu", 1)]
+
+    def test_every_kind_of_request(self, layer: pc.Patcher) -> None:
+        line = sys._getframe().f_lineno
+        torch.cuda.is_available()
+        stream = torch.cuda.Stream()
+        torch.cuda.synchronize()
+        torch.cuda.set_device(0)
+        torch.ones(2).to(0)
+        torch.zeros(2, device=0)
+        torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize("cuda:0")
+        nn.Linear(2, 2, device=1)
+        with torch.cuda.stream(stream), torch.cuda.device(1):
+            pass
+        torch.is_autocast_enabled()
+        found = [(site.line - line, site.asked, site.after, site.kind, site.count) for site in audit.sites()]
+        assert found == [
+            (1, "torch.cuda.is_available()", "True", "call", 1),
+            (2, "torch.cuda.Stream()", "torch.npu.Stream", "call", 1),
+            (3, "torch.cuda.synchronize()", "torch.npu.synchronize", "call", 1),
+            (4, "torch.cuda.set_device(device=0)", "npu:0", "call", 1),
+            (5, "torch.Tensor.to(device=0)", "npu:0", "number", 1),
+            (6, "torch.zeros(device=0)", "npu:0", "number", 1),
+            (7, "torch.cuda.Event()", "torch.npu.Event", "call", 1),
+            (8, "torch.cuda.synchronize(device=cuda:0)", "npu:0", "call", 1),
+            (9, "torch.empty(device=1)", "npu:1", "number", 2),
+            (10, "torch.cuda.device(device=1)", "npu:1", "call", 1),
+            (10, "torch.cuda.stream()", "torch.npu.stream", "call", 1),
+            (12, "torch.is_autocast_enabled()", "npu", "call", 1),
+        ]
+
+    def test_calls_that_torch_makes_itself_are_not_the_programs(self, layer: pc.Patcher) -> None:
+        torch.manual_seed(0)  # calls torch.cuda.manual_seed_all
+        optimizer = torch.optim.Adam([torch.ones(2, requires_grad=True)])
+        optimizer.step()  # calls torch.cuda.is_available
+        assert audit.sites() == []
+
+    def test_a_call_in_a_loop_is_one_line(self, layer: pc.Patcher) -> None:
+        for _ in range(5):
+            torch.cuda.synchronize()
+        (site,) = audit.sites()
+        assert (site.count, site.kind) == (5, "call")
+
+    def test_compiled_calls_of_torch_cuda(self, layer: pc.Patcher) -> None:
+        @torch.compile(fullgraph=True, backend="eager")
+        def f(x: torch.Tensor) -> torch.Tensor:
+            return x + 1 if torch.cuda.is_available() else x + torch.cuda.device_count()
+
+        assert f(torch.zeros(1, device="npu")).tolist() == [1]
+
+    def test_classes_stay_classes(self, layer: pc.Patcher) -> None:
+        class Timed(torch.cuda.Event):  # type: ignore[misc, name-defined]
+            pass
+
+        assert isinstance(torch.cuda.Event(), torch.npu.Event)
+        assert isinstance(torch.npu.Event(), torch.cuda.Event)
+        assert isinstance(Timed(), torch.cuda.Event)
+        assert not isinstance(torch.npu.Event(), Timed)
 
     def test_nothing_outside_the_program(self, layer: pc.Patcher) -> None:
         model = nn.Linear(2, 2).cuda()

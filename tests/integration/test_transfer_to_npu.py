@@ -23,7 +23,7 @@ from torch_npu_patches.transfer_to_npu.apex import amp  # noqa: E402
 from torch_npu_patches.transfer_to_npu.apex.scaling import WINDOW, LossScaler  # noqa: E402
 from torch_npu_patches.transfer_to_npu.groups import SWITCH  # noqa: E402
 from torch_npu_patches.transfer_to_npu.visible_devices import ASCEND, CUDA  # noqa: E402
-from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class  # noqa: E402
+from torch_npu_patches.transfer_to_npu.wrappers import Argument, counting, rewriting, rewriting_class  # noqa: E402
 from torch_npu_patches.wrapping import innermost  # noqa: E402
 
 NAMES = [patch.name for patch in TRANSFER_TO_NPU]
@@ -279,12 +279,51 @@ class TestAudit:
             rewriting(called, [Argument("ids", devices.npu_devices)], group, TARGET)(ids=["cuda:0"])
         assert [site.place.group for site in audit.sites("b")] == ["b"]
         (row,) = json.loads(json.dumps(audit.details("a")))
-        assert (row["group"], row["argument"], row["before"], row["after"], row["count"]) == (
-            *("a", "ids", "['cuda:0']", "['npu:0']", 1),
+        assert (row["patch"], row["asked"], row["got"], row["kind"], row["count"]) == (
+            *("a", "torch.here.called(ids=['cuda:0'])", "['npu:0']", "argument", 1),
         )
-        assert str(audit.sites("a")[0]).endswith("torch:here.called(ids=['cuda:0'] -> ['npu:0']), 1x [a]")
+        assert str(audit.sites("a")[0]).endswith("torch.here.called(ids=['cuda:0']) -> ['npu:0'], 1x [a]")
         audit.clear()
         assert audit.sites() == []
+
+    def test_numbers_stay_and_are_counted(self) -> None:
+        for argument, value in [
+            (Argument("device"), 1),
+            (Argument("device"), -1),  # the CPU
+            (Argument("device"), True),
+            (Argument("device", devices.npu_devices), [0, 1]),
+            (Argument("device", devices.npu_devices), []),
+            (Argument("device", devices.npu_backend), 3),
+        ]:
+            args, kwargs = rewriting(called, [argument], "group", TARGET)(device=value)
+            assert kwargs["device"] is value
+            assert not args
+        found = [(site.kind, site.before, site.after, site.count) for site in audit.sites()]
+        assert sorted(found) == [("number", "1", "npu:1", 1), ("number", "[0, 1]", "['npu:0', 'npu:1']", 1)]
+
+    def test_calls_by_the_program_are_counted_and_those_by_torch_are_not(self) -> None:
+        wrapped = counting(called, [Argument("device")], "group", pc.Target.parse("torch:cuda.called"))
+        inner = {"__name__": "torch.optim.adam", "wrapped": wrapped}
+        exec("def step(**kwargs):\n    return wrapped(**kwargs)", inner)
+        for _ in range(3):
+            inner["step"]()
+            inner["step"](device=0)
+        assert audit.sites() == []
+        inner["step"](device="cuda")  # torch was handed a device that names CUDA
+        for _ in range(2):
+            wrapped()
+        wrapped(device=torch.device("meta"))
+        found = [(site.kind, site.asked, site.after, site.count) for site in audit.sites()]
+        assert found == [
+            ("argument", "torch.cuda.called(device=cuda)", "npu", 1),
+            ("call", "torch.cuda.called()", "torch.npu.called", 2),
+            ("call", "torch.cuda.called()", "torch.npu.called", 1),
+        ]
+
+    def test_installed_packages_are_told_apart(self) -> None:
+        assert not audit.is_installed(__file__)
+        assert audit.is_installed(str(pytest.__file__))
+        assert audit.is_installed(os.__file__)
 
     def test_no_count_is_lost_between_threads(self) -> None:
         from concurrent.futures import ThreadPoolExecutor

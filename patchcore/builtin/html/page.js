@@ -3,7 +3,9 @@
   const ITEM = "tbody tr, details.item, .targets > li";
   const main = document.querySelector("main");
   const items = [...main.querySelectorAll(ITEM)].filter((item) => !item.parentElement.closest(ITEM));
-  const texts = items.map((item) => item.textContent.toLowerCase());
+  // rows of one file begin with its name and a line; with the folder they can be searched by the whole path
+  const folderOf = (item) => item.closest("[data-folder]")?.dataset.folder ?? "";
+  const texts = items.map((item) => (folderOf(item) + item.textContent).toLowerCase());
   const parts = [...main.querySelectorAll("table, details:not(.item), section")];
   const around = items.map((item) => parts.filter((part) => part.contains(item)));
   const isSkipped = (item) => {
@@ -21,16 +23,23 @@
   search.setAttribute("aria-label", "Search");
   const hide = make("input", { type: "checkbox", checked: true });
   const shown = make("output", {});
+  const nothing = make("p", { className: "nothing", hidden: true });
   const opened = new Set();
 
   const update = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0;
+    let hiddenSkipped = 0;
     items.forEach((item, i) => {
       const found = words.every((word) => texts[i].includes(word));
-      item.hidden = !found || (hide.checked && skipped.has(item));
+      const isHidden = hide.checked && skipped.has(item);
+      item.hidden = !found || isHidden;
       count += !item.hidden;
+      hiddenSkipped += found && isHidden;
     });
+    nothing.hidden = count > 0;
+    nothing.textContent = `Nothing is found for “${search.value.trim()}”.`
+      + (hiddenSkipped ? ` ${hiddenSkipped} of what is hidden has it: clear “hide skipped”.` : "");
     const kept = new Set(items.flatMap((item, i) => (item.hidden ? [] : around[i])));
     for (const part of new Set(around.flat())) {
       const isSection = part.tagName === "SECTION";
@@ -51,7 +60,7 @@
     bar.addEventListener("submit", (event) => event.preventDefault());
     search.addEventListener("input", update);
     hide.addEventListener("change", update);
-    document.querySelector("nav").after(bar);
+    document.querySelector("nav").after(bar, nothing);
     update();
     // a link to what is hidden shows it
     const reveal = () => {

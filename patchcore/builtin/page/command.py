@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
 from patchcore.builtin.page.compare import compare
 from patchcore.builtin.page.hits import Hits, count_hits, never_hit
-from patchcore.builtin.page.merge import Process, findings, read_reports, section_lines
+from patchcore.builtin.page.merge import Process, SectionLine, findings, read_reports, section_lines
+from patchcore.builtin.page.places import LinesOfProgram, lines_of_program
+from patchcore.builtin.page.words import who
 from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
@@ -70,6 +72,7 @@ def main(options: argparse.Namespace) -> int:
                 "findings": [finding._asdict() for finding in found],
                 "hits": [hit._asdict() for hit in hits],
                 "never_hit": never_hit(hits),
+                "lines": [lines.to_dict() for lines in _lines_of_program(processes)],
                 **({} if compared is None else {"differences": [difference._asdict() for difference in differences]}),
             }
         )
@@ -81,7 +84,7 @@ def main(options: argparse.Namespace) -> int:
         )
         print()
         for title, lines in itertools.groupby(section_lines(processes), key=lambda line: line.title):
-            print_table(title, ("PROCESS", "WHAT"), [(line.processes, line.line) for line in lines])
+            _print_section(title, list(lines), processes)
             print()
         if hits:
             _print_hits(hits, processes)
@@ -94,6 +97,34 @@ def main(options: argparse.Namespace) -> int:
         else:
             print("no findings")
     return 1 if found else 0
+
+
+def _print_section(title: str, lines: Sequence[SectionLine], processes: Sequence[Process]) -> None:
+    """Print what a section says about lines of the program by line, anything else as the processes wrote it."""
+    found = lines_of_program(processes, title)
+    if found is None:
+        print_table(title, ("PROCESS", "WHAT"), [(line.processes, line.line) for line in lines])
+        return
+    heads = (*(name.replace("_", " ").upper() for name in found.columns), *(["COUNT"] if found.counts else []))
+    rows = [
+        (
+            f"{row.file}:{row.line}",
+            *map("\n".join, row.cells),
+            *([str(row.count)] if found.counts else []),
+            "all processes" if len(row.processes) == len(processes) else who(row.processes, processes),
+        )
+        for row in found.rows
+    ]
+    print_table(title, ("PLACE", *heads, "PROCESS"), rows)
+    print(f"  {found.summary}")
+
+
+def _lines_of_program(processes: Sequence[Process]) -> Iterator[LinesOfProgram]:
+    """Yield what sections say about lines of the program."""
+    for title in dict.fromkeys(part["title"] for process in processes for part in process.content["sections"]):
+        found = lines_of_program(processes, title)
+        if found is not None:
+            yield found
 
 
 def _print_hits(hits: Sequence[Hits], processes: Sequence[Process]) -> None:

@@ -89,15 +89,18 @@ def conclusions(plan: Plan) -> Iterator[str]:
 
 @pc.hookimpl
 def report_sections() -> Iterator[pc.Section]:
-    """Tell which lines of the program said CUDA, what they got, and which of its names have no counterpart."""
+    """Tell which lines asked for CUDA, what they got, and which names of torch.cuda have no counterpart."""
     late = transfer_to_npu.changed_too_late()
     if late is not None:
         yield pc.Section("visible devices", (late,), data=late)
+    vendor = transfer_to_npu.vendor_adapter()
+    if vendor:
+        yield pc.Section("torch_npu's own adapter", (vendor,), data=vendor)
     sites = transfer_to_npu.audit.sites()
-    if not sites:
-        return
-    yield pc.Section("CUDA arguments rewritten", tuple(map(str, sites)), data=transfer_to_npu.audit.details())
-    if "torch_npu" in sys.modules:
+    if sites:
+        lines = tuple(map(str, sites))
+        yield pc.Section("Lines that asked for CUDA", lines, data=transfer_to_npu.audit.details())
+    if "torch_npu" in sys.modules and transfer_to_npu.audit.is_active():
         uses = transfer_to_npu.uses_without_counterpart()
         if uses:
             data = [use._asdict() for use in uses]

@@ -72,6 +72,45 @@ def test_a_run_with_findings(reports: Reports, report: Callable[..., Result]) ->
     assert rows[-1][:2] == ["unfinished", "rank 1, rank 102 on box"]
 
 
+def asked(rank: int, line: int = 7) -> dict[str, Any]:
+    return {"file": "/work/train.py", "line": line, "asked": f"cuda:{rank}", "kind": "argument", "count": 2}
+
+
+def sections(*rows: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a plugin says about lines of a program: ``lines`` are for others than this report."""
+    return [{"title": "moved", "lines": ["as text"], "mark": "", "counts": "", "data": list(rows)}]
+
+
+def test_a_line_of_the_program_is_one_row_of_all_ranks(reports: Reports, report: Callable[..., Result]) -> None:
+    for rank in range(6):
+        rows = (asked(rank), {**asked(0, 9), "kind": "call"}) if rank < 2 else (asked(rank),)
+        reports.write(patcher(PRICE), rank, role="rank", sections=sections(*rows))
+    result = report()
+    rows = result.rows()
+    start = rows.index(["moved"])
+    assert rows[start + 1 : start + 9] == [
+        ["PLACE", "ASKED", "KIND", "COUNT", "PROCESS"],
+        ["/work/train.py:7", "cuda:0", "argument", "12", "all processes"],
+        *[[f"cuda:{rank}"] for rank in (1, 2, 3)],
+        ["and 2 more"],
+        ["/work/train.py:9", "cuda:0", "call", "4", "ranks 0\N{EN DASH}1"],
+        ["2 lines: 1 argument, 1 call; 16 in all"],
+    ]
+    assert "as text" not in result.out
+    (merged,) = json.loads(report("--format", "json").out)["lines"]
+    assert (merged["title"], merged["lines"], merged["kinds"]) == ("moved", 2, {"argument": 1, "call": 1})
+    assert [(row["line"], row["count"], len(row["entries"])) for row in merged["rows"]] == [(7, 12, 6), (9, 4, 1)]
+
+
+def test_rows_without_a_place_are_shown_as_the_processes_wrote_them(
+    reports: Reports, report: Callable[..., Result]
+) -> None:
+    reports.write(patcher(PRICE), sections=sections({"name": "a"}))
+    result = report()
+    assert ["all processes", "as text"] in result.rows()
+    assert json.loads(report("--format", "json").out)["lines"] == []
+
+
 def test_json(reports: Reports, report: Callable[..., Result]) -> None:
     reports.write(patcher(PRICE))
     assert json.loads(report("--format", "json").out)["findings"] == []

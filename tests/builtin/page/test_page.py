@@ -384,15 +384,31 @@ def told(data: Any, lines: Any = ("a line",)) -> dict[str, Any]:
     return {"sections": [{"title": "rewritten", "lines": list(lines), "mark": "", "data": data}]}
 
 
-def test_call_sites_are_tables_of_their_files_with_counts_of_all_processes(content: dict[str, Any]) -> None:
-    site = {"group": "shop.price", "file": "/work/model.py", "line": 7, "before": "cuda", "count": 2}
-    other = {**site, "line": 3, "before": "cuda:1", "count": 1}
-    page = on_ranks(content, told([site]), told([site, other]))
+def site(**values: Any) -> dict[str, Any]:
+    return {"group": "shop.price", "file": "/work/model.py", "line": 7, "before": "cuda", "count": 2, **values}
+
+
+def test_lines_of_the_program_are_tables_of_their_files_with_counts_of_all_processes(content: dict[str, Any]) -> None:
+    other = site(line=3, before="cuda:1", count=1)
+    page = on_ranks(content, told([site()]), told([site(), other]))
     text = page.paths["told"]
-    assert "2 rows, 5 in all" in text
-    assert text.index("3shop.pricecuda:1rank 11") < text.index("7shop.pricecudaall processes4")
+    assert "2 lines; 5 in all" in text
+    assert text.index("model.py:3shop.pricecuda:1rank 11") < text.index("model.py:7shop.pricecudaall processes4")
     assert "a line" not in text
     assert {"href": "#patch-1"} in page.all("a")
+    assert "/work/" in [each.get("data-folder") for each in page.all("details")]
+
+
+def test_a_line_of_the_program_is_one_row_however_many_processes_differ(content: dict[str, Any]) -> None:
+    page = on_ranks(content, *(told([site(before=f"cuda:{rank}")]) for rank in range(6)))
+    text = page.paths["told"]
+    assert text.count("model.py:7") == 1
+    assert "shop.pricecuda:0cuda:1cuda:2cuda:3and 2 moreall processes12" in text
+
+
+def test_what_the_program_did_stands_above_the_processes_and_their_times(content: dict[str, Any]) -> None:
+    sections = list(on_ranks(content, told([site()]), told([site()])).paths)
+    assert sections.index("told") < sections.index("processes") < sections.index("timeline")
 
 
 @pytest.mark.parametrize("data", [None, [], ["a"], [{"a": [1]}], {"a": 1}, [{"count": "many"}]], ids=repr)

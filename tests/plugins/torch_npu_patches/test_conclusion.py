@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Optional
 
@@ -26,8 +27,12 @@ def a_program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     audit.clear()
 
 
-def plan(status: str = "pending", cause: str = BY_FIT) -> Plan:
-    return Plan(tuple(PlannedPatch(patch, LOCAL, (), status, cause=cause) for patch in TRANSFER_TO_NPU))
+CALLS = audit.counter_of(Place("group", "torch:cuda.synchronize", ""))
+AVAILABLE = audit.counter_of(Place("group", "torch:cuda.is_available", ""))
+
+
+def plan(status: str = "pending", cause: str = BY_FIT, reason: str = "") -> Plan:
+    return Plan(tuple(PlannedPatch(patch, LOCAL, (), status, reason, cause=cause) for patch in TRANSFER_TO_NPU))
 
 
 def described(planned: Optional[Plan] = None) -> list[str]:
@@ -38,22 +43,79 @@ def note(before: str, after: str) -> None:
     COUNTER.note(before, after)
 
 
+def call() -> None:
+    CALLS.note_call(None, None)
+
+
+def is_available(answer: bool) -> None:
+    AVAILABLE.note_call(answer, answer)
+
+
 def test_devices_and_lines() -> None:
     for _ in range(3):
         note("cuda:1", "npu:1")
-    assert described() == ["CUDA moved to npu:1 at 1 line"]
+    assert described() == ["CUDA moved to npu:1 at 1 line (1 names CUDA)"]
     note("cuda", "npu")
     note("nccl", "hccl")
-    assert described() == ["CUDA moved to npu:1 at 3 lines"]
+    assert described() == ["CUDA moved to npu:1 at 3 lines (3 name CUDA)"]
 
 
 def test_without_a_number_it_is_the_npu() -> None:
     note("cuda", "npu")
-    assert described() == ["CUDA moved to npu at 1 line"]
+    assert described() == ["CUDA moved to npu at 1 line (1 names CUDA)"]
+
+
+def test_numbers_and_calls_of_torch_cuda() -> None:
+    def number() -> None:
+        COUNTER.note_number(2)
+
+    number()
+    call()
+    call()
+    is_available(True)
+    line = "CUDA moved to npu:2 at 4 lines (1 passes a device number, 3 call torch.cuda)"
+    assert described() == [line]
+
+
+def test_lines_of_installed_packages_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "_INSTALLED", (Path(__file__).name,))
+    call()
+    assert described() == ["CUDA moved to npu at 1 line of installed packages (1 calls torch.cuda)"]
+    program = {"__name__": "__main__", "CALLS": CALLS}
+    exec(compile("(lambda: CALLS.note_call(None, None))()", "/work/train.py", "exec"), program)
+    assert described() == ["CUDA moved to npu at 1 line (1 calls torch.cuda) and 1 line of installed packages"]
 
 
 def test_a_program_without_cuda() -> None:
-    assert described() == ["nothing moved: no call names CUDA"]
+    assert described() == ["nothing moved: no line asked for CUDA"]
+
+
+def test_a_program_that_chose_the_npu_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    npu = ModuleType("torch_npu.npu")
+    monkeypatch.setitem(sys.modules, "torch_npu.npu", npu)
+    npu._initialized = False  # type: ignore[attr-defined]
+    assert described() == ["nothing moved: no line asked for CUDA"]
+    npu._initialized = True  # type: ignore[attr-defined]
+    assert described() == ["no line asked for CUDA: the program or a library chose the NPU by its own name"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "hidden"),
+    [
+        ({}, ""),
+        ({"ASCEND_RT_VISIBLE_DEVICES": ""}, " (ASCEND_RT_VISIBLE_DEVICES='')"),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "", "CUDA_VISIBLE_DEVICES": "-1"}, " (CUDA_VISIBLE_DEVICES='-1')"),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "9", "CUDA_VISIBLE_DEVICES": "0"}, " (ASCEND_RT_VISIBLE_DEVICES='9')"),
+    ],
+)
+def test_no_npu_is_visible(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], hidden: str) -> None:
+    for name in ("ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    is_available(False)
+    said = f"nothing moved: no NPU is visible{hidden}; 1 line asked for CUDA (1 calls torch.cuda)"
+    assert described() == [said]
 
 
 @pytest.mark.parametrize(("emulator", "advice"), [(True, ""), (False, "pip install npu-emulator; ")])
@@ -62,6 +124,25 @@ def test_no_npu(monkeypatch: pytest.MonkeyPatch, emulator: bool, advice: str) ->
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if emulator else None)
     said = f"no NPU found, nothing moved: torch_npu is not installed ({advice}--emulate-npu emulates one)"
     assert described(plan("skipped")) == [said]
+
+
+def test_the_layer_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conclusion, "find_module", lambda name: True)
+    switched_off = plan("skipped", reason="TORCH_TRANSFER_TO_NPU=0")
+    assert described(switched_off) == ["nothing moved: TORCH_TRANSFER_TO_NPU=0 switches it off"]
+
+
+def test_the_vendors_adapter_is_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "torch_npu.contrib.transfer_to_npu"
+    said = f"the program imports {name}, which moves CUDA too: calls that it answers are not counted"
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    note("cuda", "npu")
+    assert described() == ["CUDA moved to npu at 1 line (1 names CUDA)", said]
+    audit.clear()
+    monkeypatch.setattr(conclusion, "find_module", lambda name: True)
+    assert described(plan("skipped", reason="TORCH_TRANSFER_TO_NPU=0")) == [said]
+    monkeypatch.setitem(sys.modules, name, ModuleType(f"npu_emulator.{name}"))  # applies the same patches
+    assert said not in described()
 
 
 def test_nothing_is_said_where_it_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,4 +155,5 @@ def test_nothing_is_said_where_it_does_not_matter(monkeypatch: pytest.MonkeyPatc
 def test_patches_that_are_left_out_for_another_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     found: Any = lambda name: True  # noqa: E731
     monkeypatch.setattr(conclusion, "find_module", found)
-    assert described(plan("skipped")) == []  # torch is too old, say
+    too_old = "requires torch>=2.4, found torch 2.1"
+    assert described(plan("skipped", reason=too_old)) == [f"nothing moved: {too_old}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import sys
 from pathlib import Path
@@ -51,6 +52,14 @@ def test_lines_of_the_program_with_a_name(tmp_path: Path, monkeypatch: pytest.Mo
         ("power_draw", file, 9),
     ]
     assert str(uses.uses_without_counterpart()[1]) == f"{file}:8: torch.cuda.memory_usage"
+
+
+def test_the_script_itself_when_the_program_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = load(tmp_path, "__main__", SOURCE, monkeypatch)
+    main = sys.modules["__main__"]
+    del main.__file__  # as CPython does before functions of atexit
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
+    assert {use.file for use in uses.uses_without_counterpart()} == {file}
 
 
 @pytest.mark.parametrize("folder", ["lib/python3/site-packages/big", "dist-packages"])

@@ -41,9 +41,9 @@ def make_page(
     sections = [
         verdict_section(run, links),
         None if compared is None else compared_section(compared, processes, links),
+        told_section(run, links),
         processes_section(run, links),
         timeline_section(run, links),
-        told_section(run, links),
         patches_section(run, links),
         targets_section(run, links),
         references_section(run, links),

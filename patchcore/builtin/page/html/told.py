@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
@@ -9,7 +10,8 @@ from patchcore.builtin.html import Content, Element, badge, code, fold, folded, 
 from patchcore.builtin.page.html.parts import Links
 from patchcore.builtin.page.merge import Process
 from patchcore.builtin.page.model import Run
-from patchcore.builtin.page.words import counted
+from patchcore.builtin.page.places import LinesOfProgram, Row, is_flat, lines_of_program
+from patchcore.objects.printable import printable
 
 __all__ = ["told_section"]
 
@@ -35,7 +37,7 @@ def told_section(run: Run, links: Links) -> Optional[Element]:
         rows = _rows(run, title, links)
         shown = _lines(run, title) if rows is None else rows
         content.append(h("section", h("h3", title, [[" ", badge(mark, "mark")] for mark in marks]), shown))
-    return section("told", "Told by plugins", content)
+    return section("told", "Reports of plugins", content)
 
 
 def _lines(run: Run, title: str) -> Element:
@@ -49,6 +51,9 @@ def _lines(run: Run, title: str) -> Element:
 
 def _rows(run: Run, title: str, links: Links) -> Content:
     """Return tables of the data of a section: of each file where its rows have one; ``None`` where it is not flat."""
+    lines = lines_of_program(run.processes, title)
+    if lines is not None:
+        return _files(run, lines, links)
     counts: dict[tuple[tuple[str, Any], ...], int] = {}
     holders: dict[tuple[tuple[str, Any], ...], dict[int, Process]] = {}
     columns: dict[str, None] = {}
@@ -56,7 +61,7 @@ def _rows(run: Run, title: str, links: Links) -> Content:
         for part in process.content["sections"]:
             if part["title"] != title:
                 continue
-            if not _is_flat(part["data"]):
+            if not is_flat(part["data"]):
                 return None
             for row in part["data"]:
                 columns.update(dict.fromkeys(row))
@@ -64,25 +69,43 @@ def _rows(run: Run, title: str, links: Links) -> Content:
                 counts[key] = counts.get(key, 0) + int(row.get("count", 0))
                 holders.setdefault(key, {})[id(process)] = process
     found = [(dict(key), count, list(holders[key].values())) for key, count in counts.items()]
-    if not {"file", "line"} <= columns.keys():
-        return _table(run, f"{title}, row by row", list(columns), found, links)
-    files: dict[str, list[_Row]] = {}
-    for row, count, processes in found:
-        files.setdefault(str(row.get("file", "")), []).append((row, count, processes))
-    others = ["line", *(name for name in columns if name not in ("file", "line"))]
-    parts = []
-    for number, (file, rows) in enumerate(sorted(files.items())):
-        rows.sort(key=lambda row: (_line_number(row[0]), *(str(value) for value in row[0].values())))
-        total = f"{counted(len(rows), 'row')}, {sum(count for _, count, _ in rows):,} in all"
+    return _table(run, f"{title}, row by row", list(columns), found, links)
+
+
+def _files(run: Run, lines: LinesOfProgram, links: Links) -> Content:
+    """Return one table for each file, with one row for each of its lines."""
+    files: dict[str, list[Row]] = {}
+    for row in lines.rows:
+        files.setdefault(row.file, []).append(row)
+    heads = ["Line", *map(_heading, lines.columns), "Processes", *(["Count"] if lines.counts else [])]
+    parts: list[Content] = [h("p", f"{lines.summary}.")]
+    for number, (file, rows) in enumerate(files.items()):
+        folder, name = os.path.split(file)
+        cells = [
+            (
+                code(f"{name}:{row.line}"),
+                *(_cells(texts, links) for texts in row.cells),
+                run.who(row.processes),
+                *([f"{row.count:,}"] if lines.counts else []),
+            )
+            for row in rows
+        ]
+        body = table([code(file), ", by line"], heads, cells, numeric=int(lines.counts))
         whole = len(rows) <= _OPEN_ROWS and number < _OPEN_FILES
-        body = _table(run, [code(file), ", by line"], others, rows, links)
-        parts.append(fold([code(file), " ", h("span", total, class_="quiet")], body, open=whole))
+        total = lines._replace(rows=rows).summary
+        part = fold([code(file), " ", h("span", total, class_="quiet")], body, open=whole)
+        part.set("data-folder", printable(file[: len(file) - len(name)] if folder else ""))  # the search reads it
+        parts.append(part)
     return parts
 
 
-def _line_number(row: Mapping[str, Any]) -> float:
-    line = row.get("line")
-    return line if isinstance(line, (int, float)) else 0  # a plugin may tell a range, as text
+def _cells(texts: Sequence[str], links: Links) -> Content:
+    first, *others = (_cell(text, links) for text in texts)
+    return [first, [(h("br"), other) for other in others]]
+
+
+def _heading(column: str) -> str:
+    return column.replace("_", " ").capitalize()
 
 
 def _table(
@@ -94,7 +117,7 @@ def _table(
 ) -> Element:
     named = [name for name in columns if name != "count"]
     counts = "count" in columns
-    heads = [name.replace("_", " ").capitalize() for name in named]
+    heads = list(map(_heading, named))
     cells = [
         (*(_cell(row.get(name), links) for name in named), run.who(processes), *([f"{count:,}"] if counts else []))
         for row, count, processes in rows
@@ -105,14 +128,3 @@ def _table(
 def _cell(value: Any, links: Links) -> Content:
     text = "" if value is None else str(value)
     return links.code(text) if text and len(text) < 200 else folded(text)
-
-
-def _is_flat(data: Any) -> bool:
-    """Tell whether ``data`` is a list of dictionaries of texts and numbers."""
-    return (
-        isinstance(data, list)
-        and bool(data)
-        and all(isinstance(row, Mapping) for row in data)
-        and all(not isinstance(value, (list, Mapping)) for row in data for value in row.values())
-        and all(isinstance(row.get("count", 0), int) for row in data)
-    )

@@ -24,7 +24,7 @@ setting; ``get_device_capability()`` answers ``(0, 0)`` where torch_npu has none
 from __future__ import annotations
 
 from torch_npu_patches.transfer_to_npu import audit
-from torch_npu_patches.transfer_to_npu.conclusion import describe_move
+from torch_npu_patches.transfer_to_npu.conclusion import describe_move, vendor_adapter
 from torch_npu_patches.transfer_to_npu.groups import TRANSFER_TO_NPU
 from torch_npu_patches.transfer_to_npu.namespace import without_counterpart
 from torch_npu_patches.transfer_to_npu.uses import uses_without_counterpart
@@ -36,5 +36,6 @@ __all__ = [
     "changed_too_late",
     "describe_move",
     "uses_without_counterpart",
+    "vendor_adapter",
     "without_counterpart",
 ]

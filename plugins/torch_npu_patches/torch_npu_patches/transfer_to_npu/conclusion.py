@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from patchcore.objects.modules import find_module
+from patchcore.objects.modules import find_module, namespace
 from patchcore.planning.plan import Plan
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.devices import NPU
-from torch_npu_patches.transfer_to_npu.groups import PREFIX
+from torch_npu_patches.transfer_to_npu.groups import PREFIX, SWITCH
+from torch_npu_patches.transfer_to_npu.visible_devices import hiding_variable
 
-__all__ = ["describe_move"]
+__all__ = ["describe_kinds", "describe_move", "vendor_adapter"]
+
+_VENDOR = "torch_npu.contrib.transfer_to_npu"
+
+#: How many lines do what: the verb for one line, for several, and its object.
+_KINDS = {
+    audit.ARGUMENT: ("names CUDA", "name CUDA"),
+    audit.NUMBER: ("passes a device number", "pass a device number"),
+    audit.CALL: ("calls torch.cuda", "call torch.cuda"),
+}
 
 
 def describe_move(plan: Plan) -> Iterator[str]:
@@ -25,20 +36,86 @@ def describe_move(plan: Plan) -> Iterator[str]:
         plan: the plan that was applied.
     """
     wanted = [entry for entry in plan if entry.patch.name.startswith(f"{PREFIX}.") and not entry.unwanted]
-    if not wanted or "torch" not in sys.modules:
+    if "torch" not in sys.modules:
         return
     sites = audit.sites()
+    vendor = vendor_adapter()
     if sites:
-        lines = len({(site.file, site.line) for site in sites})
-        yield f"CUDA moved to {_devices(sites)} at {lines} line{'' if lines == 1 else 's'}"
+        yield _no_device(sites) or _moved(sites)
     elif any(entry.go for entry in wanted):
-        yield "nothing moved: no call names CUDA"
-    elif not find_module("torch_npu"):
+        chosen = ": the program or a library chose the NPU by its own name" if _npu_was_used() else ""
+        yield f"no line asked for CUDA{chosen}" if chosen else "nothing moved: no line asked for CUDA"
+    elif wanted and not find_module("torch_npu"):
         install = "" if importlib.util.find_spec("npu_emulator") else "pip install npu-emulator; "
         yield f"no NPU found, nothing moved: torch_npu is not installed ({install}--emulate-npu emulates one)"
+    elif wanted and not vendor:
+        switch = f"{SWITCH}=0"
+        reason = f"{switch} switches it off" if any(e.reason == switch for e in wanted) else wanted[0].reason
+        yield f"nothing moved: {reason}"
+    if vendor:
+        yield vendor
+
+
+def describe_kinds(sites: Iterable[audit.Site]) -> str:
+    """Return how many lines ask for CUDA in which way: ``2 name CUDA, 1 calls torch.cuda``.
+
+    Args:
+        sites: of these lines; a line that asks in two ways counts for both.
+    """
+    lines: dict[str, set[tuple[str, int]]] = {}
+    for site in sites:
+        lines.setdefault(site.kind, set()).add((site.file, site.line))
+    counts = [(len(lines[kind]), words) for kind, words in _KINDS.items() if kind in lines]
+    return ", ".join(f"{count} {words[count > 1]}" for count, words in counts)
+
+
+def vendor_adapter() -> str:
+    """Return what to say if the program has imported torch_npu's own adapter; empty if it has not.
+
+    The emulator's module of that name applies the patches of this package, which count what they do.
+    """
+    space = namespace(sys.modules.get(_VENDOR)) or {}
+    if not space or str(space.get("__name__", "")) != _VENDOR:
+        return ""
+    return f"the program imports {_VENDOR}, which moves CUDA too: calls that it answers are not counted"
+
+
+def _moved(sites: list[audit.Site]) -> str:
+    program = [site for site in sites if not site.installed]
+    shown = program or sites
+    lines, others = len(_lines(shown)), len(_lines(sites)) - len(_lines(shown))
+    where = _counted(lines) if program else f"{_counted(lines)} of installed packages"
+    more = f" and {_counted(others)} of installed packages" if others else ""
+    return f"CUDA moved to {_devices(sites)} at {where} ({describe_kinds(shown)}){more}"
+
+
+def _no_device(sites: list[audit.Site]) -> str:
+    """Return that no NPU was visible, if that is what ``torch.cuda.is_available()`` has answered."""
+    answers = {site.after for site in sites if site.place.target == "torch:cuda.is_available"}
+    if answers != {"False"}:
+        return ""
+    variable = hiding_variable()
+    hidden = f" ({variable}={os.environ[variable]!r})" if variable else ""
+    asked = len(_lines(sites))
+    return f"nothing moved: no NPU is visible{hidden}; {_counted(asked)} asked for CUDA ({describe_kinds(sites)})"
+
+
+def _lines(sites: Iterable[audit.Site]) -> set[tuple[str, int]]:
+    return {(site.file, site.line) for site in sites}
+
+
+def _counted(lines: int) -> str:
+    return f"{lines} line{'' if lines == 1 else 's'}"
+
+
+def _npu_was_used() -> bool:
+    """Return True if something has run on an NPU: torch_npu notes that before the first operator."""
+    space = namespace(sys.modules.get("torch_npu.npu")) or {}
+    ours = namespace(sys.modules.get("npu_emulator.torch_npu.npu._initialization")) or {}
+    return bool(space.get("_initialized") or ours.get("_initialized"))
 
 
 def _devices(sites: list[audit.Site]) -> str:
-    """Return the NPUs that arguments name now; without a number, if none of them has one, the current device."""
-    named = sorted({site.after for site in sites if site.after == NPU or site.after.startswith(f"{NPU}:")})
-    return ", ".join([name for name in named if ":" in name] or [NPU])
+    """Return the NPUs that were asked for by number; without one, the current device."""
+    named = sorted({site.after for site in sites if site.after.startswith(f"{NPU}:")})
+    return ", ".join(named or [NPU])

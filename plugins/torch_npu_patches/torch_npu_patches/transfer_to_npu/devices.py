@@ -21,6 +21,7 @@ __all__ = [
     "npu_devices",
     "npu_location",
     "npu_name",
+    "npu_number",
     "npu_tensor_type",
 ]
 
@@ -54,6 +55,18 @@ def npu_device(value: Any) -> Optional[Any]:
         device = type(value)
         return device(NPU) if value.index is None else device(NPU, value.index)
     return None
+
+
+def npu_number(value: Any) -> Optional[Any]:
+    """Return the NPU that a device number means, as text, or those that several numbers mean; ``None`` for others.
+
+    Args:
+        value: any argument: ``0`` is ``npu:0``, ``[0, 1]`` is ``["npu:0", "npu:1"]``.
+    """
+    if isinstance(value, (list, tuple)):
+        found = [npu_number(item) for item in value]
+        return found if found and None not in found else None
+    return f"{NPU}:{value}" if type(value) is int and value >= 0 else None
 
 
 def npu_devices(value: Any) -> Optional[Any]:

@@ -167,8 +167,10 @@ COMPILE = _patch(
     "compile",
     [
         Adapt("torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda", scripting.make_is_cuda_of_traced),
+        Adapt("torch._dynamo.variables.torch:constant_fold_functions", scripting.make_folded),
+        Adapt("torch._dynamo.variables.torch:constant_fold_functions_need_guards", scripting.make_folded),
     ],
-    "is_cuda in programs that torch.compile compiles; see torch.compile, too",
+    "is_cuda and torch.cuda in programs that torch.compile compiles; see torch.compile, too",
 )
 
 VISIBLE_DEVICES = _patch(

@@ -8,10 +8,18 @@ from typing import Any
 
 import patchcore as pc
 from patchcore.declare.changes import Change
-from torch_npu_patches.transfer_to_npu import tables
+from torch_npu_patches.transfer_to_npu import audit, tables
+from torch_npu_patches.transfer_to_npu.audit import Place
 from torch_npu_patches.transfer_to_npu.changes import Adapt, Counterpart, counterpart
 from torch_npu_patches.transfer_to_npu.devices import NPU, npu_activities
-from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class, under_the_name
+from torch_npu_patches.transfer_to_npu.wrappers import (
+    Argument,
+    counting,
+    rewriting,
+    rewriting_class,
+    under_the_name,
+)
+from torch_npu_patches.wrapping import mark_wrapper
 
 __all__ = ["autocast_state", "changes", "process_group_nccl", "profiler", "without_counterpart"]
 
@@ -22,17 +30,21 @@ NO_CAPABILITY = (0, 0)
 def changes(group: str) -> list[Change]:
     """Return the changes of the names of torch.cuda.
 
-    A name whose call takes no device is the object of torch.npu itself; one that takes a device is that object with the
-    device rewritten; one that torch.npu does not have stays what it is, and the record of the change says so.
+    A function or class is that of torch.npu with its calls counted, and with the device rewritten where it takes one.
+    A type of tensors or storages is the object of torch.npu itself, because torch compares these by identity. A name
+    that torch.npu does not have stays what it is, and the record of the change says so.
     """
     found: list[Change] = []
     for name, arguments in tables.CUDA.items():
         target, npu = f"torch:cuda.{name}", pc.Target.parse(f"torch_npu:npu.{name}")
-        found.append(_rewritten(group, target, npu, arguments) if arguments else Counterpart(target, npu))
-    found += (Counterpart(f"torch:cuda.{cuda}", f"torch_npu:npu.{npu}") for cuda, npu in tables.CUDA_RENAMED.items())
+        is_type = name.endswith(("Tensor", "Storage"))
+        found.append(Counterpart(target, npu) if is_type else _counted(group, target, npu, arguments))
+    for cuda, npu_name in tables.CUDA_RENAMED.items():
+        found.append(_counted(group, f"torch:cuda.{cuda}", pc.Target.parse(f"torch_npu:npu.{npu_name}"), ()))
     found += (Adapt(f"torch:_C.{name}", make, create=True) for name, make in _MEMORY.items())
     found.append(_adapted("torch:cuda.get_device_capability", "npu.get_device_capability", _never_none(group)))
-    found.append(_adapted("torch:cuda.is_bf16_supported", "npu.is_bf16_supported", _without_arguments))
+    found.append(_adapted("torch:cuda.is_bf16_supported", "npu.is_bf16_supported", _without_arguments(group)))
+    found.append(_adapted("torch:cuda.is_available", "npu.is_available", _answer(group)))
     found.append(Adapt("torch:get_device_module", _rewriting_at(group, "torch:get_device_module", "device")))
     return found
 
@@ -46,7 +58,7 @@ def without_counterpart() -> list[str]:
     import torch
     import torch_npu
 
-    handled = {*tables.CUDA, *tables.CUDA_RENAMED, "get_device_capability", "is_bf16_supported"}
+    handled = {*tables.CUDA, *tables.CUDA_RENAMED, "get_device_capability", "is_available", "is_bf16_supported"}
     names = [name for name in torch.cuda.__all__ if not inspect.ismodule(getattr(torch.cuda, name, None))]
     return sorted(
         name for name in names if name not in handled or not hasattr(torch_npu.npu, tables.CUDA_RENAMED.get(name, name))
@@ -58,8 +70,8 @@ def autocast_state(group: str) -> list[Change]:
     return [
         _for_npu(group, "torch:is_autocast_enabled", 0),
         _for_npu(group, "torch:set_autocast_enabled", 1),
-        _gpu_dtype("torch:get_autocast_gpu_dtype", "get_autocast_dtype"),
-        _gpu_dtype("torch:set_autocast_gpu_dtype", "set_autocast_dtype"),
+        _gpu_dtype(group, "torch:get_autocast_gpu_dtype", "get_autocast_dtype"),
+        _gpu_dtype(group, "torch:set_autocast_gpu_dtype", "set_autocast_dtype"),
     ]
 
 
@@ -111,7 +123,7 @@ _MEMORY = {
 }
 
 
-def _rewritten(group: str, target: str, npu: pc.Target, arguments: tuple[Argument, ...]) -> Adapt:
+def _counted(group: str, target: str, npu: pc.Target, arguments: tuple[Argument, ...]) -> Adapt:
     parsed = pc.Target.parse(target)
 
     def make(original: Any) -> Any:
@@ -119,8 +131,8 @@ def _rewritten(group: str, target: str, npu: pc.Target, arguments: tuple[Argumen
         if isinstance(found, pc.Skip):
             return found
         if isinstance(found, type):
-            return rewriting_class(found, arguments, group, parsed)
-        return rewriting(found, arguments, group, parsed)
+            return rewriting_class(found, arguments, group, parsed, count_calls=True)
+        return counting(found, arguments, group, parsed)
 
     return Adapt(target, make)
 
@@ -139,21 +151,43 @@ def _rewriting_at(group: str, target: str, name: str) -> Callable[[Any], Any]:
 
 def _never_none(group: str) -> Callable[[Any, pc.Target], Any]:
     def adapt(found: Any, target: pc.Target) -> Any:
-        ask = rewriting(found, (Argument("device", position=0),), group, target)
-
         def get_device_capability(device: Any = None) -> tuple[int, int]:
-            return ask(device) or NO_CAPABILITY
+            return found(device) or NO_CAPABILITY
 
-        return under_the_name(get_device_capability, found, target)
+        counted = under_the_name(get_device_capability, found, target)
+        return counting(counted, (Argument("device", position=0),), group, target)
 
     return adapt
 
 
-def _without_arguments(found: Any, target: pc.Target) -> Any:
-    def is_bf16_supported(including_emulation: bool = True) -> bool:
-        return bool(found())
+def _without_arguments(group: str) -> Callable[[Any, pc.Target], Any]:
+    def adapt(found: Any, target: pc.Target) -> Any:
+        def is_bf16_supported(including_emulation: bool = True) -> bool:
+            return bool(found())
 
-    return under_the_name(is_bf16_supported, found, target)
+        return counting(under_the_name(is_bf16_supported, found, target), (), group, target)
+
+    return adapt
+
+
+def _answer(group: str) -> Callable[[Any, pc.Target], Any]:
+    """Return what makes a function whose answers are counted too: they tell whether an NPU was visible."""
+
+    def adapt(found: Any, target: pc.Target) -> Any:
+        from torch.compiler import is_dynamo_compiling
+
+        note_call = audit.counter_of(Place(group, str(target), "")).note_call
+
+        def is_available() -> bool:
+            answer: bool = found()
+            if not is_dynamo_compiling():
+                note_call(answer, answer)
+            return answer
+
+        mark_wrapper(is_available, found)
+        return under_the_name(is_available, found, target)
+
+    return adapt
 
 
 def _for_npu(group: str, target: str, values: int) -> Adapt:
@@ -161,10 +195,15 @@ def _for_npu(group: str, target: str, values: int) -> Adapt:
     parsed = pc.Target.parse(target)
 
     def make(original: Any) -> Any:
+        from torch.compiler import is_dynamo_compiling
+
         rewritten = rewriting(original, (Argument("device_type", position=0),), group, parsed)
+        note_call = audit.counter_of(Place(group, str(parsed), "")).note_call
 
         def autocast_state(*args: Any, **kwargs: Any) -> Any:
             if len(args) + len(kwargs) == values:
+                if not is_dynamo_compiling():
+                    note_call(None, NPU)
                 return original(NPU, *args, **kwargs)
             return rewritten(*args, **kwargs)
 
@@ -173,15 +212,18 @@ def _for_npu(group: str, target: str, values: int) -> Adapt:
     return Adapt(target, make)
 
 
-def _gpu_dtype(target: str, generic: str) -> Adapt:
+def _gpu_dtype(group: str, target: str, generic: str) -> Adapt:
     """A function about the GPU's autocast type, by the ``generic`` function of torch that takes any device."""
 
     def make(original: Any) -> Any:
         import torch
 
         function = getattr(torch, generic)
+        note_call = audit.counter_of(Place(group, target, "")).note_call
 
         def gpu_dtype(*dtype: Any) -> Any:
+            if not torch.compiler.is_dynamo_compiling():
+                note_call(None, NPU)
             return function(NPU, *dtype)
 
         return under_the_name(gpu_dtype, original, pc.Target.parse(target))

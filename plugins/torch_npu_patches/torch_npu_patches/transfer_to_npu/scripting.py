@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
 from torch_npu_patches.wrapping import innermost
 
-__all__ = ["make_find_builtin", "make_is_cuda_of_traced"]
+__all__ = ["make_find_builtin", "make_folded", "make_is_cuda_of_traced"]
 
 
 def make_find_builtin(original: Callable[[Any], Optional[str]]) -> Callable[[Any], Optional[str]]:
@@ -27,6 +27,15 @@ def make_find_builtin(original: Callable[[Any], Optional[str]]) -> Callable[[Any
         return original(innermost(fn))
 
     return _find_builtin
+
+
+def make_folded(original: dict[Any, None]) -> dict[Any, None]:
+    """Return a table of functions that torch.compile calls while it compiles, with what is inside the wrappers in it.
+
+    The table has ``torch.cuda.is_available`` and others as they are when torch._dynamo is imported: wrappers, perhaps.
+    torch.compile follows the call of a wrapper and then looks for the function inside.
+    """
+    return {**original, **{innermost(function): None for function in original}}
 
 
 def make_is_cuda_of_traced(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -125,7 +125,7 @@ CUDA: Rows = {
             *("caching_allocator_delete", "change_current_allocator", "current_blas_handle", "current_device"),
             *("device_count", "device_of", "empty_cache", "get_allocator_backend", "get_rng_state_all"),
             *("get_sync_debug_mode", "graph", "graph_pool_handle", "init", "initial_seed", "ipc_collect"),
-            *("is_available", "is_current_stream_capturing", "is_initialized", "make_graphed_callables"),
+            *("is_current_stream_capturing", "is_initialized", "make_graphed_callables"),
             *("manual_seed", "manual_seed_all", "memory_snapshot", "seed", "seed_all", "set_rng_state_all"),
             *("set_stream", "set_sync_debug_mode", "stream", "use_mem_pool", "StreamContext", "MemPool", "Event"),
             *("BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor"),

@@ -21,19 +21,19 @@ Make = Callable[[Any], Any]
 
 def make_cuda(group: str, target: pc.Target) -> Make:
     """``Tensor.cuda``: move to the NPU of that number."""
-    counter = audit.counter_of(Place(group, str(target), "device"))
+    note = audit.counter_of(Place(group, str(target), "device")).note
 
     def make(original: Any) -> Any:
         import torch
 
-        to, is_compiling = torch.Tensor.to, torch.compiler.is_compiling
+        to, is_dynamo_compiling = torch.Tensor.to, torch.compiler.is_dynamo_compiling
 
         def cuda(
             self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = torch.preserve_format
         ) -> Any:
             moved = _npu_of(device)
-            if not is_compiling():
-                counter.note(device, moved)
+            if not is_dynamo_compiling():
+                note(device, moved)
             return to(self, device=moved, non_blocking=non_blocking, memory_format=memory_format)
 
         return under_the_name(cuda, original, target)
@@ -43,12 +43,12 @@ def make_cuda(group: str, target: pc.Target) -> Make:
 
 def make_packed_cuda(group: str, target: pc.Target) -> Make:
     """``PackedSequence.cuda``, which in torch compares the device with ``cuda`` to see whether it has moved."""
-    counter = audit.counter_of(Place(group, str(target), "device"))
+    note = audit.counter_of(Place(group, str(target), "device")).note
 
     def make(original: Any) -> Any:
         def cuda(self: Any, device: Any = None, **kwargs: Any) -> Any:
             moved = _npu_of(device)
-            counter.note(device, moved)
+            note(device, moved)
             return self.to(device=moved, **kwargs)
 
         return under_the_name(cuda, original, target)
@@ -74,7 +74,8 @@ def make_allowed_methods(original: list[Any]) -> list[Any]:
 
 def make_opaque_call(group: str, target: pc.Target) -> Make:
     """Calling ``torch.Generator``, through its metaclass: torch compares the class itself by identity."""
-    counter = audit.counter_of(Place(group, str(target), "device"))
+    counter = audit.counter_of(Place(group, "torch:Generator", "device"))
+    note, note_number = counter.note, counter.note_number
 
     def make(original: Any) -> Any:
         import torch
@@ -85,8 +86,10 @@ def make_opaque_call(group: str, target: pc.Target) -> Make:
             if cls is native:
                 device = args[0] if args else kwargs.get("device")
                 moved = npu_device(device)
+                if type(device) is int:
+                    note_number(device)
                 if moved is not None:
-                    counter.note(device, moved)
+                    note(device, moved)
                     return torch.Generator(moved)  # which may be another class, where the NPU is emulated
             return original(cls, *args, **kwargs)
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import ast
 import sys
-import sysconfig
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from patchcore.builtin.sources import parse
 from patchcore.objects.modules import namespace
+from torch_npu_patches.transfer_to_npu.audit import is_installed
 from torch_npu_patches.transfer_to_npu.namespace import without_counterpart
 
 __all__ = ["Use", "uses_without_counterpart"]
-
-#: Folders of installed packages: the program is what is elsewhere.
-_INSTALLED = ("site-packages", "dist-packages")
-_LIBRARY = tuple(f"{folder}/" for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 _found: dict[str, tuple[Use, ...]] = {}  # by file: each is read once
 
@@ -56,12 +52,13 @@ def uses_without_counterpart() -> list[Use]:
 def _own_file(module: object) -> str:
     """Return the source of a module of the program; empty for other modules."""
     space = namespace(module) or {}  # a lazily loaded module stays unloaded
-    file = space.get("__file__")
-    if not isinstance(file, str) or not file.endswith(".py") or file.startswith(_LIBRARY):
+    # CPython deletes __file__ of __main__ before functions of atexit run; the loader stays
+    file = space.get("__file__") or getattr(space.get("__loader__"), "path", None)
+    if not isinstance(file, str) or not file.endswith(".py"):
         return ""
     root = str(space.get("__name__", "")).partition(".")[0]
     ours = root in ("patchcore", "patchcore_startup", "torch_npu", "torch_npu_patches", "npu_emulator")
-    return "" if ours or any(part in _INSTALLED for part in Path(file).parts) else file
+    return "" if ours or is_installed(file) else file
 
 
 def _uses(file: str, names: Collection[str]) -> Iterator[Use]:

@@ -11,7 +11,7 @@ from patchcore.declare.changes import SlotChange
 from patchcore.declare.slots import Slot
 from patchcore.objects.modules import ABSENT
 
-__all__ = ["ASCEND", "CUDA", "AsAscendVariable", "changed_too_late", "npu_numbers"]
+__all__ = ["ASCEND", "CUDA", "AsAscendVariable", "changed_too_late", "hiding_variable", "npu_numbers"]
 
 logger = logging.getLogger("patchcore")
 
@@ -82,3 +82,10 @@ def changed_too_late() -> Optional[str]:
     if not _seen or value == _seen[0]:
         return None
     return f"{CUDA} was {_seen[0]!r} when torch was imported and is {value!r} now: set it before `import torch`"
+
+
+def hiding_variable() -> str:
+    """Return the variable that decides which NPUs this process sees, as its user set it; empty if none is set."""
+    numbers = npu_numbers(os.environ.get(CUDA, ""))[0]
+    by_cuda = CUDA in os.environ and os.environ.get(ASCEND) == ",".join(map(str, numbers or ()))
+    return CUDA if by_cuda else ASCEND if ASCEND in os.environ else ""

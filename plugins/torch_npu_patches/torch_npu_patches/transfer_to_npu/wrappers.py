@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Optional
 
 import patchcore as pc
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.audit import Place
-from torch_npu_patches.transfer_to_npu.devices import Translator, npu_device
+from torch_npu_patches.transfer_to_npu.devices import Translator, npu_device, npu_devices
 from torch_npu_patches.wrapping import mark_wrapper
 
-__all__ = ["Argument", "rewriting", "rewriting_class", "under_the_name"]
+__all__ = ["Argument", "counting", "rewriting", "rewriting_class", "under_the_name"]
 
 
 class Argument(NamedTuple):
@@ -33,6 +33,11 @@ class Argument(NamedTuple):
     name: str
     translate: Translator = npu_device
     position: Optional[int] = None
+
+    @property
+    def number_types(self) -> tuple[type, ...]:
+        """Types of values that stay and mean CUDA devices: numbers, and lists of numbers."""
+        return {npu_device: (int,), npu_devices: (int, list, tuple)}.get(self.translate, ())
 
 
 def rewriting(
@@ -59,18 +64,63 @@ def rewriting(
     return made
 
 
-def rewriting_class(original: type, arguments: Iterable[Argument], group: str, target: pc.Target) -> type:
+def counting(found: Callable[..., Any], arguments: Sequence[Argument], group: str, target: pc.Target) -> Any:
+    """Return ``found`` with some arguments rewritten, and every call by the program counted.
+
+    Args:
+        found: a function of torch.npu that takes the place of one of torch.cuda.
+        arguments: which arguments; the first one is shown in reports.
+        group, target: see :func:`rewriting`.
+    """
+    from torch.compiler import is_dynamo_compiling
+
+    if not arguments:
+        note_call = audit.counter_of(Place(group, str(target), "")).note_call
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if not is_dynamo_compiling():
+                note_call(None, None)
+            return found(*args, **kwargs)
+
+        mark_wrapper(called, found)
+        return under_the_name(called, found, target)
+    inner = rewriting(found, arguments[1:], group, target)
+    name, translate, _ = arguments[0]
+    position, _ = _parameter(found, arguments[0])
+    first = 1 << 30 if position is None else position  # more than any call has
+    note_device = audit.counter_of(Place(group, str(target), name)).note_call
+
+    def called_with_device(*args: Any, **kwargs: Any) -> Any:
+        before = args[first] if len(args) > first else kwargs.get(name)
+        after = None if before is None else translate(before)
+        if not is_dynamo_compiling():
+            note_device(None if after is None and type(before) is not int else before, after)
+        if after is None:
+            return inner(*args, **kwargs)
+        if len(args) > first:
+            return inner(*args[:first], after, *args[first + 1 :], **kwargs)
+        kwargs[name] = after
+        return inner(*args, **kwargs)
+
+    mark_wrapper(called_with_device, inner)
+    return under_the_name(called_with_device, found, target)
+
+
+def rewriting_class(
+    original: type, arguments: Iterable[Argument], group: str, target: pc.Target, *, count_calls: bool = False
+) -> type:
     """Return a class that makes instances of ``original``, with some arguments of the call rewritten.
 
     For classes in which nothing can be put, those written in C. ``isinstance`` and ``issubclass`` answer as they do
     for ``original``; a class derived from the one returned is a class of its own, derived from ``original``.
+
+    Args:
+        original, arguments, group, target: see :func:`rewriting`.
+        count_calls: count every call by the program, see :func:`counting`.
     """
     kind = type(original)
 
     class Rewriting(kind):  # type: ignore[misc, valid-type]
-        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            return construct(cls, *args, **kwargs)
-
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, original) if cls is made else kind.__instancecheck__(cls, instance)
 
@@ -81,7 +131,8 @@ def rewriting_class(original: type, arguments: Iterable[Argument], group: str, t
         return original(*args, **kwargs) if cls is made else kind.__call__(cls, *args, **kwargs)
 
     shifted = [a._replace(position=None if a.position is None else a.position + 1) for a in arguments]
-    construct = rewriting(plain, shifted, group, target)
+    construct = (counting if count_calls else rewriting)(plain, shifted, group, target)
+    Rewriting.__call__ = construct  # itself: the audit looks for the frame that calls it
     namespace = {
         "__module__": original.__module__,
         "__qualname__": original.__qualname__,
@@ -104,18 +155,22 @@ def under_the_name(function: Any, original: Any, target: pc.Target) -> Any:
 
 
 def _rewriting_keyword(original: Callable[..., Any], argument: Argument, place: Place) -> Callable[..., Any]:
-    from torch.compiler import is_compiling
+    from torch.compiler import is_dynamo_compiling
 
-    name, translate, note = argument.name, argument.translate, audit.counter_of(place).note
+    name, translate, number_types = argument.name, argument.translate, argument.number_types
+    counter = audit.counter_of(place)
+    note, note_number = counter.note, counter.note_number
 
     def rewritten(*args: Any, **kwargs: Any) -> Any:
         if name in kwargs:
             before = kwargs[name]
             after = translate(before)
             if after is not None:
-                if not is_compiling():
+                if not is_dynamo_compiling():
                     note(before, after)
                 kwargs[name] = after
+            elif type(before) in number_types and not is_dynamo_compiling():
+                note_number(before)
         return original(*args, **kwargs)
 
     return rewritten
@@ -124,25 +179,32 @@ def _rewriting_keyword(original: Callable[..., Any], argument: Argument, place: 
 def _rewriting_argument(
     original: Callable[..., Any], argument: Argument, place: Place, position: Optional[int], default: Any
 ) -> Callable[..., Any]:
-    from torch.compiler import is_compiling
+    from torch.compiler import is_dynamo_compiling
 
-    name, translate, note = argument.name, argument.translate, audit.counter_of(place).note
+    name, translate, number_types = argument.name, argument.translate, argument.number_types
+    counter = audit.counter_of(place)
+    note, note_number = counter.note, counter.note_number
     first = 1 << 30 if position is None else position  # more than any call has
 
     def rewritten(*args: Any, **kwargs: Any) -> Any:
         if len(args) > first:
-            after = translate(args[first])
+            before = args[first]
+            after = translate(before)
             if after is not None:
-                if not is_compiling():
-                    note(args[first], after)
+                if not is_dynamo_compiling():
+                    note(before, after)
                 args = (*args[:first], after, *args[first + 1 :])
+            elif type(before) in number_types and not is_dynamo_compiling():
+                note_number(before)
         else:
             before = kwargs.get(name, default)
             after = translate(before)
             if after is not None:
-                if not is_compiling():
+                if not is_dynamo_compiling():
                     note(before, after)
                 kwargs[name] = after
+            elif type(before) in number_types and not is_dynamo_compiling():
+                note_number(before)
         return original(*args, **kwargs)
 
     return rewritten
