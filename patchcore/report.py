@@ -136,8 +136,8 @@ class Section(NamedTuple):
         mark: what nobody who sees the outcome may overlook, in a word or two; it ends every summary.
         data: for programs: dictionaries, lists, texts, numbers. A list of flat dictionaries is a table on the page of
             ``patchcore report --html``, in the place of the lines, and ``count`` is added up over the processes.
-            If all have ``file`` and ``line``, text and page have one row for each line of the program, and ``kind`` says
-            of which kinds the lines are.
+            If all have ``file`` and ``line``, text and page have one row for each line of the program, and count these
+            lines by ``kind``.
         counts: how many patches that the plugin applies itself have which status; summaries have it with their counts.
     """
 
