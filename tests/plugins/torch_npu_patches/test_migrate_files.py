@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("libcst")
 
 from torch_npu_patches.migrate.extensions import operators
-from torch_npu_patches.migrate.files import walk, write
+from torch_npu_patches.migrate.files import LeftOut, walk, write
 from torch_npu_patches.migrate.project import Job, Outcome, convert_files
 from torch_npu_patches.migrate.rules import RuleTable, built_in_rules
 
@@ -114,6 +114,20 @@ class TestTrees:
         (tmp_path / "loop").symlink_to(tmp_path)
         found = [name for _, name in walk(tmp_path, ["skip_*"], [tmp_path / "out"])]
         assert found == [".gitignore", "a.py", "keep.log", "only_here.py", "pkg/.gitignore", "pkg/b.py"]
+
+    def test_what_runs_have_written_is_left_out(self, tmp_path: Path) -> None:
+        report = "report-0-4711-0a1b2c.json"
+        names = ("a.py", "work_dirs/config.py", f"reports/{report}", "reports/report.html", "own/report-1.json")
+        for name in (*names, f"mixed/{report}", "mixed/tool.py"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text("")
+        left_out: list[LeftOut] = []
+        found = [name for _, name in walk(tmp_path, left_out=left_out)]
+        assert found == ["a.py", "mixed/tool.py", "own/report-1.json"]
+        assert [each[:2] for each in left_out] == [
+            ("reports/", "reports of patchcore run"),
+            ("work_dirs/", "written by runs of mmengine"),
+        ]
 
     def test_several_processes_give_the_same_in_the_same_order(self, tmp_path: Path) -> None:
         paths = [tmp_path / f"m{number:02}.py" for number in range(70)]

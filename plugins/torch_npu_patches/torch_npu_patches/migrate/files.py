@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 import tokenize
 from collections.abc import Iterator, Sequence
 from io import BytesIO
@@ -25,6 +26,10 @@ NOT_OURS = frozenset(
 _BOOKKEEPING = frozenset(
     (".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints")
 )
+#: Folders that mmengine's runner writes, with a copy of the configuration: Python files that the next run makes anew.
+_OF_RUNS = frozenset(("work_dirs",))
+#: Reports of processes, which patchcore run --report-dir writes.
+_REPORT = re.compile(r"report-\d+-\d+-[0-9a-f]{6}\.json")
 #: Files that would be read; others are not missed where they are left out.
 _READ = (".py", ".pyw", ".ipynb", *SUFFIXES)
 
@@ -91,8 +96,8 @@ def walk(
 ) -> Iterator[tuple[Path, str]]:
     """Yield the files of a tree, sorted, and their paths below ``root`` with ``/``; of a file, itself.
 
-    Left out are the folders of :data:`NOT_OURS`, virtual environments by any name, links to folders, and what
-    ``.gitignore`` files of the tree leave out.
+    Left out are the folders of :data:`NOT_OURS`, virtual environments by any name, links to folders, reports of
+    ``patchcore run``, ``work_dirs`` of mmengine, and what ``.gitignore`` files of the tree leave out.
 
     Args:
         root: a folder or a file.
@@ -140,6 +145,10 @@ def _below(
             why = "a virtual environment"
         elif is_folder and (entry.name in NOT_OURS or entry.name.endswith(".egg-info")):
             why = "not source of the project, by its name"
+        elif is_folder and entry.name in _OF_RUNS:
+            why = "written by runs of mmengine"
+        elif (is_folder and _has_reports(path)) or (not is_folder and _REPORT.fullmatch(entry.name)):
+            why = "reports of patchcore run"
         elif is_folder and path.resolve() in skipped:
             continue  # what is written
         elif entry.is_symlink() and path.is_dir():
@@ -153,6 +162,15 @@ def _below(
             yield from _below(path, f"{name}/", exclude, skipped, ignoring, left_out)
         else:
             yield path, name
+
+
+def _has_reports(folder: Path) -> bool:
+    """Return True if a folder has reports of ``patchcore run`` and no Python file."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return False  # said when it is read
+    return any(map(_REPORT.fullmatch, names)) and not any(name.endswith((".py", ".pyw")) for name in names)
 
 
 def _gitignore(folder: Path) -> Any:
