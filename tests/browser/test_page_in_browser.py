@@ -207,3 +207,26 @@ def test_no_name_is_broken_inside_a_word(browser: Browser, tmp_path: Path, conte
     browser.open(_written(tmp_path, make_page([Process(content)])), width=width)
     browser.evaluate(OPEN_ALL)
     assert browser.evaluate(BROKEN) == []
+
+
+def test_a_line_of_the_program_is_found_by_its_name_and_by_its_path(
+    browser: Browser, tmp_path: Path, content: dict[str, Any]
+) -> None:
+    rows = [{"file": "/work/train.py", "line": line, "asked": "cuda", "count": 1} for line in (6, 62)]
+    content["sections"] = [{"title": "moved", "lines": [], "mark": "", "counts": "", "data": rows}]
+    browser.open(_written(tmp_path, make_page([Process(content)])), width=1280)
+    for text in ("train.py:62", "/work/train.py:62"):
+        type_in(browser, text)
+        assert [row.partition("cuda")[0] for row in browser.evaluate(ROWS.format("tbody tr"))] == ["train.py:62"]
+
+
+def test_a_search_that_finds_nothing_says_so(browser: Browser, searchable: Path) -> None:
+    browser.open(searchable, width=1280)
+    message = ROWS.format(".nothing")
+    assert browser.evaluate(message) == []
+    type_in(browser, "no such word")
+    assert browser.evaluate(message) == ["Nothing is found for “no such word”."]
+    type_in(browser, "shop.label skipped")
+    assert "clear “hide skipped”" in browser.evaluate(message)[0]
+    type_in(browser, "")
+    assert browser.evaluate(message) == []
