@@ -1,4 +1,4 @@
-"""The two changes this layer is made of. Both wait for torch_npu, and leave out what this version does not have."""
+"""The changes this layer is made of. All wait for torch_npu, and leave out what this version does not have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from patchcore.declare.slots import ClassSlot, Slot
 from patchcore.objects import binding
 from patchcore.objects.modules import ABSENT
 
-__all__ = ["Adapt", "Counterpart"]
+__all__ = ["Adapt", "Counterpart", "Extend"]
 
 
 class _NpuChange(SlotChange):
@@ -60,6 +60,14 @@ class Adapt(_NpuChange):
         if isinstance(made, pc.Skip):
             return made
         return binding.bind_like(below, made, in_class=isinstance(slot, ClassSlot))
+
+
+class Extend(Adapt):
+    """Put ``make(original)`` in the place of a table: what is there, and more. What torch has in it does not matter."""
+
+    @property
+    def adds(self) -> bool:
+        return True
 
 
 class Counterpart(_NpuChange):

@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional
 import patchcore as pc
 from patchcore.declare.changes import Change
 from torch_npu_patches.transfer_to_npu import comm, distributed, namespace, scripting, tables, tensors
-from torch_npu_patches.transfer_to_npu.changes import Adapt
+from torch_npu_patches.transfer_to_npu.changes import Adapt, Extend
 from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable
 from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class
 
@@ -167,8 +167,8 @@ COMPILE = _patch(
     "compile",
     [
         Adapt("torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda", scripting.make_is_cuda_of_traced),
-        Adapt("torch._dynamo.variables.torch:constant_fold_functions", scripting.make_folded),
-        Adapt("torch._dynamo.variables.torch:constant_fold_functions_need_guards", scripting.make_folded),
+        Extend("torch._dynamo.variables.torch:constant_fold_functions", scripting.make_folded),
+        Extend("torch._dynamo.variables.torch:constant_fold_functions_need_guards", scripting.make_folded),
     ],
     "is_cuda and torch.cuda in programs that torch.compile compiles; see torch.compile, too",
 )

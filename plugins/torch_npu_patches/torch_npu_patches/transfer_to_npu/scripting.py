@@ -7,6 +7,7 @@ inside the wrappers: :mod:`torch_npu_patches.wrapping`.)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
@@ -29,13 +30,14 @@ def make_find_builtin(original: Callable[[Any], Optional[str]]) -> Callable[[Any
     return _find_builtin
 
 
-def make_folded(original: dict[Any, None]) -> dict[Any, None]:
+def make_folded(original: Iterable[Any]) -> dict[Any, None]:
     """Return a table of functions that torch.compile calls while it compiles, with what is inside the wrappers in it.
 
     The table has ``torch.cuda.is_available`` and others as they are when torch._dynamo is imported: wrappers, perhaps.
     torch.compile follows the call of a wrapper and then looks for the function inside.
     """
-    return {**original, **{innermost(function): None for function in original}}
+    functions = list(original)
+    return dict.fromkeys([*functions, *map(innermost, functions)])
 
 
 def make_is_cuda_of_traced(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
