@@ -126,7 +126,7 @@ class TestTrees:
         assert found == ["a.py", "mixed/tool.py", "own/report-1.json"]
         assert [each[:2] for each in left_out] == [
             ("reports/", "reports of patchcore run"),
-            ("work_dirs/", "written by runs of mmengine"),
+            ("work_dirs/", "written by runs"),
         ]
 
     def test_several_processes_give_the_same_in_the_same_order(self, tmp_path: Path) -> None:

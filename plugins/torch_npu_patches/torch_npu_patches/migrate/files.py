@@ -146,7 +146,7 @@ def _below(
         elif is_folder and (entry.name in NOT_OURS or entry.name.endswith(".egg-info")):
             why = "not source of the project, by its name"
         elif is_folder and entry.name in _OF_RUNS:
-            why = "written by runs of mmengine"
+            why = "written by runs"
         elif (is_folder and _has_reports(path)) or (not is_folder and _REPORT.fullmatch(entry.name)):
             why = "reports of patchcore run"
         elif is_folder and path.resolve() in skipped:
