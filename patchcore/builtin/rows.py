@@ -153,7 +153,8 @@ class _Layout(NamedTuple):
         beside = [(row[number].splitlines(), width, row[number]) for number, width in self.widths.items()]
         last, below = row[-1], [] if row is self.columns else self.below
         parts = [part for line in last.splitlines() for part in _wrapped(line, room)]
-        is_beside = not self.below and max(map(_length, parts), default=0) <= room and (room >= _NARROW or len(parts) < 2)
+        fits = max(map(_length, parts), default=0) <= room and (room >= _NARROW or len(parts) < 2)
+        is_beside = fits and not self.below
         if is_beside:
             beside.append((parts, 0, last))
         for number in range(max(1, *(len(cell) for cell, _, _ in beside))):
