@@ -32,11 +32,13 @@ import nox
 import nox.command
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "tests" / "helpers"))
 
+import browsers
 import each_module
 import mmcv_wheel
 
-CORE_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+CORE_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 # The Pythons on which the real libraries have been tried, with the versions in constraints.txt.
 LIBRARIES_PYTHONS = ("3.11", "3.12", "3.13")
 DEMO = "examples.mmdet_training"
@@ -86,6 +88,7 @@ SOURCES = REQUIREMENTS / "sources.txt"
 LINT = REQUIREMENTS / "lint.txt"
 TYPES = REQUIREMENTS / "types.txt"
 DOCS = REQUIREMENTS / "docs.txt"
+BROWSER = REQUIREMENTS / "browser.txt"
 
 
 class OpenMMLab(NamedTuple):
@@ -497,7 +500,7 @@ def pythons_of_the_suite() -> list[str]:
 
 @with_libraries()
 def tests(session: nox.Session, environment: Environment) -> None:
-    """Run the suite, but for what the sessions packaging, browser and slow run: here what needs the real libraries.
+    """Run the suite, but for what the sessions packaging and slow run: here what needs the real libraries.
 
     The rest is run by sessions that follow, each once, and none that was run before: nox leaves those out.
     """
@@ -516,6 +519,7 @@ def tests(session: nox.Session, environment: Environment) -> None:
     # what a session requires does not run by itself when it is notified
     for name in ("openmmlab-2", "libraries-1", "operators-1", "openmmlab-1"):
         session.notify(named(name))
+    session.notify("browser")
     run_each_module(session, modules_with_libraries(), "-m", WITH_LIBRARIES, python=environment.python, env=env)
 
 
@@ -650,11 +654,15 @@ def models(session: nox.Session, environment: Environment) -> None:
         session.error("models do not train: docs/models.md says which")
 
 
-@nox.session
+@nox.session(python=ONE_PYTHON)
 def browser(session: nox.Session) -> None:
-    """Look at the page of ``patchcore report --html`` in Chromium or Chrome, which has to be installed."""
-    install_requirements(session, TEST, BUILD)
-    install_distributions(session, ROOT)
+    """Look at every page and at the documentation site in Chromium or Chrome; skipped where there is none."""
+    if browsers.find_browser() is None and browsers.must_be_there():
+        session.error(browsers.MISSING)
+    if browsers.find_browser() is None:
+        session.skip(browsers.MISSING)
+    install_requirements(session, TEST, BUILD, DOCS, BROWSER)
+    install_distributions(session, ROOT, Path("plugins/torch_npu_patches"), Path("plugins/npu_graph"))
     run_pytest(session, "tests/browser")
 
 

@@ -22,7 +22,14 @@ def section(anchor: str, title: str, *content: Content) -> Element:
     return h("section", h("h2", title, id=f"{anchor}-title"), *content, id=anchor, aria_labelledby=f"{anchor}-title")
 
 
-def table(caption: Content, columns: Sequence[str], rows: Sequence[Sequence[Content]], *, numeric: int = 0) -> Element:
+def table(
+    caption: Content,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Content]],
+    *,
+    numeric: int = 0,
+    class_: Optional[str] = None,
+) -> Element:
     """Return a table whose first column names the rows.
 
     Args:
@@ -30,6 +37,7 @@ def table(caption: Content, columns: Sequence[str], rows: Sequence[Sequence[Cont
         columns: headings.
         rows: as many cells each.
         numeric: how many of the last columns are numbers.
+        class_: ``facts`` for a table of names and values.
     """
 
     def kind(number: int) -> Optional[str]:
@@ -44,7 +52,7 @@ def table(caption: Content, columns: Sequence[str], rows: Sequence[Sequence[Cont
         )
         for first, *others in rows
     ]
-    return h("table", h("caption", caption), h("thead", head), h("tbody", body))
+    return h("table", h("caption", caption), h("thead", head), h("tbody", body), class_=class_)
 
 
 def fold(

@@ -55,12 +55,11 @@ class TablesPage(NamedTuple):
     def render(self) -> str:
         """Return the page, as HTML."""
         head = header(self.command, self.title, h("p", self.summary, class_="sizes"), good=self.good)
+        facts = [(name, lines(value)) for name, value in self.facts]
         result = section(
             "result",
             "Result",
-            table("What was looked at", ("Fact", "Value"), [(name, lines(value)) for name, value in self.facts])
-            if self.facts
-            else None,
+            table("What was looked at", ("Fact", "Value"), facts, class_="facts") if facts else None,
             h("ul", [h("li", note) for note in self.notes]) if self.notes else None,
             [h("p", "Next:"), [command(text) for text in self.next_commands]] if self.next_commands else None,
         )

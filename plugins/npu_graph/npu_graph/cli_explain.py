@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from npu_graph.explaining import Explanation, explain_program
-from npu_graph.recording import EAGER, GraphRecord
+from npu_graph.recording import EAGER, HOST, GraphRecord
 from patchcore.builtin.files import write_whole
 from patchcore.builtin.html import TablesPage, TextTable
 from patchcore.builtin.rows import print_table
@@ -20,7 +20,7 @@ from patchcore.cli import FINDINGS, OK
 from patchcore.cli.output import print_json, print_line
 from patchcore.errors import SettingsError
 
-__all__ = ["add_action", "explain"]
+__all__ = ["add_action", "explain", "make_page"]
 
 _NO_GRAPH = (
     "no graph was compiled for a vendor: the program compiles nothing, or names another backend; --backend c "
@@ -62,7 +62,7 @@ def explain(options: argparse.Namespace) -> int:
     log_to_stderr()  # what the precision check warns of
     found = explain_program(options.program, options.arguments, as_module=options.as_module, vendor=options.backend)
     if options.html is not None:
-        _write_page(options.html, found, shlex.join([options.program, *options.arguments]))
+        _write(options.html, make_page(found, shlex.join([options.program, *options.arguments])).render())
     if options.format == "json":
         print_json(
             {
@@ -78,14 +78,21 @@ def explain(options: argparse.Namespace) -> int:
     return found.code or (OK if found.graphs else FINDINGS)
 
 
-def _write_page(path: Path, found: Explanation, program: str) -> None:
+def make_page(found: Explanation, program: str) -> TablesPage:
+    """Return the page of an explanation.
+
+    Args:
+        found: what became of the graphs of a program.
+        program: its command line.
+    """
     nodes = [
         (
             f"{graph.number} {node.name}",
             node.operator,
-            EAGER if node.reason else "converted",
+            node.where if node.reason else "converted",
             node.reason or node.provider,
-            f"{node.where}\n{node.line}",
+            "" if node.reason else node.where,
+            node.line,
         )
         for graph in found.graphs
         for node in graph.nodes
@@ -105,12 +112,12 @@ def _write_page(path: Path, found: Explanation, program: str) -> None:
     again = [(each.where, each.function, each.reason) for each in found.recompilations]
     tables = [
         TextTable("Graphs", ("Graph", "Kind", "Vendor", "Converted", "Eager", "Took"), graphs),
-        TextTable("Operators", ("Node", "Operator", "Went", "Why or by whom", "Line"), nodes),
+        TextTable("Operators", ("Node", "Operator", "Went", "Why or by whom", "Subgraph", "Line"), nodes),
         TextTable("Graph breaks", ("Where", "Why", "Times"), breaks),
         TextTable("Recompilations", ("Where", "Function", "Why"), again),
     ]
     eager = sum(len(graph.eager) for graph in found.graphs)
-    page = TablesPage(
+    return TablesPage(
         "patchcore graph explain --html",
         f"{_counted(eager, 'operator')} stayed eager" if eager else "No operator stayed eager",
         _sum_up(found.graphs) if found.graphs else _NO_GRAPH,
@@ -118,10 +125,13 @@ def _write_page(path: Path, found: Explanation, program: str) -> None:
         facts=[("Program", program), *([("Ended by", found.ended_by)] if found.ended_by else [])],
         tables=[table for table in tables if table.rows],
         next_commands=["patchcore graph cache --kernels"],
-        kinds={EAGER: "pending", "converted": "applied"},
+        kinds={EAGER: "pending", HOST: "skipped", "converted": "applied"},
     )
+
+
+def _write(path: Path, page: str) -> None:
     try:
-        write_whole(path, page.render())
+        write_whole(path, page)
     except OSError as error:
         raise SettingsError(f"--html {path}: it cannot be written: {error.strerror or error}") from error
 

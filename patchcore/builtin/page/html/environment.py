@@ -48,7 +48,7 @@ def environment_section(run: Run) -> Element:
     return section(
         "environment",
         "Environment",
-        table("Where it ran", ("Fact", "Value"), facts),
+        table("Where it ran", ("Fact", "Value"), facts, class_="facts"),
         table("Libraries that patches are for", ("Library", "Version"), libraries) if libraries else None,
         table("Plugins", ("Plugin", "Distribution", "Patches"), plugins, numeric=1) if plugins else None,
         fold(
