@@ -264,8 +264,12 @@ def copy_metadata(function: Any, original: Any) -> Any:
         if isinstance(value, str):
             setattr(function, name, value)
     # asking a class for its annotations would add some to it
-    annotations = None if isinstance(original, type) else getattr(original, "__annotations__", None)
-    function.__annotations__ = dict(annotations) if isinstance(annotations, Mapping) else {}
+    lazy = None if isinstance(original, type) else getattr(original, "__annotate__", None)
+    if lazy is not None:  # since Python 3.14: asking for them runs code, which fails where names are for type checkers
+        function.__annotate__ = lazy
+    else:
+        annotations = None if isinstance(original, type) else getattr(original, "__annotations__", None)
+        function.__annotations__ = dict(annotations) if isinstance(annotations, Mapping) else {}
     if type(original) not in _COUNTED:
         for name, value in _helpers(original):
             setattr(function, name, value)

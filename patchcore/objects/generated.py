@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import linecache
+import sys
 import types
 from keyword import iskeyword
 from types import CodeType, FunctionType
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
 
-__all__ = ["counting_function", "dispatcher", "of_kind", "wrapping_function"]
+__all__ = ["counting_function", "dispatcher", "of_kind", "signature_of", "wrapping_function"]
 
 #: Of functions whose body runs when what they return is awaited or iterated over.
 _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
@@ -204,6 +205,19 @@ def counting_function(function: Any, counter: Counter) -> FunctionType:
     return _generate("counter", parameters, keyword, body, scope, of=function, flags=flags)
 
 
+def signature_of(function: Any, *, follow_wrapped: bool = True) -> inspect.Signature:
+    """Return ``inspect.signature(function)``, also if its annotations cannot be computed.
+
+    Since Python 3.14 annotations are computed when they are asked for, and fail where a name is imported for type
+    checkers only (PEP 649): such an annotation is a ``ForwardRef`` here.
+    """
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, follow_wrapped=follow_wrapped, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function, follow_wrapped=follow_wrapped)
+
+
 class _Parameters:
     """The parameters of a function, as the text of its header and of a call that passes them all on.
 
@@ -251,7 +265,7 @@ class _Parameters:
         if type(function) is FunctionType and not vars(function) and _Parameters(function).header == self.header:
             return True  # the usual case, and much faster than a signature
         try:
-            signature = inspect.signature(function)
+            signature = signature_of(function)
         except (TypeError, ValueError):
             return False
         kinds = {parameter.kind for parameter in signature.parameters.values()}

@@ -17,6 +17,7 @@ __all__ = ["Edit", "Snapshot"]
 # what Python itself keeps in namespaces; edits of these are not patches
 _BOOKKEEPING = frozenset(
     ("__builtins__", "__cached__", "__warningregistry__", "__annotations__", "__annotations_cache__")
+    + ("__annotate__", "__annotate_func__", "__conditional_annotations__")
     + ("__dict__", "__weakref__", "__slotnames__", "_abc_impl", "__abstractmethods__")
 )
 

@@ -21,6 +21,7 @@ from patchcore.declare.slots import Slot, find_slot
 from patchcore.declare.target import Target
 from patchcore.errors import CONTAINED, TargetNotFound, Unseen
 from patchcore.objects.binding import wrapped_callable
+from patchcore.objects.generated import signature_of
 from patchcore.objects.modules import ABSENT, executed_module, is_class
 
 __all__ = ["COMPILED", "Originals"]
@@ -180,7 +181,7 @@ def _code(value: Any) -> Optional[CodeType]:
 
 def _signature_of(value: Any) -> str:
     try:
-        found = inspect.signature(value)
+        found = signature_of(value)
     except (TypeError, ValueError):
         return ""
     parameters = [p.replace(annotation=p.empty, default=_default(p.default)) for p in found.parameters.values()]

@@ -9,6 +9,8 @@ from inspect import Parameter
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, WrapperDescriptorType
 from typing import Any, Optional
 
+from patchcore.objects.generated import signature_of
+
 __all__ = ["CALLED_AS_DECLARED", "alike", "misfit", "passes_on"]
 
 _BY_POSITION = Parameter.POSITIONAL_ONLY
@@ -103,7 +105,7 @@ def passes_on(original: Any, replacement: Any, *, bound: bool, before: int) -> b
 
 def _signature(value: Any, *, follow_wrapped: bool) -> Optional[inspect.Signature]:
     try:
-        found = inspect.signature(value, follow_wrapped=follow_wrapped)
+        found = signature_of(value, follow_wrapped=follow_wrapped)
     except Exception:  # of a metaclass or a __signature__, besides those that inspect documents
         return None
     parameters = [p.replace(annotation=Parameter.empty) for p in found.parameters.values()]

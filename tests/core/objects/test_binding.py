@@ -7,12 +7,14 @@ import inspect
 import pickle
 import sys
 import types
+import warnings
 from typing import Any, Callable
 
 import pytest
 
 from patchcore.errors import DeclarationError
 from patchcore.objects.binding import bind_like, copy_metadata, dispatch, has_identity, reference, wrap
+from patchcore.objects.generated import signature_of
 
 
 class Owner:
@@ -101,10 +103,23 @@ def test_a_function_in_place_of_a_cached_property_is_cached_under_the_name() -> 
     assert "cached" in vars(made)
 
 
-@pytest.mark.parametrize("raw", [divmod, Instance(), functools.partial(divmod), Owner, Owner().method])
+#: A class binds a partial since Python 3.14.
+PARTIALS = [functools.partial(divmod)] if sys.version_info < (3, 14) else []
+
+
+@pytest.mark.parametrize("raw", [divmod, Instance(), *PARTIALS, Owner, Owner().method])
 def test_a_function_in_place_of_what_a_class_does_not_bind_gets_no_instance(raw: Any) -> None:
     made = with_owner("builtin", bind_like(raw, lambda *args: args, in_class=True))()
     assert made.builtin(7, 2) == (7, 2)
+
+
+def test_a_function_in_place_of_a_partial_is_bound_as_the_partial_is() -> None:
+    partial = functools.partial(lambda *args: args)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python 3.13 warns that this is going to change
+        expected = with_owner("builtin", partial)()
+        made = with_owner("builtin", bind_like(partial, lambda *args: args, in_class=True))()
+        assert len(made.builtin(7)) == len(expected.builtin(7))
 
 
 @pytest.mark.parametrize("value", [Instance(), functools.partial(Instance()), Instance().__call__])
@@ -312,3 +327,27 @@ def test_patched_functions_travel_to_spawned_workers(make_package, run_python) -
     )
     # the replacement itself travels; a wrapper's product goes by the name of the original, which is unpatched there
     assert run_python(script).splitlines() == ["[('cheaper', 1), ('cheaper', 2)]", "10"]
+
+
+#: Since Python 3.14 annotations are computed when they are asked for; this one names what only a type checker imports.
+LAZY = """
+def lazy(x: NotImported, y: int = 1) -> "NotImported":
+    return x, y
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="before Python 3.14 this def fails")
+def test_annotations_that_cannot_be_computed_do_not_fail_a_patch() -> None:
+    import annotationlib
+
+    namespace: dict[str, Any] = {}
+    exec(compile(LAZY, "lazy.py", "exec", dont_inherit=True), namespace)
+    made = copy_metadata(lambda *args: args, namespace["lazy"])
+    assert annotationlib.get_annotations(made, format=annotationlib.Format.STRING) == {
+        "x": "NotImported", "y": "int", "return": "NotImported",
+    }  # fmt: skip
+    with pytest.raises(NameError):
+        made.__annotations__
+    wrapped = wrap(namespace["lazy"], lambda original, x, y=1: original(x, y), in_class=False)
+    assert wrapped(3) == (3, 1)
+    assert list(signature_of(wrapped).parameters) == ["x", "y"]

@@ -315,7 +315,9 @@ class _Recipe:
         if "__name__" not in self._names_in_code(_READS):
             scope.pop("__name__", None)  # with it torch.compile would look names up in the module of that name
         copy = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
-        for key in ("__module__", "__qualname__", "__doc__", "__kwdefaults__", "__annotations__", "__type_params__"):
+        # Python 3.14 computes annotations when they are asked for, and a name of a type checker's is not there then
+        annotations = "__annotate__" if hasattr(function, "__annotate__") else "__annotations__"
+        for key in ("__module__", "__qualname__", "__doc__", "__kwdefaults__", annotations, "__type_params__"):
             if hasattr(function, key):
                 setattr(copy, key, getattr(function, key))
         copy.__dict__.update(function.__dict__)
