@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         StubImport,
         TrainingLoop,
         WhileImporting,
+        install_command,
     )
     from patchcore.patcher import Patcher, apply
     from patchcore.planning.plan import Context, Plan
@@ -45,6 +46,7 @@ __version__ = "0.1.0"
 _LATER = {
     "patchcore.builtin.call.change": ("Call",),
     "patchcore.builtin.imports.changes": ("InjectImport", "ReplaceImport", "StubImport", "WhileImporting"),
+    "patchcore.builtin.install.command": ("install_command",),
     "patchcore.builtin.training.loops": ("TrainingLoop",),
     "patchcore.builtin.verify.check": ("Case", "Check", "Size"),
     "patchcore.patcher": ("Patcher", "apply"),
@@ -94,6 +96,7 @@ __all__ = [
     "apply",
     "hookimpl",
     "hookspec",
+    "install_command",
     "patch",
     "wrap",
 ]

@@ -324,7 +324,7 @@ def _give_up(error: ImportError) -> None:
     """Say that this Python has no patchcore, or raise, as the run's policy has it."""
     text = (
         f"this process is not patched: {sys.executable} cannot import patchcore ({error}); install it, and the "
-        f"plugins, for that Python: {sys.executable} -m pip install patchcore"
+        f"plugins, for that Python: {sys.executable} -m pip install {_session('install') or 'patchcore'}"
     )
     policy = _policy()
     if policy == "raise":
@@ -335,12 +335,20 @@ def _give_up(error: ImportError) -> None:
 
 def _policy() -> str:
     """Return the run's policy about failures, for where patchcore itself cannot be asked."""
+    return _session("settings", "on_failure") or "warn"
+
+
+def _session(*keys: str) -> str:
+    """Return a text of the description of the run, empty if it has none."""
     import json
 
     try:
-        return str(json.loads(os.environ[SESSION])["settings"]["on_failure"])
+        found = json.loads(os.environ[SESSION])
+        for key in keys:
+            found = found[key]
     except (KeyError, TypeError, ValueError):
-        return "warn"
+        return ""
+    return str(found)
 
 
 def _say(text: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,10 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Holds the version of the core, and with it that of every distribution.
 CORE = Path("patchcore/__init__.py")
 CHANGELOG = Path("CHANGELOG.md")
+#: Holds the address of the repository, and whether the package index has the distributions.
+PROJECT = Path("patchcore/builtin/install/project.py")
+#: A command line that pages show, and where to stand before there was a release.
+_INSTALL = re.compile(r"python -m pip install (?P<arguments>[^`#\n]*[^`#\s])(?: +# in a checkout)?")
 #: Lines that state a version: ``__version__ = "0.1.0"``, ``VERSION = ...``, ``version = ...``.
 _STATEMENT = r'^(?P<before>(?:__version__|VERSION|version) = ")(?P<version>[^"]+)(?P<after>")'
 _UNRELEASED = "## Unreleased\n"
@@ -88,21 +93,76 @@ def new_texts(root: Path, version: Version, date: str) -> dict[Path, str]:
         date: of the release, ``2026-11-30``.
 
     Raises:
-        ReleaseError: the changelog has nothing under "Unreleased".
+        ReleaseError: the changelog has nothing under "Unreleased"; the project has no URL.
     """
     old = str(current_version(root))
     names = distributions(root)
-    changed = {}
+    changed = {root / PROJECT: _as_released((root / PROJECT).read_text(encoding="utf-8"))}
+    url = project_url(root)
     for folder in names.values():
         for file in (folder / "pyproject.toml", *sorted(folder.glob("*/__init__.py")), *folder.glob("*/version.py")):
             changed[file] = _with_version(file.read_text(encoding="utf-8"), old, str(version))
     changed |= {file: file.read_text(encoding="utf-8") for file in root.glob("examples/*/pyproject.toml")}
     for file in [path for path in changed if path.name == "pyproject.toml"]:
         changed[file] = _with_bounds(changed[file], names, str(version))
+    for folder in names.values():
+        changed[folder / "pyproject.toml"] = _with_url(changed[folder / "pyproject.toml"], url)
     for file in _pages(root):
-        changed[file] = _with_quotes(file.read_text(encoding="utf-8"), names, old, str(version))
+        text = _with_names(file.read_text(encoding="utf-8"), root, names)
+        changed[file] = _with_quotes(text, names, old, str(version))
     changed[root / CHANGELOG] = _with_heading((root / CHANGELOG).read_text(encoding="utf-8"), version, date)
     return {file: text for file, text in changed.items() if text != file.read_text(encoding="utf-8")}
+
+
+def project_url(root: Path) -> str:
+    """Return the address of the repository.
+
+    Raises:
+        ReleaseError: none is set.
+    """
+    url = _find(r'^URL = "(.*)"$', root / PROJECT)
+    if not url:
+        raise ReleaseError(f"the project has no address: set URL in {PROJECT}, every distribution gets it")
+    return url
+
+
+def _as_released(text: str) -> str:
+    return re.sub(r"^RELEASED = False$", "RELEASED = True", text, flags=re.MULTILINE)
+
+
+def _with_url(text: str, url: str) -> str:
+    """Return a pyproject.toml with the address of the repository, in the place of another one."""
+    text = re.sub(r'^\[project\.urls\]\n(?:\w+ = ".*"\n)*\n', "", text, flags=re.MULTILINE)
+    return re.sub(
+        r"^(?=\[project\.(?!urls))", f'[project.urls]\nSource = "{url}"\n\n', text, count=1, flags=re.MULTILINE
+    )
+
+
+def requirements_of(arguments: str, root: Path, names: dict[str, Path]) -> list[str]:
+    """Return what a command line that a page shows installs: names in the place of folders of the checkout.
+
+    Args:
+        arguments: of ``pip install``.
+        root: of the checkout.
+        names: the distributions, see :func:`distributions`.
+    """
+    of_folder = {
+        "." if folder == root else f"./{folder.relative_to(root).as_posix()}": n for n, folder in names.items()
+    }
+    parts = (re.fullmatch(r"([^[]*)(.*)", argument) for argument in shlex.split(arguments))
+    return [of_folder.get(part[1], part[1]) + part[2] for part in parts if part]
+
+
+def _with_names(text: str, root: Path, names: dict[str, Path]) -> str:
+    """Return a page whose command lines install our distributions by name."""
+
+    def replaced(found: re.Match[str]) -> str:
+        if "./plugins/" not in found["arguments"]:
+            return found[0]
+        requirements = requirements_of(found["arguments"], root, names)
+        return f"python -m pip install {' '.join(map(shlex.quote, requirements))}"
+
+    return _INSTALL.sub(replaced, text)
 
 
 def _find(pattern: str, file: Path) -> str:
@@ -127,7 +187,8 @@ def _with_bounds(text: str, names: Iterable[str], new: str) -> str:
 def _pages(root: Path) -> Iterator[Path]:
     yield from sorted(root.glob("docs/**/*.md"))
     yield from sorted(root.glob("examples/*/README.md"))
-    yield from sorted(root.glob("README*.md"))
+    yield from sorted(root.glob("plugins/*/*.md"))
+    yield from sorted([*root.glob("README*.md"), *root.glob("DESCRIPTION.md")])
 
 
 def _with_quotes(text: str, names: Iterable[str], old: str, new: str) -> str:

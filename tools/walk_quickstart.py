@@ -2,14 +2,16 @@
 
     python tools/walk_quickstart.py
 
-The page's own commands make the environment, in a folder that is removed afterwards. Names of our distributions mean
-wheels built from this checkout, which needs pip and requirements/build.txt; everything else comes from pip's index. The
-exit code is 1 when something is not as the page shows it.
+The page's own commands make the environment, in a copy of this checkout that is removed afterwards. After a release the
+page has names of our distributions: they mean wheels built from this checkout, which needs pip and
+requirements/build.txt. Everything else comes from pip's index. The exit code is 1 when something is not as the page
+shows it.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,8 +34,8 @@ def main() -> int:
     """Walk, and return the exit code."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary, "quickstart")
-        folder.mkdir()
+        checkout = copy_of_the_checkout(Path(temporary, "checkout"))
+        folder = checkout.parent / "quickstart"  # the page makes it
         wheels = build_wheels(Path(temporary, "wheels"))
         environment = fresh_environment(wheels)
         wrong = 0
@@ -43,8 +45,8 @@ def main() -> int:
                 (folder / block.file).write_text(block.text, encoding="utf-8")
             elif block.language == "sh" and number == 0:
                 print(block.text, end="", flush=True)
-                subprocess.run(["bash", "-ec", block.text], cwd=folder, env=environment, check=True)
-                environment["PATH"] = os.pathsep.join([str(folder / "venv" / "bin"), environment["PATH"]])
+                subprocess.run(["bash", "-ec", block.text], cwd=checkout, env=environment, check=True)
+                environment["PATH"] = os.pathsep.join([str(checkout / ".venv" / "bin"), environment["PATH"]])
             elif block.language == "console":
                 for command, shown, missing in replay(block.text, folder, environment):
                     print(f"{'found ' if missing is None else 'WRONG '} $ {command}")
@@ -54,6 +56,17 @@ def main() -> int:
                         print(f"the page shows:\n{shown}\nnot printed:\n{missing}")
     print(f"{found} outputs of docs/quickstart.md found, {wrong} not, in {time.monotonic() - began:.0f} s")
     return int(wrong > 0 or not found)
+
+
+def copy_of_the_checkout(folder: Path) -> Path:
+    """Copy the files of this checkout that git knows or does not ignore, and return the folder of the copy."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    for name in filter(None, listed):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
 
 
 def build_wheels(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from patchcore.builtin.call.change import Call
 from patchcore.builtin.imports.changes import InjectImport, ReplaceImport, StubImport, WhileImporting
+from patchcore.builtin.install.command import install_command
 from patchcore.builtin.training.loops import TrainingLoop
 from patchcore.builtin.verify.check import Case, Check, Size
 
@@ -15,4 +16,5 @@ __all__ = [
     "StubImport",
     "TrainingLoop",
     "WhileImporting",
+    "install_command",
 ]

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import patchcore
+
 PREAMBLE = "import npu_emulator; npu_emulator.install()\nimport torch, torch_npu\n"
 
 
@@ -41,4 +43,4 @@ class TestTransferToNpu:
         ran = run("import sys\nsys.modules['torch_npu_patches'] = None\nimport torch_npu.contrib.transfer_to_npu\n")
         assert ran.returncode == 1
         assert "EmulationError" in ran.stderr
-        assert "pip install torch-npu-patches" in ran.stderr
+        assert patchcore.install_command("torch-npu-patches") in ran.stderr

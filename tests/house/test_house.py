@@ -18,7 +18,7 @@ CORE = [path for path in (ROOT / "patchcore").rglob("*.py") if "builtin" not in 
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/*/__init__.py"))
 BUILTIN = ROOT / "patchcore" / "builtin"
 
-MOST_LINES = 6040
+MOST_LINES = 6050
 MOST_MODULES = 12
 LIBRARIES = re.compile(r"\b(torch|numpy|mmcv|mmengine|mmdet|cuda|_module_dict)\b")
 
@@ -87,7 +87,8 @@ def test_the_core_knows_no_library() -> None:
 
 def test_every_feature_is_a_plugin_of_the_core() -> None:
     features = {path.parent.name for path in BUILTIN.glob("*/__init__.py")}
-    assert features == {*BUILTINS, "html"}  # the look of pages, which plugins share
+    # The look of pages, and the lines that install distributions, which plugins share.
+    assert features == {*BUILTINS, "html", "install"}
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)

@@ -21,6 +21,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+PROJECT = "patchcore/builtin/install/project.py"
+URL = "https://forge.example/patchcore"
+
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -38,7 +41,8 @@ def git(folder: Path, *arguments: str) -> str:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a release reads and changes, committed."""
     folder = tmp_path_factory.mktemp("original")
-    for pattern in ("pyproject.toml", "*/*/pyproject.toml", "CHANGELOG.md", "docs/*.md", "docs/*/*.md", "README*.md"):
+    pages = ("docs/*.md", "docs/*/*.md", "README*.md", "DESCRIPTION.md", "plugins/*/*.md")
+    for pattern in ("pyproject.toml", "*/*/pyproject.toml", "CHANGELOG.md", PROJECT, *pages):
         for file in ROOT.glob(pattern):
             copied = folder / file.relative_to(ROOT)
             copied.parent.mkdir(parents=True, exist_ok=True)
@@ -48,6 +52,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, folder / name)
     changelog = folder / "CHANGELOG.md"
     changelog.write_text(changelog.read_text().replace("## Unreleased\n", "## Unreleased\n\n- Something.\n", 1))
+    address = folder / PROJECT
+    address.write_text(address.read_text().replace('URL = ""', f'URL = "{URL}"'))
     git(folder, "init", "-q")
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "all")
@@ -104,6 +110,23 @@ class TestRelease:
         expected = text.replace("1.0", "2.0").replace("costs -->\npatchcore 2.0", "costs -->\npatchcore 1.0")
         assert tool._with_quotes(text, ["patchcore"], "1.0", "2.0") == expected
 
+    def test_pages_install_by_name(self, released: Path) -> None:
+        line = "\npython -m pip install torch==2.13.0 numpy patchcore mmcv-npu-patches torch-npu-patches npu-emulator\n"
+        for page in ("README.md", "README.zh-CN.md", "docs/quickstart.md"):
+            assert line in (released / page).read_text()
+        line = "python -m pip install patchcore 'torch-npu-patches[migrate]'\n"
+        assert line in (released / "plugins/torch_npu_patches/README.md").read_text()
+        pages = [*released.glob("**/*.md")]
+        assert [page for page in pages if re.search(r"pip install .*\./plugins/", page.read_text())] == []
+
+    def test_hints_in_code_name_distributions_from_then_on(self, released: Path) -> None:
+        assert "\nRELEASED = True\n" in (released / PROJECT).read_text()
+
+    def test_every_distribution_has_the_address(self, released: Path, tool: Any) -> None:
+        for file in (released / "pyproject.toml", *plugins(released)):
+            assert tomllib.loads(file.read_text())["project"]["urls"] == {"Source": URL}
+            assert tool._with_url(file.read_text(), "https://other.example").count("[project.urls]") == 1
+
     def test_the_changelog_has_a_heading_for_it(self, released: Path) -> None:
         text = (released / "CHANGELOG.md").read_text()
         assert re.search(r"## Unreleased\n\n## 98\.7\.0 \(\d{4}-\d\d-\d\d\)\n\n- Something\.\n", text)
@@ -111,6 +134,14 @@ class TestRelease:
     def test_nothing_is_committed_or_tagged(self, released: Path) -> None:
         assert git(released, "tag") == ""
         assert git(released, "log", "--oneline").count("\n") == 1
+
+    def test_without_an_address_nothing_is_released(self, checkout: Path, tool: Any) -> None:
+        address = checkout / PROJECT
+        address.write_text(address.read_text().replace(URL, ""))
+        git(checkout, "commit", "-q", "-a", "-m", "no address")
+        with pytest.raises(tool.ReleaseError, match=re.escape(f"set URL in {PROJECT}")):
+            tool.release(checkout, "98.7.0", checkout.parent / "dist")
+        assert git(checkout, "status", "--porcelain") == ""
 
     def test_a_step_that_fails_leaves_the_files_as_they_were(
         self, checkout: Path, tool: Any, monkeypatch: pytest.MonkeyPatch

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from patchcore.builtin.install.command import install_command
 from patchcore.cli import build_parser
 from patchcore.errors import SettingsError
 
@@ -18,6 +19,9 @@ SHELLS = {
     "fish": "~/.config/fish/completions/patchcore.fish",
 }
 
+#: As in the extra ``completion``.
+_SHTAB = "shtab>=1.7"
+
 #: What the values of arguments are, by their name in the usage.
 _FOLDERS = ("DIR", "FOLDER", "DIRECTORY")
 _FILES = ("FILE", "PATH", "SCRIPT", "TRACE")
@@ -29,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Print a script that lets a shell complete the commands and options of patchcore,\n"
         "those of the plugins that are installed now too. Needs shtab:\n\n"
-        "  python -m pip install 'patchcore[completion]'"
+        f"  {install_command(_SHTAB)}"
     )
     lines = (f"  {shell}: patchcore completion {shell} > {file}" for shell, file in SHELLS.items())
     parser.epilog = "\n".join(
@@ -48,9 +52,7 @@ def main(options: argparse.Namespace) -> None:
     try:
         import shtab
     except ImportError as error:
-        raise SettingsError(
-            "patchcore completion needs shtab: python -m pip install 'patchcore[completion]'"
-        ) from error
+        raise SettingsError(f"patchcore completion needs shtab: {install_command(_SHTAB)}") from error
     parser, subparsers, _ = build_parser(discover=True)
     for command in subparsers.choices.values():
         if command.fill is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from patchcore.builtin.install.command import install_command
+from patchcore.builtin.install.distributions import known_distributions
 from patchcore.builtin.rows import print_rows
-from patchcore.builtin.suggest.distributions import known_distributions
 from patchcore.cli import build_parser
 from patchcore.cli import main as run_command_line
 from patchcore.cli.output import print_line
@@ -54,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
     ]
     if missing:
         print_line("\nwith another distribution", style="bold")
-        print_rows([(", ".join(found.commands), f"python -m pip install {found.name}") for found in missing])
+        print_rows([(", ".join(found.commands), install_command(found.name)) for found in missing])
     print_line("\npatchcore help COMMAND shows the options of one; patchcore --version the version")
     print_line("exit codes: 0 ok, 1 findings, 2 usage, 3 internal error, 130 interrupted")
     return 0

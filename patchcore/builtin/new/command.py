@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
+from patchcore.builtin.install.command import install_command
 from patchcore.builtin.new.names import Names
 from patchcore.builtin.new.project import example_project, new_folder, write_project
 from patchcore.builtin.new.source import PluginSource, Table
@@ -17,8 +18,6 @@ from patchcore.plugins import Plugins
 from patchcore.settings import Settings
 
 __all__ = ["add_arguments", "main"]
-
-_INSTALL = "python -m pip install 'patchcore[mx-driving]'"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +81,8 @@ def _read(path: Path, names: Names) -> PluginSource:
     left_out = ", ".join(provenance.plugin for provenance in plugins.denied)
     hint = f" (left out by the setting plugins: {left_out})" if left_out else ""
     raise SettingsError(
-        f"--from {path}: no installed plugin reads this file{hint}; for a patch.py of mx_driving.patcher: {_INSTALL}"
+        f"--from {path}: no installed plugin reads this file{hint}; for a patch.py of mx_driving.patcher: "
+        f"{install_command('mx-driving-compat')}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from patchcore.builtin.install.command import install_command
 from patchcore.errors import SettingsError, did_you_mean
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Compat", "chosen_compat"]
 
-#: The extra of patchcore that installs an interface, by the interface's name.
-_EXTRAS = {"mx_driving": "mx-driving"}
+#: The distribution that brings an interface, by the interface's name.
+_DISTRIBUTIONS = {"mx_driving": "mx-driving-compat"}
 
 
 class Compat(NamedTuple):
@@ -56,7 +57,7 @@ def _registered(plugins: Plugins) -> dict[str, Compat]:
 
 def _refusal(name: str, settings: Settings, registered: Iterable[str]) -> str:
     where = settings.origins.get("compat", "compat")
-    if name in _EXTRAS:
-        return f"{where}: {name!r} is not installed; python -m pip install 'patchcore[{_EXTRAS[name]}]'"
-    names = sorted({*_EXTRAS, *registered})
+    if name in _DISTRIBUTIONS:
+        return f"{where}: {name!r} is not installed; {install_command(_DISTRIBUTIONS[name])}"
+    names = sorted({*_DISTRIBUTIONS, *registered})
     return f"{where} = {name!r}; expected one of {', '.join(names)}{did_you_mean(name, names)}"

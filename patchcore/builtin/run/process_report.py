@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 import patchcore as pc
 from patchcore.builtin.files import append, write_whole
+from patchcore.builtin.run.advice import advise_at_the_end
 from patchcore.builtin.run.logs import say
 from patchcore.builtin.run.news import news_of
 from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
@@ -182,6 +183,8 @@ class ProcessReport:
     def _end(self) -> None:
         self.write(finished=True)
         if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
+            for line in advise_at_the_end(self._session, self._patcher.plugins):
+                say(line)
             self._say_at_the_end()
 
     def _say_at_the_end(self) -> None:

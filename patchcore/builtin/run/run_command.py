@@ -18,7 +18,7 @@ from patchcore.patcher import Patcher
 from patchcore.plugins import Plugins
 from patchcore.report import FAILED
 
-__all__ = ["add_arguments", "main", "parse", "parse_options"]
+__all__ = ["add_arguments", "main", "options_of_run", "parse", "parse_options"]
 
 logger = logging.getLogger("patchcore")
 
@@ -126,6 +126,11 @@ def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namesp
         raise SettingsError(f"the options of patchcore run cannot be parsed here: {' '.join(arguments)}") from error
 
 
+def options_of_run(plugins: Plugins) -> frozenset[str]:
+    """Return the options of ``patchcore run``, with their dashes, that ``plugins`` add too."""
+    return frozenset(_build_parser(plugins, program=False, add_help=False)._option_string_actions)
+
+
 def main(options: argparse.Namespace) -> None:
     """Start the program in the place of this process.
 
@@ -138,7 +143,12 @@ def main(options: argparse.Namespace) -> None:
 
     patcher: Patcher = options.patcher
     name, *arguments = options.program
-    command = find_command(name, arguments, as_module=options.as_module)
+    try:
+        command = find_command(name, arguments, as_module=options.as_module)
+    except SettingsError as error:
+        asked = {"name": name, "command": "run"}
+        advice = patcher.plugins.first("advise", lambda text: isinstance(text, str), "a text", **asked)
+        raise SettingsError("; ".join(filter(None, (str(error), advice)))) from error
     plan = patcher.plan()  # what is wrong with it is said now, not by each process
     if patcher.settings.on_failure == "raise":
         problems = [f"patch {e.patch.name} ({e.provenance}): {e.reason}" for e in plan if e.status == FAILED]

@@ -1,6 +1,6 @@
 """Built-in plugin ``suggest``: ``patchcore suggest`` says what to install for a project.
 
-It also tells which distribution brings a command or an option that is missing here.
+It also says what to do about a command, an option, a program or a module that is missing here.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def _suggest(parser: argparse.ArgumentParser) -> None:
 
 @hookimpl(trylast=True)
 def advise(name: str, command: str) -> Optional[str]:
-    from patchcore.builtin.suggest.distributions import describe_source
+    from patchcore.builtin.install.advice import MODULE, describe_module, describe_source
 
-    return describe_source(name, command)
+    return describe_module(name) if command == MODULE else describe_source(name, command)

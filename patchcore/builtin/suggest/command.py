@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from patchcore.builtin.command_line import describe_problems, print_problems
+from patchcore.builtin.install.command import install_command
+from patchcore.builtin.install.distributions import known_distributions
 from patchcore.builtin.rows import count_of_patches, print_rows
-from patchcore.builtin.suggest.distributions import known_distributions
 from patchcore.builtin.suggest.imports import Imports, find_imports
 from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.patch import Patch
 from patchcore.errors import SettingsError
+from patchcore.objects.modules import find_module
 from patchcore.planning.conditions import Environment
 from patchcore.report import PENDING
 
@@ -50,6 +52,10 @@ def main(options: argparse.Namespace) -> int:
     patches = [candidate.patch for candidate in patcher.collect()]
     environment = Environment()
     distributions = list(_distributions(imports))
+    needed = _needed_libraries(distributions)
+    missing = [requirement for requirement, _ in needed]
+    missing += [found["name"] for found in distributions if found["version"] is None]
+    command = install_command(*missing) if missing else ""
     off = [
         {"name": patch.name, "summary": patch.summary}
         for patch in patches
@@ -57,12 +63,12 @@ def main(options: argparse.Namespace) -> int:
     ]
     versions = list(_versions(patches, imports.roots, environment))
     if options.format == "json":
-        described = {"distributions": distributions, "off_by_default": off, "libraries": versions}
+        described = {"distributions": distributions, "install": command, "off_by_default": off, "libraries": versions}
         unreadable = [str(file) for file in imports.unreadable]
         files = {"path": str(path), "files": imports.files, "unreadable": unreadable}
         print_json({**files, **described, "problems": describe_problems(patcher)})
     else:
-        _print(path, imports, distributions, off, versions)
+        _print(path, imports, distributions, needed, command, off, versions)
     print_problems(patcher)
     return 0
 
@@ -77,6 +83,17 @@ def _distributions(imports: Imports) -> Iterator[dict[str, Any]]:
                 "imports": found,
                 "brings": distribution.brings,
             }
+
+
+def _needed_libraries(distributions: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the requirements of libraries that are missing, each with the suggested distribution that needs it."""
+    suggested = {found["name"] for found in distributions}
+    return [
+        (requirement, distribution.name)
+        for distribution in known_distributions()
+        for library, requirement in distribution.uses.items()
+        if distribution.name in suggested and not find_module(library)
+    ]
 
 
 def _libraries(patch: Patch) -> frozenset[str]:
@@ -107,6 +124,8 @@ def _print(
     path: Path,
     imports: Imports,
     distributions: list[dict[str, Any]],
+    needed: list[tuple[str, str]],
+    command: str,
     off: list[dict[str, Any]],
     versions: list[dict[str, Any]],
 ) -> None:
@@ -114,16 +133,19 @@ def _print(
     print_line(f"{path}: {files}{_unreadable(imports)}")
     if not distributions:
         print_line("nothing to suggest: no import that a plugin of patchcore is for")
-    missing = [found for found in distributions if found["version"] is None]
+    rows = [(d["name"], f"for {', '.join(d['imports'])}", d["brings"], d["version"]) for d in distributions]
     for title, shown in (
-        ("install", missing),
-        ("installed already", [found for found in distributions if found["version"] is not None]),
+        (
+            "install",
+            [*((library, f"for {name}", "") for library, name in needed), *(row[:3] for row in rows if row[3] is None)],
+        ),
+        ("installed already", [row[:3] for row in rows if row[3] is not None]),
     ):
         if shown:
             print_line(f"\n{title}", style="bold")
-            print_rows([(d["name"], f"for {', '.join(d['imports'])}", d["brings"]) for d in shown], whole=True)
-    if missing:
-        print_line(f"\n  python -m pip install {' '.join(found['name'] for found in missing)}")
+            print_rows(shown, whole=True)
+    if command:
+        print_line(f"\n  {command}")
     if versions:
         print_line("\nversions", style="bold")
         print_rows([(library["name"], *_fitness(library)) for library in versions], whole=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Optional
 
+import patchcore as pc
 from npu_graph.backend import Backend
 from npu_graph.recording import GraphRecord, records
 from patchcore.errors import SettingsError
@@ -97,7 +98,7 @@ def explain_program(
     if not as_module and not Path(program).is_file():
         raise SettingsError(f"there is no script {program}; a module is explained with -m")
     if importlib.util.find_spec("torch") is None:
-        raise SettingsError("compiling needs torch, which is not installed: pip install 'npu-graph[torch]'")
+        raise SettingsError(f"compiling needs torch, which is not installed: {pc.install_command('npu-graph[torch]')}")
     from torch._dynamo import utils
 
     utils.set_compilation_metrics_limit(_ALL)  # the last 64 by default

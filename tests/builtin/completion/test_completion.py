@@ -14,6 +14,7 @@ from distributions import write_distribution
 from shop_commands import Cli, cli, site  # noqa: F401
 
 from patchcore.builtin.completion.command import SHELLS
+from patchcore.builtin.install.command import install_command
 
 GREETING = """
 import patchcore as pc
@@ -102,5 +103,5 @@ def test_the_help_says_how_to_switch_it_on(cli: Cli) -> None:
 def test_without_shtab_it_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     result = cli("completion", "fish")
-    expected = "patchcore: patchcore completion needs shtab: python -m pip install 'patchcore[completion]'\n"
+    expected = f"patchcore: patchcore completion needs shtab: {install_command('shtab>=1.7')}\n"
     assert (result.code, result.err) == (2, expected)

@@ -11,7 +11,8 @@ from distributions import write_distribution
 from shop_commands import Cli, cli, site  # noqa: F401
 
 from patchcore.builtin.help.command import GROUPS
-from patchcore.builtin.suggest import distributions
+from patchcore.builtin.install import distributions
+from patchcore.builtin.install.command import install_command
 from patchcore.cli import build_parser
 
 
@@ -59,7 +60,7 @@ def test_a_command_without_a_group_comes_last(cli: Cli, site: Path) -> None:
 def test_commands_of_distributions_that_are_not_installed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATCHCORE_PLUGINS", "shop")
     monkeypatch.setattr(distributions, "version_of", lambda name: None)
-    assert "  markers, migrate, ops  python -m pip install torch-npu-patches\n" in cli().out
+    assert f"  markers, migrate, ops  {install_command('torch-npu-patches')}\n" in cli().out
 
 
 def test_a_misspelt_command(cli: Cli) -> None:

@@ -12,6 +12,7 @@ import pytest
 from distributions import write_distribution
 from scaffold import ROOT, new, passes_its_tests, python
 
+from patchcore.builtin.install.command import install_command
 from patchcore.builtin.new.names import Names
 from patchcore.cli import main
 from patchcore.errors import SettingsError
@@ -157,7 +158,7 @@ class TestFromAFile:
     def test_a_file_that_nobody_reads(self, tmp_path: Path, capsys: Any, text: str) -> None:
         error = self.refusal(tmp_path, capsys, text)
         assert "no installed plugin reads this file" in error
-        assert "python -m pip install 'patchcore[mx-driving]'" in error
+        assert install_command("mx-driving-compat") in error
         assert ("RuntimeError: no" in error) == ("fail" in text)
 
     def test_plugins_that_were_not_asked_are_named(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from programs import SHOP, Programs
 
+from patchcore.builtin.install.command import install_command
+
 #: An interface that a third party brings: programs import ``oldpatch``, and say what it is to do.
 OLDPATCH = """
 import os, sys
@@ -77,7 +79,7 @@ def test_an_unknown_name_is_refused_before_anything_starts(shop: Programs) -> No
 def test_one_that_can_be_installed_is_named_with_the_line_that_does(shop: Programs) -> None:
     out, error = run(shop, "--compat", "mx_driving", "program.py", code=2)
     assert out == ""
-    assert "--compat: 'mx_driving' is not installed; python -m pip install 'patchcore[mx-driving]'" in error
+    assert f"--compat: 'mx_driving' is not installed; {install_command('mx-driving-compat')}" in error
 
 
 def test_other_commands_do_not_need_it(shop: Programs) -> None:

@@ -12,6 +12,7 @@ import pytest
 from programs import FAILING, PATCHES, ROOT, SELL, SHOP, Programs, make_environment
 
 import patchcore_startup
+from patchcore.builtin.install.command import install_arguments
 from patchcore_startup import Sleeper
 
 STATE = """
@@ -346,7 +347,7 @@ class TestAPythonWithoutPatchcore:
         python = bare.python[0]
         assert done.stderr == (
             f"patchcore: this process is not patched: {python} cannot import patchcore (No module named 'patchcore'); "
-            f"install it, and the plugins, for that Python: {python} -m pip install patchcore\n"
+            f"install it, and the plugins, for that Python: {python} -m pip install {install_arguments('patchcore')}\n"
         )
 
     def test_is_silent_when_told_so(self, bare: Programs) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from shop_commands import Cli, cli, site  # noqa: F401
 
-from patchcore.builtin.suggest import distributions
+from patchcore.builtin.install import distributions
+from patchcore.builtin.install.command import install_command
+from patchcore.builtin.suggest import command
 from patchcore.builtin.suggest.imports import find_imports
 
 PROJECT = {
@@ -39,6 +41,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
     """No distribution of the project, and no torch_npu."""
     monkeypatch.setattr(distributions, "version_of", lambda name: None)
     monkeypatch.setattr(distributions, "find_module", lambda name: False)
+    monkeypatch.setattr(command, "find_module", lambda name: False)
     monkeypatch.setenv("PATCHCORE_PLUGINS", "shop")
 
 
@@ -68,8 +71,9 @@ class TestWhatToInstall:
     def test_with_the_line_to_paste(self, cli: Cli, project: Path) -> None:
         out = cli("suggest", str(project)).out
         assert f"{project}: 3 Python files, 1 cannot be read ({project / 'old.py'})" in out
-        names = "mmcv-npu-patches mmdet3d-npu-patches torch-npu-patches mx-driving-compat npu-emulator"
-        assert f"\n  python -m pip install {names}\n" in out
+        names = ["mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "mx-driving-compat", "npu-emulator"]
+        assert f"\n  {install_command('torch==2.13.0', *names)}\n" in out
+        assert "\ninstall\n  torch==2.13.0        for npu-emulator\n" in out
         assert "npu-graph" not in out
 
     def test_no_emulator_where_the_real_thing_is(
@@ -100,7 +104,7 @@ def test_installed_distributions_are_not_to_be_installed(
     assert {d["name"]: d["version"] for d in found}["mmcv-npu-patches"] == "0.1.0"
     out = cli("suggest", str(project)).out
     assert "installed already\n  mmcv-npu-patches " in out
-    assert "pip install torch-npu-patches mx-driving-compat" in out
+    assert install_command("torch-npu-patches", "mx-driving-compat", "npu-emulator") in out
 
 
 def test_patches_that_are_off_and_would_apply(cli: Cli, tmp_path: Path) -> None:
@@ -121,12 +125,12 @@ def test_a_folder_that_is_not_there(cli: Cli) -> None:
 class TestWhatIsMissing:
     def test_a_command(self, cli: Cli) -> None:
         result = cli("ops", "train.py")
-        expected = "no command 'ops'; it comes with torch-npu-patches: python -m pip install torch-npu-patches."
+        expected = f"no command 'ops'; it comes with torch-npu-patches: {install_command('torch-npu-patches')}."
         assert (result.code, result.err) == (2, f"patchcore: {expected} See patchcore --help\n")
 
     @pytest.mark.parametrize("command", ["run", "verify"])
     def test_an_option(self, cli: Cli, command: str) -> None:
         result = cli(command, "--emulate-npu", "train.py")
         assert result.code == 2
-        hint = "it comes with npu-emulator: python -m pip install npu-emulator"
+        hint = f"it comes with npu-emulator: {install_command('npu-emulator')}"
         assert f"unrecognized arguments: --emulate-npu; {hint}\n" in result.err

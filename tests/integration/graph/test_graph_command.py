@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import patchcore as pc
 from patchcore.cli import main
 
 SCRIPT = """
@@ -187,7 +188,7 @@ def test_without_torch_explain_says_what_to_install(
     script.write_text("")
     monkeypatch.setitem(sys.modules, "torch", None)
     assert main(["graph", "explain", str(script)]) == 2
-    assert "pip install 'npu-graph[torch]'" in capsys.readouterr().err
+    assert pc.install_command("npu-graph[torch]") in capsys.readouterr().err
 
 
 def test_vendors_are_listed_without_torch(installed: None, run_python: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from migrations import SHOP, Told, assert_identical, new, no_plugins, shop, spaces, told  # noqa: F401
 
+import patchcore as pc
 from mx_driving_compat.messages.logger import PatchError, configure_patcher_logging
 from mx_driving_compat.patcher import default_patcher_builder
 from mx_driving_compat.patcher.legacy import LegacyPatcherBuilder, LegacyPatchWrapper, PatcherBuilder
@@ -303,8 +304,8 @@ class TestNamesOfBuiltIns:
         with PatcherBuilder().add_module_patch("mmcv", Patch(msda)).build():
             pass
         assert (
-            "~ multi_scale_deformable_attention (no installed plugin contributes it; pip install mmcv-npu-patches)"
-            in told.summary
+            "~ multi_scale_deformable_attention (no installed plugin contributes it; "
+            f"{pc.install_command('mmcv-npu-patches')})" in told.summary
         )
 
     def test_it_can_be_left_out_by_its_name(self, told: Told) -> None:

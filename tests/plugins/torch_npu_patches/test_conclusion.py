@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 import pytest
 
+import patchcore as pc
 from patchcore.planning.conditions import BY_CHOICE, BY_FIT
 from patchcore.planning.plan import Plan, PlannedPatch
 from patchcore.planning.provenance import LOCAL
@@ -118,7 +119,7 @@ def test_no_npu_is_visible(monkeypatch: pytest.MonkeyPatch, variables: dict[str,
     assert described() == [said]
 
 
-@pytest.mark.parametrize(("emulator", "advice"), [(True, ""), (False, "pip install npu-emulator; ")])
+@pytest.mark.parametrize(("emulator", "advice"), [(True, ""), (False, f"{pc.install_command('npu-emulator')}; ")])
 def test_no_npu(monkeypatch: pytest.MonkeyPatch, emulator: bool, advice: str) -> None:
     monkeypatch.setattr(conclusion, "find_module", lambda name: False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if emulator else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
+import patchcore as pc
 from patchcore.errors import DeclarationError, SettingsError
 from torch_npu_patches import markers
 from torch_npu_patches.markers import ranges, text
@@ -134,7 +136,7 @@ def test_wrapping_follows_names_bound_by_value(make_package: Any, log: Log) -> N
 
 def test_without_a_plugin_that_marks_starting_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATCHCORE_PLUGINS", "")
-    with pytest.raises(SettingsError, match="pip install torch-npu-patches"):
+    with pytest.raises(SettingsError, match=re.escape(pc.install_command("torch-npu-patches"))):
         markers.start()
 
 

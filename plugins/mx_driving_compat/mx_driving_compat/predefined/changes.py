@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
+import patchcore as pc
 from mx_driving_compat.messages.results import PatchResult, PatchStatus
 from mx_driving_compat.patches.application import Run, Unit
 from mx_driving_compat.patches.atomic import AtomicPatch
@@ -163,7 +164,7 @@ class NotProvided(BasePatch):
         return Unit(CorePatch(self.name), [self], prepare=lambda: Skip(self._reason()))
 
     def _reason(self) -> str:
-        return f"no installed plugin contributes it; pip install {self.distribution}"
+        return f"no installed plugin contributes it; {pc.install_command(self.distribution)}"
 
 
 class Predefined(Patch):
@@ -217,7 +218,7 @@ class Predefined(Patch):
             if isinstance(patch, PluginChange) and patch.target == target:
                 return patch
         raise ModuleNotFoundError(
-            f"{cls.__name__}: no installed plugin replaces {target}; pip install {cls.distribution}"
+            f"{cls.__name__}: no installed plugin replaces {target}; {pc.install_command(cls.distribution)}"
         )
 
     @classmethod

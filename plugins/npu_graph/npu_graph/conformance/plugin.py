@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import pytest
 
+import patchcore as pc
 from npu_graph.conformance import hookspecs
 from npu_graph.conformance.naming import find_backend
 from npu_graph.errors import UnknownVendor
@@ -79,7 +80,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         raise pytest.UsageError(str(error)) from error
     if importlib.util.find_spec("torch") is None:
         raise pytest.UsageError(
-            "conformance tests of a graph backend need torch, which is not installed: pip install 'npu-graph[torch]'"
+            "conformance tests of a graph backend need torch, which is not installed: "
+            f"{pc.install_command('npu-graph[torch]')}"
         )
 
 

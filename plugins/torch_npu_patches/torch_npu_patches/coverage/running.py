@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
+import patchcore as pc
 from patchcore.builtin.run.command import find_command
 from patchcore.errors import SettingsError
 from patchcore.objects.modules import find_module
@@ -83,7 +84,8 @@ def npu_options() -> tuple[str, ...]:
     if find_module("npu_emulator"):
         return ("--emulate-npu",)
     raise SettingsError(
-        "an NPU is to be traced, and neither torch_npu nor npu_emulator is installed; pip install npu-emulator, "
+        f"an NPU is to be traced, and neither torch_npu nor npu_emulator is installed; "
+        f"{pc.install_command('npu-emulator')}, "
         "or trace the CPU only: --device cpu"
     )
 

@@ -13,6 +13,7 @@ from contextlib import ContextDecorator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol, Union
 
+import patchcore as pc
 from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName
 from torch_npu_patches.markers.text import describe, parse
 
@@ -145,7 +146,7 @@ def start(backend: str = "auto", **options: Any) -> Patcher:
     except UnknownName:  # no plugin has a patch of this name
         found = False
     if not found:
-        raise SettingsError("no installed plugin marks anything; pip install torch-npu-patches")
+        raise SettingsError(f"no installed plugin marks anything; {pc.install_command('torch-npu-patches')}")
     report = patcher.apply()
     failed = report.with_status(FAILED)
     if failed:

@@ -5,7 +5,7 @@ Programs are read with libcst, names are followed to what was imported under the
 reported with its place. Where :mod:`torch_npu_patches.transfer_to_npu` makes an unmodified program run, this makes the
 change permanent and reviewable.
 
-Importing this package imports neither libcst nor torch: ``pip install torch-npu-patches[migrate]`` brings the former.
+Importing this package imports neither libcst nor torch: the extra ``migrate`` of the distribution brings the former.
 """
 
 from __future__ import annotations

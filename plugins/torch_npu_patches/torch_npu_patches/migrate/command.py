@@ -19,7 +19,8 @@ from torch_npu_patches.migrate.rules import Rule, RuleTable, built_in_rules, rea
 
 __all__ = ["add_parser", "main"]
 
-INSTALL = "pip install 'torch-npu-patches[migrate]'"
+#: The distribution with what the command needs.
+WITH_LIBRARIES = "torch-npu-patches[migrate]"
 HOOK = "register_migration_rules"
 
 
@@ -124,7 +125,9 @@ def _positive(text: str) -> int:
 def _check(options: argparse.Namespace) -> None:
     missing = [name for name in ("libcst", "pathspec") if importlib.util.find_spec(name) is None]
     if missing:
-        raise pc.SettingsError(f"patchcore migrate needs {' and '.join(missing)}, not installed here: {INSTALL}")
+        raise pc.SettingsError(
+            f"patchcore migrate needs {' and '.join(missing)}, not installed here: {pc.install_command(WITH_LIBRARIES)}"
+        )
     output: Optional[Path] = options.output
     if output is not None:
         if output.resolve() == options.path.resolve():

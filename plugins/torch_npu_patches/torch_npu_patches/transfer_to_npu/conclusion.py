@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
+import patchcore as pc
 from patchcore.objects.modules import find_module, namespace
 from patchcore.planning.plan import Plan
 from torch_npu_patches.transfer_to_npu import audit
@@ -46,7 +47,7 @@ def describe_move(plan: Plan) -> Iterator[str]:
         chosen = ": the program or a library chose the NPU by its own name" if _npu_was_used() else ""
         yield f"no line asked for CUDA{chosen}" if chosen else "nothing moved: no line asked for CUDA"
     elif wanted and not find_module("torch_npu"):
-        install = "" if importlib.util.find_spec("npu_emulator") else "pip install npu-emulator; "
+        install = "" if importlib.util.find_spec("npu_emulator") else f"{pc.install_command('npu-emulator')}; "
         yield f"no NPU found, nothing moved: torch_npu is not installed ({install}--emulate-npu emulates one)"
     elif wanted and not vendor:
         switch = f"{SWITCH}=0"

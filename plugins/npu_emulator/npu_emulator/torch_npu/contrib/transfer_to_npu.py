@@ -7,20 +7,20 @@ change among all that ask for it.
 
 from __future__ import annotations
 
+import patchcore as pc
 from npu_emulator.errors import EmulationError
 
 __all__ = ["patcher"]
 
 try:
-    import patchcore
     from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
     from torch_npu_patches.wrapping import COMPILE
 except ImportError as error:
     raise EmulationError(
         "torch_npu.contrib.transfer_to_npu: expected the distribution torch-npu-patches, whose patches redirect CUDA "
-        f"to the NPU; importing them failed ({error}). Install it: pip install torch-npu-patches"
+        f"to the NPU; importing them failed ({error}). Install it: {pc.install_command('torch-npu-patches')}"
     ) from error
 
 #: What applied the patches: its ``report()`` lists them, its ``revert()`` takes them back.
-patcher = patchcore.Patcher([COMPILE, *TRANSFER_TO_NPU])
+patcher = pc.Patcher([COMPILE, *TRANSFER_TO_NPU])
 patcher.apply()

@@ -1,20 +1,21 @@
-"""The distributions of this project: what each of them brings, and for which imports."""
+"""The distributions of this project, what each of them brings, and what installs the modules that they are for."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from patchcore.objects.modules import find_module
 from patchcore.planning.distributions import version_of
 
-__all__ = ["Distribution", "describe_source", "known_distributions"]
+__all__ = ["CORE", "Distribution", "Module", "known_distributions", "known_modules"]
 
-#: The commands that plugins add options to.
-_WITH_OPTIONS = ("run", "verify")
+#: The distribution that this file is in.
+CORE = "patchcore"
 
 
 class Distribution(NamedTuple):
@@ -22,15 +23,20 @@ class Distribution(NamedTuple):
 
     Args:
         name: for pip.
+        folder: where a checkout has it.
         plugin: the name of its entry point.
         brings: what it is good for, in a few words.
         imports: the modules whose import in a program makes it useful.
         versions: the oldest and newest versions of libraries that any of its patches is for, as specifiers.
         commands, options: those that it adds; the options are for ``run`` and ``verify``.
         without: the module in whose place it comes: it is not suggested where that can be imported.
+        needs: the distributions of this project that it needs besides the core.
+        uses: what it is of no use without, as a requirement for pip, by module.
+        gives: the modules that programs can import under an option of ``patchcore run``, each with the option.
     """
 
     name: str
+    folder: str
     plugin: str
     brings: str
     imports: tuple[str, ...] = ()
@@ -38,6 +44,9 @@ class Distribution(NamedTuple):
     commands: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     without: str = ""
+    needs: tuple[str, ...] = ()
+    uses: Mapping[str, str] = MappingProxyType({})
+    gives: Mapping[str, str] = MappingProxyType({})
 
     @property
     def version(self) -> Optional[str]:
@@ -55,26 +64,33 @@ class Distribution(NamedTuple):
         return not (self.without and find_module(self.without))
 
 
-def known_distributions() -> list[Distribution]:
-    """Return the distributions, read from the file beside this module."""
-    text = Path(__file__).with_name("distributions.json").read_text(encoding="utf-8")
-    return [Distribution(name, **described) for name, described in json.loads(text).items()]
-
-
-def describe_source(name: str, command: str) -> Optional[str]:
-    """Return which distribution brings a command or an option, and how to get it; ``None`` for an unknown name.
+class Module(NamedTuple):
+    """A module of a library that distributions of this project are for.
 
     Args:
-        name: of the command, or the option with its dashes.
-        command: the command that the option was given to, empty if ``name`` is that of a command.
+        name: for ``import``.
+        install: the requirements of each ``pip install`` that it takes, one after the other.
+        programs: that come with it.
+        note: how else it is installed.
     """
-    for distribution in known_distributions():
-        if name in (distribution.options if command in _WITH_OPTIONS else () if command else distribution.commands):
-            found = distribution.version
-            if found is None:
-                return f"it comes with {distribution.name}: python -m pip install {distribution.name}"
-            return (
-                f"it comes with {distribution.name} {found}, which is installed, but its plugin "
-                f"{distribution.plugin} is not loaded (see --plugin, PATCHCORE_PLUGINS, patchcore doctor)"
-            )
-    return None
+
+    name: str
+    install: tuple[tuple[str, ...], ...] = ()
+    programs: tuple[str, ...] = ()
+    note: str = ""
+
+
+def known_distributions() -> list[Distribution]:
+    """Return the distributions, read from the file beside this module."""
+    return [Distribution(name, **described) for name, described in _file()["distributions"].items()]
+
+
+def known_modules() -> list[Module]:
+    """Return the modules, read from the file beside this module."""
+    return [Module(name, **described) for name, described in _file()["modules"].items()]
+
+
+@cache
+def _file() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(Path(__file__).with_name("distributions.json").read_text(encoding="utf-8"))
+    return content

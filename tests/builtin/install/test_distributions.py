@@ -9,8 +9,10 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from patchcore.builtin.suggest import distributions
-from patchcore.builtin.suggest.distributions import Distribution, describe_source, known_distributions
+from patchcore.builtin.install import distributions
+from patchcore.builtin.install.advice import describe_source
+from patchcore.builtin.install.command import install_command
+from patchcore.builtin.install.distributions import Distribution, known_distributions
 from patchcore.cli.options import Parser
 from patchcore.patcher import Patcher
 from patchcore.plugins import Plugins, installed_plugins
@@ -90,7 +92,7 @@ class TestWhereSomethingComesFrom:
         ],
     )
     def test_what_to_install(self, name: str, command: str, expected: str) -> None:
-        assert describe_source(name, command) == f"it comes with {expected}: python -m pip install {expected}"
+        assert describe_source(name, command) == f"it comes with {expected}: {install_command(expected)}"
 
     @pytest.mark.parametrize(
         ("name", "command"), [("nosuch", ""), ("--emulate-npu", ""), ("--emulate-npu", "list"), ("ops", "run")]

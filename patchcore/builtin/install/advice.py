@@ -1,0 +1,77 @@
+"""What to do about a command, an option, a program or a module that is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+from patchcore.builtin.install.command import install_command
+from patchcore.builtin.install.distributions import Distribution, known_distributions, known_modules
+from patchcore.objects.modules import find_module
+
+__all__ = ["MODULE", "describe_module", "describe_source", "missing_module"]
+
+#: In the place of a command: what is missing is a module.
+MODULE = "import"
+#: The commands that plugins add options to.
+_WITH_OPTIONS = ("run", "verify")
+_MESSAGE = re.compile(r"No module named '?([\w.]+)")
+
+
+def describe_source(name: str, command: str) -> Optional[str]:
+    """Return what brings a command, an option or a program, and how to get it; ``None`` for an unknown name.
+
+    Args:
+        name: of the command or program, or the option with its dashes.
+        command: the command that the option or program was given to, empty if ``name`` is that of a command.
+    """
+    for distribution in known_distributions():
+        if name in (distribution.options if command in _WITH_OPTIONS else () if command else distribution.commands):
+            found = distribution.version
+            if found is None:
+                return f"it comes with {distribution.name}: {install_command(distribution.name)}"
+            return (
+                f"it comes with {distribution.name} {found}, which is installed, but its plugin "
+                f"{distribution.plugin} is not loaded (see --plugin, PATCHCORE_PLUGINS, patchcore doctor)"
+            )
+    for module in known_modules():
+        if command and name in module.programs:
+            return f"it comes with {module.name}: {' && '.join(install_command(*line) for line in module.install)}"
+    return None
+
+
+def describe_module(name: str) -> Optional[str]:
+    """Return what to do about a module that cannot be found; ``None`` where nothing is known of it.
+
+    Args:
+        name: ``package`` or ``package.module``.
+    """
+    return "; ".join(_ways(name)) or None
+
+
+def missing_module(text: str) -> Optional[str]:
+    """Return the module that a message of Python says is missing, ``None`` for another message."""
+    found = _MESSAGE.search(text)
+    return found[1] if found else None
+
+
+def _ways(name: str) -> Iterator[str]:
+    root = name.partition(".")[0]
+    is_there = find_module(root)  # then only a part of it is missing
+    for distribution in known_distributions():
+        if root == distribution.folder.rpartition("/")[2] and not is_there:
+            yield f"it comes with {distribution.name}: {install_command(distribution.name)}"
+        for module, option in distribution.gives.items():
+            if f"{module}.".startswith(f"{name}."):
+                yield f"patchcore run {option} provides {module}{_after(distribution)}"
+    for known in known_modules():
+        if known.name == root and not is_there:
+            if known.install:
+                yield f"to install it: {' && '.join(install_command(*line) for line in known.install)}"
+            if known.note:
+                yield known.note
+
+
+def _after(distribution: Distribution) -> str:
+    return "" if distribution.version else f", after {install_command(distribution.name)}"

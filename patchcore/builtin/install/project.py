@@ -1,0 +1,9 @@
+"""The two facts that all lines about installing this project depend on, and that its metadata is written from."""
+
+__all__ = ["RELEASED", "URL"]
+
+#: The address of the repository, for ``git clone``; empty while it has none.
+URL = ""
+
+#: Whether the package index has the distributions. ``nox -s release`` sets it.
+RELEASED = False
