@@ -796,12 +796,27 @@ class TestAudit:
         (site,) = audit.sites()
         assert (site.count, site.kind) == (5, "call")
 
-    def test_compiled_calls_of_torch_cuda(self, layer: pc.Patcher) -> None:
-        @torch.compile(fullgraph=True, backend="eager")
-        def f(x: torch.Tensor) -> torch.Tensor:
-            return x + 1 if torch.cuda.is_available() else x + torch.cuda.device_count()
+    def test_compiled_calls_of_torch_cuda(self) -> None:
+        """In a process of its own: torch.compile fills its tables once, here with the patches applied."""
+        source = """
+            import npu_emulator
+            npu_emulator.install()
+            import patchcore as pc
+            from torch_npu_patches import wrapping
+            from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
+            pc.Patcher([wrapping.COMPILE, *TRANSFER_TO_NPU], strict=True).apply()
+            import torch
 
-        assert f(torch.zeros(1, device="npu")).tolist() == [1]
+            @torch.compile(fullgraph=True, backend="eager")
+            def f(x):
+                torch.cuda.synchronize()
+                return x + torch.cuda.current_device() + 1 if torch.cuda.is_available() else x
+
+            print(f(torch.zeros(1, device="npu")).tolist())
+        """
+        command = [sys.executable, "-c", textwrap.dedent(source)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert result.stdout == "[1.0]\n", result.stderr
 
     def test_classes_stay_classes(self, layer: pc.Patcher) -> None:
         class Timed(torch.cuda.Event):  # type: ignore[misc, name-defined]
