@@ -171,6 +171,7 @@ def register_commands(subparsers: Any) -> None:
 
     ``add_arguments`` is called with the parser of the command if that command is used. It adds the arguments and calls
     ``parser.set_defaults(command=function)``; the function takes the parsed options and returns the exit code.
+    ``example="patchcore name train.py"``, a whole command line, stands at the end of the command's help.
     """
 
 

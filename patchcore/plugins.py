@@ -25,6 +25,7 @@ from patchcore.declare.changes import Change
 from patchcore.engine.writers import Writers
 from patchcore.errors import UnknownName, describe_error, did_you_mean
 from patchcore.logs import logger
+from patchcore.objects.modules import find_module
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
 from patchcore.planning.plan import PlannedPatch
@@ -447,7 +448,12 @@ def _allow(
             )
         if name not in names:
             known = ", ".join(sorted(names)) or "none"
-            raise UnknownName(f"no plugin {name!r} is installed (installed: {known}){did_you_mean(name, names)}")
+            hint = did_you_mean(name, names)
+            if not hint and name.isidentifier() and find_module(name):
+                hint = (
+                    f"; {name} is a module: -p {name} loads the patches of a module, --plugin names installed plugins"
+                )
+            raise UnknownName(f"no plugin {name!r} is installed (installed: {known}){hint}")
     chosen = names if allowed is None else names.intersection(allowed)
     denied += (provenance for provenance, _ in installed if provenance.plugin not in chosen)
     return [item for item in installed if item[0].plugin in chosen]

@@ -29,6 +29,7 @@ class Parser(argparse.ArgumentParser):
         take_over: called with everything behind the name of the command, in the place of this parser; ``fill`` is then
             only for those who want to know the options.
         group: what a user wants who needs the command: ``use``, ``write``, ``trust``, ``find out``, or another word.
+        example: a whole command line, which the help ends with.
     """
 
     color = False  # Python 3.14 writes control characters of its own
@@ -39,12 +40,18 @@ class Parser(argparse.ArgumentParser):
         fill: Optional[Callable[[argparse.ArgumentParser], None]] = None,
         take_over: Optional[Callable[[Sequence[str]], argparse.Namespace]] = None,
         group: str = "more",
+        example: str = "",
         **keywords: Any,
     ) -> None:
         super().__init__(*arguments, **keywords)
         self.fill = fill
         self.take_over = take_over
         self.group = group
+        self.example = example
+
+    def format_help(self) -> str:
+        """Return the help, which ends with the example."""
+        return super().format_help() + (f"\nexample:\n  {self.example}\n" if self.example else "")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; see :class:`argparse.ArgumentParser`. A command that is filled refuses arguments that it has not."""
@@ -145,6 +152,10 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
             where = directories[problem.plugin]
             lines = [] if _is_missing(problem) else problem.traceback.rstrip().splitlines()[-3:]
             message = f"the patch module {problem.plugin} (in {where}) cannot be loaded: {problem.message}"
+            installed = (*patcher.plugins.provenances.values(), *patcher.plugins.denied)
+            if any(other.plugin == problem.plugin and other.distribution for other in installed):
+                name = problem.plugin
+                lines = [f"{name} is an installed plugin: --plugin {name} loads only this plugin, -p loads a module"]
             raise PluginError("\n    ".join([message, *lines]))
     return patcher
 

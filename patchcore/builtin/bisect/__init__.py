@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from patchcore.builtin import examples
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def register_commands(subparsers: Any) -> None:
         "bisect",
         group="find out",
         help="find the patches that make a command fail",
+        example=examples.BISECT,
         add_help=False,
         take_over=_bisect,
         fill=_fill,

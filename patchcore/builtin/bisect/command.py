@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
+from patchcore.builtin import examples
 from patchcore.builtin.bisect.bisection import Search, dependencies
 from patchcore.builtin.bisect.trials import Oracle, Trial, Trials
 from patchcore.builtin.command_line import print_problems
@@ -240,6 +241,7 @@ def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
     """Return the parser of what is not passed on; to show help, also of the options that choose patches, which are."""
     parser = shared.Parser(
         prog="patchcore bisect",
+        example=examples.BISECT,
         usage="patchcore bisect [options] [options of patchcore run] -- SCRIPT [arguments]\n"
         "       patchcore bisect [options] [options of patchcore run] -- -m MODULE [arguments]\n"
         "       patchcore bisect [options] [options of patchcore run] -- COMMAND [arguments]",

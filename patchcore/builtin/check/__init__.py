@@ -15,7 +15,11 @@ __all__ = ["register_commands"]
 @hookimpl
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
-        "check", group="trust", help="look for broken plugins, conflicts and drift; exit 1 on findings", fill=_check
+        "check",
+        group="trust",
+        help="look for broken plugins, conflicts and drift; exit 1 on findings",
+        example="patchcore check --apply",
+        fill=_check,
     )
 
 

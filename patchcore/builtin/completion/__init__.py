@@ -15,7 +15,11 @@ __all__ = ["register_commands"]
 @hookimpl
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
-        "completion", group="use", help="print a script that completes commands in a shell", fill=_fill
+        "completion",
+        group="use",
+        help="print a script that completes commands in a shell",
+        example="patchcore completion bash",
+        fill=_fill,
     )
 
 

@@ -15,7 +15,11 @@ __all__ = ["register_commands"]
 @hookimpl
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
-        "doctor", group="find out", help="show what in this environment decides about patches", fill=_doctor
+        "doctor",
+        group="find out",
+        help="show what in this environment decides about patches",
+        example="patchcore doctor --workers",
+        fill=_doctor,
     )
 
 

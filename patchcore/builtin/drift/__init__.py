@@ -72,18 +72,24 @@ def refuse_run(options: argparse.Namespace, plan: Plan) -> Optional[PatchcoreErr
 @hookimpl
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
-        "lock", group="trust", help="write patchcore.lock, or compare it with what is installed", fill=_lock
+        "lock",
+        group="trust",
+        help="write patchcore.lock, or compare it with what is installed",
+        example="patchcore lock --check",
+        fill=_lock,
     )
     subparsers.add_parser(
         "outdated",
         group="trust",
         help="show patches that are no longer needed",
+        example="patchcore outdated",
         fill=_outdated,
     )
     subparsers.add_parser(
         "fingerprint",
         group="write",
         help="record what targets look like, for check",
+        example="patchcore fingerprint --check",
         fill=_fingerprint,
     )
 

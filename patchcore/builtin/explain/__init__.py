@@ -15,7 +15,11 @@ __all__ = ["register_commands"]
 @hookimpl
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
-        "explain", group="find out", help="show what is in force on a target, or why a patch is not", fill=_explain
+        "explain",
+        group="find out",
+        help="show what is in force on a target, or why a patch is not",
+        example="patchcore explain mmcv.nms_rotated",
+        fill=_explain,
     )
 
 

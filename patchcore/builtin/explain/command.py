@@ -17,8 +17,8 @@ from patchcore.builtin.rows import STYLES, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.target import Target
-from patchcore.errors import CONTAINED, TargetError, UnknownName, describe_error
-from patchcore.objects.modules import find_module
+from patchcore.errors import CONTAINED, TargetError, UnknownName, describe_error, did_you_mean
+from patchcore.objects.modules import find_module, submodule_names
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import BY_CHOICE
 from patchcore.planning.plan import Plan, PlannedPatch, select
@@ -86,6 +86,9 @@ def _meant(name: str, patcher: Patcher, plan: Plan) -> tuple[list[PlannedPatch],
         names = {candidate.patch.name for candidate in select(name, patcher.collect())}
     except UnknownName:
         if asked is None or not find_module(asked.module):
+            module = name.partition(":")[0]
+            if ":" in name and not find_module(module):
+                raise UnknownName(_missing(module)) from None
             raise
         touching = [e for e in plan if any(t.covers(asked) or asked.covers(t) for t in e.targets)]
         if not touching and ":" not in name:  # may well be the misspelt name of a patch
@@ -96,6 +99,19 @@ def _meant(name: str, patcher: Patcher, plan: Plan) -> tuple[list[PlannedPatch],
     if asked is not None and (not targets or asked in targets):
         targets = [asked]
     return entries, targets
+
+
+def _missing(module: str) -> str:
+    """Return which part of a module's name cannot be found here, and the nearest one that can."""
+    root, *parts = module.split(".")
+    if not find_module(root):
+        return f"the module {root} is not installed, so there is nothing to explain in {module}"
+    found = root
+    for part in parts:
+        if not find_module(f"{found}.{part}"):
+            break
+        found = f"{found}.{part}"
+    return f"there is no module {module}: {found} has no module {part}{did_you_mean(f'{found}.{part}', submodule_names(found))}"
 
 
 def _import(modules: Iterable[str]) -> dict[str, str]:

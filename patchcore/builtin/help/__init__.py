@@ -14,7 +14,13 @@ __all__ = ["register_commands"]
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("help", group="find out", help="show all commands, or the options of one", fill=_help)
+    subparsers.add_parser(
+        "help",
+        group="find out",
+        help="show all commands, or the options of one",
+        example="patchcore help run",
+        fill=_help,
+    )
 
 
 def _help(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,13 @@ __all__ = ["register_commands"]
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("init", group="use", help="write a commented [tool.patchcore] to pyproject.toml", fill=_init)
+    subparsers.add_parser(
+        "init",
+        group="use",
+        help="write a commented [tool.patchcore] to pyproject.toml",
+        example="patchcore init",
+        fill=_init,
+    )
 
 
 def _init(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,9 @@ __all__ = ["register_commands"]
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("list", group="use", help="show the patches that fit here", fill=_list)
+    subparsers.add_parser(
+        "list", group="use", help="show the patches that fit here", example="patchcore list deform -v", fill=_list
+    )
 
 
 def _list(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,13 @@ def register_hookspecs() -> Any:
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("new", group="write", help="write a plugin that passes its own tests", fill=_new)
+    subparsers.add_parser(
+        "new",
+        group="write",
+        help="write a plugin that passes its own tests",
+        example="patchcore new bevformer-npu-patches",
+        fill=_new,
+    )
 
 
 def _new(parser: argparse.ArgumentParser) -> None:

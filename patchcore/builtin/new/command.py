@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Union
 
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.new.names import Names
 from patchcore.builtin.new.project import example_project, new_folder, write_project
 from patchcore.builtin.new.source import PluginSource, Table
 from patchcore.builtin.rows import print_table
-from patchcore.cli.output import print_error, print_line
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.declare.changes import Skip
 from patchcore.errors import SettingsError
 from patchcore.plugins import Plugins
@@ -32,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--directory", type=Path, default=Path(), metavar="DIR", help="where the folder is made (default: here)"
     )
+    shared.add_format(parser)
     parser.set_defaults(command=main)
 
 
@@ -44,15 +47,18 @@ def main(options: argparse.Namespace) -> int:
     names = Names.derive(options.name)
     folder = new_folder(options.directory, options.name)
     if options.source is None:
-        _write(folder, example_project(names))
+        _write(folder, example_project(names), options.format == "json")
         return 0
     source = _read(options.source, names)
+    if options.format == "json":
+        _write(folder, source.files, True, source.told)
+        return 0
     for told in source.told:
         if isinstance(told, Table):
             print_table(*told)
         else:
             print_line(told)
-    _write(folder, source.files)
+    _write(folder, source.files, False)
     print_line(f"its code is written without regard to layout; to lay it out: ruff format {folder}")
     return 0
 
@@ -86,6 +92,15 @@ def _read(path: Path, names: Names) -> PluginSource:
     )
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
+def _write(folder: Path, files: Mapping[str, str], as_json: bool, told: Sequence[Union[Table, str]] = ()) -> None:
     write_project(folder, files)
+    if as_json:
+        tables = [
+            {"title": one.title, "rows": [dict(zip(one.columns, row)) for row in one.rows]}
+            for one in told
+            if isinstance(one, Table)
+        ]
+        lines = [one for one in told if isinstance(one, str)]
+        print_json({"folder": str(folder), "files": sorted(files), "tables": tables, "lines": lines})
+        return
     print_line(f"written to {folder}; next: python -m pip install -e {folder} && python -m pytest {folder}")

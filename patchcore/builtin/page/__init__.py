@@ -14,7 +14,13 @@ __all__ = ["register_commands"]
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("report", group="use", help="merge the reports of a run's processes", fill=_report)
+    subparsers.add_parser(
+        "report",
+        group="use",
+        help="merge the reports of a run's processes",
+        example="patchcore report run1 --html",
+        fill=_report,
+    )
 
 
 def _report(parser: argparse.ArgumentParser) -> None:

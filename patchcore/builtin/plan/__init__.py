@@ -14,7 +14,13 @@ __all__ = ["register_commands"]
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("plan", group="use", help="show what would be applied here, and why", fill=_plan)
+    subparsers.add_parser(
+        "plan",
+        group="use",
+        help="show what would be applied here, and why",
+        example="patchcore plan --disable numpy.compat",
+        fill=_plan,
+    )
 
 
 def _plan(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from patchcore.builtin import examples
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def register_commands(subparsers: Any) -> None:
         "run",
         group="use",
         help="run a program, patched in every Python process of it",
+        example=examples.RUN,
         add_help=False,
         take_over=_run,
         fill=_fill,

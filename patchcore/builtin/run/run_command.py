@@ -9,7 +9,7 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-from patchcore.builtin import command_line
+from patchcore.builtin import command_line, examples
 from patchcore.builtin.run.compat import chosen_compat
 from patchcore.builtin.run.verbosity import QUIET
 from patchcore.cli import options as shared
@@ -175,6 +175,7 @@ def _project(arguments: Sequence[str]) -> Optional[Path]:
 def _build_parser(plugins: Optional[Plugins] = None, *, program: bool = True, add_help: bool = True) -> shared.Parser:
     parser = shared.Parser(
         prog="patchcore run",
+        example=examples.RUN,
         usage="patchcore run [options] SCRIPT [arguments]\n"
         "       patchcore run [options] -m MODULE [arguments]\n"
         "       patchcore run [options] -- COMMAND [arguments]",

@@ -17,7 +17,13 @@ __all__ = ["advise", "register_commands"]
 
 @hookimpl
 def register_commands(subparsers: Any) -> None:
-    subparsers.add_parser("suggest", group="use", help="say which plugins and patches a project can use", fill=_suggest)
+    subparsers.add_parser(
+        "suggest",
+        group="use",
+        help="say which plugins and patches a project can use",
+        example="patchcore suggest .",
+        fill=_suggest,
+    )
 
 
 def _suggest(parser: argparse.ArgumentParser) -> None:

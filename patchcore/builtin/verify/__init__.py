@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from patchcore.builtin import examples
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def register_commands(subparsers: Any) -> None:
         "verify",
         group="trust",
         help="compare originals and replacements on the same inputs",
+        example=examples.VERIFY,
         add_help=False,
         take_over=_verify,
         fill=_fill,

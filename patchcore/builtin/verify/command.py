@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-from patchcore.builtin import command_line
+from patchcore.builtin import command_line, examples
 from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.progress import progress
 from patchcore.builtin.verify.check import DTYPES, Check, Size
@@ -125,6 +125,7 @@ def _refuse_missing(device: str) -> None:
 def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> shared.Parser:
     parser = shared.Parser(
         prog="patchcore verify",
+        example=examples.VERIFY,
         description="Draw inputs for the checks of patches, run what each patch replaces on the CPU and the patch on "
         "the device, and compare results, gradients and speed. Imports the libraries; nothing stays applied.",
         epilog="Exits with 1 when a replacement differs, raises, or is never reached, and when a patch that is named "

@@ -11,7 +11,12 @@ __all__ = ["add_parser"]
 
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("graph", group="find out", help="show what becomes of graphs on hardware of vendors")
+    parser = subparsers.add_parser(
+        "graph",
+        group="find out",
+        help="show what becomes of graphs on hardware of vendors",
+        example="patchcore graph cache",
+    )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     cli_explain.add_action(actions)
     cli_cache.add_action(actions)

@@ -24,6 +24,7 @@ def add_action(actions: Any) -> None:
     """Add the action."""
     action = actions.add_parser(
         "cache",
+        example="patchcore graph cache --kernels",
         help="what kernels are kept on the disk, and removing them",
         description="List the kernels that were compiled in this and other processes, or remove them. Nothing else in "
         "the folder is touched, and processes that are running go on: they compile again what they need.",

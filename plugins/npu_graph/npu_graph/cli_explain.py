@@ -32,6 +32,7 @@ def add_action(actions: Any) -> None:
     """Add the action."""
     action = actions.add_parser(
         "explain",
+        example="patchcore graph explain --backend c train.py",
         help="run a script or a module, say which of its operators went where and why",
         description="Run a program in this process and say what became of each of its graphs: which operators went to "
         "the vendor in which subgraph, by whose conversions, which stayed eager and why, where dynamo broke graphs, "

@@ -116,7 +116,11 @@ class TestExplain:
         [
             ("shop.prize", "did you mean 'shop.price'?"),
             ("shop.prices:prise", "shop.prices has no prise (target shop.prices:prise); did you mean 'price'?"),
-            ("nosuch.module:price", "no patch, legacy name, plugin or target is called 'nosuch.module:price'"),
+            (
+                "nosuch.module:price",
+                "the module nosuch is not installed, so there is nothing to explain in nosuch.module",
+            ),
+            ("shop.price:price", "no module shop.price: shop has no module price; did you mean 'shop.prices'?"),
             ("pric", "did you mean 'price'?"),
         ],
     )

@@ -38,6 +38,7 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "ops",
+        example="patchcore ops train.py --epochs 1",
         group="find out",
         help="compare the operators of a program with those of torch_npu",
         usage="patchcore ops [options] SCRIPT [arguments]\n       patchcore ops [options] MODULE:FUNCTION [arguments]",

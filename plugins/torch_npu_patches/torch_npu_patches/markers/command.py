@@ -62,11 +62,15 @@ def configured_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
 def register_command(subparsers: Any) -> None:
     """Add ``patchcore markers summary``."""
     parser = subparsers.add_parser(
-        "markers", group="find out", help="sum up the markers in traces, by module, operator and line"
+        "markers",
+        group="find out",
+        help="sum up the markers in traces, by module, operator and line",
+        example="patchcore markers summary trace.json",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     summary = commands.add_parser(
         "summary",
+        example="patchcore markers summary trace.json --by module",
         help="time per module, operator and line of the program",
         description="Sum up the markers in chrome traces: of torch.profiler and torch_npu.profiler under --markers "
         "record_function, and of --markers trace. Times are those of the host: on a device, which runs behind, the "

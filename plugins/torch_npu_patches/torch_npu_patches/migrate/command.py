@@ -28,6 +28,7 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "migrate",
+        example="patchcore migrate . --output ../on-npu",
         group="write",
         help="convert CUDA programs: a diff, and what is left for a human",
         description="Convert the Python files of PATH from CUDA to NPUs. Shows a diff, writes nothing unless told to. "

@@ -1,0 +1,7 @@
+"""The examples in the help of the commands that parse their arguments themselves."""
+
+__all__ = ["BISECT", "RUN", "VERIFY"]
+
+BISECT = 'patchcore bisect --oracle "loss: nan" -- train.py'
+RUN = "patchcore run --report-dir run1 train.py --epochs 2"
+VERIFY = "patchcore verify mmcv.nms_rotated --rounds 10"
