@@ -111,7 +111,8 @@ def _missing(module: str) -> str:
         if not find_module(f"{found}.{part}"):
             break
         found = f"{found}.{part}"
-    return f"there is no module {module}: {found} has no module {part}{did_you_mean(f'{found}.{part}', submodule_names(found))}"
+    nearest = did_you_mean(f"{found}.{part}", submodule_names(found))
+    return f"there is no module {module}: {found} has no module {part}{nearest}"
 
 
 def _import(modules: Iterable[str]) -> dict[str, str]:
