@@ -45,7 +45,9 @@ def _hint(unknown: Sequence[str], parser: shared.Parser, patcher: Patcher) -> st
     allowed = patcher.settings.plugins
     if allowed is None:
         return ""
-    return f"of the plugins that may add options, {', '.join(allowed) or 'none'} may be loaded (see --plugin)"
+    return (
+        f"the plugin with this option may be excluded; included plugins: {', '.join(allowed) or 'none'} (see --plugin)"
+    )
 
 
 def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:

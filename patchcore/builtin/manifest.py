@@ -73,7 +73,7 @@ def digest(manifest: Mapping[str, Any]) -> str:
 
 def compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference]:
     """Return what differs between two manifests, patches first."""
-    found = list(_compare_tables("patch ", one["patches"], other["patches"], missing="not contributed by any plugin"))
+    found = list(_compare_tables("patch ", one["patches"], other["patches"], missing="no plugin contributes it"))
     for prefix, table in (("", "libraries"), ("file of ", "files")):
         for difference in _compare_tables("", one[table], other[table], missing="not patched"):
             name = difference.subject

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from patchcore.cli.output import print_line
 from patchcore.objects.printable import printable
 
-__all__ = ["STYLES", "count_of_patches", "print_counts", "print_rows", "print_table", "print_text"]
+__all__ = ["STYLES", "print_counts", "print_rows", "print_table", "print_text"]
 
 #: How words that stand for an outcome are shown on a terminal.
 STYLES = {
@@ -86,14 +86,9 @@ def print_text(text: str, *, style: str = "", indent: int = 0) -> None:
 
 def print_counts(reasons: Iterable[str]) -> None:
     """Print how many patches are not shown for each reason; those for other versions are counted together."""
-    other = "for other versions of what is installed"
+    other = "for other versions of the installed libraries"
     for reason, count in Counter(other if ", found " in reason else reason for reason in reasons).items():
         print_text(f"  {count} {reason}", indent=4)
-
-
-def count_of_patches(count: int) -> str:
-    """Return ``1 patch`` or ``2 patches``."""
-    return f"{count} patch{'' if count == 1 else 'es'}"
 
 
 #: Pieces of text, each with its style.

@@ -259,7 +259,7 @@ def test_libraries_and_versions_of_python_and_patchcore(folder: Path) -> None:
 def test_a_patch_that_only_one_has(folder: Path) -> None:
     one, other = manifest(PRICE, LABEL), manifest(PRICE)
     assert compare(one, other) == [
-        Difference("patch shop.label", "to be applied", "not contributed by any plugin"),
+        Difference("patch shop.label", "to be applied", "no plugin contributes it"),
     ]
     assert compare(manifest(PRICE), manifest())[1:] == [
         Difference("shop, of patch shop.price", "none", "not patched"),

@@ -25,5 +25,5 @@ def test_the_patch_agrees_with_what_it_replaces(patch: pc.Patch) -> None:
 def test_an_emulated_npu_is_not_timed_and_the_result_says_so() -> None:
     (result,) = verify([BATCH_MATMUL], device="npu", rounds=1, dtypes=["float32"], timing=True)
     assert {(speed.ratio, speed.reason) for speed in result.speeds} == {
-        (None, "npu is emulated: its speed says nothing of a real one")
+        (None, "npu is emulated: its speed does not show the speed of a real one")
     }

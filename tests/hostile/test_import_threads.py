@@ -87,7 +87,7 @@ def check(order: Order, kind: str = "replace") -> None:
         run_in_order(order, Stepper(use, IMPORTING, first), Stepper(apply, APPLYING, second))
         record = patcher.report()["patch"]
         if record.status == "failed" and kind == "replace import":  # it says so, and the real module is there
-            assert "is being imported just now, too late" in record.reason
+            assert "is being imported, so it is too late" in record.reason
         else:
             assert (record.status, record.missed) == ("applied", False), record
             check_patched(patcher, kind)
@@ -104,7 +104,7 @@ def check_patched(patcher: pc.Patcher, kind: str) -> None:
     kept = [found for found in (user.cost, package.price, user.lib.price) if found() != "new"]
     if kept:  # the import statement that was under way had the real module already
         assert kind == "replace import"
-        assert "names bound by that import may keep the real one" in str(patcher.report())
+        assert "names bound by that import may keep the real module" in str(patcher.report())
 
 
 def check_reverted(kind: str) -> None:

@@ -274,7 +274,7 @@ class TestFields:
             ),
             (("manifest", "libraries", "shop"), 2, "manifest.libraries['shop']: expected a text, found 2"),
             (("timeline", "events", 0, "at"), "now", "timeline.events[0].at: expected a number from"),
-            (("sections", 0, "data"), nested(300), "expected at most 64 lists and tables in each other"),
+            (("sections", 0, "data"), nested(300), "expected at most 64 levels of lists and tables"),
             (
                 ("sections", 0, "data"),
                 10**30,
@@ -522,14 +522,14 @@ class TestAnswersOfOtherRanks:
         store = self.Store({"patchcore/manifest/0": json.dumps(presented)})
         own = {"patchcore": "1", "python": "3", "patches": {}, "libraries": {}, "files": {}}
         (line,) = compare_ranks(store, 1, 2, own, patience=0)
-        assert line.startswith("rank 1 cannot read what rank 0 patches, ")
+        assert line.startswith("rank 1 cannot read the patches of rank 0: ")
         assert json.loads(store["patchcore/manifest/1"]) == [line]
 
     @pytest.mark.parametrize("answer", [{}, [1], [["a"]], "text", 3])
     def test_any_answer(self, answer: Any) -> None:
         store = self.Store({"patchcore/manifest/1": json.dumps(answer)})
         (line,) = compare_ranks(store, 0, 2, {}, patience=0)
-        assert line.startswith("rank 1 gives no answer that rank 0 can read: ")
+        assert line.startswith("rank 1 sends an answer that rank 0 cannot read: ")
 
 
 class TestEnvironment:

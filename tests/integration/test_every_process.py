@@ -375,7 +375,7 @@ def ranks(uneven: Workplace) -> dict[str, Job]:
 
 # What rank 1 has differently: the subject, what it has, and what rank 0 has.
 DIFFERENCES = {
-    "plugin missing": ("patch extra_npu.eight", "not contributed by any plugin", "to be applied"),
+    "plugin missing": ("patch extra_npu.eight", "no plugin contributes it", "to be applied"),
     "plugin of another version": ("patch acme_npu.double", "acme-npu 1.3", "acme-npu 1.2"),
     "option": ("patch acme_npu.seven", "options eps='1e-3'", "options eps='1e-5'"),
     "target file": ("file of shop.prices, of patch acme_npu.double", "", ""),
@@ -429,7 +429,7 @@ class TestRanks:
 
     def test_rank_0_names_a_rank_that_is_not_patched(self, ranks: dict[str, Job]) -> None:
         (line,) = lines_with(ranks["rank 1 unpatched"].ours, "[rank 0]: rank 1 presents no patches to compare")
-        assert line.endswith("start every rank under patchcore run")
+        assert line.endswith("start every rank with patchcore run")
 
     def test_a_rank_0_that_is_not_patched_is_named(self, ranks: dict[str, Job]) -> None:
         assert lines_with(ranks["rank 0 unpatched"].ours, "[rank 1]: rank 0 presents no patches to compare")

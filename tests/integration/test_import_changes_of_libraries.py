@@ -120,7 +120,7 @@ class TestVersionCheckOfMmdet:
             with pc.Patcher([pc.Patch("mmcv_version", shown)], strict=True) as patcher:
                 print(patcher.report()["mmcv_version"].reason)
             """)
-        assert "mmdet is imported already; apply the patch before that" in done
+        assert "mmdet is already imported; apply the patch before that" in done
 
 
 @needs_mmdet3d

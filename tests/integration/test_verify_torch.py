@@ -79,7 +79,7 @@ def test_a_gradient_that_is_missing_is_found() -> None:
         (lambda y: y.bfloat16(), "result: expected dtype torch.float32, found torch.bfloat16"),
         (lambda y: y[None], "result: expected shape "),
         (lambda y: y.tolist(), "result: the original gives one, the replacement none"),
-        (lambda y: torch.full_like(y, float("nan")) * y, "result: NaN or infinity in other places"),
+        (lambda y: torch.full_like(y, float("nan")) * y, "result: NaN or infinity at different positions"),
     ],
     ids=["double", "bfloat16", "shape", "type", "nan"],
 )

@@ -292,5 +292,5 @@ def _seconds(text: str) -> float:
 def _times(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 1, got {text}")
+        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more, got {text}")
     return number

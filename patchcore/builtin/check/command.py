@@ -33,13 +33,13 @@ COLUMNS = ("KIND", "SUBJECT", "MESSAGE")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
-        "Exit with 1 on broken plugins, conflicts, failing patches, unmet required ones, and targets that "
-        "have changed since their fingerprints were recorded; for CI."
+        "For CI: exit with 1 when a plugin is broken, patches conflict or fail, a required patch cannot be applied, "
+        "or a target has changed since its fingerprint was recorded."
     )
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.add_argument(
-        "--apply", action="store_true", help="also import every target, apply the patches and take them back"
+        "--apply", action="store_true", help="also import every target, apply the patches and revert them"
     )
     parser.set_defaults(command=main)
 
@@ -114,7 +114,7 @@ def settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[
         prefix, key = name[: len(_PREFIX)], name[len(_PREFIX) :]
         near = difflib.get_close_matches(key, keys, n=1, cutoff=0.8)  # others have variables with the prefix, too
         if prefix == _PREFIX and key not in keys and near and name not in OTHER_VARIABLES:
-            yield ("setting", name, f"nothing reads this variable; did you mean {_PREFIX + near[0]!r}?")
+            yield ("setting", name, f"patchcore has no such variable; did you mean {_PREFIX + near[0]!r}?")
     found = find_table(Path.cwd())
     variants = found[1].get("variants") if found is not None else None
     for name in variants if isinstance(variants, Mapping) else ():

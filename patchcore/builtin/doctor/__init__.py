@@ -17,7 +17,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "doctor",
         group="find out",
-        help="show what in this environment decides about patches",
+        help="show what in this environment affects patches",
         example="patchcore doctor --workers",
         fill=_doctor,
     )

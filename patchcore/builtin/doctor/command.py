@@ -22,7 +22,7 @@ from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import PatchError
 from patchcore.objects.modules import find_module
-from patchcore.objects.printable import printable
+from patchcore.objects.printable import counted, inflected, printable
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment
 from patchcore.process import process_rank, rank_variable
@@ -41,7 +41,7 @@ Fact = tuple[str, str, str]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.description = "Show what in this environment decides how patches behave, and what is wrong with it."
+    parser.description = "Show what in this environment affects patches, and report problems."
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.add_argument(
@@ -50,10 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         action="store_true",
-        help="also start each kind of child process as under patchcore run, and show which are patched",
+        help="also start child processes of each kind, as patchcore run does, and show which are patched",
     )
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="a line for each missing library and each setting at its default"
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show each missing library and each default setting on its own line",
     )
     parser.set_defaults(command=main)
 
@@ -90,7 +93,7 @@ def main(options: argparse.Namespace) -> int:
             print_table("Child processes", ("KIND", "RESULT", "DETAIL"), rows)
             print_line()
         if stale:
-            title = "Stale references: still the original while the patch is applied"
+            title = "Stale references: they refer to the original while the patch is applied"
             print_table(title, ("PATCH", "TARGET", "PLACE"), stale)
             print_line()
         if found:
@@ -137,9 +140,13 @@ def _plugins(patcher: Patcher) -> list[Fact]:
         mine = [c.patch for c in patcher.collect() if c.provenance.plugin == plugin.plugin]
         fitting = sum(environment.judge(patch).status == PENDING for patch in mine)
         who = f"{plugin.distribution} {plugin.version}" if plugin.distribution else "local module"
-        patches = f"{fitting} of {len(mine)} patches fit here" if mine else "no patches"
+        patches = (
+            f"{fitting} of {counted(len(mine), 'patch')} {inflected(fitting, 'fits', 'fit')} here"
+            if mine
+            else "no patches"
+        )
         facts.append(("plugin", plugin.plugin, f"{who}: {patches} ({plugin.file})"))
-    denied = "not in the list of plugins to load"
+    denied = "not loaded: not in the setting plugins"
     return [*facts, *(("plugin", p.plugin, f"{p.distribution} {p.version}: {denied}") for p in patcher.plugins.denied)]
 
 

@@ -85,9 +85,9 @@ def main() -> None:
 
 def _judge(sight: Sight, here: Sight, hint: str) -> tuple[str, str]:
     if sight is None:
-        return (UNREACHABLE, hint) if hint else (UNPATCHED, "it takes no part in the run")
+        return (UNREACHABLE, hint) if hint else (UNPATCHED, "it did not join the run")
     if here is not None and sight["digest"] != here["digest"]:
-        return UNPATCHED, f"{sight['summary']}, which is not what its parent has: {here['summary']}"
+        return UNPATCHED, f"{sight['summary']}; its parent has: {here['summary']}"
     return PATCHED, sight["summary"]
 
 
@@ -100,8 +100,12 @@ def _kinds() -> Iterator[tuple[str, str, Callable[[], Sight]]]:
     for flag in ("-E", "-I"):
         hint = f"{flag} ignores PYTHONPATH, and patchcore is not installed in site-packages; install it there"
         yield f"python {flag}", hint, partial(_in_python, flag)
-    yield "python -S", "-S leaves out everything that is installed; leave out -S", partial(_in_python, "-S")
-    hint = "it does not get to know of the run; pass os.environ on, or call patchcore.apply() in its code"
+    yield (
+        "python -S",
+        "-S disables site-packages, where patchcore is installed; run without -S",
+        partial(_in_python, "-S"),
+    )
+    hint = "it does not get the environment variables of the run; pass os.environ on, or call patchcore.apply() in it"
     yield "python, empty environment", hint, partial(_in_python, environment={})
     if find_module("torch"):
         for method in methods:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from patchcore.hookspecs import hookimpl
+from patchcore.objects.printable import counted
 
 if TYPE_CHECKING:
     from patchcore.plugins import Plugins
@@ -30,10 +31,9 @@ def after_collect(plugins: Plugins, answers: Mapping[str, Sequence[Any]]) -> Non
         named = _patches_in(plugin)
         where = provenance.value or name
         if named and ("register_patches" not in hooks or not answers.get(name, named)):
-            what = "returns none of them" if "register_patches" in hooks else "is not there"
+            what = "register_patches returns none" if "register_patches" in hooks else "no register_patches"
             some = ", ".join(named[:3]) + (", ..." if len(named) > 3 else "")
-            count = "1 patch" if len(named) == 1 else f"{len(named)} patches"
-            hook, text = "register_patches", f"{where} has {count} ({some}), and its register_patches {what}; {_HINT}"
+            hook, text = "register_patches", f"{where} has {counted(len(named), 'patch')} ({some}), but {what}; {_HINT}"
         elif not hooks and provenance.distribution is not None:
             hook, text = "load", f"{where} implements no hook of patchcore; {_HINT}"
         else:

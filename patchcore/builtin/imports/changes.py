@@ -67,7 +67,7 @@ class StubImport(ImportChange):
     def __init__(self, name: str, *, version: str = "0.0", attributes: Optional[Mapping[str, Any]] = None) -> None:
         where = f"StubImport({name!r})"
         if not isinstance(version, str):
-            raise DeclarationError(f"{where}: version is a text, got {version!r}")
+            raise DeclarationError(f"{where}: version must be a string, got {version!r}")
         super().__init__(
             target=_module_target(name, where), version=version, attributes=_as_exports(attributes, "attributes", where)
         )
@@ -107,12 +107,14 @@ class ReplaceImport(ImportChange):
         if isinstance(with_, str):
             other = _module_target(with_, where)
             if f"{with_}.".startswith(f"{name}."):
-                raise DeclarationError(f"{where}: {with_!r} is inside what it is to replace; give it a name outside")
+                raise DeclarationError(
+                    f"{where}: {with_!r} is inside the module that it is to replace; give it a name outside of it"
+                )
         elif isinstance(with_, Mapping):
             other = _as_exports(with_, "with_", where)
         else:
             raise DeclarationError(
-                f"{where}: with_ is the name of a module, or a mapping of names to what they are, got {with_!r}"
+                f"{where}: with_ must be the name of a module, or a mapping of names to objects, got {with_!r}"
             )
         super().__init__(target=target, with_=other)
 
@@ -171,7 +173,7 @@ class InjectImport(SlotChange):
 
     def build(self, below: Any, slot: Slot) -> Any:
         if below is not ABSENT or slot.is_promised:
-            return Skip(f"{slot.name} exists already")
+            return Skip(f"{slot.name} already exists")
         return resolve(self.injected)
 
     def companions(self, module: Any) -> Sequence[tuple[Slot, Callable[[Any, Slot], Any]]]:
@@ -210,9 +212,11 @@ class WhileImporting(ImportChange):
         target = _module_target(module, where)
         inner = as_changes(changes, where)
         if not inner:
-            raise DeclarationError(f"{where} has no changes; give some, WhileImporting({module!r}, [Replace(...)])")
+            raise DeclarationError(f"{where} has no changes; pass some: WhileImporting({module!r}, [Replace(...)])")
         if any(isinstance(change, WhileImporting) for change in inner):
-            raise DeclarationError(f"{where}: one WhileImporting in another; write two of them side by side")
+            raise DeclarationError(
+                f"{where}: WhileImporting cannot contain another WhileImporting; write two next to each other"
+            )
         super().__init__(target=target, changes=inner)
 
     @property

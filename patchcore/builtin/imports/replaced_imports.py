@@ -64,8 +64,8 @@ class ReplacementWriter:
         found = sys.modules.get(name)
         if found is not None and is_initializing(found) and not is_lazy(found):
             raise TargetError(
-                f"{name} is being imported just now, too late to put another module in its place; apply the patch "
-                "before that"
+                f"{name} is being imported, so it is too late to put another module in its place; apply the patch "
+                "earlier"
             )
         provider = _Replacement(self._engine, application, state)
         with self._engine.journal.lock:
@@ -177,7 +177,9 @@ class _Replacement:
             self._engine.fail(self._application, self._state, error)
             return
         if importer_of(name) is not None:  # the statement that imports it has got the real module already
-            self._state.reason = f"{name} was being imported then: names bound by that import may keep the real one"
+            self._state.reason = (
+                f"{name} was being imported at that time: names bound by that import may keep the real module"
+            )
 
     def withdraw(self) -> list[str]:
         """Find nothing any more."""

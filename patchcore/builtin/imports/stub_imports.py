@@ -37,7 +37,7 @@ class StubWriter:
     def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
         name = state.target.module
         if find_module(name):
-            state.status, state.reason = SKIPPED, f"{name} is there ({_whereabouts(name)}), and a stub would hide it"
+            state.status, state.reason = SKIPPED, f"{name} exists ({_whereabouts(name)}), and a stub would hide it"
             return
         refuse_parent_that_cannot_have(name)
         provider = _StubProvider(self._engine, application, state)
@@ -70,7 +70,7 @@ class _StubProvider:
         if found is not None:
             if name == self._state.target.module:
                 self._state.status = SKIPPED
-                self._state.reason = f"{name} has come to be there ({found.origin}), and a stub would hide it"
+                self._state.reason = f"{name} exists now ({found.origin}), and a stub would hide it"
             return found
         return StubSpec(name, ProviderLoader(self), is_package=True)  # type: ignore[arg-type]
 
@@ -104,7 +104,9 @@ class _StubProvider:
         names = sorted(_names_of_stubs(self._modules))
         if not names:
             return []
-        return [f"{', '.join(names)}: still a stub of {self._state.target.module}, and says so when it is used"]
+        return [
+            f"{', '.join(names)}: still a stub of {self._state.target.module}, which raises StubError when it is used"
+        ]
 
 
 def _names_of_stubs(modules: Iterable[StubModule]) -> set[str]:

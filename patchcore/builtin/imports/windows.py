@@ -95,7 +95,7 @@ class _ChangeWindow:
                 return
             self._state.withdraw()
             self._state.status = SKIPPED
-            self._state.reason = f"{name} is imported already; apply the patch before that, first thing in the program"
+            self._state.reason = f"{name} is already imported; apply the patch before that, at the start of the program"
         self._engine.announce(self._application)
 
     def withdraw(self) -> list[str]:
@@ -118,8 +118,8 @@ class _ChangeWindow:
         left = []
         for state in inner.states:
             if state.status in (PENDING, SKIPPED):
-                reason = state.reason or f"{state.target.module} was not imported meanwhile"
+                reason = state.reason or f"{state.target.module} was not imported during that time"
                 left.append(f"{state.change.phrase(state.target)}: {reason}")
         if len(left) == len(inner.states):
             return SKIPPED, "; ".join(left)
-        return APPLIED, "; ".join([f"in force while {name} was imported", *left])
+        return APPLIED, "; ".join([f"applied while {name} was imported", *left])

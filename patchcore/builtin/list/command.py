@@ -7,10 +7,11 @@ import gc
 from typing import Any
 
 from patchcore.builtin.command_line import describe_problems, print_problems
-from patchcore.builtin.rows import count_of_patches, print_counts, print_rows, print_text
+from patchcore.builtin.rows import print_counts, print_rows, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.changes import Change
+from patchcore.objects.printable import counted, inflected
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment
 from patchcore.report import PENDING
@@ -21,7 +22,7 @@ __all__ = ["add_arguments", "main"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
-        "Show the patches of the installed plugins that fit here; the others are counted, with what they need. Imports "
+        "Show the patches of the installed plugins that fit here, and count the others by what they need. Imports "
         "no target."
     )
     parser.add_argument(
@@ -29,13 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="TEXT",
-        help="only patches with TEXT in their name, in a target or in the summary, whether they fit or not",
+        help="only patches with TEXT in their name, targets or summary, also those that do not fit here",
     )
-    parser.add_argument("--all", action="store_true", help="also patches that do not fit here, and why")
-    parser.add_argument("--fits", action="store_true", help="only patches that fit here")
+    parser.add_argument("--all", action="store_true", help="also show patches that do not fit here, and why")
+    parser.add_argument("--fits", action="store_true", help="show only patches that fit here")
     shared.add_selection(parser)
     shared.add_format(parser)
-    parser.add_argument("-v", "--verbose", action="store_true", help="also every target and legacy name")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also show every target and legacy name")
     parser.set_defaults(command=main)
 
 
@@ -120,17 +121,18 @@ def _print(plugins: list[dict[str, Any]], patches: list[dict[str, Any]], options
             print_line()
     idle = [(plugin["name"], _distribution(plugin)) for plugin in plugins if not plugin["patches"]]
     if idle and not options.text:
-        print_line("without patches", style="bold")
+        print_line("plugins without patches", style="bold")
         print_rows(idle)
         if patches:
             print_line()
     if options.text and not patches:
-        print_line(f"no patch has {options.text!r} in its name, in a target or in its summary")
+        print_line(f"no patch has {options.text!r} in its name, targets or summary")
     if patches:
         fitting = [patch["default"] for patch in patches if patch["fits"]]
         rest = "" if everything or len(fitting) == len(patches) else "; --all lists the others"
-        every = count_of_patches(len(patches))
-        print_text(f"{len(fitting)} of {every} fit here, {sum(fitting)} of them are on by default{rest}")
+        every = counted(len(patches), "patch")
+        fits = inflected(len(fitting), "fits", "fit")
+        print_text(f"{len(fitting)} of {every} {fits} here, {sum(fitting)} on by default{rest}")
 
 
 def _print_patches(patches: list[dict[str, Any]], *, verbose: bool) -> None:
@@ -162,7 +164,7 @@ def _what(patch: dict[str, Any]) -> str:
 
 
 def _details(patch: dict[str, Any]) -> list[str]:
-    names = [f"also called {', '.join(patch['legacy_names'])}"] if patch["legacy_names"] else []
+    names = [f"legacy names: {', '.join(patch['legacy_names'])}"] if patch["legacy_names"] else []
     return [*patch["targets"], *names]
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchcore.builtin.command_line import describe_problems, print_problems
-from patchcore.builtin.rows import count_of_patches, print_counts, print_rows, print_text
+from patchcore.builtin.rows import print_counts, print_rows, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
+from patchcore.objects.printable import counted
 from patchcore.planning.plan import Plan, PlannedPatch
 from patchcore.report import Remark
 
@@ -50,7 +51,7 @@ def main(options: argparse.Namespace) -> int:
 def _print(plan: Plan, remarks: Mapping[str, Sequence[Remark]], options: argparse.Namespace) -> None:
     going = [entry for entry in plan if entry.go]
     if going:
-        print_line(f"{count_of_patches(len(going))} to apply, in this order", style="bold")
+        print_line(f"{counted(len(going), 'patch')} to apply, in this order", style="bold")
     width = max((len(entry.patch.name) for entry in going), default=0)
     for number, entry in enumerate(going, 1):
         changes = [change.phrase(target) for change, target in zip(entry.patch.changes, entry.targets)]
@@ -67,7 +68,7 @@ def _print(plan: Plan, remarks: Mapping[str, Sequence[Remark]], options: argpars
     shown = [(e.patch.name, e.status, e.reason) for e in left if options.all or _was_wanted(e)]
     if left:
         rest = "" if len(shown) == len(left) else "; --all lists them"
-        print_line(f"{count_of_patches(len(left))} not to be applied{rest}", style="bold")
+        print_line(f"{counted(len(left), 'patch')} not to be applied{rest}", style="bold")
     print_rows(shown, whole=True)
     print_counts(_why(entry) for entry in left if not (options.all or _was_wanted(entry)))
     for note in plan.notes:

@@ -25,7 +25,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "run",
         group="use",
-        help="run a program, patched in every Python process of it",
+        help="run a program with patches applied in each of its Python processes",
         example=examples.RUN,
         add_help=False,
         take_over=_run,
@@ -67,7 +67,7 @@ def register_settings() -> Iterable[Setting]:
             check_names,
             default=(),
             choices=_without_patches,
-            example='compat = ["mx_driving"]  # the program is written against another patcher',
+            example='compat = ["mx_driving"]  # the program uses the API of another patcher',
         ),
         Setting(
             "verbosity",
@@ -76,7 +76,9 @@ def register_settings() -> Iterable[Setting]:
             option="-q or -v",
             example="verbosity = 1  # a run lists the patches at its end; 2: what they changed, -1: only failures",
         ),
-        Setting("log", check_level, example='log = "INFO"  # the level from which on a run shows the log of patchcore'),
+        Setting(
+            "log", check_level, example='log = "INFO"  # the lowest level of log messages of patchcore that a run shows'
+        ),
     )
 
 

@@ -17,7 +17,7 @@ __all__ = ["NO_MANIFEST", "PATIENCE", "Store", "compare_ranks"]
 PATIENCE = 60.0
 
 #: What is said about a rank that presents nothing in time.
-NO_MANIFEST = "rank {} presents no patches to compare; start every rank under patchcore run"
+NO_MANIFEST = "rank {} sends no patches to compare; start every rank with patchcore run"
 
 _KEY = "patchcore/manifest"
 _STEP = 0.02  # seconds
@@ -64,7 +64,7 @@ def _answer(store: Store, rank: int, manifest: Mapping[str, Any], deadline: floa
     try:
         MANIFEST(presented)
     except Malformed as error:  # another version of patchcore; rank 0 has to hear of it, it waits for an answer
-        lines = [f"rank {rank} cannot read what rank 0 patches, {error}; install the same patchcore for every rank"]
+        lines = [f"rank {rank} cannot read the patches of rank 0: {error}; install the same patchcore for every rank"]
     else:
         differences = compare(manifest, presented)
         lines = [f"rank {rank} differs from rank 0: {d.subject}: {d.one}; on rank 0: {d.other}" for d in differences]
@@ -79,7 +79,9 @@ def _hear(store: Store, rank: int, deadline: float) -> list[str]:
     try:
         list_of(text)(lines)
     except Malformed as error:
-        return [f"rank {rank} gives no answer that rank 0 can read: {error}; install the same patchcore for every rank"]
+        return [
+            f"rank {rank} sends an answer that rank 0 cannot read: {error}; install the same patchcore for every rank"
+        ]
     return lines
 
 

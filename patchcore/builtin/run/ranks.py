@@ -63,7 +63,7 @@ def _compare(patcher: Patcher, report: ProcessReport) -> None:
     except Exception as error:  # no store (MPI), or one that only looks like it: training is not to suffer
         logger.info("the ranks could not be compared: %s", describe_error(error))
         return
-    TIMELINE.note(COMPARED, detail="; ".join(lines) or f"{size} ranks patch the same", since=begun)
+    TIMELINE.note(COMPARED, detail="; ".join(lines) or f"{size} ranks have the same patches", since=begun)
     if lines and patcher.settings.on_failure == "raise":
         raise Disagreement("; ".join(lines))
     for line in lines:

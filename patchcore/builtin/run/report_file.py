@@ -188,7 +188,7 @@ def _parse(content: bytes) -> Any:
     try:
         return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
     except RecursionError:
-        raise Malformed("is no report of a process: lists and tables are too deep in each other") from None
+        raise Malformed("is no report of a process: lists and tables are nested too deeply") from None
     except Malformed:
         raise
     except ValueError as error:  # not UTF-8, not JSON, a number with thousands of digits

@@ -38,7 +38,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         del options.program[0]
     if not options.program:
         parser.error(
-            "expected what to run: patchcore run train.py, patchcore run -m package.train, "
+            "expected a program to run: patchcore run train.py, patchcore run -m package.train, "
             "or patchcore run -- torchrun ..."
         )
     options.patcher, options.project = patcher, project
@@ -179,9 +179,10 @@ def _build_parser(plugins: Optional[Plugins] = None, *, program: bool = True, ad
         usage="patchcore run [options] SCRIPT [arguments]\n"
         "       patchcore run [options] -m MODULE [arguments]\n"
         "       patchcore run [options] -- COMMAND [arguments]",
-        description="Run a program with patches applied in every Python process that takes part: the program, its "
-        "workers, the ranks that it or torchrun starts. Nothing in the program needs to know.",
-        epilog="Options of the program come after its name and are not touched. The exit code is the program's.",
+        description="Run a program with patches applied in each of its Python processes: the program, its workers, and "
+        "the ranks that it or torchrun starts. The program itself does not change.",
+        epilog="Options of patchcore run come before the program, options of the program after it. The exit code is "
+        "the program's.",
         add_help=add_help,
         allow_abbrev=False,  # an option that a plugin adds is not to be taken for one of ours
     )
@@ -192,32 +193,36 @@ def _build_parser(plugins: Optional[Plugins] = None, *, program: bool = True, ad
 def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = None, *, program: bool = True) -> None:
     """Add the options of the command, those of ``plugins`` too, and (``program``) what to run."""
     shared.add_selection(parser)
-    parser.add_argument("--strict", action="store_true", help="a patch that fails raises, and undoes the others")
+    parser.add_argument(
+        "--strict", action="store_true", help="when a patch fails, revert the others and raise PatchError"
+    )
     parser.add_argument(
         "--compat",
         action="append",
         dest=f"{shared.SETTING}compat",
         metavar="NAME",
-        help="the program is written against another patcher, mx_driving say; it finds patchcore in that one's place, "
-        "and chooses the patches itself",
+        help="the program uses the API of another patcher, for example mx_driving: give it an implementation on top of "
+        "patchcore; the program chooses the patches itself",
     )
     parser.add_argument(
         "--report-dir",
         dest=f"{shared.SETTING}report_dir",
         metavar="DIR",
-        help="each process writes a report there, for patchcore report",
+        help="let each process write a report there, for patchcore report",
     )
     parser.add_argument(
-        "--count", action="store_true", help="count the calls of what is patched; the summary names what nobody called"
+        "--count",
+        action="store_true",
+        help="count calls of patched targets; the summary names patches that were never hit",
     )
     for option, how, text in (
-        ("-q", {"action": "store_const", "const": QUIET}, "say nothing at the end, unless something failed"),
-        ("-v", {"action": "count"}, "list the patches at the end; -vv also what they changed"),
+        ("-q", {"action": "store_const", "const": QUIET}, "print nothing at the end, unless a patch failed"),
+        ("-v", {"action": "count"}, "list the patches at the end; -vv: also their changes"),
     ):
         parser.add_argument(option, dest=f"{shared.SETTING}verbosity", help=text, **how)
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
     if program:
         rest = argparse.REMAINDER
-        parser.add_argument("program", nargs=rest, metavar="SCRIPT", help="what to run, and its arguments")
+        parser.add_argument("program", nargs=rest, metavar="SCRIPT", help="the program to run, and its arguments")
     if plugins is not None:
         plugins.notify("register_run_options", parser=parser, command="run")

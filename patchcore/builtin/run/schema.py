@@ -181,7 +181,7 @@ def plain(value: Any) -> None:
 def _plain(value: Any, depth: int) -> None:
     if isinstance(value, (list, dict)):
         if not depth:
-            raise _unlike(f"at most {_DEEPEST} lists and tables in each other", value)
+            raise _unlike(f"at most {_DEEPEST} levels of lists and tables", value)
         name: Any = 0
         try:
             pairs = value.items() if isinstance(value, dict) else enumerate(value)

@@ -35,7 +35,7 @@ def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> N
     if why is not None:
         name = getattr(taker, "__qualname__", repr(taker))
         raise DeclarationError(
-            f"{name} cannot take every call of {slot.name}: {why}; give it the parameters of the target, "
+            f"{name} does not accept every call of {slot.name}: {why}; give it the parameters of the target, "
             "or *args and **kwargs"
         )
 

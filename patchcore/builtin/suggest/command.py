@@ -11,7 +11,7 @@ from typing import Any
 from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import known_distributions
-from patchcore.builtin.rows import count_of_patches, print_rows
+from patchcore.builtin.rows import print_rows
 from patchcore.builtin.suggest.imports import Imports, find_imports
 from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
@@ -19,6 +19,7 @@ from patchcore.cli.output import print_json, print_line
 from patchcore.declare.patch import Patch
 from patchcore.errors import SettingsError
 from patchcore.objects.modules import find_module
+from patchcore.objects.printable import counted
 from patchcore.planning.conditions import Environment
 from patchcore.report import PENDING
 
@@ -129,7 +130,7 @@ def _print(
     off: list[dict[str, Any]],
     versions: list[dict[str, Any]],
 ) -> None:
-    files = f"{imports.files} Python file{'' if imports.files == 1 else 's'}"
+    files = counted(imports.files, "Python file")
     print_line(f"{path}: {files}{_unreadable(imports)}")
     if not distributions:
         print_line("nothing to suggest: no import that a plugin of patchcore is for")
@@ -150,7 +151,7 @@ def _print(
         print_line("\nversions", style="bold")
         print_rows([(library["name"], *_fitness(library)) for library in versions], whole=True)
     if off:
-        print_line(f"\n{count_of_patches(len(off))} off by default that would apply; --enable NAME", style="bold")
+        print_line(f"\n{counted(len(off), 'patch')} off by default that would apply; --enable NAME", style="bold")
         print_rows([(patch["name"], patch["summary"]) for patch in off], whole=True)
 
 
@@ -162,8 +163,8 @@ def _unreadable(imports: Imports) -> str:
 def _fitness(library: dict[str, Any]) -> tuple[str, str]:
     """Return the version of a library, and how many patches are for it, for people."""
     found = library["version"] or ("found" if library["found"] else "not installed")
-    counted = f"{library['suited']} of {count_of_patches(library['patches'])} for it" if library["patches"] else ""
+    patches = f"{library['suited']} of {counted(library['patches'], 'patch')} for it" if library["patches"] else ""
     supported = f"supported: {library['supported']}" if library["supported"] else ""
     if library["found"] and library["in_range"] is False:
         supported = f"not {supported}"
-    return found, "; ".join(filter(None, (counted if library["found"] else "", supported)))
+    return found, "; ".join(filter(None, (patches if library["found"] else "", supported)))

@@ -40,9 +40,9 @@ class Brake:
             self._announce()
         elif self._finished == self.step + 1:
             say(
-                f"the brake after step {self.step} did not end the program: something in it catches SystemExit and "
-                "goes on, 'except:' or 'except BaseException:'; catch Exception there. The brake is tried again after "
-                "every step"
+                f"the brake after step {self.step} did not end the program, because code in it catches SystemExit "
+                "('except:' or 'except BaseException:'); catch Exception there. The brake is tried again after every "
+                "step"
             )
         raise Braked(0)
 

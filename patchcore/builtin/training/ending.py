@@ -26,8 +26,9 @@ def _complain_without_steps() -> None:
         return
     if present_role(activation.role) in (MAIN, RANK):
         say(
-            "this process has made no training step, by a loop that plugins know or by torch's Optimizer.step; "
-            "if its children have made none either, name the function that makes a step, --step my.module:function"
+            "this process has counted no training step, neither of a training loop that a plugin knows nor of torch's "
+            "Optimizer.step; if its children have none either, name the function that makes a step: "
+            "--step my.module:function"
         )
 
 

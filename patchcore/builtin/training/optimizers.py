@@ -85,7 +85,7 @@ def _counting(step: Callable[..., Any]) -> Callable[..., Any]:
 #: Identities of the optimizers whose ``step`` is being called, with torch 1.
 _under_way: set[int] = set()
 
-_SUMMARY = "counts training steps where no loop is known"
+_SUMMARY = "counts training steps where no training loop is known"
 
 #: One for each way in which torch makes ``step`` known.
 PATCHES = (

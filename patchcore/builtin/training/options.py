@@ -146,15 +146,15 @@ def brake_step(brake: Union[int, str], profiling: Optional[ProfilingOptions]) ->
     if isinstance(brake, int):
         if profiling is not None and brake < profiling.first_step + profiling.active - 1:
             raise SettingsError(
-                f"the brake after step {brake} ends the program before {profiling.window} can be recorded; brake after "
-                f"step {profiling.first_step + profiling.active - 1} or later, or lower "
+                f"the brake ends the program after step {brake}, before {profiling.window} can be recorded; brake "
+                f"after step {profiling.first_step + profiling.active - 1} or later, or lower "
                 f"skip_first={profiling.skip_first}"
             )
         return brake
     if profiling is None:
         raise SettingsError(
-            "a brake without a step ends the program when profiling is complete, and nothing is profiled; give the "
-            "step, brake=1000 or --brake 1000, or ask for profiling first"
+            "a brake without a step ends the program when profiling is complete, but profiling is off; give the step, "
+            "brake=1000 or --brake 1000, or switch profiling on"
         )
     if profiling.last_step is None:
         raise SettingsError(

@@ -31,7 +31,7 @@ def counters(settings: Settings, plugins: Plugins) -> list[Patch]:
     for provenance, loops in plugins.collect("training_loops"):
         for loop in loops:
             if isinstance(loop, TrainingLoop):
-                found.setdefault(loop.name, loop.patch(f"counts training steps of a loop that {provenance} names"))
+                found.setdefault(loop.name, loop.patch(f"counts training steps of a loop that {provenance} declares"))
             else:
                 error = TypeError(f"expected patchcore.TrainingLoop objects, got {loop!r}")
                 plugins.note(provenance, "training_loops", error)

@@ -92,8 +92,9 @@ class StepProfiler:
             return
         if not self._recordings and not self._failed and not process_rank():
             say(
-                f"nothing was profiled: {self.options.window} was to be recorded, and the program ended after training "
-                f"step {self._finished}; lower skip_first={self.options.skip_first} (--profile-skip-first)"
+                f"nothing was profiled: the program ended after training step {self._finished}, before "
+                f"{self.options.window} could be recorded; lower skip_first={self.options.skip_first} "
+                "(--profile-skip-first)"
             )
 
 

@@ -14,8 +14,8 @@ __all__ = ["SETTINGS", "add_options"]
 
 #: The options of ``[tool.patchcore.profiling]`` that are options of the command line, each with its value and help.
 _PROFILING = {
-    "level": ("0|1|2", "0: the accelerator only (default), 1: also the CPU, shapes, 2: also call stacks, memory"),
-    "skip_first": ("N", "steps that are not recorded at first (default: 20)"),
+    "level": ("0|1|2", "0: the accelerator only (default), 1: also the CPU and shapes, 2: also call stacks and memory"),
+    "skip_first": ("N", "steps before the first recording (default: 20)"),
     "wait": ("N", "steps without profiler between two recordings (default: 1)"),
     "warmup": ("N", "steps with the profiler warming up before each recording (default: 1)"),
     "active": ("N", "steps of each recording (default: 1)"),
@@ -29,7 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
     group = parser.add_argument_group(
         "training",
-        "Steps are counted from 1. Also PATCHCORE_PROFILING, PATCHCORE_BRAKE, PATCHCORE_STEP, and [tool.patchcore].",
+        "Steps are counted from 1. Can also be set by PATCHCORE_PROFILING, PATCHCORE_BRAKE, PATCHCORE_STEP, and in "
+        "[tool.patchcore].",
     )
     profiling = f"{SETTING}profiling"
     group.add_argument(
@@ -37,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action=_Enter,
         dest=profiling,
         metavar="DIR",
-        help="record training steps, by default step 21, and write them there",
+        help="write a profile of training steps, by default of step 21, to this directory",
     )
     for name, (metavar, text) in _PROFILING.items():
         option = f"--profile-{name.replace('_', '-')}"
@@ -46,14 +47,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--brake",
         dest=f"{SETTING}brake",
         metavar="N|auto",
-        help="end the program, exit code 0, after training step N, or when profiling is done",
+        help="end the program with exit code 0 after training step N, or (auto) when profiling is complete",
     )
     group.add_argument(
         "--step",
         action="append",
         dest=f"{SETTING}step",
         metavar="TARGET",
-        help="a call of this function is a training step, package.module:Class.method; may be repeated",
+        help="count each call of this function, package.module:Class.method, as a training step; may be repeated",
     )
 
 

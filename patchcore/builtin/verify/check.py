@@ -121,7 +121,7 @@ class Check(Declaration):
             name=name or str(own_name),
         )
         if self.rtol and self.dtypes:
-            raise DeclarationError(f"{where}: give rtol, or a tolerance for each dtype in dtypes, and not both")
+            raise DeclarationError(f"{where}: give either rtol or, in dtypes, a tolerance for each dtype")
 
     @property
     def tolerances(self) -> Mapping[Optional[str], float]:
@@ -135,7 +135,7 @@ class Check(Declaration):
 
 def _as_tolerance(value: Any, what: str, where: str) -> float:
     if not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise DeclarationError(f"{where}: {what} is a number from 0 to below 1, got {value!r}")
+        raise DeclarationError(f"{where}: {what} must be a number from 0 to below 1, got {value!r}")
     return float(value)
 
 
@@ -143,5 +143,5 @@ def _as_dtypes(value: Any, where: str) -> Mapping[str, float]:
     dtypes = as_mapping(value, "dtypes", where)
     for name in dtypes:
         if name not in DTYPES:
-            raise DeclarationError(f"{where}: dtypes holds {name!r}; expected {', '.join(DTYPES)}")
+            raise DeclarationError(f"{where}: dtypes contains {name!r}; expected {', '.join(DTYPES)}")
     return MappingProxyType({name: _as_tolerance(dtypes[name], f"dtypes[{name!r}]", where) for name in dtypes})

@@ -18,6 +18,7 @@ from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.declare.patch import Patch
 from patchcore.errors import SettingsError
+from patchcore.objects.printable import counted
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
 from patchcore.plugins import Plugins
@@ -79,20 +80,22 @@ def main(options: argparse.Namespace) -> int:
         print_json({**facts, "results": content, "without_checks": unchecked})
     else:
         if results:
-            print_results(f"Verified on {device}, {options.rounds} rounds each", results, verbose=options.verbose)
+            print_results(
+                f"Verified on {device}, {counted(options.rounds, 'round')} each", results, verbose=options.verbose
+            )
         else:
             print_line(f"nothing was verified: {_why_nothing(patches, checks, dtypes)}")
         if unchecked:
-            print_line(f"without checks: {', '.join(unchecked)}")
+            print_line(f"patches without checks: {', '.join(unchecked)}")
     print_problems(patcher)
     return 0 if results and not missed and all(result.ok for result in results) else 1
 
 
 def _why_nothing(patches: Sequence[Patch], checks: Sequence[Check], dtypes: Optional[Sequence[str]]) -> str:
     if not patches:
-        return "there is no patch that fits here"
+        return "no patch fits here"
     if not checks:
-        return "no patch that was to be has checks; declare them: checks=[patchcore.Check(...)]"
+        return "no selected patch has checks; declare them: checks=[patchcore.Check(...)]"
     return f"no check is declared for --dtype {', '.join(dtypes or ())}"
 
 
@@ -126,10 +129,10 @@ def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -
     parser = shared.Parser(
         prog="patchcore verify",
         example=examples.VERIFY,
-        description="Draw inputs for the checks of patches, run what each patch replaces on the CPU and the patch on "
+        description="Draw inputs for the checks of patches, run each original on the CPU and its replacement on "
         "the device, and compare results, gradients and speed. Imports the libraries; nothing stays applied.",
-        epilog="Exits with 1 when a replacement differs, raises, or is never reached, and when a patch that is named "
-        "has no checks.",
+        epilog="Exits with 1 when a replacement differs, raises or is not called, and when a patch that you name has "
+        "no checks.",
         add_help=add_help,
         allow_abbrev=False,
     )
@@ -145,32 +148,34 @@ def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = 
     parser.add_argument(
         "--rounds", type=_positive, default=5, metavar="N", help="cases per check, dtype and size (default: 5)"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="draw other cases")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random cases (default: 0)")
     parser.add_argument(
         "--size",
         action="append",
         choices=[size.value for size in Size],
         dest="sizes",
-        help="only cases of this size, where a check has several; may be repeated",
+        help="only cases of this size, for checks with several sizes; may be repeated",
     )
     parser.add_argument(
         "--dtype",
         action="append",
         choices=DTYPES,
         dest="dtypes",
-        help="only this dtype, where a check is declared for some; may be repeated",
+        help="only this dtype, for checks with several dtypes; may be repeated",
     )
     parser.add_argument(
-        "--no-timing", action="store_false", dest="timing", help="do not compare how long calls take on the device"
+        "--no-timing", action="store_false", dest="timing", help="do not measure how long calls take on the device"
     )
-    parser.add_argument("--verbose", action="store_true", help="a line for each size")
+    parser.add_argument("--verbose", action="store_true", help="show each size on its own line")
     if plugins is not None:
         plugins.notify("register_run_options", parser=parser, command="verify")
-    parser.add_argument("patches", nargs="*", metavar="PATCH", help="what to verify (default: every patch that fits)")
+    parser.add_argument(
+        "patches", nargs="*", metavar="PATCH", help="patch to verify (default: every patch that fits here)"
+    )
 
 
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 1, got {text}")
+        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more, got {text}")
     return number

@@ -142,7 +142,7 @@ def _compare_arrays(actual: Any, wanted: Any, rtol: float, floating: bool) -> tu
     finite = numpy.isfinite(wanted)
     others_agree = numpy.array_equal(actual[~finite], wanted[~finite], equal_nan=True)
     if not others_agree or not numpy.isfinite(actual[finite]).all():
-        return math.inf, "NaN or infinity in other places"
+        return math.inf, "NaN or infinity at different positions"
     if not finite.any():
         return 0.0, ""
     largest = float(numpy.abs(wanted[finite]).max())

@@ -152,10 +152,10 @@ def verify(
     device = default_device() if device is None else device
     if ENGINE.active:
         names = ", ".join(sorted(ENGINE.active))
-        raise PatchcoreError(f"cannot verify while patches are in force: {names}; revert them first")
+        raise PatchcoreError(f"cannot verify while patches are applied: {names}; revert them first")
     why_not_timed = ""
     if timing and is_emulated(device):
-        why_not_timed = f"{device} is emulated: its speed says nothing of a real one"
+        why_not_timed = f"{device} is emulated: its speed does not show the speed of a real one"
     how = _How(device, rounds, seed, tuple(sizes), timing, why_not_timed, begin)
     results = []
     supporting = list(around)

@@ -85,7 +85,7 @@ class TestSettings:
         monkeypatch.setenv("PATCHCORE_DISBLE", "shop.price")
         monkeypatch.setenv("PATCHCORE_GRAPH_CHECK", "1")  # of a plugin, which reads it itself
         found = [f for f in cli("check", "--format", "json").json["findings"] if f["kind"] == "setting"]
-        message = "nothing reads this variable; did you mean 'PATCHCORE_DISABLE'?"
+        message = "patchcore has no such variable; did you mean 'PATCHCORE_DISABLE'?"
         assert found == [{"kind": "setting", "subject": "PATCHCORE_DISBLE", "message": message}]
 
     def test_an_unknown_key_is_refused_with_the_nearest(self, cli: Cli, site: Path) -> None:

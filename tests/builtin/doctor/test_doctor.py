@@ -48,7 +48,7 @@ class TestDoctor:
         result = cli("doctor", "--apply")
         assert result.code == 1
         lines = [re.sub(r"  +", " | ", line) for line in result.lines()]
-        assert "Stale references: still the original while the patch is applied" in lines
+        assert "Stale references: they refer to the original while the patch is applied" in lines
         assert any(line.startswith("shop.price | shop.prices:price | list shop.deals:KEPT") for line in lines)
         assert "plugin | broken | load: ImportError: no cash register" in lines
 

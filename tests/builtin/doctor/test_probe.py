@@ -37,10 +37,13 @@ def test_where_patchcore_is_installed(programs: Programs) -> None:
     assert list(found) == [*POOLS, "python", *ISOLATED, *OUT_OF_REACH]
     for kind in (*POOLS, "python", *ISOLATED):
         assert found[kind] == ("patched", "1 pending"), kind
-    assert found["python -S"] == ("out of reach", "-S leaves out everything that is installed; leave out -S")
+    assert found["python -S"] == (
+        "out of reach",
+        "-S disables site-packages, where patchcore is installed; run without -S",
+    )
     assert found["python, empty environment"] == (
         "out of reach",
-        "it does not get to know of the run; pass os.environ on, or call patchcore.apply() in its code",
+        "it does not get the environment variables of the run; pass os.environ on, or call patchcore.apply() in it",
     )
     assert done.stderr.splitlines() == [f"patchcore: {kind}: {result}" for kind, (result, _) in found.items()]
 
@@ -65,7 +68,7 @@ def test_a_child_that_is_patched_in_another_way_is_a_finding(programs: Programs)
     programs.write({**SHOP, "deals.py": source})
     done = doctor(programs, code=1)
     rows = [line.split("  ") for line in done.stdout.splitlines()]
-    detail = "1 skipped, which is not what its parent has: 1 pending"
+    detail = "1 skipped; its parent has: 1 pending"
     matching = [[cell for cell in row if cell] for row in rows if row[-1].strip() == detail]
     assert [" ".join(cells).split()[:3] for cells in matching] == [["python", "-I", "not"], ["worker", "python", "-I"]]
     assert "patchcore: python -I: not patched" in done.stderr
@@ -110,14 +113,14 @@ SIGHT = {"summary": "2 applied", "digest": "a"}
     [
         (SIGHT, SIGHT, "", ("patched", "2 applied")),
         ({**SIGHT, "summary": "2 pending"}, SIGHT, "", ("patched", "2 pending")),
-        (None, SIGHT, "", ("not patched", "it takes no part in the run")),
+        (None, SIGHT, "", ("not patched", "it did not join the run")),
         (None, SIGHT, "install it", ("out of reach", "install it")),
-        (None, None, "", ("not patched", "it takes no part in the run")),
+        (None, None, "", ("not patched", "it did not join the run")),
         (
             {"summary": "1 applied", "digest": "b"},
             SIGHT,
             "install it",
-            ("not patched", "1 applied, which is not what its parent has: 2 applied"),
+            ("not patched", "1 applied; its parent has: 2 applied"),
         ),
         (SIGHT, None, "", ("patched", "2 applied")),
     ],

@@ -642,7 +642,7 @@ class TestSignature:
         assert module.conv is original
         record = report["kit.conv"]
         assert record.status == "failed"
-        assert "cannot take every call of kit.ops:conv: its signature is (x)" in record.reason
+        assert "does not accept every call of kit.ops:conv: its signature is (x)" in record.reason
         assert "(x, *, scale=1.0)" in record.reason
 
     def test_where_a_predicate_chooses_the_calls_it_answers_for_them(self, make_package) -> None:

@@ -386,7 +386,7 @@ def register_patches():
     [
         ("flashy", ["outermost stub module flashy", "by deals.stub (plugin deals)"]),
         ("shop.registry", ["outermost replace-import module shop.prices ("]),
-        ("picky", ["deals.shown: applied (in force while picky was imported)"]),
+        ("picky", ["deals.shown: applied (applied while picky was imported)"]),
         ("shop.deals:total", ["outermost inject shop.prices:total (", "original  nothing"]),
     ],
 )

@@ -63,16 +63,16 @@ class TestDeclaration:
         ids=["stub", "replace", "replace with", "inject", "while"],
     )
     def test_malformed_module_names_are_refused(self, declare, name) -> None:
-        with pytest.raises(DeclarationError, match=r"dotted module name|with_ is the name of a module"):
+        with pytest.raises(DeclarationError, match=r"dotted module name|with_ must be the name of a module"):
             declare(name)
 
     @pytest.mark.parametrize(
         ("declare", "message"),
         [
-            (lambda: pc.StubImport("m", version=2), "version is a text, got 2"),
+            (lambda: pc.StubImport("m", version=2), "version must be a string, got 2"),
             (lambda: pc.StubImport("m", attributes={"a.b": 1}), "has the key 'a.b'"),
             (lambda: pc.StubImport("m", attributes={"a": "text"}), "has no ':'"),
-            (lambda: pc.ReplaceImport("m", with_="m.inner"), "'m.inner' is inside what it is to replace"),
+            (lambda: pc.ReplaceImport("m", with_="m.inner"), "'m.inner' is inside the module that it is to replace"),
             (lambda: pc.ReplaceImport("m", with_={"f": "text"}), "has no ':'"),
             (lambda: pc.InjectImport("m", "a.b", "n"), "'a.b' is not a name that can be imported"),
             (lambda: pc.WhileImporting("m", []), "has no changes"),
@@ -197,7 +197,7 @@ class TestStubImport:
         with made:
             importlib.import_module("user")
         (note,) = made.report().notes
-        assert note == "user:f, user:g, user:k: still a stub of gone, and says so when it is used"
+        assert note == "user:f, user:g, user:k: still a stub of gone, which raises StubError when it is used"
 
     @pytest.mark.parametrize("imported", [True, False])
     def test_what_is_installed_is_not_hidden(self, make_package, imported) -> None:
@@ -541,7 +541,7 @@ class TestInjectImport:
         lib = importlib.import_module("lib")
         g, exported = lib.g, lib.__all__
         with patcher(pc.InjectImport("mine", "g", "lib")) as made:
-            assert (only_change(made).status, only_change(made).reason) == ("skipped", "lib:g exists already")
+            assert (only_change(made).status, only_change(made).reason) == ("skipped", "lib:g already exists")
             assert lib.g is g
             assert lib.__all__ is exported
 
@@ -597,7 +597,7 @@ class TestWhileImporting:
             assert sys.modules["base"].VERSION == "9.0"
             record = only_change(made)
             assert (record.status, record.slots) == ("applied", ("base:VERSION",))
-            assert record.reason == "in force while picky was imported"
+            assert record.reason == "applied while picky was imported"
 
     def test_refused_all_the_same_and_put_back(self, make_package) -> None:
         make_package(CHECKING)
@@ -633,7 +633,7 @@ class TestWhileImporting:
         with patcher(self.shown("2.1")) as made:
             record = only_change(made)
             assert record.status == "skipped"
-            assert record.reason.startswith("picky is imported already; apply the patch before that")
+            assert record.reason.startswith("picky is already imported; apply the patch before that")
 
     def test_applied_by_its_own_body(self, make_package) -> None:
         source = """
@@ -654,7 +654,7 @@ class TestWhileImporting:
         make_package({**CHECKING, "picky": ""})
         with patcher(self.shown("2.1")) as made:
             importlib.import_module("picky")
-            assert only_change(made).reason == "replace base:VERSION: base was not imported meanwhile"
+            assert only_change(made).reason == "replace base:VERSION: base was not imported during that time"
             assert importlib.import_module("base").VERSION == "9.0"
 
     def test_a_target_that_does_not_exist_fails_the_patch_and_not_the_import(self, make_package) -> None:
@@ -785,4 +785,4 @@ class TestCommands:
 
     def test_explain(self, command) -> None:
         assert "stub: applied" in command("explain", "gone")
-        assert "in force while picky was imported" in command("explain", "shown")
+        assert "applied while picky was imported" in command("explain", "shown")

@@ -22,7 +22,7 @@ class TestList:
             "shop.rounded  off  Round the total.",
             "1 requires no-such-package, no_such_package is not installed",
         ]
-        assert any(re.match(r"\d+ of \d+ patches fit here, \d+ of them are on by default", line) for line in lines)
+        assert any(re.match(r"\d+ of \d+ patches fit here, \d+ on by default", line) for line in lines)
         assert not re.search(r"[─│┃\x1b]", result.out)
 
     def test_all_and_fits(self, cli: Cli) -> None:
@@ -30,7 +30,7 @@ class TestList:
         assert without in cli("list", "--plugin", "shop", "--all").lines()
         fitting = cli("list", "--plugin", "shop", "--fits").lines()
         assert [line.split()[0] for line in fitting[1:3]] == ["shop.price", "shop.rounded"]
-        assert fitting[-1] == "2 of 2 patches fit here, 1 of them are on by default"
+        assert fitting[-1] == "2 of 2 patches fit here, 1 on by default"
         assert not any("requires" in line for line in fitting)
 
     @pytest.mark.parametrize("text", ["shop.tax", "TAX:rate", "no-such"])
@@ -41,7 +41,7 @@ class TestList:
         assert [patch["name"] for patch in content["patches"]] == ["shop.tax"]
 
     def test_a_text_that_nothing_has(self, cli: Cli) -> None:
-        expected = "no patch has 'xyz' in its name, in a target or in its summary"
+        expected = "no patch has 'xyz' in its name, targets or summary"
         assert cli("list", "--plugin", "shop", "xyz").lines() == [expected]
 
     def test_verbose(self, cli: Cli) -> None:

@@ -87,30 +87,26 @@ def test_a_single_rank_waits_for_nobody(both: Manifest) -> None:
 
 
 def test_rank_0_hears_of_every_rank_and_the_others_of_themselves(price: Manifest, both: Manifest) -> None:
-    line = (
-        "rank {} differs from rank 0: patch shop.label: not contributed by any plugin; on rank 0: to be applied"
-    ).format
+    line = ("rank {} differs from rank 0: patch shop.label: no plugin contributes it; on rank 0: to be applied").format
     assert compare(both, price, both, price) == [[line(1), line(3)], [line(1)], [], [line(3)]]
 
 
 def test_if_rank_0_is_the_odd_one_everybody_differs_from_it(price: Manifest, both: Manifest) -> None:
     first, *others = compare(price, both, both)
-    line = (
-        "rank {} differs from rank 0: patch shop.label: to be applied; on rank 0: not contributed by any plugin".format
-    )
+    line = "rank {} differs from rank 0: patch shop.label: to be applied; on rank 0: no plugin contributes it".format
     assert first == [line(1), line(2)]
     assert others == [[line(1)], [line(2)]]
 
 
 def test_a_rank_that_is_not_patched_is_named(both: Manifest, price: Manifest) -> None:
     first, _, third = compare(both, None, price, patience=0.2)
-    assert first[0] == "rank 1 presents no patches to compare; start every rank under patchcore run"
+    assert first[0] == "rank 1 sends no patches to compare; start every rank with patchcore run"
     assert first[1:] == third
     assert len(third) == 1
 
 
 def test_if_rank_0_is_not_patched_the_others_say_so(both: Manifest) -> None:
-    line = "rank 0 presents no patches to compare; start every rank under patchcore run"
+    line = "rank 0 sends no patches to compare; start every rank with patchcore run"
     assert compare(None, both, both, patience=0.2) == [[], [line], [line]]
 
 

@@ -242,7 +242,7 @@ class TestUsage:
     @pytest.mark.parametrize("arguments", [["--strict"], ["-m"], ["--"]], ids=" ".join)
     def test_nothing_to_run(self, programs: Programs, arguments: list[str]) -> None:
         done = programs.run(programs.patchcore, *arguments, code=2)
-        assert "expected what to run: patchcore run train.py" in done.stderr
+        assert "expected a program to run: patchcore run train.py" in done.stderr
 
     def test_unknown_option(self, programs: Programs) -> None:
         programs.write({"script.py": ""})

@@ -96,7 +96,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(record.levelname, record.getMessage()) for record in caplog.records if "rank" in record.getMessage()]
 
 
-LINE = "rank 1 differs from rank 0: patch shop.label: to be applied; on rank 0: not contributed by any plugin"
+LINE = "rank 1 differs from rank 0: patch shop.label: to be applied; on rank 0: no plugin contributes it"
 
 
 @pytest.mark.parametrize("on_failure", ["warn", "ignore", "raise"])
@@ -123,7 +123,7 @@ def test_rank_0_says_it_for_all(job: Any, caplog: pytest.LogCaptureFixture, on_f
     assert json.loads(store.get(KEY(0))) == make_manifest(trainer.patcher.applied_plan)
 
 
-@pytest.mark.parametrize(("patches", "detail"), [((PRICE,), "2 ranks patch the same"), ((PRICE, LABEL), LINE)])
+@pytest.mark.parametrize(("patches", "detail"), [((PRICE,), "2 ranks have the same patches"), ((PRICE, LABEL), LINE)])
 def test_the_comparison_is_on_the_timeline(
     job: Any, patches: tuple[pc.Patch, ...], detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

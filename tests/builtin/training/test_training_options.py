@@ -118,13 +118,13 @@ class TestBrake:
         assert brake_step("auto", options(skip_first=4, wait=2, active=3, repeat=2)) == 13
 
     def test_auto_needs_an_end_of_profiling(self) -> None:
-        with pytest.raises(pc.SettingsError, match="nothing is profiled; give the step"):
+        with pytest.raises(pc.SettingsError, match="profiling is off; give the step"):
             brake_step("auto", None)
         with pytest.raises(pc.SettingsError, match="repeat=0 goes on to the end of training"):
             brake_step("auto", options(repeat=0))
 
     def test_a_step_before_anything_is_recorded_is_refused(self) -> None:
-        with pytest.raises(pc.SettingsError, match="brake after step 20 ends the program before step 21"):
+        with pytest.raises(pc.SettingsError, match="after step 20, before step 21"):
             brake_step(20, options())
         assert brake_step(21, options()) == 21
         assert brake_step(500, options()) == 500

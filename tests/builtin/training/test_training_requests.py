@@ -139,7 +139,7 @@ class TestBrake:
             assert train(importlib.import_module("gym.loops")) == 2
 
     def test_without_a_step_needs_profiling(self, tmp_path: Path) -> None:
-        with pytest.raises(pc.SettingsError, match="nothing is profiled; give the step"):
+        with pytest.raises(pc.SettingsError, match="profiling is off; give the step"):
             pc.Patcher().with_settings(brake="auto")
 
     @pytest.mark.parametrize("n", [0, "soon", 1.5])
@@ -209,9 +209,9 @@ class TestProfiling:
     def test_is_checked_when_it_is_set(self, tmp_path: Path) -> None:
         with pytest.raises(pc.SettingsError, match="active=0"):
             pc.Patcher().with_settings(profiling={"path": tmp_path, "active": 0})
-        with pytest.raises(pc.SettingsError, match="ends the program before step 21"):
+        with pytest.raises(pc.SettingsError, match=", before step 21"):
             pc.Patcher().with_settings(brake=5).with_settings(profiling={"path": tmp_path})
-        with pytest.raises(pc.SettingsError, match="ends the program before step 21"):
+        with pytest.raises(pc.SettingsError, match=", before step 21"):
             pc.Patcher().with_settings(profiling={"path": tmp_path}).with_settings(brake=5)
 
     def test_path_is_that_of_the_call(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ class TestBrake:
         assert done.stdout == "".join(f"step {i}\n" for i in range(1, 6))
         _, complaint, _ = done.stderr.splitlines()
         assert complaint.startswith(
-            "patchcore: the brake after step 2 did not end the program: something in it catches"
+            "patchcore: the brake after step 2 did not end the program, because code in it catches"
         )
 
     def test_in_a_thread_ends_the_thread_and_says_so(self, gym: Programs) -> None:
@@ -108,7 +108,7 @@ class TestBrake:
     def test_without_any_step_says_how_to_name_one(self, gym: Programs) -> None:
         done = gym.run(gym.patchcore, "--brake", "2", "--", *gym.python, "-c", "print('no training')")
         assert done.stdout == "no training\n"
-        assert "this process has made no training step" in done.stderr
+        assert "this process has counted no training step" in done.stderr
         assert "--step my.module:function" in done.stderr
 
     def test_of_the_environment(self, gym: Programs) -> None:
@@ -149,7 +149,7 @@ class TestOptions:
         [
             (["--brake", "soon"], "brake='soon'; expected the step after which the program ends, 1 or more"),
             (["--brake", "auto"], "a brake without a step ends the program when profiling is complete"),
-            (["--profile", "records", "--brake", "5"], "the brake after step 5 ends the program before step 21"),
+            (["--profile", "records", "--brake", "5"], "the brake ends the program after step 5, before step 21"),
             (["--profile", "records", "--profile-active", "0"], "profiling: active=0; expected a whole number, 1"),
             (["--profile-level", "1"], "--profile-level says how to profile, and --profile DIR is missing"),
             (["--profile", "train.py"], "expected a directory, and"),
@@ -174,7 +174,8 @@ class TestProfile:
         done = gym.run(gym.patchcore, "--profile", "records", *STEP, "train.py")
         assert done.stdout.endswith("trained\ncleaned up\nat exit\n")
         assert (
-            "patchcore: nothing was profiled: step 21 was to be recorded, and the program ended after training step 7; "
+            "patchcore: nothing was profiled: the program ended after training step 7, before step 21 could be "
+            "recorded; "
             "lower skip_first=20 (--profile-skip-first)\n"
         ) in done.stderr
         assert not Path(gym.folder, "records").exists()

@@ -50,12 +50,18 @@ def test_sizes_draw_from_their_ranges_medium_between_both() -> None:
     [
         ({"draw": 3}, "draw must be callable, got 3"),
         ({"draw": "lib checks:draw"}, "lib checks:draw"),
-        ({"draw": draw, "rtol": "1e-5"}, "rtol is a number from 0 to below 1, got '1e-5'"),
-        ({"draw": draw, "rtol": -1e-5}, "rtol is a number from 0 to below 1, got -1e-05"),
+        ({"draw": draw, "rtol": "1e-5"}, "rtol must be a number from 0 to below 1, got '1e-5'"),
+        ({"draw": draw, "rtol": -1e-5}, "rtol must be a number from 0 to below 1, got -1e-05"),
         ({"draw": draw, "dtypes": ["float16"]}, "dtypes must be a mapping, got ['float16']"),
-        ({"draw": draw, "dtypes": {"half": 1e-2}}, "dtypes holds 'half'; expected float64, float32, float16, bfloat16"),
-        ({"draw": draw, "dtypes": {"float16": 2}}, "dtypes['float16'] is a number from 0 to below 1, got 2"),
-        ({"draw": draw, "rtol": 1e-5, "dtypes": {"float16": 1e-2}}, "give rtol, or a tolerance for each dtype"),
+        (
+            {"draw": draw, "dtypes": {"half": 1e-2}},
+            "dtypes contains 'half'; expected float64, float32, float16, bfloat16",
+        ),
+        ({"draw": draw, "dtypes": {"float16": 2}}, "dtypes['float16'] must be a number from 0 to below 1, got 2"),
+        (
+            {"draw": draw, "rtol": 1e-5, "dtypes": {"float16": 1e-2}},
+            "give either rtol or, in dtypes, a tolerance for each dtype",
+        ),
     ],
     ids=["draw", "target", "type", "range", "no mapping", "dtype", "tolerance", "both"],
 )

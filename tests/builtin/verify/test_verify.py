@@ -231,7 +231,10 @@ class TestSpeed:
         patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(case))
         (result,) = verify([patch], device="tpu", timing=True)
         (speed,) = result.speeds
-        assert (speed.original, speed.reason) == (None, "tpu is emulated: its speed says nothing of a real one")
+        assert (speed.original, speed.reason) == (
+            None,
+            "tpu is emulated: its speed does not show the speed of a real one",
+        )
 
 
 class TestAround:
@@ -336,7 +339,7 @@ class TestCommand:
     def test_where_nothing_is_verified_it_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["verify", "lib.net", "--device", "cpu"]) == 1
         assert capsys.readouterr().out == (
-            "nothing was verified: no patch that was to be has checks; declare them: checks=[patchcore.Check(...)]\n"
+            "nothing was verified: no selected patch has checks; declare them: checks=[patchcore.Check(...)]\n"
             "without checks: lib.net\n"
         )
         others = [f"--disable=lib.{name}" for name in ("conv", "pool", "sized")]

@@ -440,7 +440,7 @@ def test_an_item_keeps_the_names_of_the_replacement(make_package) -> None:
 
 
 def test_a_replacement_that_does_not_fit_is_refused_as_without_counting(shop) -> None:
-    with pytest.raises(pc.PatchError, match=r"new cannot take every call of shop\.prices:price") as counted:
+    with pytest.raises(pc.PatchError, match=r"new does not accept every call of shop\.prices:price") as counted:
         counting(pc.Replace("shop.prices:price", new)).apply()
     with pytest.raises(pc.PatchError) as plain:
         pc.Patcher([pc.Patch("p", [pc.Replace("shop.prices:price", new)])], strict=True).apply()
