@@ -192,7 +192,7 @@ def different(folder: Path, **changes: Any) -> list[Difference]:
             "changes replace shop:label <- reports.new",
         ),
         ({"changes": []}, "changes replace shop:price <- reports.new", "changes "),
-        ({"requires": ["shop>=99"]}, "to be applied", "skipped: requires shop>=99, the version of shop cannot be told"),
+        ({"requires": ["shop>=99"]}, "to be applied", "skipped: requires shop>=99, the version of shop is unknown"),
         ({"when": lambda: pc.Skip("a holiday")}, "to be applied", "skipped: a holiday"),
         ({"when": lambda: 1 / 0}, "to be applied", "failed: its when condition raised ZeroDivisionError"),
         ({"default": False}, "to be applied", "skipped: "),

@@ -275,7 +275,7 @@ def test_a_window_around_a_module_that_is_being_looked_for_is_skipped(library: N
         thread.join(300)
         record = patcher.report()["patch"]
         assert (record.status, record.missed) == ("skipped", False)
-        assert "pkg_x.lib is imported already" in record.reason
+        assert "pkg_x.lib is already imported" in record.reason
 
 
 def test_a_thread_that_fails_to_import_leaves_the_patch_waiting(library: None, make_package: Any) -> None:

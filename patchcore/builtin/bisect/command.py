@@ -18,6 +18,7 @@ from patchcore.builtin.run.command import find_command
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import SettingsError
+from patchcore.objects.printable import counted, inflected
 from patchcore.planning.conditions import BY_CONFLICT
 from patchcore.planning.plan import Candidate, Plan, select
 
@@ -60,7 +61,7 @@ def main(options: argparse.Namespace) -> int:
     with progress("bisecting", _expected_runs(total)) as bar:
 
         def begins(number: int, patches: frozenset[str]) -> None:
-            bar.describe(f"run {number}: {_patches(patches)} of {total}")
+            bar.describe(f"run {number}: {counted(len(patches), 'patch')} of {total}")
 
         def ended(trial: Trial) -> None:
             bar.say(_line(trial, total), style="red" if trial.fails else "green")
@@ -145,12 +146,12 @@ def _bisect(trials: Trials, scope: _Scope, plan: Plan) -> _Result:
 
 def _without_patches(trial: Trial, scope: _Scope) -> str:
     how = trial.attempts[-1].how
-    kept = f" but those of --keep ({', '.join(scope.kept)})" if scope.kept else ""
+    kept = f" except those of --keep ({', '.join(scope.kept)})" if scope.kept else ""
     tail = "".join(f"\n    {line}" for line in trial.attempts[-1].tail.splitlines()[-5:])
     return (
-        f"without any patch{kept} the command {trial.verdict}, too ({how}): which patches it fails with cannot be told "
-        f"by that. If it fails in another way, give --oracle REGEX for what it writes when it fails as it should not; "
-        f"if it needs some patches, keep them: --keep NAME. The end of what it wrote:{tail}"
+        f"without any patch{kept} the command {trial.verdict}, too ({how}), so bisect cannot find patches that make it "
+        f"fail. If it fails for another reason, pass --oracle REGEX that matches the output of the failure you look "
+        f"for; if it needs some patches, keep them: --keep NAME. The end of its output:{tail}"
     )
 
 
@@ -160,7 +161,7 @@ def _varying(trials: Trials) -> list[str]:
     for trial in trials.done:
         outcomes.setdefault(trial.patches, []).extend(attempt.fails for attempt in trial.attempts)
     return [
-        f"{', '.join(sorted(patches)) or 'no patch'}: failed {sum(results)} times in {len(results)}"
+        f"{', '.join(sorted(patches)) or 'no patch'}: failed in {sum(results)} of {counted(len(results), 'run')}"
         for patches, results in outcomes.items()
         if len(set(results)) > 1
     ]
@@ -169,22 +170,23 @@ def _varying(trials: Trials) -> list[str]:
 def _tell(options: argparse.Namespace, trials: Trials, result: _Result) -> Iterator[str]:
     for found in result.culprits:
         together = " only together" if len(found) > 1 else ""
-        yield f"{'these patches make' if len(found) > 1 else 'this patch makes'} the command fail{together}:"
+        yield f"{inflected(len(found), 'this patch makes', 'these patches make')} the command fail{together}:"
         yield from (f"  {name}" for name in found)
     if not result.complete:
-        yield f"interrupted after {_count(len(trials.done), 'run')}"
+        yield f"interrupted after {counted(len(trials.done), 'run')}"
         if result.suspects:
-            yield f"{'what makes it fail' if not result.culprits else 'more'} is among {_patches(result.suspects)}:"
+            those = "other patches" if result.culprits else "the patches"
+            yield f"{those} that make it fail are among {counted(len(result.suspects), 'patch')}:"
             yield from (f"  {name}" for name in result.suspects)
     elif not result.culprits:
         yield f"with all patches the command {trials.done[0].verdict} ({trials.done[0].attempts[-1].how}); no findings"
     elif any(len(found) > 1 for found in result.culprits):
-        yield "of those that fail together it is enough to disable one"
+        yield "of patches that fail only together, it is enough to disable one"
     if result.culprits:
         yield f"without them: {_command_without(options, result)}"
     varying = _varying(trials)
     if varying:
-        yield "the outcome varies, so this is not certain; --repeat N runs each set N times:"
+        yield "the outcome varies, so this result is uncertain; --repeat N runs each set of patches N times:"
         yield from (f"  {line}" for line in varying)
 
 
@@ -226,15 +228,7 @@ def _expected_runs(patches: int) -> int:
 
 def _line(trial: Trial, total: int) -> str:
     some = "all " if total and len(trial.patches) == total else ""
-    return f"run {trial.number}: {some}{_patches(trial.patches)}: {trial.verdict}"
-
-
-def _patches(names: Collection[str]) -> str:
-    return f"{len(names)} patch" if len(names) == 1 else f"{len(names)} patches"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    return f"run {trial.number}: {some}{counted(len(trial.patches), 'patch')}: {trial.verdict}"
 
 
 def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
@@ -245,10 +239,10 @@ def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
         usage="patchcore bisect [options] [options of patchcore run] -- SCRIPT [arguments]\n"
         "       patchcore bisect [options] [options of patchcore run] -- -m MODULE [arguments]\n"
         "       patchcore bisect [options] [options of patchcore run] -- COMMAND [arguments]",
-        description="Find the patches that make a command fail: patchcore run runs it with ever smaller sets of those "
-        "that are enabled, until nothing can be left out.",
-        epilog="Options of patchcore run, those that plugins add among them, are passed on: --strict, --brake N, "
-        "... (see patchcore run --help). Exits with 1 when patches make the command fail, with 0 when it does not.",
+        description="Find the patches that make a command fail: run the command with smaller and smaller sets of the "
+        "enabled patches, until no patch can be left out.",
+        epilog="Options of patchcore run, also those of plugins, are passed on: --strict, --brake N, ... (see "
+        "patchcore run --help). Exits with 1 when patches make the command fail, with 0 when it does not fail.",
         allow_abbrev=False,
     )
     add_arguments(parser)
@@ -263,14 +257,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--oracle",
         type=_pattern,
         metavar="REGEX",
-        help="the command has failed when it writes this (default: when its exit code is not 0)",
-    )
-    parser.add_argument("--timeout", type=_seconds, metavar="S", help="end a run after so many seconds; it has failed")
-    parser.add_argument(
-        "--repeat", type=_times, default=1, metavar="N", help="run each set N times; it fails when one of them does"
+        help="the command fails when its output matches REGEX (default: when its exit code is not 0)",
     )
     parser.add_argument(
-        "--keep", action="append", default=[], metavar="NAME", help="a patch, or a plugin's, that every run has"
+        "--timeout", type=_seconds, metavar="S", help="stop a run after S seconds and count it as failed"
+    )
+    parser.add_argument(
+        "--repeat",
+        type=_times,
+        default=1,
+        metavar="N",
+        help="run each set of patches N times; the set fails when one of these runs fails",
+    )
+    parser.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="apply this patch, or the patches of this plugin, in every run",
     )
     shared.add_format(parser)
 
@@ -279,7 +283,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.MULTILINE)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from error
 
 
 def _seconds(text: str) -> float:

@@ -49,7 +49,7 @@ class _Remarks:
 @hookimpl
 def register_run_options(parser: argparse.ArgumentParser, command: str) -> None:
     if command == "run":
-        text = "start nothing where patchcore.lock says something else"
+        text = "refuse to start when patchcore.lock differs from the plan"
         parser.add_argument("--locked", action="store_true", help=text)
 
 
@@ -74,7 +74,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "lock",
         group="trust",
-        help="write patchcore.lock, or compare it with what is installed",
+        help="write patchcore.lock, or compare it with this environment",
         example="patchcore lock --check",
         fill=_lock,
     )
@@ -88,7 +88,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "fingerprint",
         group="write",
-        help="record what targets look like, for check",
+        help="record fingerprints of targets, for check",
         example="patchcore fingerprint --check",
         fill=_fingerprint,
     )

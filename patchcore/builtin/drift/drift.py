@@ -27,6 +27,7 @@ from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import PluginError, TargetNotFound, Unseen
+from patchcore.objects.printable import counted
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import Provenance
@@ -132,7 +133,7 @@ class Drift:
             if version is None:
                 why = f"no version of {library.name} is recorded; run patchcore fingerprint {entry.patch.name}"
                 if library.version == UNVERSIONED:
-                    why = "no distribution provides it, so that nothing says what to compare it with"
+                    why = "no distribution provides it, so its version is unknown"
                 found.append(Comparison(target, UNKNOWN, library, None, why))
                 continue
             before = recorded.entries(Library(library.name, version))[str(target)]
@@ -213,15 +214,12 @@ def remarks(comparisons: Iterable[Comparison]) -> tuple[str, ...]:
             same = sum(c.status == UNCHANGED for c in others)
             unseen = f", {len(others) - same} not seen" if same != len(others) else ""
             lines.append(
-                f"{library} is not recorded; compared with {', '.join(versions)}: {_count(same)} unchanged{unseen}"
+                f"{library} is not recorded; compared with {', '.join(versions)}: {counted(same, 'target')} unchanged"
+                f"{unseen}"
             )
         elif others:
             lines.append(f"{library}: {others[0].detail}")
     return tuple(lines)
-
-
-def _count(number: int) -> str:
-    return "1 target" if number == 1 else f"{number} targets"
 
 
 def _compare(before: Fingerprint, now: Fingerprint) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.errors import UnknownName, Unseen, describe_error
+from patchcore.objects.printable import counted
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Candidate, select
 
@@ -208,7 +209,7 @@ def _print(options: argparse.Namespace, plugins: dict[Path, _Plugin], rows: dict
 
 
 def _counted(now: dict[str, Fingerprint]) -> str:
-    targets = "1 target" if len(now) == 1 else f"{len(now)} targets"
+    targets = counted(len(now), "target")
     return f"{targets}, {_unseen(now)} unseen" if _unseen(now) else targets
 
 

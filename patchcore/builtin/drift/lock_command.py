@@ -7,10 +7,11 @@ from pathlib import Path
 
 from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.drift.lockfile import FILE, differences, find_lock, make_lock, read_lock, write_lock
-from patchcore.builtin.rows import count_of_patches, print_rows, print_table, print_text
+from patchcore.builtin.rows import print_rows, print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.errors import PluginError
+from patchcore.objects.printable import counted
 from patchcore.planning.plan import Plan
 
 __all__ = ["COLUMNS", "add_arguments", "main"]
@@ -58,7 +59,7 @@ def main(options: argparse.Namespace) -> int:
     plan = patcher.plan()
     print_problems(patcher)
     if patcher.plugins.problems and not options.check:
-        raise PluginError(f"{path} is not written: the patches of a plugin that is broken would be missing in it")
+        raise PluginError(f"{path} is not written, because the patches of a broken plugin would be missing in it")
     code = (_check if options.check else _write)(path, plan, options.format == "json")
     return 1 if patcher.plugins.problems else code
 
@@ -69,8 +70,8 @@ def _write(path: Path, plan: Plan, as_json: bool) -> int:
     if as_json:
         print_json({"file": str(path), "changed": changed, "lock": lock})
     else:
-        counts = f"{count_of_patches(len(lock['patches']))} to be applied, {len(lock['not applied'])} not applied"
-        print_line(f"{path} {'written' if changed else 'is as before'}: {counts}")
+        counts = f"{counted(len(lock['patches']), 'patch')} to be applied, {len(lock['not applied'])} not applied"
+        print_line(f"{path} {'written' if changed else 'is unchanged'}: {counts}")
     return 0
 
 
@@ -81,7 +82,7 @@ def _explain(path: Path, as_json: bool) -> int:
     if as_json:
         print_json({"file": str(path), "not_applied": patches, "unused_plugins": plugins})
         return 0
-    print_text(f"{count_of_patches(len(patches))} not applied where {path} was written", style="bold")
+    print_text(f"{counted(len(patches), 'patch')} not applied where {path} was written", style="bold")
     print_rows(list(patches.items()), whole=True)
     if plugins:
         print_text("plugins of which no patch is applied", style="bold")

@@ -335,7 +335,7 @@ def compare(one: Lock, other: Lock) -> list[Difference]:
     What only one of them has because only there a patch is applied is not repeated for every change of the patch.
     """
     verdicts = [{**lock["not applied"], **lock["patches"]} for lock in (one, other)]
-    missing = "not contributed by any plugin"
+    missing = "no plugin contributes it"
     found = [Difference(f"patch {name}", *pair) for name, *pair in _unequal(*verdicts, missing=missing)]
     both = one["patches"].keys() & other["patches"].keys()
     for key, label in list(_TABLES.items())[1:]:

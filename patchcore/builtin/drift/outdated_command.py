@@ -10,6 +10,7 @@ from patchcore.builtin.drift.outdated import Age, review
 from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
+from patchcore.objects.printable import counted
 
 __all__ = ["COLUMNS", "add_arguments", "main"]
 
@@ -34,9 +35,9 @@ def main(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json({"patches": [_describe(age) for age in ages], "problems": describe_problems(patcher)})
     elif ages:
-        print_table("Patches that say when they end", COLUMNS, [_row(age) for age in ages])
+        print_table("Patches with remove_when or upstream", COLUMNS, [_row(age) for age in ages])
         count = sum(age.is_finding for age in ages)
-        print_line(f"\n{count} to see to" if count else "\nno findings")
+        print_line(f"\n{counted(count, 'finding')}" if count else "\nno findings")
     else:
         print_line("no patch declares remove_when or upstream")
     print_problems(patcher)

@@ -17,7 +17,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "explain",
         group="find out",
-        help="show what is in force on a target, or why a patch is not",
+        help="show which patches change a target, or why a patch does not",
         example="patchcore explain mmcv.nms_rotated",
         fill=_explain,
     )

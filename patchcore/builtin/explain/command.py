@@ -32,8 +32,8 @@ _DIFF = {"+": "green", "-": "red", "@": "cyan"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
-        "Show who changes a target, from where and how, and which names are bound to it. Imports the "
-        "library of the target, applies the plan, looks, and takes everything back."
+        "Show which patches change a target, where each comes from, and which names refer to the target. Imports the "
+        "library of the target, applies the plan and reverts it."
     )
     parser.add_argument("name", metavar="TARGET|PATCH", help="a target, or a patch, legacy name or plugin")
     shared.add_selection(parser)

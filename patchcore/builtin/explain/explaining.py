@@ -176,7 +176,7 @@ class Explainer:
     def _layer(self, layer: Layer, original: Any) -> LayerExplanation:
         if layer.owner is None:
             place = place_in_source(layer.product)
-            return LayerExplanation(None, "put there by somebody else", None, str(place), place.file, place.line)
+            return LayerExplanation(None, "put there by other code", None, str(place), place.file, place.line)
         change: Change = layer.change
         by_hand = isinstance(change, Call)
         source = wrapped_callable(reference(layer.product if by_hand else resolve(change.source)))

@@ -8,6 +8,7 @@ from typing import NamedTuple, Optional
 from patchcore.builtin.html.document import document, header
 from patchcore.builtin.html.elements import Content, Element, h
 from patchcore.builtin.html.parts import badge, code, command, lines, section, table
+from patchcore.objects.printable import counted
 
 __all__ = ["TablesPage", "TextTable"]
 
@@ -69,8 +70,7 @@ class TablesPage(NamedTuple):
     def _section(self, number: int, shown: TextTable) -> Element:
         columns = [column.capitalize() for column in shown.columns]
         rows = [[code(name), *map(self._cell, others)] for name, *others in shown.rows]
-        rows_of = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
-        return section(f"table-{number}", shown.title, table(rows_of, columns, rows))
+        return section(f"table-{number}", shown.title, table(counted(len(rows), "row"), columns, rows))
 
     def _cell(self, text: str) -> Content:
         return badge(text, self.kinds[text]) if text in self.kinds else lines(text)

@@ -17,7 +17,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "report",
         group="use",
-        help="merge the reports of a run's processes",
+        help="show the reports of all processes of a run",
         example="patchcore report run1 --html",
         fill=_report,
     )

@@ -18,7 +18,7 @@ from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
 from patchcore.errors import SettingsError, did_you_mean
-from patchcore.objects.printable import printable
+from patchcore.objects.printable import counted, printable
 
 __all__ = ["add_arguments", "main"]
 
@@ -28,12 +28,11 @@ _DEFAULT_PAGE = "report.html"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
-        "Show which processes took part in a run and what became of the patches in each; exit with 1 when "
-        "they differ, when a patch or plugin failed or a patch missed the import it waited for, or when a rank has not "
-        "come to its end."
+        "Show the processes of a run and the status of the patches in each; exit with 1 when processes differ, when a "
+        "patch or plugin failed, when a patch missed the import that it waited for, or when a rank did not finish."
     )
     parser.add_argument(
-        "directory", metavar="DIR", type=Path, nargs="?", help="what patchcore run --report-dir was given"
+        "directory", metavar="DIR", type=Path, nargs="?", help="the directory given to patchcore run --report-dir"
     )
     parser.add_argument(
         "--html",
@@ -43,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"write one self-contained page and print its path (default: DIR/{_DEFAULT_PAGE})",
     )
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--run", metavar="ID", help="look at this run (default: the latest)")
-    choice.add_argument("--all", action="store_true", help="look at all runs as if they were one")
-    parser.add_argument("--compare", metavar="ID", help="another run of DIR: show what differs")
+    choice.add_argument("--run", metavar="ID", help="show this run (default: the latest)")
+    choice.add_argument("--all", action="store_true", help="show all runs as if they were one")
+    parser.add_argument("--compare", metavar="ID", help="show the differences from this other run of DIR")
     shared.add_format(parser)
     parser.set_defaults(command=main, usage_error=parser.error)
 
@@ -135,7 +134,7 @@ def _print_hits(hits: Sequence[Hits], processes: Sequence[Process]) -> None:
     missed = never_hit(hits)
     if missed:
         unfinished = sum(not process.content["finished"] for process in processes)
-        but = f" (as far as is known: {unfinished} processes have not come to their end)" if unfinished else ""
+        but = f" (so far: {counted(unfinished, 'process')} did not finish)" if unfinished else ""
         print(f"never hit: {printable(', '.join(missed))}{but}")
     print()
 
@@ -160,7 +159,7 @@ def _compared(every: Sequence[Process], shown: Sequence[Process], options: argpa
         raise SettingsError("--compare compares one run with another; leave out --all")
     found = _of_run(every, options.compare)
     if found[0].run == shown[0].run:
-        raise SettingsError(f"--compare {options.compare}: this is the run that is looked at; name another one")
+        raise SettingsError(f"--compare {options.compare}: this is the run that is shown; name another one")
     return found
 
 

@@ -128,7 +128,7 @@ def read_reports(directory: Path) -> Reports:
             fault = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
             unreadable.append(Finding("unreadable", "", path.name, f"{fault}; the report is left out"))
     if not paths:
-        raise SettingsError(f"no reports in {directory}: no process of the run had anything to patch, or none was run")
+        raise SettingsError(f"no reports in {directory}: no process of the run had patches, or no program was run")
     if not found:
         faults = "".join(f"\n  {printable(finding.subject)}: {finding.message}" for finding in unreadable)
         raise SettingsError(f"none of the reports in {directory} can be read:{faults}")
@@ -226,7 +226,7 @@ def _failures(processes: Sequence[Process]) -> list[Finding]:
 
 
 def _unfinished(processes: Sequence[Process]) -> list[Finding]:
-    message = "has not come to its end: it was killed or is still running; it was last heard of at {}"
+    message = "did not finish: it was killed or is still running; its last report is of {}"
     return [
         Finding("unfinished", str(process), "", message.format(time.ctime(process.content["written"])))
         for process in processes

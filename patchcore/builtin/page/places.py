@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.page.merge import Process
-from patchcore.builtin.page.words import counted
+from patchcore.objects.printable import counted
 
 __all__ = ["LinesOfProgram", "Row", "is_flat", "lines_of_program"]
 

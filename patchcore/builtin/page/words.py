@@ -7,13 +7,9 @@ from datetime import datetime, timezone
 
 from patchcore.builtin.page.merge import Process
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
+from patchcore.objects.printable import counted, inflected
 
-__all__ = ["clock", "counted", "duration", "numbers", "span", "who"]
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return ``1 patch`` or ``2 patches``."""
-    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+__all__ = ["clock", "duration", "numbers", "span", "who"]
 
 
 def numbers(values: Iterable[int]) -> str:
@@ -40,13 +36,13 @@ def who(group: Sequence[Process], everybody: Sequence[Process]) -> str:
     for role in (MAIN, LAUNCHER, RANK, WORKER):
         members = [process for process in group if process.content["role"] == role]
         ranks = numbers(process.rank for process in members)
-        several = len({process.rank for process in members}) > 1
+        ranks_of = inflected(len({process.rank for process in members}), "rank")
         if members and role in (MAIN, LAUNCHER):
-            parts.append(role if len(members) == 1 else f"{len(members)} {role}s")
+            parts.append(role if len(members) == 1 else counted(len(members), role))
         elif members and role == RANK:
-            parts.append(f"rank{'s' if several else ''} {ranks}")
+            parts.append(f"{ranks_of} {ranks}")
         elif members:
-            parts.append(f"{counted(len(members), role)} of rank{'s' if several else ''} {ranks}")
+            parts.append(f"{counted(len(members), role)} of {ranks_of} {ranks}")
     return ", ".join(parts)
 
 

@@ -25,7 +25,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "run",
         group="use",
-        help="run a program with patches applied in each of its Python processes",
+        help="run a program with patches in each of its Python processes",
         example=examples.RUN,
         add_help=False,
         take_over=_run,

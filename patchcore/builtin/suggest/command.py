@@ -133,7 +133,7 @@ def _print(
     files = counted(imports.files, "Python file")
     print_line(f"{path}: {files}{_unreadable(imports)}")
     if not distributions:
-        print_line("nothing to suggest: no import that a plugin of patchcore is for")
+        print_line("nothing to suggest: the project imports no library that a plugin of patchcore patches")
     rows = [(d["name"], f"for {', '.join(d['imports'])}", d["brings"], d["version"]) for d in distributions]
     for title, shown in (
         (

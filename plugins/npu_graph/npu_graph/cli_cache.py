@@ -16,6 +16,7 @@ from patchcore.builtin.rows import print_table
 from patchcore.cli import FINDINGS, OK
 from patchcore.cli.output import print_json
 from patchcore.errors import SettingsError, did_you_mean
+from patchcore.objects.printable import counted
 
 __all__ = ["add_action", "cache"]
 
@@ -151,7 +152,7 @@ def _source(kernel: StoredKernel) -> Path:
 
 
 def _count(kernels: Sequence[StoredKernel]) -> str:
-    return f"{len(kernels)} kernels, {_size(sum(kernel.size for kernel in kernels))}"
+    return f"{counted(len(kernels), 'kernel')}, {_size(sum(kernel.size for kernel in kernels))}"
 
 
 def _size(count: int) -> str:

@@ -19,6 +19,7 @@ from patchcore.builtin.run.logs import log_to_stderr
 from patchcore.cli import FINDINGS, OK
 from patchcore.cli.output import print_json, print_line
 from patchcore.errors import SettingsError
+from patchcore.objects.printable import counted
 
 __all__ = ["add_action", "explain", "make_page"]
 
@@ -120,7 +121,7 @@ def make_page(found: Explanation, program: str) -> TablesPage:
     eager = sum(len(graph.eager) for graph in found.graphs)
     return TablesPage(
         "patchcore graph explain --html",
-        f"{_counted(eager, 'operator')} stayed eager" if eager else "No operator stayed eager",
+        f"{counted(eager, 'operator')} stayed eager" if eager else "No operator stayed eager",
         _sum_up(found.graphs) if found.graphs else _NO_GRAPH,
         good=False if found.ended_by or not found.graphs else None if eager or found.breaks else True,
         facts=[("Program", program), *([("Ended by", found.ended_by)] if found.ended_by else [])],
@@ -152,13 +153,13 @@ def _print(found: Explanation, *, nodes: bool) -> None:
         counts = [(str(count), provider) for provider, count in providers.most_common()]
         print_table("Converted by", ("OPERATORS", "MODULE"), counts)
         print()
-    print(_counted(sum(each.count for each in found.breaks), "graph break"))
+    print(counted(sum(each.count for each in found.breaks), "graph break"))
     for each in found.breaks:
-        times = f" ({each.count} times)" if each.count > 1 else ""
+        times = f" ({counted(each.count, 'time')})" if each.count > 1 else ""
         print(f"  {each.where or '(unknown)'}: {each.reason}{times}")
         for line in each.details:
             print(f"    {line}")
-    print(_counted(len(found.recompilations), "recompilation"))
+    print(counted(len(found.recompilations), "recompilation"))
     for again in found.recompilations:
         print(f"  {again.where}: {again.function}: {again.reason}")
     print()
@@ -203,12 +204,8 @@ def _sum_up(graphs: Sequence[GraphRecord]) -> str:
     outcomes = Counter(subgraph.cache for subgraph in subgraphs)
     converted, eager = (sum(len(nodes) for nodes in each) for each in zip(*((g.converted, g.eager) for g in graphs)))
     return (
-        f"{_counted(len(graphs), 'graph')} ({', '.join(f'{count} {kind}' for kind, count in kinds.items())}): "
-        f"{converted} of {converted + eager} operators in {_counted(len(subgraphs), 'kernel')}"
+        f"{counted(len(graphs), 'graph')} ({', '.join(f'{count} {kind}' for kind, count in kinds.items())}): "
+        f"{converted} of {converted + eager} operators in {counted(len(subgraphs), 'kernel')}"
         + (f" ({', '.join(f'{count} {outcome}' for outcome, count in outcomes.items())})" if subgraphs else "")
         + f", {sum(graph.seconds for graph in graphs):.2f} s"
     )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -96,7 +96,7 @@ class TestFinds:
             "these patches make the command fail only together:",
             "  shop.label",
             "  shop.refund",
-            "of those that fail together it is enough to disable one",
+            "of patches that fail only together, it is enough to disable one",
             "without them: patchcore run --disable shop.label,shop.refund -- sell.py --fast",
         ]
         assert re.fullmatch(
@@ -197,14 +197,16 @@ class TestNothingToFind:
         result = shop.run("bisect", "--", "sell.py")
         assert (result.code, result.out) == (2, "")
         message = result.err.partition("patchcore: ")[2]
-        assert message.startswith("without any patch the command fails, too (exit code 1): which patches it fails with")
+        assert message.startswith(
+            "without any patch the command fails, too (exit code 1), so bisect cannot find patches"
+        )
         assert "--oracle REGEX" in message
-        assert message.endswith("wrote:\n    the end\n")
+        assert message.endswith("output:\n    the end\n")
 
     def test_fails_with_what_is_kept(self, shop: PatchFolder, simulate: Simulate) -> None:
         simulate(lambda tried: True)
         result = shop.run("bisect", "--keep", "deals", "--", "sell.py")
-        assert "without any patch but those of --keep (shop.price, shop.label, shop.sale, shop.refund)" in result.err
+        assert "without any patch except those of --keep (shop.price, shop.label, shop.sale, shop.refund)" in result.err
 
 
 class TestVaries:
@@ -219,7 +221,10 @@ class TestVaries:
         result = shop.run("bisect", "--repeat", "3", "--", "sell.py")
         assert result.out.splitlines()[:2] == ["this patch makes the command fail:", "  shop.sale"]
         assert "run 1: all 4 patches: fails 1 times in 3" in result.err
-        assert "the outcome varies, so this is not certain; --repeat N runs each set N times:" in result.out
+        assert (
+            "the outcome varies, so this result is uncertain; --repeat N runs each set of patches N times:"
+            in result.out
+        )
 
     def test_what_fails_is_repeated_in_the_two_first_runs_only(self, shop: PatchFolder, simulate: Simulate) -> None:
         runs = simulate(lambda tried: "sale" in tried)
@@ -239,7 +244,7 @@ class TestVaries:
 
         simulate(once)
         result = shop.run("bisect", "--", "sell.py")
-        assert result.out.splitlines()[-1] == "  shop.sale: failed 1 times in 2"
+        assert result.out.splitlines()[-1] == "  shop.sale: failed in 1 of 2 runs"
 
 
 class TestInterrupt:
@@ -247,8 +252,16 @@ class TestInterrupt:
         ("at", "said"),
         [
             (1, ["interrupted after 0 runs"]),
-            (3, ["interrupted after 2 runs", "what makes it fail is among 4 patches:", "  shop.price"]),
-            (4, ["interrupted after 3 runs", "what makes it fail is among 2 patches:", "  shop.price", "  shop.label"]),
+            (3, ["interrupted after 2 runs", "the patches that make it fail are among 4 patches:", "  shop.price"]),
+            (
+                4,
+                [
+                    "interrupted after 3 runs",
+                    "the patches that make it fail are among 2 patches:",
+                    "  shop.price",
+                    "  shop.label",
+                ],
+            ),
         ],
     )
     def test_says_what_is_known(self, shop: PatchFolder, simulate: Simulate, at: int, said: list[str]) -> None:
@@ -285,7 +298,7 @@ class TestUsage:
             (["--"], "expected the command to run after --"),
             (["--", "-m"], "expected the command to run after --"),
             (["sell.py", "--", "sell.py"], "unexpected before --: 'sell.py'"),
-            (["--oracle", "(", "--", "sell.py"], "'(' is no regular expression: "),
+            (["--oracle", "(", "--", "sell.py"], "'(' is not a regular expression: "),
             (["--repeat", "0", "--", "sell.py"], "expected a whole number, 1 or more, got 0"),
             (["--timeout", "0", "--", "sell.py"], "expected seconds, more than 0, got 0"),
             (["--nosuch", "--", "sell.py"], "unrecognized arguments: --nosuch"),

@@ -267,7 +267,7 @@ class TestDifferences:
             )
         ]
         assert compare(lock_of(PRICE), lock_of(PRICE, LABEL)) == [
-            ("patch shop.label", "not contributed by any plugin", "to be applied, of plugin shop")
+            ("patch shop.label", "no plugin contributes it", "to be applied, of plugin shop")
         ]
 
     def test_why_a_patch_is_not_applied(self, make_package: Any) -> None:
@@ -341,7 +341,7 @@ class TestCommand:
         assert shop.run("lock") == (0, f"patchcore.lock written: {counts}\n", "")
         assert shop.run("lock", "--check") == (0, "no differences\n", "")
         result = shop.run("lock")
-        assert (result.code, result.out) == (0, f"{shop.folder / 'patchcore.lock'} is as before: {counts}\n")
+        assert (result.code, result.out) == (0, f"{shop.folder / 'patchcore.lock'} is unchanged: {counts}\n")
 
     def test_explain(self, shop: PatchFolder) -> None:
         shop.run("lock", "--disable", "shop.sale")
@@ -412,7 +412,7 @@ class TestCommand:
         assert (result.code, result.out) == (1, "")
         assert "no patches today" in result.err
         assert result.err.splitlines()[-1].endswith(
-            "patchcore.lock is not written: the patches of a plugin that is broken would be missing in it"
+            "patchcore.lock is not written, because the patches of a broken plugin would be missing in it"
         )
         assert (shop.folder / "patchcore.lock").read_text() == locked
         result = shop.run("lock", "--check")

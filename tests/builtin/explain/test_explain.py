@@ -318,7 +318,7 @@ def twice(original, *args, **kwargs):
     layers = explain(source, "shop.prices:price", "--format", "json").target["layers"]
     assert [(layer["patch"], layer["what"]) for layer in layers] == [
         ("deals.twice", "wrap"),
-        (None, "put there by somebody else"),
+        (None, "put there by other code"),
         ("deals.price", "replace"),
     ]
     assert layers[0]["file"].endswith("deals.py")

@@ -77,7 +77,10 @@ class TestDeclaration:
             (lambda: pc.InjectImport("m", "a.b", "n"), "'a.b' is not a name that can be imported"),
             (lambda: pc.WhileImporting("m", []), "has no changes"),
             (lambda: pc.WhileImporting("m", ["m:f"]), "'m:f' is not a change"),
-            (lambda: pc.WhileImporting("m", pc.WhileImporting("n", pc.StubImport("o"))), "one WhileImporting in"),
+            (
+                lambda: pc.WhileImporting("m", pc.WhileImporting("n", pc.StubImport("o"))),
+                "cannot contain another WhileImporting",
+            ),
         ],
     )
     def test_other_malformed_arguments(self, declare, message) -> None:
@@ -207,7 +210,7 @@ class TestStubImport:
         with patcher(pc.StubImport("real")) as made:
             record = only_change(made)
             assert record.status == "skipped"
-            assert record.reason == f"real is there ({folder / 'real' / '__init__.py'}), and a stub would hide it"
+            assert record.reason == f"real exists ({folder / 'real' / '__init__.py'}), and a stub would hide it"
             assert importlib.import_module("real").name == "real"
 
     def test_a_folder_that_can_be_imported_by_accident_is_named(self, make_package) -> None:
@@ -490,7 +493,7 @@ class TestReplaceImport:
             """
         make_package({**REAL, "running": source})
         made = importlib.import_module("running").made
-        assert "running is being imported just now" in made.report()["p"].reason
+        assert "running is being imported, so it is too late" in made.report()["p"].reason
         made.revert()
 
     def test_other_patches_of_the_module_are_applied_to_what_stands_there(self, make_package) -> None:

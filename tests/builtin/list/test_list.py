@@ -47,7 +47,7 @@ class TestList:
     def test_verbose(self, cli: Cli) -> None:
         lines = cli("list", "-v").lines()
         assert "shop.price  on  prices from the cash register" in lines
-        assert {"shop.prices:price", "also called price"} <= set(lines)
+        assert {"shop.prices:price", "legacy names: price"} <= set(lines)
 
     @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
     def test_a_terminal_breaks_no_name(self, site: Path) -> None:

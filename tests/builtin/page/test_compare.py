@@ -90,7 +90,7 @@ class TestCommand:
         ("arguments", "message"),
         [
             (["--compare", "latr"], "no report of run 'latr'"),
-            (["--compare", "later", "--run", "later"], "this is the run that is looked at; name another one"),
+            (["--compare", "later", "--run", "later"], "this is the run that is shown; name another one"),
             (["--compare", "later", "--all"], "--compare compares one run with another; leave out --all"),
         ],
     )

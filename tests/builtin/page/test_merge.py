@@ -94,7 +94,7 @@ def test_a_directory_that_is_missing_or_empty_or_a_file(tmp_path: Path) -> None:
     with pytest.raises(pc.SettingsError, match="no directory"):
         read_reports(tmp_path / "file")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(pc.SettingsError, match=r"no reports in .*empty: no process of the run had anything to patch"):
+    with pytest.raises(pc.SettingsError, match=r"no reports in .*empty: no process of the run had patches"):
         read_reports(tmp_path / "empty")
 
 
@@ -273,9 +273,7 @@ def test_a_process_that_leads_and_has_not_ended(reports: Reports) -> None:
     reports.write(patcher(PRICE), 1, role="rank", finished=False, written=0.0)
     (finding,) = found(reports)
     assert finding[:3] == ("unfinished", "rank 1, rank 102 on box", "")
-    assert finding.message.startswith(
-        "has not come to its end: it was killed or is still running; it was last heard of at "
-    )
+    assert finding.message.startswith("did not finish: it was killed or is still running; its last report is of ")
     assert finding.message.endswith(("1970", "1969"))
 
 

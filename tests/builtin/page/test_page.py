@@ -230,12 +230,12 @@ def test_patches_that_were_never_hit(content: dict[str, Any]) -> None:
 
 def test_a_patch_that_is_hit_on_one_rank_is_hit(content: dict[str, Any]) -> None:
     page = on_ranks(content, {"patches": counting(content, 0, 1)}, {"patches": counting(content, 1, 1)})
-    assert "None: each patch" in page.paths["verdict"]
+    assert "None: each applied patch" in page.paths["verdict"]
 
 
 def test_calls_that_the_predicate_left_to_the_original_are_no_hits(content: dict[str, Any]) -> None:
     page = on_ranks(content, {"patches": counting(content, 5, 5, replaced=0)})
-    assert page.paths["verdict"].partition("no call was for them")[2].count("shop.") == 2
+    assert page.paths["verdict"].partition("Applied, but never called")[2].count("shop.") == 2
     assert "0 hits" in page.paths["patches"]
 
 

@@ -118,7 +118,7 @@ def test_all_the_ranks_that_are_missing_together_are_waited_for_once(both: Manif
 
     monkeypatch.setattr("patchcore.builtin.run.agreement.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     lines = compare_ranks(MemoryStore(), 0, 4, both)
-    assert [line.partition(" presents")[0] for line in lines] == ["rank 1", "rank 2", "rank 3"]
+    assert [line.partition(" sends")[0] for line in lines] == ["rank 1", "rank 2", "rank 3"]
     assert 160 <= now[0] < 161
 
 

@@ -114,7 +114,7 @@ class TestErrorsAreSaidOnce:
         done = programs.run(programs.patchcore, "-p", "nope", "sell.py", code=1)
         where = programs.folder.resolve()
         assert done.stderr == (
-            f"patchcore: the patch module nope (of {where}) cannot be loaded: "
+            f"patchcore: the patch module nope (in {where}) cannot be loaded: "
             "ModuleNotFoundError: No module named 'nope'\n"
         )
 

@@ -281,7 +281,7 @@ class TestPatches:
     def test_local_patch_module_that_cannot_be_loaded(self, programs: Programs) -> None:
         programs.write({**SHOP, "broken.py": "1 / 0\n"})
         done = programs.run(programs.patchcore, "-p", "broken", "sell.py", code=1)
-        assert f"the patch module broken (of {programs.folder}) cannot be loaded: ZeroDivisionError" in done.stderr
+        assert f"the patch module broken (in {programs.folder}) cannot be loaded: ZeroDivisionError" in done.stderr
         assert done.stdout == ""
 
     def test_installed_plugin_and_selection(self, programs: Programs) -> None:

@@ -179,7 +179,7 @@ def test_a_process_that_is_killed_leaves_the_last_one(shop: Programs, capsys: py
     assert main(["report", str(shop.folder / "out")]) == 1
     printed = capsys.readouterr().out
     assert f"unfinished  rank 0, main {content['environment']['pid']} on " in printed
-    assert "has not come to its end: it was killed or is still running" in printed
+    assert "did not finish: it was killed or is still running" in printed
 
 
 def test_what_is_applied_early_is_in_the_report_of_a_process_that_is_killed(shop: Programs) -> None:

@@ -92,7 +92,7 @@ class TestWhatToInstall:
     def test_nothing(self, cli: Cli, tmp_path: Path) -> None:
         (tmp_path / "plain.py").write_text("import json\n")
         out = cli("suggest", str(tmp_path / "plain.py")).out
-        assert "nothing to suggest: no import that a plugin of patchcore is for" in out
+        assert "nothing to suggest: the project imports no library that a plugin of patchcore patches" in out
         assert "pip install" not in out
 
 

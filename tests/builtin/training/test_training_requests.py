@@ -153,7 +153,7 @@ class TestBrake:
             pc.Patcher().with_settings(brake=1, step=step)
 
     def test_comes_too_late_when_the_patches_are_applied(self) -> None:
-        with pc.Patcher() as patcher, pytest.raises(pc.SettingsError, match="brake: set too late"):
+        with pc.Patcher() as patcher, pytest.raises(pc.SettingsError, match="brake cannot be set after"):
             patcher.with_settings(brake=3)
 
 

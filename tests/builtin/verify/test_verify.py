@@ -266,7 +266,7 @@ class TestAround:
 
     def test_while_patches_are_in_force_there_is_no_original(self) -> None:
         patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(case))
-        with pc.Patcher([patch]), pytest.raises(PatchcoreError, match=r"in force: lib\.conv; revert them first"):
+        with pc.Patcher([patch]), pytest.raises(PatchcoreError, match=r"applied: lib\.conv; revert them first"):
             verify([patch])
 
     def test_patches_around_are_in_force_for_the_original_too(self) -> None:
@@ -340,7 +340,7 @@ class TestCommand:
         assert main(["verify", "lib.net", "--device", "cpu"]) == 1
         assert capsys.readouterr().out == (
             "nothing was verified: no selected patch has checks; declare them: checks=[patchcore.Check(...)]\n"
-            "without checks: lib.net\n"
+            "patches without checks: lib.net\n"
         )
         others = [f"--disable=lib.{name}" for name in ("conv", "pool", "sized")]
         assert main(["verify", "--device", "cpu", *others]) == 1

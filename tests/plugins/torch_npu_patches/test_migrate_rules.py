@@ -35,7 +35,7 @@ class TestReading:
             ({"kind": "device_arg"}, "needs position, keywords or both"),
             ({"kind": "device_arg", "position": 0, "value": "devise"}, "value is 'devise'.*did you mean 'device'"),
             ({"kind": "text"}, "a rule about text needs files"),
-            ({"kind": "text", "files": "*.sh", "match": "("}, "'\\(' is no regular expression"),
+            ({"kind": "text", "files": "*.sh", "match": "("}, "'\\(' is not a regular expression"),
         ],
     )
     def test_a_rule_that_is_none_is_refused_with_its_id_and_key(self, change: dict[str, Any], message: str) -> None:

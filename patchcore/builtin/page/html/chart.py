@@ -10,8 +10,9 @@ from patchcore.builtin.page.html.parts import Links
 from patchcore.builtin.page.html.timescale import TimeScale
 from patchcore.builtin.page.merge import Process
 from patchcore.builtin.page.model import Run
-from patchcore.builtin.page.words import clock, counted, duration, span
+from patchcore.builtin.page.words import clock, duration, span
 from patchcore.builtin.run.timeline import AWAKE, COMPARED, FORKED, IMPORTED
+from patchcore.objects.printable import counted
 from patchcore.report import APPLIED, FAILED, REVERTED
 
 __all__ = ["timeline_section"]
@@ -68,7 +69,7 @@ class _Lane:
             end = begin + event["took"]
             while around and around[-1] <= begin:
                 around.pop()
-            name = "patchcore wakes up" if event["kind"] == AWAKE else event["subject"]
+            name = "patchcore starts" if event["kind"] == AWAKE else event["subject"]
             bars.append(_Bar(begin, end, name, event["detail"], min(len(around), _DEEPEST - 1)))
             around.append(end)
         return bars
@@ -98,14 +99,12 @@ def timeline_section(run: Run, links: Links) -> Element:
         h(
             "p",
             f"Seconds since {clock(origin)}, when the first process started. Only modules that patches wait for are "
-            "shown as imports; marks close to each other are drawn as one.",
+            "shown as imports; marks that are close together are drawn as one.",
         ),
         _cuts(scale),
         _legend(),
         h("div", _axis(scale), drawn[:_OPEN_LANES], class_="chart"),
-        fold(counted(len(more), "more process", "more processes"), h("div", _axis(scale), more, class_="chart"))
-        if more
-        else None,
+        fold(counted(len(more), "more process"), h("div", _axis(scale), more, class_="chart")) if more else None,
         _imports(run, timed, links),
         _events(lanes[0], links),
     )
@@ -136,7 +135,7 @@ def _legend() -> Element:
     entries = (
         ("process", "process"),
         ("import", "import"),
-        ("awake", "patchcore wakes up"),
+        ("awake", "patchcore starts"),
         ("applied", "patch applied"),
         ("failed", "patch failed"),
         ("reverted", "patch reverted"),
@@ -211,7 +210,7 @@ def _draw(lane: _Lane, workers: Sequence[_Lane], scale: TimeScale) -> Element:
 
 def _bar(scale: TimeScale, bar: _Bar) -> Element:
     begin, end = scale(bar.begin), scale(bar.end)
-    kind = "awake" if bar.name == "patchcore wakes up" else "import"
+    kind = "awake" if bar.name == "patchcore starts" else "import"
     detail = f", {bar.detail}" if bar.detail else ""
     title = f"{bar.name}: {duration(bar.end - bar.begin)} from {bar.begin:.2f} s on{detail}"
     label = h("text", bar.name, x="3", y="11") if end - begin > 5 else None

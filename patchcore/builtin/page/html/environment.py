@@ -8,7 +8,7 @@ from typing import Any
 
 from patchcore.builtin.html import Content, Element, code, fold, h, section, table
 from patchcore.builtin.page.model import Run
-from patchcore.builtin.page.words import counted
+from patchcore.objects.printable import counted
 
 __all__ = ["environment_section", "options_section"]
 

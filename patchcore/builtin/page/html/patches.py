@@ -8,17 +8,18 @@ from typing import Optional
 from patchcore.builtin.html import Content, Element, badge, code, fold, h, section, table
 from patchcore.builtin.page.html.parts import Links, standings
 from patchcore.builtin.page.model import STATUSES, ChangeView, PatchView, Run
-from patchcore.builtin.page.words import counted, span
+from patchcore.builtin.page.words import span
+from patchcore.objects.printable import counted
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 
 __all__ = ["patches_section", "references_section"]
 
 _MEANINGS = {
-    FAILED: "undone whole",
-    REVERTED: "were in force, and are not any more",
-    APPLIED: "in force",
-    PENDING: "waiting for modules that were not imported",
-    SKIPPED: "not for this environment, or not wanted",
+    FAILED: "all of its changes are reverted",
+    REVERTED: "was applied before",
+    APPLIED: "in effect",
+    PENDING: "waits for a module that was not imported",
+    SKIPPED: "not for this environment, or disabled",
 }
 _OPEN_PATCHES = 40  # a status with more of them is folded away
 _MOST_REFERENCES = 400
@@ -43,16 +44,16 @@ def references_section(run: Run, links: Links) -> Element:
     if places is None:
         places = h(
             "p",
-            "No closures, default arguments or containers that still hold an original are known. Processes of a run do "
-            "not look for those: that is a walk over all objects. ",
+            "Processes of a run do not search closures, default arguments and containers for originals, because that "
+            "search visits all objects. ",
             code("patchcore explain"),
-            " does.",
+            " searches them.",
         )
     return section(
         "references",
         "References",
         _references("Names rebound to a replacement", rebound, links),
-        _references("Names left alone: the replacement reads the original there", kept, links),
+        _references("Names not rebound, because the replacement uses the original there", kept, links),
         places,
     )
 

@@ -8,7 +8,8 @@ from patchcore.builtin.html import Content, Element, badge, code, fold, h, secti
 from patchcore.builtin.page.html.parts import Links, standings
 from patchcore.builtin.page.merge import Process
 from patchcore.builtin.page.model import Run
-from patchcore.builtin.page.words import clock, counted
+from patchcore.builtin.page.words import clock
+from patchcore.objects.printable import counted
 
 __all__ = ["processes_section"]
 
@@ -48,10 +49,10 @@ def _agreement(run: Run, digests: Sequence[str]) -> Content:
         return None
     if len(digests) == 1:
         return h("p", "All have the same manifest: patches, options, versions and files.")
-    text = f"There are {len(digests)} manifests (patches with verdicts, options, versions, files)."
+    text = f"There are {counted(len(digests), 'manifest')} (patches with verdicts, options, versions, files)."
     if any(finding.kind == "difference" for finding in run.findings):
-        return h("p", f"{text} What differs is among the ", h("a", "findings", href="#verdict"), ".")
-    return h("p", f"{text} They differ in what workers need not have, which is no finding.")
+        return h("p", f"{text} The differences are among the ", h("a", "findings", href="#verdict"), ".")
+    return h("p", f"{text} They differ only in patches that workers need not have, which is not a finding.")
 
 
 def _differences(run: Run, links: Links) -> Content:
@@ -79,5 +80,5 @@ def _each(processes: Sequence[Process]) -> Element:
                 clock(content["written"]),
             )
         )
-    columns = ("Rank", "Role", "Process id", "Host", "Name", "Started", "Last heard of")
+    columns = ("Rank", "Role", "Process id", "Host", "Name", "Started", "Last report")
     return table("Every process", columns, rows)

@@ -9,7 +9,7 @@ from typing import Any
 from patchcore.builtin.html import Content, Element, badge, code, fold, h, section
 from patchcore.builtin.page.html.parts import Links, place
 from patchcore.builtin.page.model import Run, TargetView, Variant
-from patchcore.builtin.page.words import counted
+from patchcore.objects.printable import counted
 
 __all__ = ["targets_section"]
 

@@ -10,8 +10,9 @@ from patchcore.builtin.html import Content, Element, badge, code, command, fold,
 from patchcore.builtin.page.html.parts import Links
 from patchcore.builtin.page.merge import Finding
 from patchcore.builtin.page.model import STATUSES, PatchView, Run
-from patchcore.builtin.page.words import clock, counted, duration
+from patchcore.builtin.page.words import clock, duration
 from patchcore.builtin.run.roles import RANK
+from patchcore.objects.printable import counted
 from patchcore.report import FAILED
 
 __all__ = ["headline", "verdict_section"]
@@ -51,7 +52,7 @@ def verdict_section(run: Run, links: Links) -> Element:
         content.append(
             h(
                 "p",
-                "No patch and no plugin failed, the processes patch the same, and those that lead came to their end.",
+                "No patch and no plugin failed, all processes have the same patches, and all main processes finished.",
             )
         )
     content += [_next(run), _problems(run), _notes(run), _hits(run, links)]
@@ -64,10 +65,10 @@ def _sizes(run: Run) -> str:
     parts = [counted(len(run.processes), "process", "processes")]
     if ranks:
         parts.append(counted(len(ranks), "rank"))
-    parts.append(f"on {hosts[0]}" if len(hosts) == 1 else f"on {len(hosts)} hosts")
+    parts.append(f"on {hosts[0]}" if len(hosts) == 1 else f"on {counted(len(hosts), 'host')}")
     starts = [p.content["timeline"]["started"] for p in run.processes if p.content.get("timeline")]
     end = max(process.content["written"] for process in run.processes)
-    when = f"{clock(min(starts))}, {duration(end - min(starts))}" if starts else f"last heard of at {clock(end)}"
+    when = f"{clock(min(starts))}, {duration(end - min(starts))}" if starts else f"last report of {clock(end)}"
     return f"{', '.join(parts)}; {when}"
 
 
@@ -132,6 +133,6 @@ def _hits(run: Run, links: Links) -> list[Element]:
         return [title, h("p", how)]
     found = [patch for patch in run.patches if patch.never_hit]
     if not found:
-        return [title, h("p", "None: each patch that is applied, and whose calls can be counted, was called.")]
+        return [title, h("p", "None: each applied patch whose calls can be counted was called.")]
     rows = [(links.code(patch.name), patch.origin, f"{patch.calls or 0:,}") for patch in found]
-    return [title, table("Applied, and no call was for them", ("Patch", "From", "Calls of targets"), rows, numeric=1)]
+    return [title, table("Applied, but never called", ("Patch", "From", "Calls of targets"), rows, numeric=1)]

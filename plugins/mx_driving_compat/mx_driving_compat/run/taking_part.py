@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mx_driving_compat import install
 from patchcore.hookspecs import hookimpl
+from patchcore.objects.printable import counted
 from patchcore.patcher import Patcher
 from patchcore.report import FAILED, PatchRecord, Report, Section
 
@@ -46,4 +47,4 @@ class _Reporter:
 
 
 def _hits(record: PatchRecord) -> str:
-    return "" if record.calls is None else f" ({record.calls} call{'' if record.calls == 1 else 's'})"
+    return "" if record.calls is None else f" ({counted(record.calls, 'call')})"

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from patchcore.builtin.html import TablesPage, TextTable
+from patchcore.objects.printable import counted
 from torch_npu_patches.coverage.judging import ELSEWHERE, HANDLED, MISSING, SUPPORTED, UNKNOWN, Coverage, Row
 from torch_npu_patches.coverage.phases import PHASES
 from torch_npu_patches.coverage.records import OTHERS
@@ -23,7 +24,9 @@ def summary(coverage: Coverage) -> str:
     """Return the result in one line."""
     judged = sum(row.status != ELSEWHERE for row in coverage.rows)
     counts = ", ".join(f"{number} {outcome}" for outcome, number in coverage.counts.items())
-    return f"{judged} operators on {coverage.device}, torch_npu {coverage.table.torch_npu}: {counts or 'none'}"
+    return (
+        f"{counted(judged, 'operator')} on {coverage.device}, torch_npu {coverage.table.torch_npu}: {counts or 'none'}"
+    )
 
 
 def rows(coverage: Coverage) -> list[tuple[str, ...]]:
@@ -76,7 +79,9 @@ def make_page(coverage: Coverage, script: Sequence[str] = ()) -> TablesPage:
     missing_ones = len(coverage.missing)
     return TablesPage(
         "patchcore ops --html",
-        f"{missing_ones} operators are missing" if missing_ones else "No operator is missing",
+        counted(missing_ones, "operator is missing", "operators are missing")
+        if missing_ones
+        else "No operator is missing",
         summary(coverage),
         good=not (missing_ones or coverage.failed),
         facts=facts,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable
 
 from patchcore.builtin.html import TablesPage, TextTable
+from patchcore.objects.printable import counted
 from torch_npu_patches.migrate.findings import LEVELS, NEEDS_A_HUMAN, Finding
 
 __all__ = [
@@ -92,7 +93,7 @@ def as_page(findings: Sequence[Finding], facts: Mapping[str, Any]) -> str:
     commands = [f"patchcore ops {path}"] if written_to else [f"patchcore migrate {path} --write"]
     return TablesPage(
         "patchcore migrate --report",
-        f"{human} {'place needs' if human == 1 else 'places need'} a person" if human else "Nothing needs a person",
+        counted(human, "place needs a person", "places need a person") if human else "No place needs a person",
         summary(findings, facts["files"], facts["changed"], verb),
         good=False if any(finding.level in NEEDS_A_HUMAN for finding in findings) else None if human else True,
         facts=[("Path", str(facts["path"])), ("Written to", written_to or "nothing was written")],
@@ -105,7 +106,7 @@ def summary(findings: Sequence[Finding], files: int, changed: int, verb: str = "
     """Return one line: how many files, changed ones, and findings of each level."""
     counts = Counter(finding.level for finding in findings)
     told = ", ".join(f"{counts[level]} {level}" for level in LEVELS if counts[level])
-    return f"{files} file{'' if files == 1 else 's'}, {changed} {verb}; {told or 'nothing found'}"
+    return f"{counted(files, 'file')}, {changed} {verb}; {told or 'nothing found'}"
 
 
 #: What writes a report, by the end of its name.

@@ -190,7 +190,7 @@ def _check_patterns(rule: Rule, where: str) -> None:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise SettingsError(f"{where}: {pattern!r} is no regular expression: {error}") from error
+            raise SettingsError(f"{where}: {pattern!r} is not a regular expression: {error}") from error
 
 
 class RuleTable:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import patchcore as pc
 from patchcore.objects.modules import find_module, namespace
+from patchcore.objects.printable import counted
 from patchcore.planning.plan import Plan
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.devices import NPU
@@ -85,8 +86,8 @@ def _moved(sites: list[audit.Site]) -> str:
     program = [site for site in sites if not site.installed]
     shown = program or sites
     lines, others = len(_lines(shown)), len(_lines(sites)) - len(_lines(shown))
-    where = _counted(lines) if program else f"{_counted(lines)} of installed packages"
-    more = f" and {_counted(others)} of installed packages" if others else ""
+    where = counted(lines, "line") if program else f"{counted(lines, 'line')} of installed packages"
+    more = f" and {counted(others, 'line')} of installed packages" if others else ""
     return f"CUDA moved to {_devices(sites)} at {where} ({describe_kinds(shown)}){more}"
 
 
@@ -98,15 +99,13 @@ def _no_device(sites: list[audit.Site]) -> str:
     variable = hiding_variable()
     hidden = f" ({variable}={os.environ[variable]!r})" if variable else ""
     asked = len(_lines(sites))
-    return f"nothing moved: no NPU is visible{hidden}; {_counted(asked)} asked for CUDA ({describe_kinds(sites)})"
+    return (
+        f"nothing moved: no NPU is visible{hidden}; {counted(asked, 'line')} asked for CUDA ({describe_kinds(sites)})"
+    )
 
 
 def _lines(sites: Iterable[audit.Site]) -> set[tuple[str, int]]:
     return {(site.file, site.line) for site in sites}
-
-
-def _counted(lines: int) -> str:
-    return f"{lines} line{'' if lines == 1 else 's'}"
 
 
 def _npu_was_used() -> bool:
