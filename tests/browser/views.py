@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Request
 
 __all__ = ["HEIGHT", "View"]
 
@@ -89,7 +89,7 @@ class View:
         #: Errors and other messages on the console, and addresses that did not answer.
         self.complaints: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("requestfailed", lambda request: self.complaints.append(f"{request.url}: {request.failure}"))
+        self.page.on("requestfailed", self._failed)
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.goto(self.where)
@@ -158,6 +158,10 @@ class View:
             if self.evaluate(f"document.activeElement.matches({selector!r})"):
                 return
         raise AssertionError(f"100 times Tab, and {selector} does not have the focus")
+
+    def _failed(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # by going to another page before it was there
+            self.complaints.append(f"{request.url}: {request.failure}")
 
     def _load_axe(self) -> None:
         if not self.evaluate("typeof axe === 'object'"):
