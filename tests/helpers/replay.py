@@ -7,6 +7,7 @@ Neither the CPU nor the load may decide:
   ``1e-05``, ``2.13.0``.
 - Durations, points in time, sizes of files, process numbers, identifiers and host names are masked.
 - The width of columns and the length of rules (``=====``) depend on what is masked, and do not count.
+- Without a GPU, the CPU build of torch refuses CUDA in other words than its CUDA build: these two lines are the same.
 - ``...`` in what is shown stands for anything, as in doctest.
 """
 
@@ -28,6 +29,8 @@ MASKS = (
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
     (r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\.\.) ?(?:s|ms|us|µs|ns|min)\b(?: \(\d+:\d\d:\d\d\))?", "DURATION"),
     (r"(?<![\w.])\d+\.\d [kM]B\b", "SIZE"),
+    (r"^AssertionError: Torch not compiled with CUDA enabled$", "NO GPU"),
+    (r"^RuntimeError: Found no NVIDIA driver on your system\. .*$", "NO GPU"),
 )
 
 #: How far a measured number may be from what is shown: units of its last place, or a share of it.

@@ -8,7 +8,9 @@ import sys
 import threading
 from typing import Optional
 
+from npu_emulator import cuda_build
 from npu_emulator.errors import EmulationError
+from npu_emulator.gpus import hide_gpus
 from npu_emulator.mmcv_operators.hook import OperatorsHook
 from npu_emulator.settings import Settings, make_settings
 from npu_emulator.stand_ins import StandIn, StandInFinder
@@ -95,6 +97,7 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
     with _lock:
         if device:
             _settle(core, devices)
+            hide_gpus()
         connected = []
         try:
             for stand_in in stand_ins:
@@ -105,6 +108,7 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
                     connected.append(stand_in.name)
             if TORCH_NPU.name in connected:
                 _mmcv_operators.connect()
+                cuda_build.connect()
             if (
                 device
                 and sys.modules.get("torch") is not None
@@ -124,6 +128,7 @@ def _disconnect(name: str) -> None:
     """Undo what was connected for a library."""
     if name == TORCH_NPU.name:
         _mmcv_operators.disconnect()
+        cuda_build.disconnect()
     _finders.pop(name).disconnect()
 
 

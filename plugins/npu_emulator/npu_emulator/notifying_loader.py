@@ -1,13 +1,14 @@
-"""A loader that tells when a module was executed."""
+"""A loader that calls back when a module was executed, and a finder that gives it to the modules it knows."""
 
 from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, Callable, Optional
 
-__all__ = ["NotifyingLoader"]
+__all__ = ["NotifyingFinder", "NotifyingLoader"]
 
 
 class NotifyingLoader(importlib.abc.Loader):
@@ -35,3 +36,25 @@ class NotifyingLoader(importlib.abc.Loader):
             module.__loader__ = self._loader
         self._loader.exec_module(module)
         self._executed(module)
+
+
+class NotifyingFinder(importlib.abc.MetaPathFinder):
+    """Finds some modules where they are, and calls back after each was executed.
+
+    Args:
+        executed: what to call with the module, by the module's name.
+    """
+
+    def __init__(self, executed: Mapping[str, Callable[[ModuleType], object]]) -> None:
+        self._executed = executed
+
+    def find_spec(
+        self, name: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        """Return the spec of a module that this finder knows, or ``None`` for every other module."""
+        if name not in self._executed:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = NotifyingLoader(spec.loader, self._executed[name])
+        return spec

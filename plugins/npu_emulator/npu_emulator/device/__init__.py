@@ -11,8 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Optional
 
+from npu_emulator import cuda_build
 from npu_emulator.device.visibility import visible_devices
 from npu_emulator.errors import EmulationError, RealLibraryError
+from npu_emulator.gpus import hide_gpus
 from npu_emulator.settings import Settings
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ def start(settings: Settings, environ: Mapping[str, str] = os.environ) -> Core:
             return _core
         _refuse_other_torch(environ)
         _refuse_other_backend()
+        cuda_build.hide()
+        hide_gpus()  # again: programs set the variable before they import torch
         _settings = settings
     try:
         # Without the lock: another thread may be importing the stand-in, which starts the device and so comes here.

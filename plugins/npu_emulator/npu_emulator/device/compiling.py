@@ -7,14 +7,11 @@ is generated for no NPU here, so ``"inductor"`` raises :class:`npu_emulator.erro
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.machinery
 import sys
-from collections.abc import Sequence
 from types import ModuleType
-from typing import Optional
+from typing import Callable
 
-from npu_emulator.notifying_loader import NotifyingLoader
+from npu_emulator.notifying_loader import NotifyingFinder
 
 __all__ = ["register"]
 
@@ -30,22 +27,11 @@ def register() -> None:
 
     They take seconds to import, and most programs never do.
     """
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, NotifyingFinder({name: _registering(part) for name, part in PARTS.items()}))
     for name, part in PARTS.items():
         if name in sys.modules:
             importlib.import_module(part).register()
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules of :data:`PARTS` where they are, and has the device registered after they were executed."""
-
-    def find_spec(
-        self, name: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
-    ) -> Optional[importlib.machinery.ModuleSpec]:
-        """Return the module's spec, or ``None`` for every other module."""
-        if name not in PARTS:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = NotifyingLoader(spec.loader, lambda _: importlib.import_module(PARTS[name]).register())
-        return spec
+def _registering(part: str) -> Callable[[ModuleType], None]:
+    return lambda _: importlib.import_module(part).register()

@@ -45,7 +45,13 @@ def choose(name: str) -> str:
         return name
     if find_module("torch_npu"):
         return "mstx"
-    return "nvtx" if torch.cuda.is_available() else "record_function"
+    return "nvtx" if _has_gpu() else "record_function"
+
+
+def _has_gpu() -> bool:
+    """Tell whether torch can use a GPU; ``torch.cuda.is_available()`` may speak of an NPU."""
+    count: Optional[Callable[[], int]] = getattr(torch._C, "_cuda_getDeviceCount", None)
+    return count is not None and count() > 0
 
 
 def make_backend(options: MarkerOptions) -> Backend:
@@ -76,6 +82,11 @@ class _PushPop:
 def _nvtx() -> Backend:
     from torch.cuda import nvtx
 
+    # A CUDA build of torch makes ranges without a GPU, too, where no profiler of NVIDIA's can record them.
+    if not _has_gpu():
+        raise PatchError(
+            "nvtx does not work here: torch finds no NVIDIA GPU. Choose another backend: record_function, trace"
+        )
     try:
         nvtx.range_push("torch_npu_patches.markers")
         nvtx.range_pop()

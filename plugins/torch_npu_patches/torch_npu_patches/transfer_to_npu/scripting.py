@@ -1,7 +1,9 @@
-"""What torch.jit.script and device contexts know the factories by, kept in step with wrapped ones.
+"""What torch's compilers know of wrapped functions and of the device that stands in for CUDA.
 
-Both have tables of torch's functions, filled at first use with what is in ``torch`` at that time. They are filled here
-before anything is wrapped. (Those of torch.compile, which would be dear to import for that, are filled with what is
+torch.jit.script and device contexts know the factories by tables, which are kept in step with wrapped ones.
+
+Both tables are filled at first use with what is in ``torch`` at that time. They are filled here before anything is
+wrapped. (Those of torch.compile, which would be dear to import for that, are filled with what is
 inside the wrappers: :mod:`torch_npu_patches.wrapping`.)
 """
 
@@ -13,7 +15,7 @@ from typing import Any, Callable, Optional
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
 from torch_npu_patches.wrapping import innermost
 
-__all__ = ["make_find_builtin", "make_folded", "make_is_cuda_of_traced"]
+__all__ = ["has_triton", "is_triton_capable", "make_find_builtin", "make_folded", "make_is_cuda_of_traced"]
 
 
 def make_find_builtin(original: Callable[[Any], Optional[str]]) -> Callable[[Any], Optional[str]]:
@@ -50,3 +52,21 @@ def make_is_cuda_of_traced(original: Callable[[Any, Any], Any]) -> Callable[[Any
         return VariableTracker.build(tx, self.device.type in (CUDA, NPU))
 
     return method_attr_is_cuda
+
+
+def has_triton() -> bool:
+    """Return ``False``: Triton generates no code for a device that stands in for CUDA.
+
+    Takes the place of ``torch.utils._triton.has_triton``, which asks whether the major number of CUDA's compute capability
+    is 7 or more wherever a package ``triton`` can be imported, for every ``torch.compile``. An NPU has no such number.
+    torch_npu's own layer answers the same.
+    """
+    return False
+
+
+def is_triton_capable(device: Any = None) -> bool:
+    """Return ``False``, as :func:`has_triton` does.
+
+    Takes the place of ``CudaInterface.is_triton_capable``, which the code generators of ``torch._inductor`` call.
+    """
+    return False
