@@ -72,6 +72,7 @@ ANSWERS: dict[str, Any] = {
     "torch.random.fork_rng(device_type='cuda').__enter__()": None,
     "nn.DataParallel(nn.Linear(2, 2)).device_ids": list(range(8)),
 }
+NAMES = {"torch": torch, "dist": dist, "nn": nn}
 PROGRAM = """
 import sys
 import torch
@@ -95,9 +96,9 @@ def test_a_question_about_cuda(question: str) -> None:
     expected = ANSWERS[question]
     if isinstance(expected, tuple) and expected:
         with pytest.raises(expected[0], match=expected[1]):
-            eval(question)
+            eval(question, NAMES)
     else:
-        assert eval(question) == expected
+        assert eval(question, NAMES) == expected
 
 
 @pytest.mark.either_core
@@ -113,7 +114,8 @@ def test_the_answers_are_the_same_where_torch_was_imported_first() -> None:
     for question, found in zip(ANSWERS, done.stdout.splitlines(), strict=True):
         expected = ANSWERS[question]
         if isinstance(expected, tuple) and expected:
-            assert found.startswith(f"{expected[0].__name__}: ") and expected[1] in found, (question, found)
+            assert found.startswith(f"{expected[0].__name__}: "), question
+            assert expected[1] in found, question
         else:
             assert found == repr(expected), question
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import importlib
+import importlib.util
 import io
 import os
 import pickle
@@ -663,6 +663,20 @@ def under_autocast(x: Tensor) -> Tensor:
         return torch.mm(x, x)
 
 
+def run_emulated(folder: Path, *command: str) -> str:
+    """Return what a program in ``folder`` prints in a run of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "patchcore", "run", "--emulate-npu", *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 class TestCompile:
     @pytest.fixture(autouse=True)
     def afresh(self) -> Iterator[None]:
@@ -683,6 +697,28 @@ class TestCompile:
     def test_autocast(self, backend: str, layer: pc.Patcher) -> None:
         x = torch.ones(2, 2, device="cuda")
         assert torch.compile(under_autocast, backend=backend, fullgraph=True)(x).dtype == torch.float16
+
+    def test_triton_is_for_no_device_that_stands_in_for_cuda(self, tmp_path: Path) -> None:
+        """torch asks what CUDA's compute capability is as soon as a package of this name can be imported."""
+        (tmp_path / "triton").mkdir()
+        (tmp_path / "triton" / "__init__.py").write_text('__version__ = "3.7.1"\n')
+        (tmp_path / "ask.py").write_text(
+            "import torch\n"
+            "from torch.utils._triton import has_triton, has_triton_package\n"
+            "print(torch.cuda.is_available(), has_triton_package(), has_triton())\n"
+        )
+        assert run_emulated(tmp_path, "ask.py") == "True True False\n"
+
+    @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+    @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+    def test_with_triton_installed_a_program_on_the_cpu_compiles(self, backend: str, tmp_path: Path) -> None:
+        (tmp_path / "compile.py").write_text(
+            "import sys, torch\n"
+            "from torch._dynamo.device_interface import CudaInterface\n"
+            "assert torch.cuda.is_available() and not CudaInterface.is_triton_capable()\n"
+            "print(torch.compile(lambda x: x * 2 + 1, backend=sys.argv[1], fullgraph=True)(torch.ones(2)).tolist())\n"
+        )
+        assert run_emulated(tmp_path, "compile.py", backend) == "[3.0, 3.0]\n"
 
     def test_compiles_after_revert(self) -> None:
         def plain(x: Tensor) -> Tensor:

@@ -63,6 +63,19 @@ class TestExactNumbers:
         assert not same(f"it is {shown}.\n", f"it is {printed}.\n")
 
 
+class TestBuildsOfTorch:
+    CPU = "AssertionError: Torch not compiled with CUDA enabled\n"
+    CUDA = "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU\n"
+
+    def test_both_refuse_cuda(self) -> None:
+        assert same(self.CPU, self.CUDA)
+        assert same(self.CUDA, self.CPU)
+
+    @pytest.mark.parametrize("printed", ["RuntimeError: CUDA error: out of memory\n", "AssertionError\n", "cuda:0\n"])
+    def test_another_line_is_told(self, printed: str) -> None:
+        assert not same(self.CPU, printed)
+
+
 class TestTimesAndLengths:
     @pytest.mark.parametrize("seconds", ["0.97s", "9.81s", "10.05s", "65.21s (0:01:05)", "812.33s (0:13:32)", "2 min"])
     def test_how_long_pytest_took_decides_about_no_rule(self, seconds: str) -> None:

@@ -1,9 +1,9 @@
 """Hides the GPUs of the machine from the CUDA runtime of this process and of its children.
 
-:mod:`npu_emulator.cuda_build` closes the doors of torch's Python code. Compiled code (an extension of the program, cupy,
-numba) asks the CUDA runtime, which reads CUDA_VISIBLE_DEVICES from the environment of the process. To the program the
-variable means its NPUs, so ``os.environ`` keeps the program's value: only the environment that compiled code and child
-processes see has another. A child that emulates NPUs too puts the program's value back in its own ``os.environ``.
+With :mod:`npu_emulator.cuda_build`, no Python function of torch reaches a GPU. Compiled code (an extension of the
+program, cupy, numba) asks the CUDA runtime, which reads CUDA_VISIBLE_DEVICES from the environment of the process. For
+the program the variable chooses NPUs, so ``os.environ`` keeps the program's value: only the environment that compiled
+code and child processes see has another. A child that emulates NPUs too puts the program's value back.
 """
 
 from __future__ import annotations
