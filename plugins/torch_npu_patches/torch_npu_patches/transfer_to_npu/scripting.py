@@ -57,8 +57,8 @@ def make_is_cuda_of_traced(original: Callable[[Any, Any], Any]) -> Callable[[Any
 def has_triton() -> bool:
     """Return ``False``: Triton generates no code for a device that stands in for CUDA.
 
-    Takes the place of ``torch.utils._triton.has_triton``. Where ``triton`` can be imported, torch's own function asks for
-    every ``torch.compile`` if the compute capability of CUDA is 7 or more. An NPU has no such number.
+    Takes the place of ``torch.utils._triton.has_triton``. Where ``triton`` can be imported, torch's own asks for every
+    ``torch.compile`` if the compute capability of CUDA is 7 or more. An NPU has no such number.
     torch_npu's own layer answers the same.
     """
     return False
