@@ -169,9 +169,12 @@ COMPILE = _patch(
         Adapt("torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda", scripting.make_is_cuda_of_traced),
         Extend("torch._dynamo.variables.torch:constant_fold_functions", scripting.make_folded),
         Extend("torch._dynamo.variables.torch:constant_fold_functions_need_guards", scripting.make_folded),
-        pc.Replace("torch.utils._triton:has_triton", scripting.has_triton),
+        # create: releases of torch that lack these do without them
+        pc.Replace("torch.utils._triton:has_triton", scripting.has_triton, create=True),
         pc.Replace(
-            "torch._dynamo.device_interface:CudaInterface.is_triton_capable", staticmethod(scripting.is_triton_capable)
+            "torch._dynamo.device_interface:CudaInterface.is_triton_capable",
+            staticmethod(scripting.is_triton_capable),
+            create=True,
         ),
     ],
     "is_cuda and torch.cuda in programs that torch.compile compiles, no Triton for GPUs; see torch.compile, too",
