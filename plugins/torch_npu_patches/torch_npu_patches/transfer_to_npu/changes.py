@@ -1,4 +1,4 @@
-"""The changes this layer is made of. All wait for torch_npu, and leave out what this version does not have."""
+"""The changes this layer is made of. They wait for torch_npu (but :class:`Answer`), and leave out what this version does not have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from patchcore.declare.slots import ClassSlot, Slot
 from patchcore.objects import binding
 from patchcore.objects.modules import ABSENT
 
-__all__ = ["Adapt", "Counterpart", "Extend"]
+__all__ = ["Adapt", "Answer", "Counterpart", "Extend"]
 
 
 class _NpuChange(SlotChange):
@@ -68,6 +68,21 @@ class Extend(Adapt):
     @property
     def adds(self) -> bool:
         return True
+
+
+class Answer(pc.Replace):
+    """Put our answer in the place of a function that asks torch something. What torch's own does does not matter."""
+
+    may_be_absent = True
+
+    @property
+    def adds(self) -> bool:
+        return True
+
+    def build(self, below: Any, slot: Slot) -> Any:
+        if below is ABSENT:
+            return pc.Skip(f"this version of torch has no {slot.name}")
+        return super().build(below, slot)
 
 
 class Counterpart(_NpuChange):

@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional
 import patchcore as pc
 from patchcore.declare.changes import Change
 from torch_npu_patches.transfer_to_npu import comm, distributed, namespace, scripting, tables, tensors
-from torch_npu_patches.transfer_to_npu.changes import Adapt, Extend
+from torch_npu_patches.transfer_to_npu.changes import Adapt, Answer, Extend
 from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable
 from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class
 
@@ -169,12 +169,9 @@ COMPILE = _patch(
         Adapt("torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda", scripting.make_is_cuda_of_traced),
         Extend("torch._dynamo.variables.torch:constant_fold_functions", scripting.make_folded),
         Extend("torch._dynamo.variables.torch:constant_fold_functions_need_guards", scripting.make_folded),
-        # create: releases of torch that lack these do without them
-        pc.Replace("torch.utils._triton:has_triton", scripting.has_triton, create=True),
-        pc.Replace(
-            "torch._dynamo.device_interface:CudaInterface.is_triton_capable",
-            staticmethod(scripting.is_triton_capable),
-            create=True,
+        Answer("torch.utils._triton:has_triton", scripting.has_triton),
+        Answer(
+            "torch._dynamo.device_interface:CudaInterface.is_triton_capable", staticmethod(scripting.is_triton_capable)
         ),
     ],
     "is_cuda and torch.cuda in programs that torch.compile compiles, no Triton for GPUs; see torch.compile, too",
