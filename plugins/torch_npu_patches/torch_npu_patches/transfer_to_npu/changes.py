@@ -1,4 +1,4 @@
-"""The changes this layer is made of. They wait for torch_npu (but :class:`Answer`), and leave out what this version does not have."""
+"""The changes this layer is made of. They leave out what this version does not have, and most wait for torch_npu."""
 
 from __future__ import annotations
 
