@@ -36,8 +36,7 @@ def advise_at_the_end(session: Session, plugins: Plugins) -> Iterator[str]:
 
 def _missing() -> Optional[str]:
     """Return the module whose absence has ended the program, ``None`` if something else has."""
-    arguments: list[str] = getattr(sys, "argv", None) or [""]
-    if arguments[0] == "-m":  # Python has not found the module to run
+    if _argv()[0] == "-m":  # Python has not found the module to run
         command: list[str] = getattr(sys, "orig_argv", [])  # since Python 3.10
         following = command[command.index("-m") + 1 :] if "-m" in command else []
         return following[0].partition(".")[0] if following else None
@@ -50,7 +49,7 @@ def _late_options(session: Session, plugins: Plugins) -> Iterator[str]:
 
     A program may have an option of the same name. It is then in the source of a module that the program has imported.
     """
-    arguments = itertools.takewhile(lambda argument: argument != "--", getattr(sys, "argv", ())[1:])
+    arguments = itertools.takewhile(lambda argument: argument != "--", _argv()[1:])
     given = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
     if not given:
         return
@@ -69,7 +68,7 @@ def _late_options(session: Session, plugins: Plugins) -> Iterator[str]:
         if not any(word in text for word in (name, name[2:].replace("-", "_")) for text in sources)
     ]
     if unknown:
-        names, program = " ".join(unknown), os.path.basename(sys.argv[0])
+        names, program = " ".join(unknown), os.path.basename(_argv()[0])
         yield (
             f"{names} was given to {program}, whose source does not have it; options of patchcore run stand before the "
             f"program: patchcore run {names} {program} ..."
@@ -82,8 +81,8 @@ def _own_sources(plugins: Plugins) -> Iterator[Path]:
     A program that is a module of an installed package has the sources of that package.
     """
     theirs = {"patchcore", *((found.value or "").partition(".")[0] for found in plugins.provenances.values())}
-    if os.path.isfile(sys.argv[0]):  # a script that has ended has no __file__ any more
-        yield Path(sys.argv[0])
+    if os.path.isfile(_argv()[0]):  # a script that has ended has no __file__ any more
+        yield Path(_argv()[0])
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     package = main.name.partition(".")[0] if main is not None else ""
     library = os.path.dirname(os.__file__)
@@ -96,6 +95,12 @@ def _own_sources(plugins: Plugins) -> Iterator[Path]:
         is_installed = any(folder in parts for folder in _INSTALLED) or file.startswith(library + os.sep)
         if (root == package or not is_installed) and os.path.isfile(file):
             yield Path(file)
+
+
+def _argv() -> list[str]:
+    """Return the program and its arguments; a program may have put anything in the place of ``sys.argv``."""
+    argv = getattr(sys, "argv", None)
+    return [str(argument) for argument in argv] if isinstance(argv, list) and argv else [""]
 
 
 def _advise(plugins: Plugins, name: str, command: str) -> Optional[str]:
