@@ -19,7 +19,7 @@ from patchcore.engine.rebinding import Moves
 from patchcore.engine.reentry import is_reentrant
 from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName, describe_error, did_you_mean
 from patchcore.logs import logger
-from patchcore.objects.printable import shown
+from patchcore.objects.printable import counted, shown
 from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, continue_plan, make_plan
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
@@ -339,7 +339,7 @@ class Patcher(contextlib.ContextDecorator):
             self._depth = depth
 
     def __repr__(self) -> str:
-        return f"<Patcher {'applied' if self.applied else 'not applied'}, {len(self._applications)} patches>"
+        return f"<Patcher {'applied' if self.applied else 'not applied'}, {counted(len(self._applications), 'patch')}>"
 
     def _collect(self) -> list[Candidate]:
         if self._candidates is None:

@@ -218,7 +218,7 @@ class TestCommand:
         out = capsys.readouterr().out.splitlines()
         assert out[0] == "time per module, 1 of 2"
         assert out[2].split() == ["0.070", "ms", "0.100", "ms", "1", "forward", "Net", "(Net)"]
-        assert out[-1] == "3 markers among 3 events of 1 files"
+        assert out[-1] == "3 markers among 3 events of 1 file"
 
     def test_json_and_sorting(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         arguments = ["--format", "json", "--by", "site", "--sort", "total"]

@@ -168,5 +168,7 @@ def test_places_outside_the_view(mx_driving: ModuleType, place: Optional[list[li
 
 def test_intervals_that_are_not_the_runs(mx_driving: ModuleType) -> None:
     lift = Lift.random(torch.float32)
-    with pytest.raises(ValueError, match="runs of equal ranks_bev, found 1 that differ; sort the ranks"):
+    with pytest.raises(
+        ValueError, match=r"each run of equal ranks_bev .*, found other intervals \(1\); sort the ranks"
+    ):
         mx_driving.bev_pool_v2(*lift[:5], (*VIEW, CHANNELS), torch.tensor([0]), torch.tensor([50]))

@@ -582,11 +582,11 @@ class TestApexAmp:
             amp.initialize(torch.nn.Linear(1, 1), opt_level="O4")
         amp.initialize(torch.nn.Linear(1, 1), opt_level="O0")
         with (
-            pytest.raises(RuntimeError, match=r"loss_id=1 of 1 losses; call amp.initialize\(..., num_losses=2\)"),
+            pytest.raises(RuntimeError, match=r"loss_id=1 of 1 loss; call amp.initialize\(..., num_losses=2\)"),
             amp.scale_loss(torch.ones(1), [], loss_id=1),
         ):
             pass
-        with pytest.raises(ValueError, match="expected 1 loss scalers, found 2"):
+        with pytest.raises(ValueError, match="expected 1 loss scaler, found 2"):
             amp.load_state_dict({"loss_scaler0": {}, "loss_scaler1": {}})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from patchcore.builtin.html.elements import Content, Element, h
+from patchcore.objects.printable import counted
 
 __all__ = ["badge", "code", "command", "fold", "folded", "lines", "section", "table"]
 
@@ -66,7 +67,8 @@ def folded(text: str) -> Content:
     """Return a text, the most of a long one folded away."""
     if len(text) <= _LONG:
         return text
-    return fold(f"{text[:_LONG]}\N{HORIZONTAL ELLIPSIS} ({len(text):,} characters)", h("p", text, class_="full"))
+    size = counted(len(text), "character")
+    return fold(f"{text[:_LONG]}\N{HORIZONTAL ELLIPSIS} ({size})", h("p", text, class_="full"))
 
 
 def badge(text: str, kind: str = "") -> Element:

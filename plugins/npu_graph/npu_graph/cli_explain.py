@@ -169,8 +169,9 @@ def _print(found: Explanation, *, nodes: bool) -> None:
 def _print_graph(graph: GraphRecord, *, nodes: bool) -> None:
     sizes = "dynamic" if graph.dynamic else "static"
     print_line(
-        f"graph {graph.number}: {graph.kind}, {sizes}, vendor {graph.vendor}: {len(graph.converted)} operators "
-        f"in {len(graph.subgraphs)} subgraphs, {len(graph.eager)} eager, {graph.seconds:.2f} s",
+        f"graph {graph.number}: {graph.kind}, {sizes}, vendor {graph.vendor}: "
+        f"{counted(len(graph.converted), 'operator')} in {counted(len(graph.subgraphs), 'subgraph')}, "
+        f"{len(graph.eager)} eager, {graph.seconds:.2f} s",
         "bold",
     )
     if graph.stands_in_for:

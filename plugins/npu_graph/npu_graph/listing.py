@@ -8,6 +8,7 @@ from typing import Any, Optional
 from npu_graph.backend import Backend
 from npu_graph.recording import GraphRecord
 from npu_graph.registry import contributed, obstacle
+from patchcore.objects.printable import counted
 from patchcore.planning.provenance import Provenance
 from patchcore.plugins import Plugins
 from patchcore.report import Section
@@ -84,8 +85,8 @@ def summarize(records: Sequence[GraphRecord]) -> Section:
         converted = sum(len(record.converted) for record in own)
         eager = sum(len(record.eager) for record in own)
         lines.append(
-            f"{vendor}: {len(own)} graphs, {len(subgraphs)} subgraphs ({hits} from the cache), "
-            f"{converted} operators converted, {eager} eager"
+            f"{vendor}: {counted(len(own), 'graph')}, {counted(len(subgraphs), 'subgraph')} ({hits} from the cache), "
+            f"{counted(converted, 'operator')} converted, {eager} eager"
         )
     absent = sorted({record.stands_in_for for record in records if record.stands_in_for})
     lines += [f"a fallback stands in for {text}" for text in absent]

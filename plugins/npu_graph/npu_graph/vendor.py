@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
 from patchcore.declare.changes import Skip
 from patchcore.errors import DeclarationError
+from patchcore.objects.printable import counted
 
 if TYPE_CHECKING:
     import torch
@@ -177,7 +178,7 @@ class Vendor:
         if not isinstance(results, (list, tuple)):  # rows of an array would pass for results
             raise TypeError(f"expected a list or tuple of {len(outputs)} from the kernel, got {type(results).__name__}")
         if len(results) != len(outputs):
-            raise TypeError(f"expected {len(outputs)} outputs, got {len(results)}")
+            raise TypeError(f"expected {counted(len(outputs), 'output')}, got {len(results)}")
         return [self.to_tensor(array, spec) for array, spec in zip(results, outputs)]
 
     def to_array(self, tensor: torch.Tensor) -> Any:

@@ -126,8 +126,8 @@ def test_an_operator_that_is_wrong_is_named_with_its_dtype_and_the_others_pass(r
 def test_a_conversion_that_is_wrong_only_when_sizes_are_dynamic_fails_there_only(run: Run) -> None:
     chosen = ("-k", "aten.sum.dim_IntList-float32", "--dynamic", "all", "-p", "no:cacheprovider")
     done = run(*SUITE_ARGUMENTS, "--backend", "plain", *chosen, vendor=conformance_vendors.WRONG_WHEN_DYNAMIC)
-    assert "float32 static: 1 operators: 1 converted in part" in done.stdout, done.stdout
-    assert "float32 dynamic: 1 operators: 1 failed" in done.stdout
+    assert "float32 static: 1 operator: 1 converted in part" in done.stdout, done.stdout
+    assert "float32 dynamic: 1 operator: 1 failed" in done.stdout
     assert "aten.sum.dim_IntList[plain] float32-dynamic: of x float32 (7, 9)" in done.stdout
 
 

@@ -278,8 +278,8 @@ def test_a_kernel_that_gives_something_else_than_the_graph_says_is_an_error(
             "expected a torch.Tensor for tanh, got",
         ),
         ("kernel", lambda x: x, LaunchError, "expected a list or tuple of 1 from the kernel, got Tensor"),
-        ("kernel", lambda x: [x, x], LaunchError, "expected 1 outputs, got 2"),
-        ("kernel", lambda x: [], LaunchError, "expected 1 outputs, got 0"),
+        ("kernel", lambda x: [x, x], LaunchError, "expected 1 output, got 2"),
+        ("kernel", lambda x: [], LaunchError, "expected 1 output, got 0"),
         (
             "convert",
             lambda operation, self: None,

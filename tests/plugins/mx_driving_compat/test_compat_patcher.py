@@ -484,7 +484,7 @@ class TestPrintInfo:
         assert patcher.print_info() is patcher
         assert told.at("INFO")[-1].splitlines() == [
             "=" * 80,
-            "Patcher Info (1 modules, 2 patches)",
+            "Patcher Info (1 module, 2 patches)",
             "=" * 80,
             "",
             "[shop] 2 patches",
@@ -570,8 +570,8 @@ class TestPrintInfo:
             LegacyPatch(sets_label, target_module="shop.tools"), RegistryPatch("shop.HOOKS", int, name="Int")
         ).print_info()
         text = told.at("INFO")[-1]
-        assert "[shop.tools] 1 patches\n  [pending] sets_label" in text
-        assert "[shop] 1 patches\n  [pending] shop.HOOKS <- Int (int)" in text
+        assert "[shop.tools] 1 patch\n  [pending] sets_label" in text
+        assert "[shop] 1 patch\n  [pending] shop.HOOKS <- Int (int)" in text
 
 
 class TestPredefined:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from mx_driving_compat.collecting.selection import Selection
 from mx_driving_compat.patches.application import Standing
 from mx_driving_compat.patches.base import BasePatch
+from patchcore.objects.printable import counted
 from patchcore.report import APPLIED, PENDING, SKIPPED
 
 __all__ = ["info_text"]
@@ -26,9 +27,9 @@ def info_text(selection: Selection, standings: Mapping[int, Standing], *, diff: 
     for patch, _ in selection.patches():
         by_module.setdefault(patch.module or "other", []).append(patch)
     count = sum(map(len, by_module.values()))
-    lines = [_LINE, f"Patcher Info ({len(by_module)} modules, {count} patches)", _LINE, ""]
+    lines = [_LINE, f"Patcher Info ({counted(len(by_module), 'module')}, {counted(count, 'patch')})", _LINE, ""]
     for module, patches in by_module.items():
-        lines.append(f"[{module}] {len(patches)} patches")
+        lines.append(f"[{module}] {counted(len(patches), 'patch')}")
         for patch in patches:
             status, reason = _standing(patch, selection, standings)
             first, *more = [*patch.get_info(show_diff=diff).split("\n"), *filter(None, reason.split("\n"))]

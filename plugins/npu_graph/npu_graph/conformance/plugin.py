@@ -16,6 +16,7 @@ from npu_graph.conformance import hookspecs
 from npu_graph.conformance.naming import find_backend
 from npu_graph.errors import UnknownVendor
 from patchcore.errors import PatchcoreError
+from patchcore.objects.printable import counted
 
 if TYPE_CHECKING:
     from npu_graph.conformance.suite import Suite
@@ -153,7 +154,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.section(f"conformance of {config.getoption('--backend')}")
     for trial, counts in tally.items():
         told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
-        terminalreporter.line(f"{trial}: {sum(counts.values())} operators: {told}")
+        terminalreporter.line(f"{trial}: {counted(sum(counts.values()), 'operator')}: {told}")
     for model, share in sorted(shares.items()):
         terminalreporter.line(f"{model}: {share}")
     untried = config.stash[SUITE].untried

@@ -16,6 +16,7 @@ from npu_graph.operations.subgraph import Subgraph, TensorSpec, symbols_in
 from npu_graph.operations.values import line_of, tensors_in, value_of
 from npu_graph.options import Options
 from npu_graph.vendor import Vendor
+from patchcore.objects.printable import counted
 
 __all__ = ["Check", "deviation", "run_kernel"]
 
@@ -38,7 +39,7 @@ def run_kernel(vendor: Vendor, subgraph: Subgraph, entry: Entry, inputs: Sequenc
     specs = subgraph.output_specs(inputs[len(subgraph.inputs) :])
     outputs = vendor.launch(entry.kernel, inputs, specs)
     if len(outputs) != len(specs):
-        raise TypeError(f"expected {len(specs)} outputs, got {len(outputs)}")
+        raise TypeError(f"expected {counted(len(specs), 'output')}, got {len(outputs)}")
     taken = {tensor.untyped_storage().data_ptr() for tensor in inputs if isinstance(tensor, torch.Tensor)}
     results = []
     for tensor, spec, output in zip(outputs, specs, subgraph.outputs):

@@ -11,6 +11,7 @@ from typing import Any, Callable
 
 from patchcore.builtin.rows import print_table
 from patchcore.cli.output import print_json
+from patchcore.objects.printable import counted
 from torch_npu_patches.markers.options import ORDERS, VIEWS
 from torch_npu_patches.markers.reading import TraceError, events, size_of
 from torch_npu_patches.markers.summary import Line, Summary
@@ -29,6 +30,7 @@ def summarise(options: argparse.Namespace) -> int:
     with _progress(sum(map(size_of, files))) as advance:
         for number, path in enumerate(files):
             summary.add(events(path, advance), number)
+    seen = counted(summary.events, "event")
     views = options.by or list(VIEWS)
     lines = {view: summary.lines(view, _ORDERS[options.sort]) for view in views}
     if options.format == "json":
@@ -40,9 +42,9 @@ def summarise(options: argparse.Namespace) -> int:
             of = f", {len(shown)} of {len(lines[view])}" if len(shown) < len(lines[view]) else ""
             print_table(f"time per {_TITLES[view]}{of}", _COLUMNS, [_row(line) for line in shown])
             print()
-        print(f"{summary.ranges} markers among {summary.events} events of {len(files)} files")
+        print(f"{counted(summary.ranges, 'marker')} among {seen} of {counted(len(files), 'file')}")
     if not summary.ranges:
-        print(f"patchcore: there is no marker among the {summary.events} events; {_HINT}", file=sys.stderr)
+        print(f"patchcore: there is no marker among {seen}; {_HINT}", file=sys.stderr)
         return 1
     return 0
 

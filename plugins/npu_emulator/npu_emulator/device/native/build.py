@@ -25,6 +25,7 @@ import torch
 
 from npu_emulator.errors import EmulationError
 from patchcore.builtin.files import UntrustedPath, private_folder, refuse_shared, user_cache
+from patchcore.objects.printable import counted
 
 __all__ = ["CACHE", "MODULE", "build", "cache_folder", "library_path", "trusted_library"]
 
@@ -129,8 +130,8 @@ def _jobs(environ: Mapping[str, str]) -> int:
 def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], jobs: int) -> list[Path]:
     sources = sorted(_SOURCES.glob("*.cpp"))
     report(
-        f"npu_emulator: compiling {len(sources)} files for torch {torch.__version__} with {shlex.join(compiler)}; "
-        "this takes about a minute"
+        f"npu_emulator: compiling {counted(len(sources), 'file')} for torch {torch.__version__} with "
+        f"{shlex.join(compiler)}; this takes about a minute"
     )
     objects = [folder / f"{source.stem}.o" for source in sources]
     includes = [f"-isystem{path}" for path in _include_folders()]

@@ -172,9 +172,9 @@ class SparseConvolution(SparseModule):
     def _check_found(self, kernel: str, found: IndiceData, places: int, input_: SparseConvTensor) -> None:
         if found.kernel_size != self.kernel_size or places != len(input_.features):
             raise ValueError(
-                f"mx_driving.{kernel}: expected kernel {tuple(found.kernel_size)} and {places} places as of the layer "
-                f"that left indice_key '{self.indice_key}', found kernel {self.kernel_size} and "
-                f"{len(input_.features)} places"
+                f"mx_driving.{kernel}: expected kernel {tuple(found.kernel_size)} and places: {places}, as in the "
+                f"layer that left indice_key '{self.indice_key}', found kernel {self.kernel_size} and places: "
+                f"{len(input_.features)}"
             )
 
     def _leave(self, input_: SparseConvTensor, rulebook: Rulebook) -> None:

@@ -88,8 +88,8 @@ def bev_pool_v2(
     starts = lengths.cumsum(0) - lengths
     if not (torch.equal(interval_starts.long(), starts) and torch.equal(interval_lengths.long(), lengths)):
         raise ValueError(
-            f"mx_driving.bev_pool_v2: expected intervals that are the {len(cells)} runs of equal ranks_bev, found "
-            f"{len(interval_starts)} that differ; sort the ranks by ranks_bev before computing the intervals"
+            f"mx_driving.bev_pool_v2: expected one interval for each run of equal ranks_bev (runs: {len(cells)}), "
+            f"found other intervals ({len(interval_starts)}); sort the ranks by ranks_bev before computing intervals"
         )
     return BEVPoolV2.apply(depth, feat, ranks_depth, ranks_feat, ranks_bev, bev_feat_shape)
 

@@ -97,7 +97,7 @@ def lookup(name: str) -> OpOverloadPacket:
     """
     if name not in _names:
         raise OperatorNotEmulated(
-            f"torch_npu.{name} is not emulated; npu_emulator.torch_npu.ops.names() lists the {len(_names)} "
-            f"operators that are. Use PyTorch's own operators in its place, or run on an NPU"
+            f"torch_npu.{name} is not emulated; npu_emulator.torch_npu.ops.names() lists the emulated operators. "
+            "Use PyTorch's own operators in its place, or run on an NPU"
         )
     return getattr(getattr(torch.ops, NAMESPACE), name)

@@ -22,6 +22,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, Optional, Union
 
+from patchcore.objects.printable import counted
 from torch_npu_patches.transfer_to_npu.apex.scaling import LossScaler
 
 __all__ = ["initialize", "load_state_dict", "master_params", "scale_loss", "state_dict"]
@@ -92,7 +93,7 @@ def scale_loss(
     """
     if not 0 <= loss_id < len(_scalers):
         raise RuntimeError(
-            f"apex.amp.scale_loss: loss_id={loss_id} of {len(_scalers)} losses; call amp.initialize(..., "
+            f"apex.amp.scale_loss: loss_id={loss_id} of {counted(len(_scalers), 'loss')}; call amp.initialize(..., "
             f"num_losses={loss_id + 1}) first"
         )
     scaler = _scalers[loss_id]
@@ -126,7 +127,8 @@ def load_state_dict(state_dict: dict[str, Any]) -> None:
         ValueError: it has another number of losses.
     """
     if len(state_dict) != len(_scalers):
-        raise ValueError(f"apex.amp.load_state_dict: expected {len(_scalers)} loss scalers, found {len(state_dict)}")
+        expected = counted(len(_scalers), "loss scaler")
+        raise ValueError(f"apex.amp.load_state_dict: expected {expected}, found {len(state_dict)}")
     for number, scaler in enumerate(_scalers):
         scaler.load_state_dict(state_dict[f"loss_scaler{number}"])
 
