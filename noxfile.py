@@ -56,6 +56,19 @@ LONGEST = (
     "test_every_process.py",
     "test_graph_conformance.py",
 )
+# Of tests/integration, what depends on how torch was built: the pages, and what asks torch about CUDA.
+CUDA_BUILD_TESTS = (
+    "test_compat_transfer.py",
+    "test_examples.py",
+    "test_import_changes_of_libraries.py",
+    "test_markers_in_torch.py",
+    "test_markers_run.py",
+    "test_profiling.py",
+    "test_real_libraries.py",
+    "test_torch_npu_patches.py",
+    "test_transfer_to_npu.py",
+    "test_walkthroughs.py",
+)
 # Of the folders, what depends little on the Python: two that run one after the other share its modules out.
 SHARED_TESTS = ("tests/builtin", "tests/plugins", "tests/house")
 # Slow tests lie next to each other: whoever has none left takes some from the others.
@@ -587,8 +600,29 @@ def run_openmmlab(session: nox.Session, environment: Environment) -> None:
     run_pytest(session, *options, python=environment.python, env=env)
 
 
+@with_libraries(name="tests-cuda-build")
+def tests_cuda_build(session: nox.Session, environment: Environment) -> None:
+    """Run what depends on the build of torch in its CUDA build, without a GPU; skipped where pip found a CPU build."""
+    if not has_cuda_build(environment):
+        session.skip(
+            f"torch for Python {environment.libraries.python} is a CPU build here; "
+            f"other Pythons: {', '.join(f'nox -s tests-cuda-build-{python}' for python in OTHER_PYTHONS) or 'none'}"
+        )
+    for name in ("emulated(core='native')", "openmmlab-2"):
+        session.notify(environment.libraries.named(name))
+    modules = [path for path in modules_with_libraries() if "integration" not in path.parts]
+    modules += [ROOT / "tests" / "integration" / name for name in CUDA_BUILD_TESTS]
+    run_each_module(session, modules, "-m", WITH_LIBRARIES, python=environment.python, env=environment.of_tests())
+
+
+def has_cuda_build(environment: Environment) -> bool:
+    """Tell whether torch was built with CUDA in an environment, from torch's own record of that."""
+    records = environment.location.glob("lib/python*/site-packages/torch/version.py")
+    return any(re.search(r"^cuda\b.*= *['\"]", record.read_text(), re.MULTILINE) for record in records)
+
+
 #: Of the suite, what is run on a second Python: there, pip may find another numpy and another build of torch.
-ON_OTHER_PYTHON = ("libraries", "operators", "demo", "emulated(core='native')", "openmmlab-2")
+ON_OTHER_PYTHON = ("libraries", "operators", "demo", "emulated(core='native')", "openmmlab-2", "tests-cuda-build")
 
 
 @nox.session(name="other-python", python=False)
