@@ -231,7 +231,7 @@ class TestCommand:
     def test_no_marker_is_a_finding(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         tmp_path.joinpath("t.json").write_text('{"traceEvents": [{"ph": "X", "name": "aten::add", "ts": 1, "dur": 1}]}')
         assert main(["markers", "summary", str(tmp_path)]) == 1
-        assert "no marker among the 1 events" in capsys.readouterr().err
+        assert "no marker among 1 event;" in capsys.readouterr().err
 
     def test_a_missing_file_is_an_error(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["markers", "summary", str(tmp_path / "no.json")]) == 1
