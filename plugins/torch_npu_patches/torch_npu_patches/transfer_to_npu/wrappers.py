@@ -37,7 +37,8 @@ class Argument(NamedTuple):
     @property
     def number_types(self) -> tuple[type, ...]:
         """Types of values that stay and mean CUDA devices: numbers, and lists of numbers."""
-        return {npu_device: (int,), npu_devices: (int, list, tuple)}.get(self.translate, ())
+        types: dict[Translator, tuple[type, ...]] = {npu_device: (int,), npu_devices: (int, list, tuple)}
+        return types.get(self.translate, ())
 
 
 def rewriting(
