@@ -622,7 +622,7 @@ def has_cuda_build(environment: Environment) -> bool:
 
 
 #: Of the suite, what is run on a second Python: there, pip may find another numpy and another build of torch.
-ON_OTHER_PYTHON = ("libraries", "operators", "demo", "emulated(core='native')", "openmmlab-2", "tests-cuda-build")
+ON_OTHER_PYTHON = ("libraries", "operators", "demo")
 
 
 @nox.session(name="other-python", python=False)

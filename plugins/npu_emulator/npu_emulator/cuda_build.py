@@ -100,7 +100,7 @@ def _remove_nccl(distributed: Any) -> None:
         vars(distributed).pop(name, None)
 
 
-def _executed(extension: ModuleType) -> None:
+def _executed(extension: Any) -> None:
     """Hide CUDA in ``torch._C``, in the middle of torch's import."""
     if not hasattr(extension, "_cuda_getDeviceCount"):
         return

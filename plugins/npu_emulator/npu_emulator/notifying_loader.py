@@ -19,7 +19,7 @@ class NotifyingLoader(importlib.abc.Loader):
         executed: called with the module.
     """
 
-    def __init__(self, loader: Any, executed: Callable[[ModuleType], None]) -> None:
+    def __init__(self, loader: Any, executed: Callable[[ModuleType], object]) -> None:
         self._loader = loader
         self._executed = executed
 
