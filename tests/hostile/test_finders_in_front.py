@@ -244,7 +244,7 @@ def test_a_window_around_a_hidden_module_is_skipped(hook: Any) -> None:
         load("next_x")
         record = patcher.report()["window"]
         assert (record.status, record.missed) == ("skipped", False)
-        assert "leaf_x is imported already" in record.reason
+        assert "leaf_x is already imported" in record.reason
 
 
 # --- other ways past the watch --------------------------------------------------------------------------------------
