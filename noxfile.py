@@ -448,36 +448,34 @@ def install_torch(session: nox.Session, python: str) -> None:
     install_distributions(session, ROOT, *plugins(), options=[CONSTRAINT])
 
 
-def install_openmmlab(session: nox.Session, environment: Environment) -> bool:
+def install_openmmlab(session: nox.Session, environment: Environment) -> None:
     """Install the OpenMMLab libraries, what they import, and what the tests need.
 
-    Returns:
-        False where the operators of mmcv cannot be compiled, for want of a compiler: what to install was said.
+    Where the operators of mmcv cannot be compiled, for want of a compiler, a warning says what to install.
     """
     openmmlab, python = environment.libraries.openmmlab, environment.python
     resolved = (openmmlab.dependencies, TEST, TEST_TORCH, *openmmlab.others)
     stamp = Stamp(environment.location, "openmmlab", [CONSTRAINTS, openmmlab.nodeps, *resolved])
     if not stamp.matches():
         if not pip_install(session, CONSTRAINT, *(f"--requirement={file}" for file in resolved), python=python):
-            return True
+            return
         nodeps = ("--no-deps", "--no-build-isolation", f"--requirement={openmmlab.nodeps}")
         pip_install(session, CONSTRAINT, *nodeps, python=python, env=mmcv_wheel.setup_environment(environment.env))
         stamp.write()
     stamp = Stamp(environment.location, "operators", [CONSTRAINTS, TORCH, openmmlab.operators])
     if stamp.matches():
-        return True
+        return
     for pin in pins(openmmlab.operators):
         try:
             wheel = mmcv_wheel.cached_wheel(pin, python=python, log=session.log)
         except mmcv_wheel.MissingTool as error:
-            session.warn(str(error))
-            return False
+            session.warn(f"{error}\nuntil then the tests that need mmcv, mmdet or mmdet3d are skipped; the others run")
+            return
         except mmcv_wheel.WheelError as error:
             session.error(str(error))
         # The same version may have been compiled for another torch.
         pip_install(session, "--no-deps", "--force-reinstall", wheel, python=python)
     stamp.write()
-    return True
 
 
 def build_native_core(session: nox.Session, environment: Environment) -> None:

@@ -184,13 +184,9 @@ def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = p
     Raises:
         WheelError: a build tool is missing, the build failed, or other users can change the wheel.
     """
-    pin = re.fullmatch(r"\s*([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)\s*", requirement)
-    if pin is None:
-        raise WheelError(f"expected an exact pin such as mmcv==2.1.0, found {requirement!r}")
-    name, version = pin.groups()
+    name, version = _parsed(requirement)
     interpreter = Interpreter.probe(python)
-    key = f"{name}-{version}-{interpreter.tag}-torch{interpreter.torch}-{interpreter.platform}"
-    folder = cache_root() / "wheels" / key
+    folder = _folder(name, version, interpreter)
     try:
         folder = files.refuse_shared(folder)
         wheel = _find_wheel(folder)
@@ -205,6 +201,36 @@ def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = p
         return files.refuse_shared(wheel)
     except files.UntrustedPath as error:  # whoever can change the wheel may have done so already
         raise WheelError(f"{error.reason}; remove it, then it is built again: rm {wheel}") from error
+
+
+def require_tools(requirement: str, *, python: str = sys.executable) -> None:
+    """Raise where the build that ``cached_wheel`` would start lacks a tool; do nothing where the cache has the wheel.
+
+    Args:
+        requirement: as of ``cached_wheel``.
+        python: the interpreter that the wheel is for.
+
+    Raises:
+        MissingTool: the compiler, the headers of Python or ninja is missing.
+        WheelError: as by ``cached_wheel``.
+    """
+    name, version = _parsed(requirement)
+    interpreter = Interpreter.probe(python)
+    folder = _folder(name, version, interpreter)
+    if _find_wheel(folder) is None:
+        _Build(name, version, interpreter, folder, -1, print).require_tools()
+
+
+def _parsed(requirement: str) -> tuple[str, str]:
+    pin = re.fullmatch(r"\s*([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)\s*", requirement)
+    if pin is None:
+        raise WheelError(f"expected an exact pin such as mmcv==2.1.0, found {requirement!r}")
+    return pin[1], pin[2]
+
+
+def _folder(name: str, version: str, interpreter: Interpreter) -> Path:
+    key = f"{name}-{version}-{interpreter.tag}-torch{interpreter.torch}-{interpreter.platform}"
+    return cache_root() / "wheels" / key
 
 
 def setup_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -266,7 +292,7 @@ class _Build:
         self.compiler = self.environment.get("CXX", "c++").split()
 
     def run(self) -> Path:
-        self._require_tools()
+        self.require_tools()
         started = time.monotonic()
         # A build that was killed leaves up to 500 MB here.
         shutil.rmtree(self.work, ignore_errors=True)
@@ -288,7 +314,7 @@ class _Build:
     def _label(self) -> str:
         return f"{self.name} {self.version}"
 
-    def _require_tools(self) -> None:
+    def require_tools(self) -> None:
         path = self.environment["PATH"]
         version = self.interpreter.version
         if shutil.which(self.compiler[0], path=path) is None:

@@ -93,6 +93,17 @@ class TestMissingTools:
             monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(mmcv_wheel.MissingTool, match=named.replace("+", r"\+")):
             mmcv_wheel.cached_wheel("mmcv==2.1.0", log=lambda line: None)
+        with pytest.raises(mmcv_wheel.MissingTool):
+            mmcv_wheel.require_tools("mmcv==2.1.0")
+
+    def test_a_wheel_in_the_cache_needs_none(
+        self, mmcv_wheel: Any, interpreter: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("CXX", "/nonexistent/c++")
+        folder = tmp_path / "cache" / "wheels" / "mmcv-2.1.0-cp312-torch2.13.0+cu130-linux_x86_64"
+        folder.mkdir(parents=True)
+        (folder / "mmcv.whl").touch()
+        mmcv_wheel.require_tools("mmcv==2.1.0")
 
     def test_a_build_that_fails_is_another_error(
         self, mmcv_wheel: Any, interpreter: Any, monkeypatch: pytest.MonkeyPatch
