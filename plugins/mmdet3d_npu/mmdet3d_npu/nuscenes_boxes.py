@@ -123,13 +123,17 @@ def _camera_boxes(box_class: Any, boxes: Any, labels: Any, scores: Any) -> list[
 def _half_angles(yaw: Any) -> tuple[Any, Any]:
     """Return cosine and sine of half of each angle, float64, (boxes,) both.
 
+    pyquaternion divides one scalar at a time: numpy 2 halves a float32 in float32, numpy 1 in float64.
+
     Args:
         yaw: angles in radians, a tensor (boxes,).
     """
     import numpy as np
 
+    angles = yaw.numpy()
+    halved = (angles.dtype.type(1) / 2.0).dtype
     # pyquaternion takes an angle of -0 for none at all
-    halves = (yaw.numpy().astype(np.float64) / 2.0 + 0.0).tolist()
+    halves = ((angles.astype(halved) + 0.0) / 2.0).tolist()
     # by the functions that pyquaternion calls: numpy's own may differ in the last bit
     return np.array([math.cos(half) for half in halves]), np.array([math.sin(half) for half in halves])
 
