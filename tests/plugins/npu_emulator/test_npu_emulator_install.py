@@ -345,7 +345,7 @@ def test_where_a_submodule_is_can_be_asked_without_importing_the_packages_around
         import npu_emulator
 
         npu_emulator.install()
-        (finder,) = [each for each in sys.meta_path if each.find_spec("torch_npu.optim") is not None]
+        (finder,) = [each for each in sys.meta_path if each.find_spec("torch_npu.optim", None) is not None]
         assert finder.find_spec("torch_npu.nosuch") is None
         assert finder.find_spec("torch_npu.optim.nosuch.deeper") is None
         assert "npu_emulator.torch_npu" not in sys.modules
