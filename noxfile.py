@@ -619,13 +619,13 @@ def has_cuda_build(environment: Environment) -> bool:
     return any(re.search(r"^cuda\b.*= *['\"]", record.read_text(), re.MULTILINE) for record in records)
 
 
-#: Of the suite, what is run on a second Python: there, pip may find another numpy and another build of torch.
+#: What CI runs on a second Python, where pip may find another numpy and another build of torch.
 ON_OTHER_PYTHON = ("libraries", "operators", "demo")
 
 
 @nox.session(name="other-python", python=False)
 def other_python(session: nox.Session) -> None:
-    """Run the demo and a part of the suite on the newest Python that is here besides the one of tests."""
+    """Run the demo on the newest Python that is here besides the one of tests."""
     if not OTHER_PYTHONS:
         session.skip(f"the real libraries have Python {LIBRARIES_PYTHON} alone here")
     libraries = Libraries(python=OTHER_PYTHONS[0])
