@@ -428,11 +428,11 @@ class TestRanks:
         assert not job.said
 
     def test_rank_0_names_a_rank_that_is_not_patched(self, ranks: dict[str, Job]) -> None:
-        (line,) = lines_with(ranks["rank 1 unpatched"].ours, "[rank 0]: rank 1 presents no patches to compare")
+        (line,) = lines_with(ranks["rank 1 unpatched"].ours, "[rank 0]: rank 1 sends no patches to compare")
         assert line.endswith("start every rank with patchcore run")
 
     def test_a_rank_0_that_is_not_patched_is_named(self, ranks: dict[str, Job]) -> None:
-        assert lines_with(ranks["rank 0 unpatched"].ours, "[rank 1]: rank 0 presents no patches to compare")
+        assert lines_with(ranks["rank 0 unpatched"].ours, "[rank 1]: rank 0 sends no patches to compare")
 
     @pytest.mark.parametrize("rank", [0, 1])
     def test_a_rank_that_is_not_patched_is_a_finding(self, ranks: dict[str, Job], rank: int) -> None:

@@ -288,7 +288,7 @@ class TestCommand:
 
     def test_clears_what_is_asked_for(self, folder: Path, capsys: Any) -> None:
         assert main(["graph", "cache", "--clear", "--vendor", "acme", "--older-than", "30"]) == 0
-        assert capsys.readouterr().out.startswith("removed 1 kernels, ")
+        assert capsys.readouterr().out.startswith("removed 1 kernel, ")
         assert len(stored(folder)) == 2
         assert main(["graph", "cache", "--clear", "--format", "json"]) == 0
         assert len(json.loads(capsys.readouterr().out)["removed"]) == 2
