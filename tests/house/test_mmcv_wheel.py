@@ -85,7 +85,10 @@ class TestMissingTools:
     def test_says_what_to_install(
         self, mmcv_wheel: Any, interpreter: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hide: str, named: str
     ) -> None:
-        monkeypatch.setenv("CXX", "/nonexistent/c++" if hide == "compiler" else sys.executable)
+        compiler = tmp_path / "c++"
+        if hide != "compiler":
+            compiler.symlink_to(sys.executable)
+        monkeypatch.setenv("CXX", str(compiler))
         if hide == "headers":
             (tmp_path / "include" / "Python.h").unlink()
         elif hide == "ninja":
