@@ -143,8 +143,10 @@ class View:
             number, fault = self.evaluate(_FOCUSED)
             if number in reached:
                 break
-            if fault:  # the site slides its search in
-                self.page.wait_for_timeout(500)
+            for _ in range(30):  # the site slides its search in, and Chromium scrolls to what is below the window
+                if not fault:
+                    break
+                self.page.wait_for_timeout(100)
                 number, fault = self.evaluate(_FOCUSED)
             reached.add(number)
             if fault:
