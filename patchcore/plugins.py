@@ -196,6 +196,10 @@ class Plugins:
         """Return the first answer other than ``None``. An answer that ``accept`` refuses is a problem of its plugin."""
         return self.decide(hook, accept, expected, **arguments)[1]
 
+    def advice(self, name: str, command: str) -> Any:
+        """Return the text by which the hook ``advise`` says what to do about something missing, or ``None``."""
+        return self.first("advise", lambda text: isinstance(text, str), "a text", name=name, command=command)
+
     def decide(
         self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any
     ) -> tuple[Optional[Provenance], Any]:

@@ -36,8 +36,7 @@ def _hint(unknown: Sequence[str], parser: shared.Parser, patcher: Patcher) -> st
     """Return why options may be missing: their plugin is not installed, or may not be loaded; empty if misspelt."""
     command = parser.prog.rpartition(" ")[2]
     for name in (argument.partition("=")[0] for argument in unknown if argument.startswith("-")):
-        asked = {"name": name, "command": command}
-        advice: Optional[str] = patcher.plugins.first("advise", lambda text: isinstance(text, str), "a text", **asked)
+        advice: Optional[str] = patcher.plugins.advice(name, command)
         if advice:
             return advice
         if did_you_mean(name, parser._option_string_actions):

@@ -113,7 +113,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     if name == "help" and name not in subparsers.choices:  # its plugin is switched off
         return parser.parse_args(["--help"])
     if name is not None and name not in subparsers.choices:
-        advice = plugins.first("advise", lambda text: isinstance(text, str), "a text", name=name, command="")
+        advice = plugins.advice(name, "")
         hint = f"; {advice}." if advice else did_you_mean(name, subparsers.choices) or "."
         raise UnknownName(f"no command {name!r}{hint} See patchcore --help")
     if arguments[0] != name and not any(option.startswith(arguments[0]) for option in parser._option_string_actions):

@@ -28,7 +28,7 @@ def advise_at_the_end(session: Session, plugins: Plugins) -> Iterator[str]:
         plugins: of this process; the hook ``advise`` is called.
     """
     name = _missing()
-    advice = _advise(plugins, name, MODULE) if name and not find_module(name) else None
+    advice = plugins.advice(name, MODULE) if name and not find_module(name) else None
     if advice:
         yield f"no module named {name!r}: {advice}"
     yield from _late_options(session, plugins)
@@ -56,7 +56,7 @@ def _late_options(session: Session, plugins: Plugins) -> Iterator[str]:
     from patchcore.builtin.run.run_command import options_of_run
 
     known = options_of_run(plugins)
-    late = [name for name in given if name in known or _advise(plugins, name, "run")]
+    late = [name for name in given if name in known or plugins.advice(name, "run")]
     late = [name for name in dict.fromkeys(late) if name not in session.arguments]
     if not late:
         return
@@ -101,12 +101,3 @@ def _argv() -> list[str]:
     """Return the program and its arguments; a program may have put anything in the place of ``sys.argv``."""
     argv = getattr(sys, "argv", None)
     return [str(argument) for argument in argv] if isinstance(argv, list) and argv else [""]
-
-
-def _advise(plugins: Plugins, name: str, command: str) -> Optional[str]:
-    advice: Optional[str] = plugins.first("advise", _is_text, "a text", name=name, command=command)
-    return advice
-
-
-def _is_text(answer: object) -> bool:
-    return isinstance(answer, str)

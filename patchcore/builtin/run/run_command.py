@@ -146,8 +146,7 @@ def main(options: argparse.Namespace) -> None:
     try:
         command = find_command(name, arguments, as_module=options.as_module)
     except SettingsError as error:
-        asked = {"name": name, "command": "run"}
-        advice = patcher.plugins.first("advise", lambda text: isinstance(text, str), "a text", **asked)
+        advice = patcher.plugins.advice(name, "run")
         raise SettingsError("; ".join(filter(None, (str(error), advice)))) from error
     plan = patcher.plan()  # what is wrong with it is said now, not by each process
     if patcher.settings.on_failure == "raise":
