@@ -92,8 +92,8 @@ def make_lock(plan: Plan) -> Lock:
     entries = [entry for entry in plan if not entry.provenance.plugin.startswith(_OPTIONS_OF_RUNS)]
     applied = [entry for entry in entries if entry.go]
     used = {entry.provenance.plugin for entry in applied}
-    plugins = {who.plugin: f"{who.distribution} {who.version}" for who in (e.provenance for e in entries)
-               if who.distribution}  # fmt: skip
+    origins = [entry.provenance for entry in entries]
+    plugins = {each.plugin: f"{each.distribution} {each.version}" for each in origins if each.distribution}
     tables: dict[str, Mapping[str, str]] = {
         "patches": dict(_verdicts(entries)),
         "options": {

@@ -183,6 +183,7 @@ class ProcessReport:
     def _end(self) -> None:
         self.write(finished=True)
         if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
+            # All that this calls is imported by now: after an import here the exit code of a Ctrl-C would be 1.
             for line in advise_at_the_end(self._session, self._patcher.plugins):
                 say(line)
             self._say_at_the_end()

@@ -45,8 +45,8 @@ def describe_move(plan: Plan) -> Iterator[str]:
     if sites:
         yield _no_device(sites) or _moved(sites)
     elif any(entry.go for entry in wanted):
-        chosen = ": the program or a library chose the NPU by its own name" if _npu_was_used() else ""
-        yield f"no line asked for CUDA{chosen}" if chosen else "nothing moved: no line asked for CUDA"
+        used = "no line asked for CUDA: the program or a library chose the NPU by its own name"
+        yield used if _npu_was_used() else "nothing moved: no line asked for CUDA"
     elif wanted and not find_module("torch_npu"):
         install = "" if importlib.util.find_spec("npu_emulator") else f"{pc.install_command('npu-emulator')}; "
         yield f"no NPU found, nothing moved: torch_npu is not installed ({install}--emulate-npu emulates one)"
