@@ -43,6 +43,11 @@ class Progress:
             steps = max(task.total, task.completed + 2) if more else task.total
             self._bar.update(task.id, advance=1, total=steps)
 
+    def expect(self, steps: int) -> None:
+        """Correct how many steps there are, as far as they are known by now."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], total=steps)
+
     def say(self, text: str, style: str = "") -> None:
         """Print a line on stderr, above the bar."""
         if self._bar is None:

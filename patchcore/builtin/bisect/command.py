@@ -57,15 +57,16 @@ def main(options: argparse.Namespace) -> int:
     for note in plan.notes:
         print_error(f"note: {note}")
     scope = _scope(plan, options.keep, options.patcher.plugins.builtins)
-    total = len(scope.tried)
-    with progress("bisecting", _expected_runs(total)) as bar:
+    with progress("bisecting", _expected_runs(len(scope.tried))) as bar:
 
         def begins(number: int, patches: frozenset[str]) -> None:
-            bar.describe(f"run {number}: {counted(len(patches), 'patch')} of {total}")
+            bar.describe(f"run {number}: {counted(len(patches), 'patch')}")
 
         def ended(trial: Trial) -> None:
-            bar.say(_line(trial, total), style="red" if trial.fails else "green")
+            bar.say(_line(trial, scope), style="red" if trial.fails else "green")
             bar.advance(more=True)
+            if trial.number == 1 and trial.applied:
+                bar.expect(_expected_runs(len(trial.applied)))
 
         trials = Trials(
             options.passed_on,
@@ -99,8 +100,16 @@ class _Scope(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What has been found, until the end or an interrupt."""
+    """What has been found, until the end or an interrupt.
 
+    Args:
+        patches: the patches that were searched: those that apply here.
+        culprits: the sets that were found.
+        suspects: the smallest set known to contain a further one.
+        complete: False after an interrupt.
+    """
+
+    patches: tuple[str, ...]
     culprits: tuple[tuple[str, ...], ...] = ()
     suspects: tuple[str, ...] = ()
     complete: bool = True
@@ -122,26 +131,31 @@ def _scope(plan: Plan, keep: Sequence[str], builtins: Collection[str]) -> _Scope
 
 def _bisect(trials: Trials, scope: _Scope, plan: Plan) -> _Result:
     search: Optional[Search] = None
+    patches = scope.tried
     suspects: tuple[str, ...] = ()
     try:
-        everything, touched = trials.try_all()
+        everything = trials.try_all()
+        applied = everything.applied
+        if applied is not None:
+            patches = tuple(name for name in patches if name in applied)
         if not everything.fails:
-            return _Result()
-        nothing = trials.try_out((), every=True)
+            return _Result(patches)
+        nothing = trials.try_none()
         if nothing.fails:
             raise SettingsError(_without_patches(nothing, scope))
-        suspects = scope.tried
-        if touched and len(touched) < len(suspects) and trials.fails(touched):
-            suspects = tuple(name for name in suspects if name in touched)
+        suspects = patches
+        # a patch can make a difference without being applied, and a process that was killed has written no report
+        if len(patches) < len(scope.tried) and not (patches and trials.fails(patches)):
+            patches = suspects = scope.tried
         search = Search(suspects, trials.fails, dependencies(plan))
         search.run()
         for found in search.culprits:
             trials.fails(search.with_needs(found))  # once more: does it stay so?
     except KeyboardInterrupt:
         if search is not None:
-            return _Result(tuple(search.culprits), search.suspects, complete=False)
-        return _Result(suspects=suspects, complete=False)
-    return _Result(tuple(search.culprits))
+            return _Result(patches, tuple(search.culprits), search.suspects, complete=False)
+        return _Result(patches, suspects=suspects, complete=False)
+    return _Result(patches, tuple(search.culprits))
 
 
 def _without_patches(trial: Trial, scope: _Scope) -> str:
@@ -179,7 +193,9 @@ def _tell(options: argparse.Namespace, trials: Trials, result: _Result) -> Itera
             yield f"{those} that make it fail are among {counted(len(result.suspects), 'patch')}:"
             yield from (f"  {name}" for name in result.suspects)
     elif not result.culprits:
-        yield f"with all patches the command {trials.done[0].verdict} ({trials.done[0].attempts[-1].how}); no findings"
+        first = trials.done[0]
+        patches = _all_patches(len(first.patches), len(result.patches))
+        yield f"with {patches} the command {first.verdict} ({first.attempts[-1].how}); no findings"
     elif any(len(found) > 1 for found in result.culprits):
         yield "of patches that fail only together, it is enough to disable one"
     if result.culprits:
@@ -196,7 +212,8 @@ def _describe(options: argparse.Namespace, scope: _Scope, trials: Trials, result
         "culprits": result.culprits,
         "command_without": _command_without(options, result) if result.culprits else None,
         "suspects": result.suspects,
-        "patches": scope.tried,
+        "patches": result.patches,
+        "not_applied": [name for name in scope.tried if name not in result.patches],
         "kept": scope.kept,
         "varying": _varying(trials),
         "runs": [
@@ -226,9 +243,21 @@ def _expected_runs(patches: int) -> int:
     return 3 + 2 * max(patches - 1, 0).bit_length()
 
 
-def _line(trial: Trial, total: int) -> str:
-    some = "all " if total and len(trial.patches) == total else ""
-    return f"run {trial.number}: {some}{counted(len(trial.patches), 'patch')}: {trial.verdict}"
+def _line(trial: Trial, scope: _Scope) -> str:
+    count = len(trial.patches)
+    patches = counted(count, "patch")
+    if count and count == len(scope.tried):
+        patches = _all_patches(count, count if trial.applied is None else len(trial.applied)).rstrip(",")
+    return f"run {trial.number}: {patches}: {trial.verdict}"
+
+
+def _all_patches(enabled: int, applied: int) -> str:
+    """Name the patches of a run with all patches that are enabled: those that apply here are counted."""
+    if applied == enabled:
+        return f"all {counted(enabled, 'patch')}"
+    if applied == 0:
+        return f"{counted(enabled, 'patch')}, none of which was applied,"
+    return "the only patch that applies here" if applied == 1 else f"all {applied} patches that apply here"
 
 
 def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
@@ -240,7 +269,7 @@ def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
         "       patchcore bisect [options] [options of patchcore run] -- -m MODULE [arguments]\n"
         "       patchcore bisect [options] [options of patchcore run] -- COMMAND [arguments]",
         description="Find the patches that make a command fail: run the command with smaller and smaller sets of the "
-        "enabled patches, until no patch can be left out.",
+        "patches that apply here, until no patch can be left out.",
         epilog="Options of patchcore run, also those of plugins, are passed on: --strict, --brake N, ... (see "
         "patchcore run --help). Exits with 1 when patches make the command fail, with 0 when it does not fail.",
         allow_abbrev=False,

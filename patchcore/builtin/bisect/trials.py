@@ -48,11 +48,13 @@ class Trial(NamedTuple):
         number: from 1.
         patches: the set.
         attempts: at least one.
+        applied: the patches of the set that a process applied or failed to apply; ``None`` if no reports say so.
     """
 
     number: int
     patches: frozenset[str]
     attempts: tuple[Attempt, ...]
+    applied: Optional[frozenset[str]] = None
 
     @property
     def failures(self) -> int:
@@ -112,7 +114,7 @@ class Trials:
         left_out: further patches that would be applied, and never are.
         oracle: tells what fails.
         repeat: attempts for each set; the search goes on after the first that fails.
-        begins, ended: told of each set before and after it was tried.
+        begins, ended: called with each set before it is tried, and with its trial after that.
 
     Attributes:
         done: the trials so far.
@@ -143,44 +145,37 @@ class Trials:
         self._ended = ended
 
     def fails(self, patches: Collection[str]) -> bool:
-        """Tell whether the command fails with ``patches``; asked again, it is run again."""
-        return self.try_out(patches).fails
+        """Tell whether the command fails with ``patches``, in one of its attempts; called again, it runs again."""
+        return self._try(frozenset(patches)).fails
 
-    def try_out(self, patches: Collection[str], *, every: bool = False, report_dir: Optional[Path] = None) -> Trial:
-        """Run the command with ``patches``, as often as it is to be repeated.
+    def try_none(self) -> Trial:
+        """Run the command without the patches, as often as it is to be repeated."""
+        return self._try(frozenset(), every=True)
+
+    def try_all(self) -> Trial:
+        """Run the command with all patches, as often as it is to be repeated, and read the reports of its processes."""
+        with tempfile.TemporaryDirectory(prefix="patchcore-") as folder:
+            return self._try(self._patches - self._kept, every=True, report_dir=Path(folder))
+
+    def _try(self, chosen: frozenset[str], *, every: bool = False, report_dir: Optional[Path] = None) -> Trial:
+        """Run the command with the patches ``chosen``.
 
         Args:
-            patches: names.
+            chosen: names.
             every: go on after the first attempt that fails.
             report_dir: where the processes write their reports, ``None`` for nowhere.
         """
-        chosen = frozenset(patches)
         self._begins(len(self.done) + 1, chosen)
         environ = {**os.environ, "PATCHCORE_REPORT_DIR": "" if report_dir is None else str(report_dir)}
         attempts: list[Attempt] = []
         while len(attempts) < self._repeat and (every or not any(attempt.fails for attempt in attempts)):
             attempts.append(self._attempt(self._command(chosen), environ))
-        trial = Trial(len(self.done) + 1, chosen, tuple(attempts))
+        touched = None if report_dir is None else _touched(report_dir)
+        applied = None if touched is None else chosen & touched
+        trial = Trial(len(self.done) + 1, chosen, tuple(attempts), applied)
         self.done.append(trial)
         self._ended(trial)
         return trial
-
-    def try_all(self) -> tuple[Trial, frozenset[str]]:
-        """Run the command with all patches; return also those that any of its processes did something with.
-
-        Where the processes have left no reports, or one that cannot be read, all of them may have.
-        """
-        with tempfile.TemporaryDirectory(prefix="patchcore-") as folder:
-            trial = self.try_out(self._patches - self._kept, every=True, report_dir=Path(folder))
-            try:
-                reports = read_reports(Path(folder))
-            except SettingsError:
-                return trial, trial.patches
-        if reports.unreadable:
-            return trial, trial.patches
-        records = (record for process in reports.processes for record in process.content["patches"])
-        touched = {record["name"] for record in records if record["status"] not in (SKIPPED, PENDING)}
-        return trial, trial.patches & touched
 
     def _command(self, patches: frozenset[str]) -> Command:
         enabled = patches | self._kept
@@ -208,6 +203,21 @@ class Trials:
                     code = None
             output.seek(0)
             return self._oracle.judge(code, output.read().decode("utf-8", "replace"))
+
+
+def _touched(folder: Path) -> Optional[frozenset[str]]:
+    """Return the patches that a process applied or failed to apply, ``None`` if the reports in ``folder`` are in doubt.
+
+    In doubt are reports that are missing or cannot be read: a process may have been killed before it wrote its own.
+    """
+    try:
+        reports = read_reports(folder)
+    except SettingsError:
+        return None
+    if reports.unreadable:
+        return None
+    records = (record for process in reports.processes for record in process.content["patches"])
+    return frozenset(record["name"] for record in records if record["status"] not in (SKIPPED, PENDING))
 
 
 @contextmanager

@@ -124,6 +124,7 @@ class TestFinds:
             "command_without": "patchcore run --disable shop.sale -m sell",
             "suspects": [],
             "patches": ["shop.price", "shop.sale", "shop.refund"],
+            "not_applied": [],
             "kept": ["shop.label"],
             "varying": [],
             "runs": [
@@ -136,10 +137,27 @@ class TestFinds:
             ],
         }
 
-    def test_patches_that_have_done_nothing_are_left_out(self, shop: PatchFolder, simulate: Simulate) -> None:
+    def test_counts_and_halves_the_patches_that_the_first_run_applied(
+        self, shop: PatchFolder, simulate: Simulate
+    ) -> None:
         runs = simulate(lambda tried: "sale" in tried, touched={"price", "sale"})
-        assert shop.run("bisect", "--", "sell.py").code == 1
+        result = shop.run("bisect", "--", "sell.py")
+        assert result.code == 1
         assert runs.enabled == [ALL, set(), {"price", "sale"}, {"price"}, {"sale"}, {"sale"}]
+        assert result.err.splitlines()[:3] == [
+            "run 1: all 2 patches that apply here: fails",
+            "run 2: 0 patches: passes",
+            "run 3: 2 patches: fails",
+        ]
+        content = shop.run("bisect", "--format", "json", "--", "sell.py").json
+        assert content["patches"] == ["shop.price", "shop.sale"]
+        assert content["not_applied"] == ["shop.label", "shop.refund"]
+
+    def test_of_all_patches_when_the_applied_ones_pass_alone(self, shop: PatchFolder, simulate: Simulate) -> None:
+        simulate(lambda tried: "label" in tried, touched={"sale"})
+        content = shop.run("bisect", "--format", "json", "--", "sell.py").json
+        assert content["culprits"] == [["shop.label"]]
+        assert (len(content["patches"]), content["not_applied"]) == (4, [])
 
     def test_only_the_first_run_writes_reports(self, shop: PatchFolder, simulate: Simulate) -> None:
         (shop.folder / "pyproject.toml").write_text('[tool.patchcore]\nreport_dir = "mine"\n')
@@ -149,10 +167,6 @@ class TestFinds:
         assert Path(first).is_absolute()
         assert not Path(first).exists()  # any more
         assert others == [""] * len(others)
-
-    def test_unless_it_does_not_fail_then(self, shop: PatchFolder, simulate: Simulate) -> None:
-        simulate(lambda tried: "label" in tried, touched={"price", "sale"})
-        assert shop.run("bisect", "--format", "json", "--", "sell.py").json["culprits"] == [["shop.label"]]
 
 
 class TestScope:
@@ -190,7 +204,23 @@ class TestNothingToFind:
         runs = simulate(lambda tried: False)
         result = shop.run("bisect", "--", "sell.py")
         assert (result.code, len(runs.enabled)) == (0, 1)
-        assert result.out == "with all patches the command passes (exit code 0); no findings\n"
+        assert result.out == "with all 4 patches the command passes (exit code 0); no findings\n"
+
+    @pytest.mark.parametrize(
+        ("touched", "patches"),
+        [
+            ({"price", "sale"}, "all 2 patches that apply here"),
+            ({"price"}, "the only patch that applies here"),
+            (set(), "4 patches, none of which was applied,"),
+        ],
+    )
+    def test_passes_with_those_that_apply_here(
+        self, shop: PatchFolder, simulate: Simulate, touched: set[str], patches: str
+    ) -> None:
+        simulate(lambda tried: False, touched=touched)
+        result = shop.run("bisect", "--", "sell.py")
+        assert result.err == f"run 1: {patches.rstrip(',')}: passes\n"
+        assert result.out == f"with {patches} the command passes (exit code 0); no findings\n"
 
     def test_fails_without_any(self, shop: PatchFolder, simulate: Simulate) -> None:
         simulate(lambda tried: True)
@@ -373,7 +403,27 @@ class TestProcesses:
             "  shop.refund",
         ]
         assert result.code == 1
-        assert "run 3: 2 patches: fails" in result.err  # the others were never imported
+        # two patches are for a module that is not imported
+        assert result.err.splitlines()[0] == "run 1: all 2 patches that apply here: fails"
+        assert "run 3: 2 patches: fails" in result.err
+
+    def test_patches_for_missing_modules_do_not_count_in_real_runs(
+        self, shop: PatchFolder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Four patches are enabled; two need a module that is missing, one targets a missing module."""
+        shop.write(sell="import shop\nassert not shop.price(), 'price'\n")
+        shop.replace("new)])", "new)], needs=['nosuch'] * (name in ('label', 'sale')))")
+        shop.replace('f"shop:{name}"', "f\"{'missing' if name == 'refund' else 'shop'}:{name}\"")
+        path = os.pathsep.join([str(shop.folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
+        monkeypatch.setenv("PYTHONPATH", path)
+        result = shop.run("bisect", "--", "sell.py")
+        assert result.out.splitlines()[:2] == ["this patch makes the command fail:", "  shop.price"]
+        assert result.err.splitlines() == [
+            "run 1: the only patch that applies here: fails",
+            "run 2: 0 patches: passes",
+            "run 3: 1 patch: fails",
+            "run 4: 1 patch: fails",
+        ]
 
 
 def has_ended(process: int) -> bool:
