@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
@@ -37,10 +36,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "tests" / "helpers"))
 import browsers
 import each_module
 import mmcv_wheel
+import pythons
 
-CORE_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
-# The Pythons on which the real libraries have been tried, with the versions in constraints.txt.
-LIBRARIES_PYTHONS = ("3.11", "3.12", "3.13")
 DEMO = "examples.mmdet_training"
 CUDA_SCRIPT = "examples/train_cuda.py"
 EMULATOR_CORES = ("python", "native")
@@ -145,61 +142,12 @@ nox.options.reuse_venv = "yes"
 nox.options.error_on_missing_interpreters = False
 
 
-OWN_PYTHON = "{}.{}".format(*sys.version_info)
-
-
-def reveal_pyenv_interpreters() -> None:
-    """Put the interpreters that pyenv has installed on PATH.
-
-    pyenv's own commands (shims) fail for every version but the selected one, so a shim does not count as found.
-    """
-    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    for wanted in CORE_PYTHONS:
-        found = shutil.which(f"python{wanted}")
-        if found is not None and Path(found).parent.name != "shims":
-            continue
-        installed = [folder for folder in versions.glob(f"{wanted}.*") if (folder / "bin" / f"python{wanted}").exists()]
-        if installed:
-            newest = max(installed, key=lambda folder: [int(part) for part in re.findall(r"\d+", folder.name)])
-            # In front of the shims; no session runs the bare "python" of the outer PATH.
-            os.environ["PATH"] = os.pathsep.join([str(newest / "bin"), os.environ.get("PATH", os.defpath)])
-
-
-reveal_pyenv_interpreters()
-
-
-def has_interpreter(version: str) -> bool:
-    """Tell whether this Python (``"3.11"``) runs nox itself or is on PATH."""
-    return version == OWN_PYTHON or shutil.which(f"python{version}") is not None
-
-
-def libraries_pythons() -> list[str]:
-    """Return the Pythons for the real libraries that are here, best first; one that nox has to fetch if there is none.
-
-    The best is the one that runs nox, then the newest.
-    """
-    here = [version for version in reversed(LIBRARIES_PYTHONS) if has_interpreter(version)]
-    return sorted(here, key=lambda version: version != OWN_PYTHON) or [LIBRARIES_PYTHONS[-1]]
-
+pythons.reveal_pyenv()
 
 #: The Python of tests and demo, then those of the sessions with a version in their names (``demo-3.13``).
-LIBRARIES_PYTHON, *OTHER_PYTHONS = libraries_pythons()
+LIBRARIES_PYTHON, *OTHER_PYTHONS = pythons.of_libraries()
 # For sessions that need one Python and no real library.
-ONE_PYTHON = LIBRARIES_PYTHON if has_interpreter(LIBRARIES_PYTHON) else None
-
-
-def interpreter(version: str) -> dict[str, object]:
-    """Return the options of a session that has this Python, which nox fetches where it can.
-
-    Without one the session has no environment of its own, and runs to say so: nox alone would skip it.
-    """
-    if has_interpreter(version):
-        return {"python": version}
-    if shutil.which("uv") or importlib.util.find_spec("uv"):
-        return {"python": version, "venv_backend": "uv", "venv_params": ["--seed"]}  # uv's environments have no pip
-    if importlib.util.find_spec("pbs_installer"):
-        return {"python": version}
-    return {"python": False}
+ONE_PYTHON = LIBRARIES_PYTHON if pythons.is_here(LIBRARIES_PYTHON) else None
 
 
 # --- installing, once -------------------------------------------------------------------------------------------------
@@ -408,7 +356,7 @@ def register_environments(openmmlab: OpenMMLab) -> None:
             """Prepare an environment with torch and the distributions of this checkout; needs no compiler."""
             install_torch(session, python)
 
-        nox.session(torch, name=libraries.libraries, **interpreter(python))
+        nox.session(torch, name=libraries.libraries, **pythons.options(python))
 
         def operators(session: nox.Session, environment: Environment) -> None:
             """Add the OpenMMLab libraries to that environment, with compiled operators."""
@@ -421,13 +369,7 @@ def register_environments(openmmlab: OpenMMLab) -> None:
 def install_torch(session: nox.Session, python: str) -> None:
     """Install torch and the distributions of this checkout: what runs a CUDA script on the emulated NPU."""
     if session.python is False:
-        versions = ", ".join(LIBRARIES_PYTHONS)
-        session.error(
-            f"the real libraries need one of Python {versions}; PATH and pyenv have none of them. Let nox fetch one: "
-            f'python3 -m pip install "nox[pbs]" (or install uv), and run this again; or install it: apt-get install '
-            f"python{python}-dev python{python}-venv, or pyenv install {python}. The core alone needs no libraries: "
-            "nox -s core"
-        )
+        session.error(pythons.missing())
     location = session.virtualenv.location
     (site,) = Path(location).glob("lib/python*/site-packages")
     stamp = Stamp(location, "torch", [CONSTRAINTS, TORCH, BUILD])
@@ -508,12 +450,6 @@ def pins(file: Path) -> list[str]:
 SHARING: list[str] = []
 
 
-def pythons_of_the_suite() -> list[str]:
-    """Return the Pythons on which ``tests`` runs what needs no libraries: of those that are here, oldest and newest."""
-    here = [version for version in CORE_PYTHONS if has_interpreter(version)]
-    return [here[0], here[-1]] if len(here) > 1 else here
-
-
 @with_libraries()
 def tests(session: nox.Session, environment: Environment) -> None:
     """Run the suite, but for what the sessions packaging and slow run: here what needs the real libraries.
@@ -527,7 +463,7 @@ def tests(session: nox.Session, environment: Environment) -> None:
         return
     named = environment.libraries.named
     if environment.libraries.python == LIBRARIES_PYTHON:
-        SHARING[:] = pythons_of_the_suite()
+        SHARING[:] = pythons.of_the_suite()
         for version in SHARING:
             session.notify(f"core-{version}")
     for core in EMULATOR_CORES:
@@ -723,7 +659,7 @@ def bench(session: nox.Session, environment: Environment) -> None:
 # --- without libraries ------------------------------------------------------------------------------------------------
 
 
-@nox.session(python=CORE_PYTHONS)
+@nox.session(python=pythons.CORE)
 def core(session: nox.Session) -> None:
     """Run the tests that need no libraries, on each Python that is found; the plugins install without them too."""
     install_requirements(session, TEST, BUILD, LINT)  # what patchcore new writes is checked by ruff, too
@@ -785,7 +721,7 @@ def quickstart(session: nox.Session) -> None:
 
 
 # On the newest Python that is here, or that of nox: import-linter supports few.
-@nox.session(python=(pythons_of_the_suite() or [None])[-1])
+@nox.session(python=(pythons.of_the_suite() or [None])[-1])
 def lint(session: nox.Session) -> None:
     """Check style, format and which way imports go."""
     install_requirements(session, LINT)
