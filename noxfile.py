@@ -342,7 +342,10 @@ def session_of(run: Run, name: str, libraries: Libraries, requires: Sequence[str
 
     @functools.wraps(run)
     def in_environment(session: nox.Session, **parameters: str) -> None:
-        run(session, Environment(session, libraries), **parameters)
+        environment = Environment(session, libraries)
+        if not Path(environment.python).exists():  # nox skips a session whose interpreter it could not fetch
+            session.error(f"Python {libraries.python} could not be fetched, the reason is above: {pythons.missing()}")
+        run(session, environment, **parameters)
 
     nox.session(in_environment, name=name, python=False, requires=requires)
 
@@ -561,12 +564,12 @@ def has_cuda_build(environment: Environment) -> bool:
 
 
 #: What CI runs on a second Python, where pip may find another numpy and another build of torch.
-ON_OTHER_PYTHON = ("libraries", "operators", "demo")
+ON_OTHER_PYTHON = ("libraries", "operators", "demo", "emulated(core='native')", "openmmlab-2")
 
 
 @nox.session(name="other-python", python=False)
 def other_python(session: nox.Session) -> None:
-    """Run the demo on the newest Python that is here besides the one of tests."""
+    """Run the demo, the emulated NPU and mmcv 2.x on the newest Python that is here besides the one of tests."""
     if not OTHER_PYTHONS:
         session.skip(f"the real libraries have Python {LIBRARIES_PYTHON} alone here")
     libraries = Libraries(python=OTHER_PYTHONS[0])
