@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -81,3 +82,45 @@ def test_the_backends_are_known_to_torch() -> None:
     assert dist.is_backend_available("lccl")
     assert dist.get_default_backend_for_device("npu") == "hccl"
     assert dist.get_default_backend_for_device(torch.device("npu", 1)) == "hccl"
+
+
+GLOO = """
+import sys
+import torch
+import torch.distributed as dist
+
+def main(index, device):
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:0", rank=0, world_size=1)
+    dist.all_reduce(torch.ones(2, device=device))
+
+if __name__ == "__main__":
+    if sys.argv[1] == "spawn":
+        torch.multiprocessing.spawn(main, ("npu",))
+    main(0, sys.argv[1])
+"""
+ADVICE = """the process group has no backend for NPU tensors, and gloo cannot be one: init_process_group("hccl")"""
+WITH_CPU = """ ("cpu:gloo,npu:hccl" serves CPU tensors too); """
+
+
+@pytest.mark.parametrize(
+    ("device", "transfer", "expected"),
+    [
+        pytest.param("cuda", "1", f'{ADVICE}, or "nccl", which the transfer maps to hccl{WITH_CPU}', id="transfer"),
+        pytest.param("spawn", "0", ADVICE + WITH_CPU, id="spawned process, no transfer"),
+    ],
+)
+def test_a_gloo_group_of_npu_tensors_ends_a_run_with_advice(
+    device: str, transfer: str, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(GLOO)
+    done = subprocess.run(
+        [sys.executable, "-m", "patchcore", "run", "--emulate-npu", "train.py", device],
+        cwd=tmp_path,
+        env={**os.environ, "TORCH_TRANSFER_TO_NPU": transfer},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 1
+    assert "No backend type associated with device type npu" in done.stderr
+    assert expected in done.stderr.splitlines()[-1]

@@ -14,6 +14,7 @@ from torch_npu_patches import (
     fused_adamw,
     internal_format,
     numpy_compat,
+    process_groups,
     tensor_index,
     torch_scatter,
     transfer_to_npu,
@@ -83,8 +84,9 @@ def configure_run(options: argparse.Namespace) -> None:
 
 @pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out
 def conclusions(plan: Plan) -> Iterator[str]:
-    """Tell where the program's CUDA calls went, or that there was nowhere to go."""
-    return transfer_to_npu.describe_move(plan)
+    """Tell where the program's CUDA calls went, and which backend serves NPU tensors if a collective had none."""
+    yield from process_groups.describe_missing_backend(plan)
+    yield from transfer_to_npu.describe_move(plan)
 
 
 @pc.hookimpl
