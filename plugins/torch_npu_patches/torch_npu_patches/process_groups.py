@@ -33,6 +33,7 @@ def describe_missing_backend(plan: Plan) -> Iterator[str]:
     is_moved = any(entry.go for entry in plan if entry.patch.name == f"{PREFIX}.distributed")
     transfer = ', or "nccl", which the transfer maps to hccl' if is_moved else ""
     yield (
-        f'the process group has no backend for NPU tensors, and gloo cannot be one: init_process_group("hccl"){transfer}'
+        "the process group has no backend for NPU tensors, and gloo cannot be one: "
+        f'init_process_group("hccl"){transfer}'
         f' ("cpu:gloo,{NPU}:hccl" serves CPU tensors too)'
     )

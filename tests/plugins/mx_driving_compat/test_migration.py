@@ -146,14 +146,12 @@ class TestPatchClasses:
     @pytest.mark.parametrize(
         ("given", "reason"),
         [
-            ("'shop.tills.count', lambda self: 1", "it is a lambda"),
             ("'shop.tills.count', make(cls._total)", "make(cls._total) is computed"),
             ("options['target'], cls._total", "options['target'] is computed"),
             ("'shop', cls._total", "'shop' names nothing in a module"),
             ("'shop.tills.count', missing", "missing is not defined in the file"),
             ("'shop.tills.count'", "it has no target_wrapper"),
             ("'shop.tills.count', cls._total, **options", "**options is computed"),
-            ("'shop.tills.count', 1, runtime_check=lambda: 1", "it is a lambda"),
         ],
     )
     def test_what_is_computed_is_left_in_its_place(self, migrate: Migrate, given: str, reason: str) -> None:
@@ -164,8 +162,79 @@ class TestPatchClasses:
         assert f"{reason}; declare it by hand" in first.advice
         assert first in migration.left
 
+    @pytest.mark.parametrize(
+        ("given", "changed", "functions"),
+        [
+            (
+                "lambda self: 1",
+                Construction("Replace", ("shop.tills:count", "shop_npu.replacements:count_replacement")),
+                ["def count_replacement(self):\n    return 1\n"],
+            ),
+            (
+                "1, runtime_check=lambda *a: cls._check(*a)",
+                Construction("Replace", ("shop.tills:count", 1), {"when_call": Code('_later("count_runtime_check")')}),
+                ["def count_runtime_check(*a):\n    return Till._check(*a)\n"],
+            ),
+            (
+                "cls._total, replacement_wrapper=lambda f: lambda self: f(self)",
+                Construction(
+                    "Replace",
+                    ("shop.tills:count",),
+                    {"factory": Code('_wrapped("count_replacement_wrapper", "Till._total")')},
+                ),
+                ["def count_replacement_wrapper(f):\n    return lambda self: f(self)\n"],
+            ),
+            (
+                "target_wrapper=lambda f: configure and len",
+                Construction("Replace", ("shop.tills:count",), {"factory": Code('_later("count_target_wrapper")')}),
+                ["def count_target_wrapper(f):\n    return configure and len\n"],
+            ),
+        ],
+    )
+    def test_a_lambda_becomes_a_function(
+        self, migrate: Migrate, given: str, changed: Construction, functions: list[str]
+    ) -> None:
+        migration = migrate(in_class(f"AtomicPatch('shop.tills.count', {given})"))
+        assert change(migration) == changed
+        for function in functions:
+            assert function in migration.replacements
+        assert migration.left == ()
+
+    def test_a_lambda_has_what_its_function_has_imported(self, migrate: Migrate) -> None:
+        listed = in_class("AtomicPatch('shop.a', lambda x: (np.add(x, 1), split(x), os.path.sep))")
+        imports = "import numpy as np; from os.path import split; import os.path"
+        text = listed.replace("        return [", f"        {imports}\n        return [")
+        assert migrate(text).replacements.endswith(
+            "def a_replacement(x):\n    import numpy as np\n    from os.path import split\n    import os.path\n"
+            "    return (np.add(x, 1), split(x), os.path.sep)\n"
+        )
+
+    def test_lambdas_in_a_loop_keep_their_values_apart(self, migrate: Migrate) -> None:
+        loop = "*[AtomicPatch(f'shop.{n}', lambda x, n=n: (x, n)) for n in ('a', 'b')], AtomicPatch('shop.B.a', "
+        migration = migrate(in_class(f"{loop}lambda: 3)"))
+        assert [made.arguments[1] for made in only(migration).changes] == [  # type: ignore[union-attr]
+            f"shop_npu.replacements:{name}" for name in ("a_replacement", "b_replacement", "a_replacement_2")
+        ]
+        assert "def b_replacement(x, n='b'):\n    return (x, n)\n" in migration.replacements
+        assert "def a_replacement_2():\n    return 3\n" in migration.replacements
+
+    @pytest.mark.parametrize(
+        ("function", "reason"),
+        [
+            ("lambda self: options['factor']", "the lambda uses options, which only the code around it has"),
+            ("lambda self: super().total()", "the lambda uses super, which only the code around it has"),
+            ("lambda self: missing(self)", "the lambda uses missing, which is not defined in the file"),
+            ("lambda self: [cls for cls in (cls._total,)]", "cls has two meanings in the lambda"),
+        ],
+    )
+    def test_a_lambda_that_needs_its_place_is_left_there(self, migrate: Migrate, function: str, reason: str) -> None:
+        migration = migrate(in_class(f"AtomicPatch('shop.a', {function}, runtime_check=lambda: True)"))
+        (remark,) = only(migration).remarks
+        assert remark.advice == f"{reason}; write it as a function at the top of the file"
+        assert "runtime_check():" not in migration.replacements
+
     def test_a_patch_of_which_something_is_left_is_not_applied_by_default(self, migrate: Migrate) -> None:
-        assert only(migrate(in_class("AtomicPatch('shop.tills.count', lambda: 1)"))).keywords["default"] is False
+        assert only(migrate(in_class("AtomicPatch('shop.tills.count', make(cls._total))"))).keywords["default"] is False
 
     @pytest.mark.parametrize(
         ("precheck", "requirement"),
@@ -396,7 +465,8 @@ class TestBuilders:
         assert [patch.changes[0].keywords["module"] for patch in migration.patches] == ["shop", "more", "old"]
 
     @pytest.mark.parametrize(
-        "argument", ["Patch(lambda m, o: 0)", "Patch(tills, options)", "Patch(make())", "*options", "Patch(**options)"]
+        "argument",
+        ["Patch(lambda m, o: options)", "Patch(tills, options)", "Patch(make())", "*options", "Patch(**options)"],
     )
     def test_what_is_computed_is_listed(self, migrate: Migrate, argument: str) -> None:
         migration = migrate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,7 @@ def configure_patcher(patcher: Patcher, options):
     patcher.skip_import(*SKIP)
     patcher.replace_import("shop.locks", "shop.steel_locks")
     patcher.add(DeformConv, Till, LegacyPatch(limit, {"limit": 5}, "shop.tills"))
-    patcher.add(AtomicPatch("shop.tills.closing", lambda: "never"))
+    patcher.add(AtomicPatch("shop.tills.closing", shout(len)))
 '''
 SCRIPT = """
 import patchcore as pc
@@ -219,8 +220,8 @@ class TestMigration:
         plugin = (project / "shop_npu" / "plugin.py").read_text()
         for text in (printed, plugin, (project / "README.md").read_text()):
             assert "patch.py:62" in text
-            assert "it is a lambda; declare it by hand" in text
-        assert "# TODO patch.py:62: AtomicPatch('shop.tills.closing', lambda: 'never')" in plugin
+            assert "shout(len) is computed; declare it by hand" in text
+        assert "# TODO patch.py:62: AtomicPatch('shop.tills.closing', shout(len))" in plugin
         assert "mmcv.deform_conv" in printed
 
     def test_settings_are_for_the_program(self, library: Path) -> None:
@@ -271,9 +272,28 @@ def test_the_patches_that_other_plugins_provide_are_there(tmp_path: Path) -> Non
     assert {name: found.get(name) for name in expected} == expected
 
 
+def test_the_example_of_the_page_about_the_interface_does_what_it_did(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "mx-driving-patcher.md").read_text(encoding="utf-8")
+    (source,) = (text for text in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "AtomicPatch(" in text)
+    model, migration, program = re.split(r"# migrate_to_ascend/patch.py\n|# train.py\n", source)
+    printed = re.findall(r"It prints\n\n```text\n(.*?)```", page, flags=re.DOTALL)[0]
+    adding = "    PatcherBuilder().add_module_patch('my_model', Patch(scale_patch, {'factor': 10}))\n"
+    adding = f"\ndef build():\n{adding}    Patcher().add(AttentionPatch)\n"
+    (tmp_path / "patch.py").write_text(migration + adding, encoding="utf-8")
+    project = new(tmp_path, "my-npu", "--from", str(tmp_path / "patch.py"))
+    assert "TODO" not in (project / "my_npu" / "plugin.py").read_text(encoding="utf-8")
+    assert passes_its_tests(project)
+    without_interface = model.replace("import mx_driving_compat", "").replace("mx_driving_compat.install()", "")
+    lines = program.replace("    with Patcher().add(AttentionPatch):\n        ", "    ").splitlines()
+    (block,) = (number for number, line in enumerate(lines) if line.startswith("with PatcherBuilder()"))
+    lines[block] = "with pc.Patcher(plugin.register_patches()):"
+    code = "\n".join(["import patchcore as pc", "from my_npu import plugin", without_interface, *lines])
+    assert python("-c", code, path=[project], cwd=tmp_path) == printed
+
+
 def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     page = (ROOT / "docs" / "new-plugin.md").read_text(encoding="utf-8")
-    source, plugin = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    source, plugin, function = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     (tmp_path / "migrate_to_ascend").mkdir()
     (tmp_path / "migrate_to_ascend" / "patch.py").write_text(source, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -281,7 +301,10 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
         command, _, output = session.partition("\n")
         assert main(command.split()[2:]) == 0
         assert same(output, capsys.readouterr().out)
-    assert plugin in (tmp_path / "birdview-npu" / "birdview_npu" / "plugin.py").read_text(encoding="utf-8")
+    written = tmp_path / "birdview-npu" / "birdview_npu"
+    assert plugin in (written / "plugin.py").read_text(encoding="utf-8")
+    assert (written / "replacements.py").read_text(encoding="utf-8").endswith(textwrap.dedent(function))
+    assert passes_its_tests(tmp_path / "birdview-npu")
 
 
 def test_modules_of_the_current_folder_are_seen(programs: Programs) -> None:

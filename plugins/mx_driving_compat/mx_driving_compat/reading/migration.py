@@ -14,7 +14,7 @@ from mx_driving_compat.reading.calls.configuration import Configuration
 from mx_driving_compat.reading.calls.effects import effects
 from mx_driving_compat.reading.calls.settings import Setting
 from mx_driving_compat.reading.declarations import Construction, Migration, PatchDeclaration, Remark
-from mx_driving_compat.reading.output.replacements import rewrite_imports
+from mx_driving_compat.reading.output.replacements import rewrite_imports, with_functions
 from mx_driving_compat.reading.output.settings import settings_lines
 from mx_driving_compat.reading.program.source import Source, line_of
 from patchcore.builtin.new.names import Names
@@ -52,7 +52,7 @@ def read_migration(path: Path, names: Names) -> Migration:
         left=tuple(_by_line(left)),
         notes=tuple(_by_line(notes)),
         distributions=tuple(sorted({*configuration.distributions, _OWN_DISTRIBUTION})),
-        replacements=text,
+        replacements=with_functions(text, reader.lambdas.values()),
     )
 
 

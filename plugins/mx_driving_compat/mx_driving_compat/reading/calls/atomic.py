@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Optional
 
 from mx_driving_compat.reading.declarations import Code, Construction, Remark, problem_of
 from mx_driving_compat.reading.program.dotted import DottedTarget, split_target
+from mx_driving_compat.reading.program.lambdas import function_of_lambda
 from mx_driving_compat.reading.program.source import Scope, Source, Unknown
 from mx_driving_compat.reading.program.versions import precheck_requirement
 from mx_driving_compat.reading.program.walking import FoundCall
@@ -47,7 +48,7 @@ class ReadChange(NamedTuple):
 
 
 class AtomicReader:
-    """Reads calls that make patches; collects the methods that have to become functions of ``functions.py``.
+    """Reads calls that make patches; collects the methods and the lambdas that have to become functions.
 
     Args:
         source: the file.
@@ -59,6 +60,8 @@ class AtomicReader:
         self.names = names
         #: Names of ``functions.py`` and what of ``replacements.py`` each is.
         self.functions: dict[str, str] = {}
+        #: Functions for the end of ``replacements.py``, by name.
+        self.lambdas: dict[str, str] = {}
 
     def read(self, found: FoundCall) -> ReadChange:
         """Return the change of an ``AtomicPatch``, a ``RegistryPatch`` or a ``LegacyPatch``."""
@@ -70,18 +73,36 @@ class AtomicReader:
         """Return the change of a ``Patch(function)`` that was added for ``module``."""
         return self._attempt(found, lambda: self._call(found, arguments_of(found, "Patch"), module))
 
-    def reference(self, node: ast.expr, scope: Scope, *, in_class: bool = False) -> str:
+    def reference(self, node: ast.expr, scope: Scope, use: str, *, in_class: bool = False) -> str:
         """Return the target of an object of the file in the new package.
 
         Args:
-            node: the expression that names the object.
+            node: the expression that names the object, or a lambda.
             scope: around it.
+            use: what it is for, the name of a lambda from then on: ``"scale_replacement"``.
             in_class: whether it is to be put in a class. A static method, taken as a target, would stay one there.
 
         Raises:
             Unknown: it names none.
         """
+        found = self._lambda(node, scope, use)
+        if found is not None:
+            return f"{self.names.package}.replacements:{found}"
         return self._target(scope.reference(node), in_class=in_class)
+
+    def _lambda(self, node: ast.expr, scope: Scope, use: str) -> Optional[str]:
+        """Return the name of the function that a lambda becomes, ``None`` for another expression."""
+        found = scope.follow_local(node)
+        if not isinstance(found, ast.Lambda):
+            return None
+        plain = name = re.sub(r"\W+", "_", use)
+        number = 1
+        while True:
+            text = function_of_lambda(found, name, scope, self.source)
+            if name not in self.source.defined and self.lambdas.setdefault(name, text) == text:
+                return name
+            number += 1
+            name = f"{plain}_{number}"
 
     def _target(self, reference: str, *, in_class: bool) -> str:
         if ":" in reference:  # imported inside the function
@@ -116,6 +137,13 @@ class AtomicReader:
         return wanted
 
     def _attempt(self, found: FoundCall, read: Any) -> ReadChange:
+        lambdas = dict(self.lambdas)
+        made = self._try(found, read)
+        if made.change is None:
+            self.lambdas = lambdas  # nothing names those of a patch that is left
+        return made
+
+    def _try(self, found: FoundCall, read: Any) -> ReadChange:
         line = found.line
         requires, doubt = found.conditions
         if doubt:
@@ -141,14 +169,18 @@ class AtomicReader:
         wrapper, target_wrapper = given.get("replacement_wrapper"), given.get("target_wrapper")
         replacement = given.get("replacement")
         if replacement is None:
-            keywords["factory"] = self._later(_needed({"target_wrapper": target_wrapper}, "target_wrapper"), scope)
+            target_wrapper = _needed({"target_wrapper": target_wrapper}, "target_wrapper")
+            keywords["factory"] = self._later(target_wrapper, scope, _use(target, "target_wrapper"))
         elif wrapper is not None:
-            names = self._own(wrapper, scope), self._own(replacement, scope)
+            names = (
+                self._own(wrapper, scope, _use(target, "replacement_wrapper")),
+                self._own(replacement, scope, _use(target, "replacement")),
+            )
             keywords["factory"] = Code("_wrapped({}, {})".format(*map(_quoted, names)))
         else:
             arguments.append(self._replacement(replacement, scope, target, notes))
         if "runtime_check" in given:
-            keywords["when_call"] = self._later(given["runtime_check"], scope)
+            keywords["when_call"] = self._later(given["runtime_check"], scope, _use(target, "runtime_check"))
         if "aliases" in given:
             known = "names bound to the same object are found; declare a change for what is another object"
             notes.append(Remark(line, f"aliases={ast.unparse(given['aliases'])} of {target.target}", known))
@@ -159,7 +191,7 @@ class AtomicReader:
         try:
             value = scope.literal(node)
         except Unknown:
-            return self.reference(node, scope, in_class=target.in_class)
+            return self.reference(node, scope, _use(target, "replacement"), in_class=target.in_class)
         if not isinstance(value, str):
             return value
         named = split_target(value)
@@ -175,7 +207,7 @@ class AtomicReader:
         keywords = {name: scope.literal(given[name]) for name in ("name", "force") if name in given}
         if keywords.get("force") is True:
             del keywords["force"]  # the default
-        cls = self.reference(_needed(given, "module_cls"), scope)
+        cls = self.reference(_needed(given, "module_cls"), scope, "registered")
         requires, left = self._precheck(found, given, registry.target)
         change = Construction("Register", (registry.target, cls), keywords)
         return ReadChange(line, change, requires, left, tuple(_guess(line, registry)))
@@ -190,7 +222,7 @@ class AtomicReader:
             options = found.scope.literal(given["options"])
             if options:
                 keywords["options"] = options
-        function = self.reference(_needed(given, "func"), found.scope)
+        function = self.reference(_needed(given, "func"), found.scope, f"patch_{module}")
         return ReadChange(found.line, Construction("Call", (function,), keywords))
 
     def _precheck(
@@ -211,11 +243,14 @@ class AtomicReader:
         line = precheck.lineno
         return (), (Remark(line, f"precheck={brief(precheck)} of {target}", advice),)
 
-    def _later(self, node: ast.expr, scope: Scope) -> Code:
-        return Code(f"_later({_quoted(self._own(node, scope))})")
+    def _later(self, node: ast.expr, scope: Scope, use: str) -> Code:
+        return Code(f"_later({_quoted(self._own(node, scope, use))})")
 
-    def _own(self, node: ast.expr, scope: Scope) -> str:
-        """Return a reference to an object of the file."""
+    def _own(self, node: ast.expr, scope: Scope, use: str) -> str:
+        """Return a reference to an object of the file, or to the function that a lambda becomes."""
+        function = self._lambda(node, scope, use)
+        if function is not None:
+            return function
         reference = scope.reference(node)
         root = reference.partition(".")[0]
         if ":" in reference or root not in self.source.defined:
@@ -256,6 +291,11 @@ def _needed(given: Mapping[str, Optional[ast.expr]], name: str) -> ast.expr:
     if node is None:
         raise Unknown(f"it has no {name}")
     return node
+
+
+def _use(target: DottedTarget, argument: str) -> str:
+    """Return the name of a lambda that is an argument of the patch of a target: ``scale_runtime_check``."""
+    return f"{target.target.replace(':', '.').rpartition('.')[2].strip('_')}_{argument}"
 
 
 def _guess(line: int, target: DottedTarget) -> list[Remark]:

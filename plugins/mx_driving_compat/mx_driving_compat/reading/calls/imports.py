@@ -74,7 +74,7 @@ def _replace_import(found: FoundCall, reader: AtomicReader) -> list[ImportPatch]
         exports.update(inner)
     if other is not None and exports:
         raise Unknown("a module that is taken with changes", "write that module, and replace the import with it")
-    with_: Any = {name: _export(scope, node, reader) for name, node in exports.items()}
+    with_: Any = {name: _export(scope, name, node, reader) for name, node in exports.items()}
     if other is not None:
         with_ = scope.text(other)
     change = Construction("ReplaceImport", (module,), {"with_": with_})
@@ -107,11 +107,11 @@ def _exports(scope: Scope, node: Optional[ast.expr]) -> Iterator[tuple[str, ast.
             yield scope.text(key), value
 
 
-def _export(scope: Scope, node: ast.expr, reader: AtomicReader) -> Any:
+def _export(scope: Scope, name: str, node: ast.expr, reader: AtomicReader) -> Any:
     try:
         value = scope.literal(node)
     except Unknown:
-        return reader.reference(node, scope)
+        return reader.reference(node, scope, name)
     if isinstance(value, str):
         raise Unknown(f"the text {value!r} is exported", f"write pc.Literal({value!r}) for it")
     return value

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mx_driving_compat.reading.declarations import Remark
 from mx_driving_compat.reading.program.source import PATCHER, Source
 
-__all__ = ["rewrite_imports"]
+__all__ = ["rewrite_imports", "with_functions"]
 
 _OURS = "mx_driving_compat"
 _ROOT = PATCHER.partition(".")[0]
@@ -41,6 +41,14 @@ def rewrite_imports(source: Source) -> tuple[str, list[Remark]]:
                     name = re.compile(rf"(?<![\w.]){re.escape(alias.name)}(?=[\s\\]+as\b)")
                     _replace(lines, node, name, f"{_OURS}{alias.name[len(_ROOT) :]}")
     return "".join(lines), left
+
+
+def with_functions(text: str, functions: Iterable[str]) -> str:
+    """Return the text of the file with functions at its end, in the place of lambdas that plugin.py cannot name."""
+    parts = list(functions)
+    if not parts:
+        return text
+    return "\n\n".join([f"{text.rstrip()}\n\n\n# plugin.py names these functions, which are lambdas above.\n", *parts])
 
 
 def _concerns(node: ast.ImportFrom) -> bool:

@@ -12,7 +12,17 @@ from typing import Any, NamedTuple, Optional, Union
 from patchcore.builtin.sources import parse
 from patchcore.errors import SettingsError
 
-__all__ = ["PATCHER", "Function", "Scope", "Source", "Unknown", "called_name", "line_of", "receiver_root"]
+__all__ = [
+    "PATCHER",
+    "Function",
+    "ImportedName",
+    "Scope",
+    "Source",
+    "Unknown",
+    "called_name",
+    "line_of",
+    "receiver_root",
+]
 
 #: The package whose API the files that are read are written for.
 PATCHER = "mx_driving.patcher"
@@ -36,12 +46,19 @@ class Unknown(Exception):
         self.advice = advice
 
 
-class _ImportedName(ast.Name):
-    """A name bound by an import inside a function: ``name`` of ``module``, or the module itself."""
+class ImportedName(ast.Name):
+    """A name bound by an import inside a function.
 
-    def __init__(self, local: str, module: str, name: Optional[str] = None) -> None:
+    Args:
+        local: the name.
+        target: what it is, ``"mx_driving:npu_op"``; ``"mx_driving:"`` for a module.
+        statement: the import of this name alone.
+    """
+
+    def __init__(self, local: str, target: str, statement: str) -> None:
         super().__init__(local, ast.Load())
-        self.target = f"{module}:{name or ''}"
+        self.target = target
+        self.statement = statement
 
 
 class Scope:
@@ -64,7 +81,7 @@ class Scope:
 
     def bind(self, target: ast.expr, value: Optional[ast.expr]) -> None:
         """Record an assignment to one or several names; ``None`` is an unknown value."""
-        followed = None if value is None else self._follow_local(value)
+        followed = None if value is None else self.follow_local(value)
         if isinstance(target, ast.Name):
             self.names[target.id] = followed
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -79,11 +96,13 @@ class Scope:
         for alias in statement.names:
             local = alias.asname or alias.name.partition(".")[0]
             if isinstance(statement, ast.Import):
-                self.names[local] = _ImportedName(local, alias.name if alias.asname else local)
+                target = f"{alias.name if alias.asname else local}:"
+                self.names[local] = ImportedName(local, target, ast.unparse(ast.Import([alias])))
             elif statement.level or not statement.module:
                 self.names[local] = None
             else:
-                self.names[local] = _ImportedName(local, statement.module, alias.name)
+                alone = ast.unparse(ast.ImportFrom(statement.module, [alias], 0))
+                self.names[local] = ImportedName(local, f"{statement.module}:{alias.name}", alone)
 
     def copy(self) -> Scope:
         """Return a scope with the same names."""
@@ -94,14 +113,15 @@ class Scope:
     def follow(self, node: ast.expr) -> ast.expr:
         """Return the expression that a name stands for, or ``node`` itself if it is no name with a known value."""
         for _ in range(_MAX_DEPTH):
-            node = self._follow_local(node)
+            node = self.follow_local(node)
             constant = self.constants.get(node.id) if isinstance(node, ast.Name) and node.id not in self.names else None
             if constant is None:
                 break
             node = constant
         return node
 
-    def _follow_local(self, node: ast.expr) -> ast.expr:
+    def follow_local(self, node: ast.expr) -> ast.expr:
+        """Return the expression that a name of the function around stands for, or ``node`` itself."""
         for _ in range(_MAX_DEPTH):
             found = self.names.get(node.id) if isinstance(node, ast.Name) else None
             if found is None or found is node:
@@ -185,11 +205,11 @@ class Scope:
         Raises:
             Unknown: it is something else, or a name that only a function has.
         """
-        node = self._follow_local(node)
+        node = self.follow_local(node)
         if isinstance(node, ast.Attribute):
             inner = self.reference(node.value)
             return f"{inner}{'' if inner.endswith(':') else '.'}{node.attr}"
-        if isinstance(node, _ImportedName):
+        if isinstance(node, ImportedName):
             return node.target
         if isinstance(node, ast.Name):
             if node.id == "cls" and self.owner is not None:
@@ -197,8 +217,6 @@ class Scope:
             if node.id in self.names:
                 raise Unknown(f"{node.id} is computed, or made, inside a function")
             return node.id
-        if isinstance(node, ast.Lambda):
-            raise Unknown("it is a lambda")
         raise Unknown(f"{ast.unparse(node)} is computed")
 
 
