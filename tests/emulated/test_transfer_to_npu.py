@@ -820,10 +820,77 @@ class TestAudit:
             (12, "torch.is_autocast_enabled()", "npu", "call", 1),
         ]
 
+    def test_requests_without_a_call_of_torch_cuda(self, layer: pc.Patcher) -> None:
+        x = torch.ones(2)
+        line = sys._getframe().f_lineno
+        _ = x.is_cuda
+        _ = x.cuda().untyped_storage().is_cuda
+        torch.cuda.FloatTensor(3)
+        x.type("torch.cuda.FloatTensor")
+        isinstance(x, torch.cuda.HalfTensor)
+        from torch.cuda import IntTensor  # noqa: F401
+
+        nn.Sequential(nn.ReLU(), nn.Flatten()).cuda()
+        model = nn.Linear(2, 2).cuda()
+        nn.DataParallel(model)(torch.ones(4, 2, device="npu"))
+        nn.DataParallel(model, [0, 1])
+        torch.distributed.is_nccl_available()
+        _ = nn.utils.rnn.pack_sequence([x]).is_cuda
+        found = [(site.line - line, site.asked, site.after, site.kind, site.count) for site in audit.sites()]
+        assert found == [
+            (1, "torch.Tensor.is_cuda", "False", "is_cuda", 1),
+            (2, "torch.Tensor.cuda(device=None)", "npu", "argument", 1),
+            (2, "torch.UntypedStorage.is_cuda", "True", "is_cuda", 1),
+            (3, "torch.cuda.FloatTensor", "torch.npu.FloatTensor", "type", 1),
+            (4, "torch.Tensor.type(dtype=torch.cuda.FloatTensor)", "torch.npu.FloatTensor", "argument", 1),
+            (5, "torch.cuda.HalfTensor", "torch.npu.HalfTensor", "type", 1),
+            (6, "torch.cuda.IntTensor", "torch.npu.IntTensor", "type", 1),
+            (8, "torch.nn.Module.cuda(device=None)", "npu", "argument", 1),
+            (9, "torch.Tensor.cuda(device=None)", "npu", "argument", 2),
+            (10, "torch.nn.DataParallel()", "npu", "call", 1),
+            (11, "torch.nn.DataParallel(device_ids=[0, 1])", "npu:0, npu:1", "call", 1),
+            (12, "torch.distributed.is_nccl_available()", "True", "call", 1),
+            (13, "torch.nn.utils.rnn.PackedSequence.is_cuda", "False", "is_cuda", 1),
+        ]
+
+    def test_copies_between_devices(self, layer: pc.Patcher) -> None:
+        from torch.cuda import comm, nccl
+
+        x = torch.ones(4, device="npu")
+        line = sys._getframe().f_lineno
+        comm.broadcast(x, [0, 1])
+        comm.scatter(x, [0, 1])
+        nccl.version()
+        nccl.is_available([x])
+        nn.parallel.replicate(nn.Linear(2, 2, device="npu"), [0, 1])
+        found = [(site.line - line, site.asked, site.after, site.kind) for site in audit.sites()]
+        assert found == [
+            (1, "torch.nn.parallel.comm.broadcast()", "npu", "call"),
+            (2, "torch.nn.parallel.comm.scatter()", "npu", "call"),
+            (3, "torch.cuda.nccl.version()", "npu", "call"),
+            (4, "torch.cuda.nccl.is_available()", "npu", "call"),
+            (5, "torch.nn.parallel.replicate()", "npu", "call"),
+        ]
+
+    def test_the_types_stay_names_of_the_module(self) -> None:
+        original, plain = torch.cuda.FloatTensor, type(torch.cuda)
+        with make_layer() as first:
+            assert torch.cuda.FloatTensor is vars(torch.cuda)["FloatTensor"] is torch.npu.FloatTensor
+            with make_layer():
+                assert torch.cuda.FloatTensor is torch.npu.FloatTensor
+            first.revert()
+            assert (torch.cuda.FloatTensor, type(torch.cuda)) == (original, plain)
+
+    @pytest.mark.parametrize(("activity", "lines"), [("CPU", 0), ("CUDA", 1)])
+    def test_a_profiler_of_the_cpu_asks_for_nothing(self, activity: str, lines: int, layer: pc.Patcher) -> None:
+        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.__members__[activity]])
+        assert len(audit.sites()) == lines
+
     def test_calls_that_torch_makes_itself_are_not_the_programs(self, layer: pc.Patcher) -> None:
         torch.manual_seed(0)  # calls torch.cuda.manual_seed_all
         optimizer = torch.optim.Adam([torch.ones(2, requires_grad=True)])
         optimizer.step()  # calls torch.cuda.is_available
+        torch.utils.checkpoint.checkpoint(torch.relu, torch.ones(2), use_reentrant=False)  # torch.is_autocast_enabled
         assert audit.sites() == []
 
     def test_a_call_in_a_loop_is_one_line(self, layer: pc.Patcher) -> None:
@@ -846,6 +913,7 @@ class TestAudit:
             @torch.compile(fullgraph=True, backend="eager")
             def f(x):
                 torch.cuda.synchronize()
+                x = x.type("torch.cuda.FloatTensor").to(0) if x.is_cuda else x.cuda()
                 return x + torch.cuda.current_device() + 1 if torch.cuda.is_available() else x
 
             print(f(torch.zeros(1, device="npu")).tolist())

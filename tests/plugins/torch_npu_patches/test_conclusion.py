@@ -29,6 +29,9 @@ def a_program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 CALLS = audit.counter_of(Place("group", "torch:cuda.synchronize", ""))
+READS = audit.counter_of(Place("group", "torch:Tensor.is_cuda", ""))
+TYPES = audit.counter_of(Place("group", "torch:cuda.FloatTensor", ""))
+NOT_COUNTED = f"not counted are {', '.join(audit.NOT_COUNTED)}"
 AVAILABLE = audit.counter_of(Place("group", "torch:cuda.is_available", ""))
 
 
@@ -50,6 +53,14 @@ def call() -> None:
 
 def is_available(answer: bool) -> None:
     AVAILABLE.note_call(answer, answer)
+
+
+def is_cuda(answer: bool) -> None:
+    READS.note_read(answer, answer)
+
+
+def tensor_type() -> None:
+    TYPES.note_type()
 
 
 def test_devices_and_lines() -> None:
@@ -88,16 +99,36 @@ def test_lines_of_installed_packages_are_told_apart(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_program_without_cuda() -> None:
-    assert described() == ["nothing moved: no line asked for CUDA"]
+    assert described() == [f"nothing moved: no line asked for CUDA; {NOT_COUNTED}"]
+
+
+def test_the_page_says_what_is_not_counted() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "emulator.md").read_text()
+    assert [way for way in audit.NOT_COUNTED if way not in page] == []
+
+
+def test_disabled_patches_count_nothing() -> None:
+    first, *others = plan().patches
+    (line,) = described(Plan((first._replace(status="skipped", cause=BY_CHOICE), *others)))
+    assert line.startswith("nothing moved: no line asked for CUDA; not counted are calls of disabled patches, ")
+
+
+def test_a_look_that_is_answered_by_no_moves_nothing() -> None:
+    is_cuda(False)
+    assert described() == [f"nothing moved: the answer was no at 1 line (1 reads is_cuda); {NOT_COUNTED}"]
+    is_cuda(True)
+    tensor_type()
+    assert described() == ["CUDA moved to npu at 2 lines (1 reads is_cuda, 1 uses a CUDA tensor type)"]
 
 
 def test_a_program_that_chose_the_npu_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     npu = ModuleType("torch_npu.npu")
     monkeypatch.setitem(sys.modules, "torch_npu.npu", npu)
     npu._initialized = False  # type: ignore[attr-defined]
-    assert described() == ["nothing moved: no line asked for CUDA"]
+    assert described() == [f"nothing moved: no line asked for CUDA; {NOT_COUNTED}"]
     npu._initialized = True  # type: ignore[attr-defined]
-    assert described() == ["no line asked for CUDA: the program or a library chose the NPU by its own name"]
+    by_name = "no line asked for CUDA: the program or a library chose the NPU by its own name"
+    assert described() == [f"{by_name}; {NOT_COUNTED}"]
 
 
 @pytest.mark.parametrize(

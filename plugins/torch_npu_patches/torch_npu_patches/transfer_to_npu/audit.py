@@ -1,7 +1,9 @@
 """Which lines of a program asked for CUDA, how often, and what they got.
 
-Three kinds of requests are counted: an argument that names CUDA (``device="cuda:1"``, ``backend="nccl"``, also
-``x.cuda()``), a device number (``x.to(0)``), and a call of ``torch.cuda`` (``torch.cuda.synchronize()``).
+Five kinds of requests are counted: an argument that names CUDA (``device="cuda:1"``, ``backend="nccl"``, also
+``x.cuda()``), a device number (``x.to(0)``), a call of ``torch.cuda`` or of another function that means CUDA
+(``torch.cuda.synchronize()``, ``nn.DataParallel(model)``), a look at ``x.is_cuda``, and a type of ``torch.cuda``
+(``torch.cuda.FloatTensor``).
 
 The line is the nearest one outside torch: for ``nn.Linear(4, 4, device="cuda")`` that is the line of the model, not the
 one in torch that makes the weight. Calls of ``torch.cuda`` that torch makes itself are not counted:
@@ -10,6 +12,7 @@ one in torch that makes the weight. Calls of ``torch.cuda`` that torch makes its
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
@@ -25,10 +28,14 @@ from torch_npu_patches.transfer_to_npu.devices import npu_number
 __all__ = [
     "ARGUMENT",
     "CALL",
+    "NOT_COUNTED",
     "NUMBER",
+    "READ",
+    "TYPE",
     "Counter",
     "Place",
     "Site",
+    "Unasked",
     "clear",
     "counter_of",
     "details",
@@ -38,13 +45,19 @@ __all__ = [
 ]
 
 #: Kinds of requests.
-ARGUMENT, NUMBER, CALL = "argument", "number", "call"
+ARGUMENT, NUMBER, CALL, READ, TYPE = "argument", "number", "call", "is_cuda", "type"
+
+#: How a line can name CUDA without being counted: Python code sees nothing of it, or torch answers it itself.
+NOT_COUNTED = (
+    *("other processes", "torch.device('cuda') alone", "torch.backends", "torch.version"),
+    *("names that torch.npu lacks", "private functions", "TorchScript", "compiled code"),
+)
 
 #: Packages whose frames are passed over when the caller is looked for.
 _OURS = frozenset(("torch_npu_patches", "npu_emulator", "patchcore"))
 #: More of them; ``""`` is code that torch has generated. torch's own decorators go through typing_extensions and
-#: contextlib.
-_BETWEEN = _OURS | {"", "torch", "torch_npu", "typing_extensions", "contextlib"}
+#: contextlib, and importlib looks at each name of ``from torch.cuda import FloatTensor`` before that line does.
+_BETWEEN = _OURS | {"", "torch", "torch_npu", "typing_extensions", "contextlib", "importlib"}
 _roots: dict[Any, str] = {}  # by module name
 
 #: Folders of installed packages: the program is what is elsewhere.
@@ -57,6 +70,10 @@ _getframe = sys._getframe
 def is_installed(file: str) -> bool:
     """Return True if ``file`` belongs to an installed package or the standard library, not to the program."""
     return file.startswith(_LIBRARY) or any(part in _INSTALLED for part in Path(file).parts)
+
+
+class Unasked(list[Any]):
+    """A rewritten list in which nothing named CUDA: it is passed on, and the line is not shown."""
 
 
 class Place(NamedTuple):
@@ -81,9 +98,9 @@ class Site:
         place: what was called.
         file, line: the caller outside torch.
         before, after: what was asked for and what was given instead, as text. For a call without a device these are
-            ``""`` and the function of torch.npu, or the answer of ``is_available``.
+            ``""`` and the function or type of torch.npu, or the answer of ``is_available`` and ``is_cuda``.
         count: how often.
-        kind: :data:`ARGUMENT`, :data:`NUMBER` or :data:`CALL`.
+        kind: :data:`ARGUMENT`, :data:`NUMBER`, :data:`CALL`, :data:`READ` or :data:`TYPE`.
     """
 
     place: Place
@@ -100,6 +117,8 @@ class Site:
         target = self.place.target.replace(":", ".")
         for constructor in (".__init__", ".__new__"):
             target = target[: -len(constructor)] if target.endswith(constructor) else target
+        if self.kind in (READ, TYPE):
+            return target
         is_bare = self.kind == CALL and not self.before
         return f"{target}({'' if is_bare else f'{self.place.argument}={self.before}'})"
 
@@ -134,71 +153,64 @@ class Counter:
     """Counts the requests at one place; there is one for each, see :func:`counter_of`.
 
     After the first time at a line, counting takes one look at the caller's frame and one into a dictionary. It takes no
-    lock, so that threads which run on Python 3.9 or without a GIL may lose a count; they never lose a line.
+    lock, so that threads which run on Python 3.9 or without a GIL may lose a count; they never lose a line. Nothing is
+    counted while torch.compile traces a program: it cannot trace a look at a frame.
 
     Attributes:
         note: counts an argument that names CUDA, ``note(before, after)``: as it was given and as it is passed on.
         note_number: counts a device number or several, ``note_number(before)``.
         note_call: counts a call of torch.cuda, ``note_call(before, after)``: the device as it was given, and as it is
             passed on if that differs; both ``None`` where none was given, both the answer of ``is_available``.
+        note_read: counts a look at ``is_cuda``, ``note_read(answer, answer)``.
+        note_type: counts a look at a type of torch.cuda, ``note_type()``.
 
-    All three are called by the function that the program or torch called.
+    All of them are called by the function that the program or torch called.
     """
 
-    __slots__ = ("_lock", "_tallies", "note", "note_call", "note_number", "place")
+    __slots__ = ("_lock", "_tallies", "note", "note_call", "note_number", "note_read", "note_type", "place")
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self._lock = threading.Lock()
-        self._tallies: dict[str, _Tallies] = {ARGUMENT: {}, NUMBER: {}, CALL: {}}
-        self.note: Callable[[Any, Any], None] = self._noting()
-        self.note_number: Callable[[Any], None] = self._noting_numbers()
-        self.note_call: Callable[[Any, Any], None] = self._noting_calls()
+        self._tallies: dict[str, _Tallies] = {kind: {} for kind in (ARGUMENT, NUMBER, CALL, READ, TYPE)}
+        self.note = self._noting(ARGUMENT, self._first_argument)
+        self.note_number = self._noting(NUMBER, self._first_number)
+        self.note_call = self._noting(CALL, functools.partial(self._first_call, CALL))
+        self.note_read = self._noting(READ, functools.partial(self._first_call, READ))
+        self.note_type = self._noting(TYPE, functools.partial(self._first_call, TYPE))
 
-    def _noting(self) -> Callable[[Any, Any], None]:
-        tallies, first = self._tallies[ARGUMENT], self._first
+    def _noting(self, kind: str, first: Callable[[FrameType, Any, Any], None]) -> Callable[..., None]:
+        """Return the function that counts requests of one kind; ``first`` counts those it does not know yet."""
+        tallies = self._tallies[kind]
+        is_dynamo_compiling = _question_of_torch()
 
-        def note(before: Any, after: Any) -> None:
+        def note(before: Any = None, after: Any = None) -> None:
+            if is_dynamo_compiling():
+                return
             frame = _getframe(2)
             try:
                 tallies[id(frame.f_code), frame.f_lasti, before].count += 1
             except (KeyError, TypeError):  # TypeError: a list of devices
-                first(tallies, _caller(frame), before, after).count += 1
+                first(frame, before, after)
 
         return note
 
-    def _noting_numbers(self) -> Callable[[Any], None]:
-        tallies, first = self._tallies[NUMBER], self._first
+    def _first_argument(self, frame: FrameType, before: Any, after: Any) -> None:
+        is_shown = not isinstance(after, Unasked)
+        self._first(self._tallies[ARGUMENT], _caller(frame), before, after, is_shown).count += 1
 
-        def note_number(before: Any) -> None:
-            frame = _getframe(2)
-            try:
-                tallies[id(frame.f_code), frame.f_lasti, before].count += 1
-            except (KeyError, TypeError):
-                after = npu_number(before)
-                first(tallies, _caller(frame), before, after, is_shown=after is not None).count += 1
+    def _first_number(self, frame: FrameType, before: Any, _: Any) -> None:
+        after = npu_number(before)
+        self._first(self._tallies[NUMBER], _caller(frame), before, after, is_shown=after is not None).count += 1
 
-        return note_number
-
-    def _noting_calls(self) -> Callable[[Any, Any], None]:
-        tallies, arguments, first = self._tallies[CALL], self._tallies[ARGUMENT], self._first
-
-        def note_call(before: Any, after: Any) -> None:
-            frame = _getframe(2)
-            try:
-                tallies[id(frame.f_code), frame.f_lasti, before].count += 1
-                return
-            except KeyError:
-                pass
-            caller = _caller(frame, _OURS)
-            if _root(caller) not in _BETWEEN:
-                first(tallies, caller, before, after).count += 1
-            elif after is None or before is after:
-                first(tallies, caller, before, after, is_shown=False)  # torch has called itself
-            else:
-                first(arguments, _caller(caller), before, after).count += 1  # with a device that names CUDA
-
-        return note_call
+    def _first_call(self, kind: str, frame: FrameType, before: Any, after: Any) -> None:
+        caller = _caller(frame, _OURS)
+        if _root(caller) not in _BETWEEN:
+            self._first(self._tallies[kind], caller, before, after).count += 1
+        elif before is None or after is None or before is after:
+            self._first(self._tallies[kind], caller, before, after, is_shown=False)  # torch has called itself
+        else:  # with a device that names CUDA
+            self._first(self._tallies[ARGUMENT], _caller(caller), before, after).count += 1
 
     def _first(self, tallies: _Tallies, frame: FrameType, before: Any, after: Any, is_shown: bool = True) -> _Tally:
         """Return the tally of a line and value; it is made if there is none."""
@@ -225,7 +237,7 @@ class Counter:
     def _texts(self, kind: str, tally: _Tally) -> tuple[str, str]:
         """Return what was asked for and what was given, as text."""
         before, after = tally.before, tally.after
-        if kind != CALL:
+        if kind in (ARGUMENT, NUMBER):
             return str(before), str(after)
         if after is None and before is not None:
             after = npu_number(before)
@@ -303,6 +315,12 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):  # a worker tells what it did itself
     os.register_at_fork(after_in_child=_forked)
+
+
+def _question_of_torch() -> Callable[[], bool]:
+    """Return ``torch.compiler.is_dynamo_compiling``; without torch, a function that answers False."""
+    never: Callable[[], bool] = bool
+    return getattr(sys.modules.get("torch.compiler"), "is_dynamo_compiling", never)
 
 
 def _root(frame: FrameType) -> str:

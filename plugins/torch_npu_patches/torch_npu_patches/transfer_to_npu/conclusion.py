@@ -25,7 +25,12 @@ _KINDS = {
     audit.ARGUMENT: ("names CUDA", "name CUDA"),
     audit.NUMBER: ("passes a device number", "pass a device number"),
     audit.CALL: ("calls torch.cuda", "call torch.cuda"),
+    audit.READ: ("reads is_cuda", "read is_cuda"),
+    audit.TYPE: ("uses a CUDA tensor type", "use a CUDA tensor type"),
 }
+
+#: What a line got if it asked for CUDA and nothing was moved for it.
+_NOTHING = ("False", "cpu")
 
 
 def describe_move(plan: Plan) -> Iterator[str]:
@@ -37,16 +42,24 @@ def describe_move(plan: Plan) -> Iterator[str]:
     Args:
         plan: the plan that was applied.
     """
-    wanted = [entry for entry in plan if entry.patch.name.startswith(f"{PREFIX}.") and not entry.unwanted]
+    planned = [entry for entry in plan if entry.patch.name.startswith(f"{PREFIX}.")]
+    wanted = [entry for entry in planned if not entry.unwanted]
     if "torch" not in sys.modules:
         return
     sites = audit.sites()
     vendor = vendor_adapter()
-    if sites:
-        yield _no_device(sites) or _moved(sites)
+    disabled = ["calls of disabled patches"] if len(wanted) < len(planned) else []
+    not_counted = f"not counted are {', '.join([*disabled, *audit.NOT_COUNTED])}"
+    moved = [site for site in sites if site.after not in _NOTHING]
+    if moved:
+        yield _no_device(sites) or _moved(moved)
+    elif sites:
+        yield _no_device(sites) or f"nothing moved: the answer was no at {_at(sites)}; {not_counted}"
     elif any(entry.go for entry in wanted):
-        used = "no line asked for CUDA: the program or a library chose the NPU by its own name"
-        yield used if _npu_was_used() else "nothing moved: no line asked for CUDA"
+        if _npu_was_used():
+            yield f"no line asked for CUDA: the program or a library chose the NPU by its own name; {not_counted}"
+        else:
+            yield f"nothing moved: no line asked for CUDA; {not_counted}"
     elif wanted and not find_module("torch_npu"):
         install = "" if importlib.util.find_spec("npu_emulator") else f"{pc.install_command('npu-emulator')}; "
         yield f"no NPU found, nothing moved: torch_npu is not installed ({install}--emulate-npu emulates one)"
@@ -83,12 +96,17 @@ def vendor_adapter() -> str:
 
 
 def _moved(sites: list[audit.Site]) -> str:
+    return f"CUDA moved to {_devices(sites)} at {_at(sites)}"
+
+
+def _at(sites: list[audit.Site]) -> str:
+    """Return at how many lines, of the program if any are, and how they ask for CUDA."""
     program = [site for site in sites if not site.installed]
     shown = program or sites
     lines, others = len(_lines(shown)), len(_lines(sites)) - len(_lines(shown))
     where = counted(lines, "line") if program else f"{counted(lines, 'line')} of installed packages"
     more = f" and {counted(others, 'line')} of installed packages" if others else ""
-    return f"CUDA moved to {_devices(sites)} at {where} ({describe_kinds(shown)}){more}"
+    return f"{where} ({describe_kinds(shown)}){more}"
 
 
 def _no_device(sites: list[audit.Site]) -> str:
@@ -117,5 +135,5 @@ def _npu_was_used() -> bool:
 
 def _devices(sites: list[audit.Site]) -> str:
     """Return the NPUs that were asked for by number; without one, the current device."""
-    named = sorted({site.after for site in sites if site.after.startswith(f"{NPU}:")})
+    named = sorted({device for site in sites for device in site.after.split(", ") if device.startswith(f"{NPU}:")})
     return ", ".join(named or [NPU])

@@ -12,6 +12,8 @@ import weakref
 from typing import Any, Callable
 
 import patchcore as pc
+from torch_npu_patches.transfer_to_npu import audit
+from torch_npu_patches.transfer_to_npu.audit import Place
 from torch_npu_patches.transfer_to_npu.devices import nccl_backend, npu_backend
 from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, under_the_name
 
@@ -88,16 +90,20 @@ def make_get_backend(target: pc.Target) -> Make:
     return make
 
 
-def make_is_nccl_available(target: pc.Target) -> Make:
+def make_is_nccl_available(group: str, target: pc.Target) -> Make:
     """``is_nccl_available``: whether HCCL is, for all but torch itself."""
 
     def make(original: Any) -> Any:
         import torch.distributed as dist
 
+        note_call = audit.counter_of(Place(group, str(target), "")).note_call
+
         def is_nccl_available() -> bool:
             if _is_of_torch(sys._getframe(1)):
                 return bool(original())
-            return bool(dist.is_backend_available("hccl"))
+            answer = bool(dist.is_backend_available("hccl"))
+            note_call(answer, answer)
+            return answer
 
         return under_the_name(is_nccl_available, original, target)
 

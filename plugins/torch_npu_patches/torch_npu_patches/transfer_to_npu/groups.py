@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional
 import patchcore as pc
 from patchcore.declare.changes import Change
 from torch_npu_patches.transfer_to_npu import comm, distributed, namespace, scripting, tables, tensors
-from torch_npu_patches.transfer_to_npu.changes import Adapt, Answer, Extend
+from torch_npu_patches.transfer_to_npu.changes import Adapt, Answer, Count, Extend
 from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable
 from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class
 
@@ -68,10 +68,10 @@ def _rewrite_class(group: str, path: str, arguments: tuple[Argument, ...]) -> Ad
     return Adapt(str(parsed), lambda cls: rewriting_class(cls, arguments, f"{PREFIX}.{group}", parsed))
 
 
-def _adapt(group: Optional[str], path: str, make: Callable[..., Any]) -> Adapt:
+def _adapt(group: Optional[str], path: str, make: Callable[..., Any], *, kind: type[Adapt] = Adapt) -> Adapt:
     """The change by a ``make`` that is told where it is used: the group, for the audit, and the target."""
     parsed = pc.Target.parse(f"torch:{path}")
-    return Adapt(str(parsed), make(parsed) if group is None else make(f"{PREFIX}.{group}", parsed))
+    return kind(str(parsed), make(parsed) if group is None else make(f"{PREFIX}.{group}", parsed))
 
 
 FACTORY = _patch(
@@ -92,16 +92,21 @@ TENSOR = _patch(
         _adapt("tensor", "Tensor.cuda", tensors.make_cuda),
         _adapt("tensor", "nn.utils.rnn.PackedSequence.cuda", tensors.make_packed_cuda),
         *(
-            Adapt(f"torch:{owner}.is_cuda", tensors.make_is_cuda)
+            _adapt("tensor", f"{owner}.is_cuda", tensors.make_is_cuda)
             for owner in ("Tensor", "UntypedStorage", "storage.TypedStorage")
         ),
+        _adapt("tensor", "nn.utils.rnn.PackedSequence.is_cuda", tensors.make_is_cuda, kind=Count),
         # last: it lists the methods as they are then
         Adapt("torch:nn.parameter.UninitializedTensorMixin._allowed_methods", tensors.make_allowed_methods),
     ],
     "Tensor.to, .cuda, .is_cuda, .new_*, .type, .pin_memory, and storages",
 )
 
-MODULE = _patch("module", _rewrite_all("module", tables.MODULE), "Module.to and .to_empty; Module.cuda by Tensor.cuda")
+MODULE = _patch(
+    "module",
+    [*_rewrite_all("module", tables.MODULE), _adapt("module", "nn.Module.cuda", tensors.make_module_cuda, kind=Count)],
+    "Module.to and .to_empty; Module.cuda by Tensor.cuda",
+)
 
 DATA = _patch("data", _rewrite_all("data", tables.DATA), "DataLoader(pin_memory_device=)")
 
@@ -131,7 +136,7 @@ DISTRIBUTED = _patch(
         _adapt("distributed", "distributed.init_process_group", distributed.make_init_process_group),
         _adapt("distributed", "distributed.new_group", distributed.make_new_group),
         _adapt(None, "distributed.get_backend", distributed.make_get_backend),
-        _adapt(None, "distributed.is_nccl_available", distributed.make_is_nccl_available),
+        _adapt("distributed", "distributed.is_nccl_available", distributed.make_is_nccl_available),
         namespace.process_group_nccl(),
         *_rewrite_all("distributed", tables.DISTRIBUTED),
     ],
@@ -149,6 +154,8 @@ COMM = _patch(
     [
         _adapt(None, "_utils._get_available_device_type", distributed.make_available_device_type),
         *(Adapt(f"torch:_C.{name}", _given(made), create=True) for name, made in comm.FUNCTIONS.items()),
+        _adapt("comm", "nn.DataParallel.__init__", tensors.make_data_parallel, kind=Count),
+        *namespace.counted(f"{PREFIX}.comm", tables.COUNTED),
     ],
     "nn.DataParallel, torch.nn.parallel.scatter, gather and replicate, torch.cuda.comm and .nccl",
 )

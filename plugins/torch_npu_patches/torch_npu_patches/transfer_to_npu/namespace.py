@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import patchcore as pc
 from patchcore.declare.changes import Change
 from torch_npu_patches.transfer_to_npu import audit, tables
 from torch_npu_patches.transfer_to_npu.audit import Place
-from torch_npu_patches.transfer_to_npu.changes import Adapt, Counterpart, counterpart
+from torch_npu_patches.transfer_to_npu.changes import Adapt, Count, Counterpart, ModuleClass, counterpart
 from torch_npu_patches.transfer_to_npu.devices import NPU, npu_activities
 from torch_npu_patches.transfer_to_npu.wrappers import (
     Argument,
@@ -21,7 +21,7 @@ from torch_npu_patches.transfer_to_npu.wrappers import (
 )
 from torch_npu_patches.wrapping import mark_wrapper
 
-__all__ = ["autocast_state", "changes", "process_group_nccl", "profiler", "without_counterpart"]
+__all__ = ["autocast_state", "changes", "counted", "process_group_nccl", "profiler", "without_counterpart"]
 
 #: What ``get_device_capability`` answers where torch_npu has none: no feature of a GPU can be read from it.
 NO_CAPABILITY = (0, 0)
@@ -31,8 +31,8 @@ def changes(group: str) -> list[Change]:
     """Return the changes of the names of torch.cuda.
 
     A function or class is that of torch.npu with its calls counted, and with the device rewritten where it takes one.
-    A type of tensors or storages is the object of torch.npu itself, because torch compares these by identity. A name
-    that torch.npu does not have stays what it is, and the record of the change says so.
+    A type of tensors or storages is the object of torch.npu itself, because torch compares these by identity; looks at
+    its name are counted. A name that torch.npu does not have stays what it is, and the record of the change says so.
     """
     found: list[Change] = []
     for name, arguments in tables.CUDA.items():
@@ -46,7 +46,23 @@ def changes(group: str) -> list[Change]:
     found.append(_adapted("torch:cuda.is_bf16_supported", "npu.is_bf16_supported", _without_arguments(group)))
     found.append(_adapted("torch:cuda.is_available", "npu.is_available", _answer(group)))
     found.append(Adapt("torch:get_device_module", _rewriting_at(group, "torch:get_device_module", "device")))
+    # last: a name that the class of the module computes is no place that another patch can write
+    found.append(ModuleClass("torch:cuda.__class__", _make_class(group)))
     return found
+
+
+def counted(group: str, paths: Iterable[str]) -> list[Change]:
+    """Return the changes that count the calls of functions of torch and leave what they do.
+
+    Args:
+        group: name of the patch.
+        paths: of the functions, in torch.
+    """
+
+    def change(target: pc.Target) -> Count:
+        return Count(str(target), lambda original: counting(original, (), group, target, got=NPU))
+
+    return [change(pc.Target.parse(f"torch:{path}")) for path in paths]
 
 
 def without_counterpart() -> list[str]:
@@ -137,6 +153,35 @@ def _counted(group: str, target: str, npu: pc.Target, arguments: tuple[Argument,
     return Adapt(target, make)
 
 
+def _make_class(group: str) -> Callable[[Any], Any]:
+    """Return what makes the class of the module torch.cuda: it counts looks at the types of tensors and storages."""
+
+    def make(original: type) -> type:
+        types = (name for name in tables.CUDA if name.endswith(("Tensor", "Storage")))
+        return type(original.__name__, (original,), {name: _counted_name(group, name) for name in types})
+
+    return make
+
+
+def _counted_name(group: str, name: str) -> property:
+    note_type = audit.counter_of(Place(group, f"torch:cuda.{name}", "")).note_type
+
+    def read(module: Any) -> Any:
+        note_type()
+        try:
+            return module.__dict__[name]
+        except KeyError:
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}") from None
+
+    def write(module: Any, value: Any) -> None:
+        module.__dict__[name] = value
+
+    def delete(module: Any) -> None:
+        del module.__dict__[name]
+
+    return property(read, write, delete)
+
+
 def _adapted(target: str, npu: str, adapt: Callable[[Any, pc.Target], Any]) -> Adapt:
     def make(original: Any) -> Any:
         found = counterpart(pc.Target.parse(f"torch_npu:{npu}"))
@@ -174,14 +219,11 @@ def _answer(group: str) -> Callable[[Any, pc.Target], Any]:
     """Return what makes a function whose answers are counted too: they tell whether an NPU was visible."""
 
     def adapt(found: Any, target: pc.Target) -> Any:
-        from torch.compiler import is_dynamo_compiling
-
         note_call = audit.counter_of(Place(group, str(target), "")).note_call
 
         def is_available() -> bool:
             answer: bool = found()
-            if not is_dynamo_compiling():
-                note_call(answer, answer)
+            note_call(answer, answer)
             return answer
 
         mark_wrapper(is_available, found)
@@ -195,15 +237,12 @@ def _for_npu(group: str, target: str, values: int) -> Adapt:
     parsed = pc.Target.parse(target)
 
     def make(original: Any) -> Any:
-        from torch.compiler import is_dynamo_compiling
-
         rewritten = rewriting(original, (Argument("device_type", position=0),), group, parsed)
         note_call = audit.counter_of(Place(group, str(parsed), "")).note_call
 
         def autocast_state(*args: Any, **kwargs: Any) -> Any:
             if len(args) + len(kwargs) == values:
-                if not is_dynamo_compiling():
-                    note_call(None, NPU)
+                note_call(None, NPU)
                 return original(NPU, *args, **kwargs)
             return rewritten(*args, **kwargs)
 
@@ -222,8 +261,7 @@ def _gpu_dtype(group: str, target: str, generic: str) -> Adapt:
         note_call = audit.counter_of(Place(group, target, "")).note_call
 
         def gpu_dtype(*dtype: Any) -> Any:
-            if not torch.compiler.is_dynamo_compiling():
-                note_call(None, NPU)
+            note_call(None, NPU)
             return function(NPU, *dtype)
 
         return under_the_name(gpu_dtype, original, pc.Target.parse(target))
@@ -239,7 +277,10 @@ def _profile(group: str) -> Callable[[Any], Any]:
 
         def translate(value: Any) -> Any:
             names = npu_activities(value)
-            return None if names is None else [getattr(npu.ProfilerActivity, name) for name in names]
+            if names is None:
+                return None
+            kind = list if any(activity.name == "CUDA" for activity in value) else audit.Unasked
+            return kind(getattr(npu.ProfilerActivity, name) for name in names)
 
         target = pc.Target.parse("torch:profiler.profile")
         return rewriting_class(npu.profile, (Argument("activities", translate, 0),), group, target)

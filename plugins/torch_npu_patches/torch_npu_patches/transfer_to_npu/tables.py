@@ -17,6 +17,7 @@ from torch_npu_patches.transfer_to_npu.wrappers import Argument
 
 __all__ = [
     "AMP",
+    "COUNTED",
     "CUDA",
     "CUDA_RENAMED",
     "DATA",
@@ -156,6 +157,23 @@ CUDA: Rows = {
 
 #: Names of torch.cuda that have another name in torch.npu.
 CUDA_RENAMED = {"CUDAGraph": "NPUGraph", "CUDAPluggableAllocator": "NPUPluggableAllocator"}
+
+#: Functions of torch that mean CUDA and need nothing else: their calls are counted. ``torch.cuda.comm`` has those of
+#: ``nn.parallel.comm``.
+COUNTED = (
+    *(
+        f"nn.parallel.comm.{name}"
+        for name in ("broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced", "scatter", "gather")
+    ),
+    *(
+        f"cuda.nccl.{name}"
+        for name in (
+            *("all_gather", "all_reduce", "broadcast", "init_rank", "is_available", "reduce", "reduce_scatter"),
+            *("unique_id", "version"),
+        )
+    ),
+    *(f"nn.parallel.{name}" for name in ("data_parallel", "gather", "parallel_apply", "replicate", "scatter")),
+)
 
 #: Classes written in C, which are exchanged as a whole.
 GENERIC_CLASSES: Rows = {"Event": (_first("device"),), "Stream": (_first("device"),)}

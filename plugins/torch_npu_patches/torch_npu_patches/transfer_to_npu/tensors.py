@@ -11,29 +11,36 @@ from typing import Any, Callable
 import patchcore as pc
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.audit import Place
-from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_device
+from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_device, npu_number
 from torch_npu_patches.transfer_to_npu.wrappers import under_the_name
 
-__all__ = ["make_allowed_methods", "make_cuda", "make_is_cuda", "make_opaque_call", "make_packed_cuda"]
+__all__ = [
+    "make_allowed_methods",
+    "make_cuda",
+    "make_data_parallel",
+    "make_is_cuda",
+    "make_module_cuda",
+    "make_opaque_call",
+    "make_packed_cuda",
+]
 
 Make = Callable[[Any], Any]
 
 
 def make_cuda(group: str, target: pc.Target) -> Make:
     """``Tensor.cuda``: move to the NPU of that number."""
-    note = audit.counter_of(Place(group, str(target), "device")).note
 
     def make(original: Any) -> Any:
         import torch
 
-        to, is_dynamo_compiling = torch.Tensor.to, torch.compiler.is_dynamo_compiling
+        note = audit.counter_of(Place(group, str(target), "device")).note
+        to = torch.Tensor.to
 
         def cuda(
             self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = torch.preserve_format
         ) -> Any:
             moved = _npu_of(device)
-            if not is_dynamo_compiling():
-                note(device, moved)
+            note(device, moved)
             return to(self, device=moved, non_blocking=non_blocking, memory_format=memory_format)
 
         return under_the_name(cuda, original, target)
@@ -43,9 +50,10 @@ def make_cuda(group: str, target: pc.Target) -> Make:
 
 def make_packed_cuda(group: str, target: pc.Target) -> Make:
     """``PackedSequence.cuda``, which in torch compares the device with ``cuda`` to see whether it has moved."""
-    note = audit.counter_of(Place(group, str(target), "device")).note
 
     def make(original: Any) -> Any:
+        note = audit.counter_of(Place(group, str(target), "device")).note
+
         def cuda(self: Any, device: Any = None, **kwargs: Any) -> Any:
             moved = _npu_of(device)
             note(device, moved)
@@ -56,13 +64,66 @@ def make_packed_cuda(group: str, target: pc.Target) -> Make:
     return make
 
 
-def make_is_cuda(original: Any) -> property:
-    """``is_cuda`` of tensors and storages: true on NPUs too."""
+def make_is_cuda(group: str, target: pc.Target) -> Make:
+    """``is_cuda`` of tensors, storages and packed sequences: true on NPUs too."""
 
-    def is_cuda(self: Any) -> bool:
-        return self.device.type in (CUDA, NPU)
+    def make(original: Any) -> property:
+        note_read = audit.counter_of(Place(group, str(target), "")).note_read
 
-    return property(is_cuda, doc="True where this is on an NPU, which stands in for a GPU, or on a GPU.")
+        def is_cuda(self: Any) -> bool:
+            answer = self.device.type in (CUDA, NPU)
+            note_read(answer, answer)
+            return answer
+
+        def is_cuda_of_packed(self: Any) -> bool:
+            answer = self.data.device.type in (CUDA, NPU)
+            note_read(answer, answer)
+            return answer
+
+        getter = is_cuda_of_packed if "PackedSequence" in target.path else is_cuda
+        return property(getter, doc="True where this is on an NPU, which stands in for a GPU, or on a GPU.")
+
+    return make
+
+
+def make_module_cuda(group: str, target: pc.Target) -> Make:
+    """``Module.cuda``, which calls ``Tensor.cuda`` for each parameter and buffer: a module without any is counted."""
+
+    def make(original: Any) -> Any:
+        import torch
+
+        note = audit.counter_of(Place(group, str(target), "device")).note
+        modules = torch.nn.Module.modules
+
+        def cuda(self: Any, device: Any = None) -> Any:
+            moved = original(self, device)
+            held = (value for each in modules(self) for value in (*each._parameters.values(), *each._buffers.values()))
+            if all(value is None for value in held):
+                note(device, npu_number(device) or npu_device(device) or NPU)
+            return moved
+
+        return under_the_name(cuda, original, target)
+
+    return make
+
+
+def make_data_parallel(group: str, target: pc.Target) -> Make:
+    """``DataParallel.__init__``: counted only. Without device numbers it means all CUDA devices."""
+
+    def make(original: Any) -> Any:
+        import torch._utils
+
+        note_call = audit.counter_of(Place(group, str(target), "device_ids")).note_call
+
+        def __init__(self: Any, module: Any, device_ids: Any = None, *args: Any, **kwargs: Any) -> None:
+            has_device = torch._utils._get_available_device_type() is not None
+            named = npu_number(device_ids) if has_device else None
+            note_call(device_ids, ", ".join(named) if named else NPU if has_device else "cpu")
+            original(self, module, device_ids, *args, **kwargs)
+
+        return under_the_name(__init__, original, target)
+
+    return make
 
 
 def make_allowed_methods(original: list[Any]) -> list[Any]:
@@ -74,12 +135,12 @@ def make_allowed_methods(original: list[Any]) -> list[Any]:
 
 def make_opaque_call(group: str, target: pc.Target) -> Make:
     """Calling ``torch.Generator``, through its metaclass: torch compares the class itself by identity."""
-    counter = audit.counter_of(Place(group, "torch:Generator", "device"))
-    note, note_number = counter.note, counter.note_number
 
     def make(original: Any) -> Any:
         import torch
 
+        counter = audit.counter_of(Place(group, "torch:Generator", "device"))
+        note, note_number = counter.note, counter.note_number
         native = torch._C.Generator
 
         def __call__(cls: type, *args: Any, **kwargs: Any) -> Any:

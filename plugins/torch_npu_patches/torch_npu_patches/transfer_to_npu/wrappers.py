@@ -65,22 +65,22 @@ def rewriting(
     return made
 
 
-def counting(found: Callable[..., Any], arguments: Sequence[Argument], group: str, target: pc.Target) -> Any:
+def counting(
+    found: Callable[..., Any], arguments: Sequence[Argument], group: str, target: pc.Target, got: Optional[str] = None
+) -> Any:
     """Return ``found`` with some arguments rewritten, and every call by the program counted.
 
     Args:
-        found: a function of torch.npu that takes the place of one of torch.cuda.
+        found: a function of torch.npu that takes the place of one of torch.cuda, or one of torch that means CUDA.
         arguments: which arguments; the first one is shown in reports.
         group, target: see :func:`rewriting`.
+        got: what reports show as the answer to a call without arguments, by default the function of torch.npu.
     """
-    from torch.compiler import is_dynamo_compiling
-
     if not arguments:
         note_call = audit.counter_of(Place(group, str(target), "")).note_call
 
         def called(*args: Any, **kwargs: Any) -> Any:
-            if not is_dynamo_compiling():
-                note_call(None, None)
+            note_call(None, got)
             return found(*args, **kwargs)
 
         mark_wrapper(called, found)
@@ -94,8 +94,7 @@ def counting(found: Callable[..., Any], arguments: Sequence[Argument], group: st
     def called_with_device(*args: Any, **kwargs: Any) -> Any:
         before = args[first] if len(args) > first else kwargs.get(name)
         after = None if before is None else translate(before)
-        if not is_dynamo_compiling():
-            note_device(None if after is None and type(before) is not int else before, after)
+        note_device(None if after is None and type(before) is not int else before, after)
         if after is None:
             return inner(*args, **kwargs)
         if len(args) > first:
@@ -156,8 +155,6 @@ def under_the_name(function: Any, original: Any, target: pc.Target) -> Any:
 
 
 def _rewriting_keyword(original: Callable[..., Any], argument: Argument, place: Place) -> Callable[..., Any]:
-    from torch.compiler import is_dynamo_compiling
-
     name, translate, number_types = argument.name, argument.translate, argument.number_types
     counter = audit.counter_of(place)
     note, note_number = counter.note, counter.note_number
@@ -167,10 +164,9 @@ def _rewriting_keyword(original: Callable[..., Any], argument: Argument, place: 
             before = kwargs[name]
             after = translate(before)
             if after is not None:
-                if not is_dynamo_compiling():
-                    note(before, after)
+                note(before, after)
                 kwargs[name] = after
-            elif type(before) in number_types and not is_dynamo_compiling():
+            elif type(before) in number_types:
                 note_number(before)
         return original(*args, **kwargs)
 
@@ -180,8 +176,6 @@ def _rewriting_keyword(original: Callable[..., Any], argument: Argument, place: 
 def _rewriting_argument(
     original: Callable[..., Any], argument: Argument, place: Place, position: Optional[int], default: Any
 ) -> Callable[..., Any]:
-    from torch.compiler import is_dynamo_compiling
-
     name, translate, number_types = argument.name, argument.translate, argument.number_types
     counter = audit.counter_of(place)
     note, note_number = counter.note, counter.note_number
@@ -192,19 +186,17 @@ def _rewriting_argument(
             before = args[first]
             after = translate(before)
             if after is not None:
-                if not is_dynamo_compiling():
-                    note(before, after)
+                note(before, after)
                 args = (*args[:first], after, *args[first + 1 :])
-            elif type(before) in number_types and not is_dynamo_compiling():
+            elif type(before) in number_types:
                 note_number(before)
         else:
             before = kwargs.get(name, default)
             after = translate(before)
             if after is not None:
-                if not is_dynamo_compiling():
-                    note(before, after)
+                note(before, after)
                 kwargs[name] = after
-            elif type(before) in number_types and not is_dynamo_compiling():
+            elif type(before) in number_types:
                 note_number(before)
         return original(*args, **kwargs)
 
