@@ -65,7 +65,16 @@ class Unseen(PatchcoreError, LookupError):
 
 
 class UnknownName(PatchcoreError, LookupError):
-    """A name given to enable, disable or allow matches no patch, legacy name, plugin or target."""
+    """A name given to enable, disable or allow matches no patch, legacy name, plugin or target.
+
+    Args:
+        message: says so.
+        name: the name, if it is that of a patch.
+    """
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class PlanError(PatchcoreError):

@@ -177,13 +177,15 @@ def register_commands(subparsers: Any) -> None:
 
 @hookspec(firstresult=True)
 def advise(name: str, command: str) -> Optional[str]:
-    """Return what to do about a command or an option that no loaded plugin has: what to install, say.
+    """Return what to do about something that is missing, such as the line that installs it, or ``None``.
 
-    The first answer counts; it is part of the error message.
+    The first answer counts; it is part of the error message, or a line of its own at the end of a run.
 
     Args:
-        name: as it was given, ``"ops"`` or ``"--emulate-npu"``.
-        command: the command that the option was given to, empty if ``name`` is that of a command.
+        name: as it was given: ``"ops"``, ``"--emulate-npu"``, ``"torchrun"``, ``"torch"``, ``"DeformConv"``.
+        command: says what ``name`` is. Empty: a command of patchcore. ``"import"``: a module that Python cannot find.
+            ``"patch"``: a patch that a user has named, and no loaded plugin contributes. ``"run"``: an option of
+            ``patchcore run``, or the program that it was to start. Another command: an option of that command.
     """
 
 

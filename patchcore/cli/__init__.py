@@ -52,7 +52,7 @@ def _run(arguments: list[str]) -> int:
         code = int(options.command(options) or OK)
         sys.stdout.flush()
     except (UnknownName, SettingsError) as error:
-        return _complain(error, USAGE)
+        return _complain(f"{error}{_advice(error)}", USAGE)
     except PatchcoreError as error:
         return _complain(error, FINDINGS)
     except KeyboardInterrupt:
@@ -67,6 +67,15 @@ def _run(arguments: list[str]) -> int:
         _complain("this is a bug in patchcore or in a plugin's command; please report it", INTERNAL)
         return INTERNAL
     return code
+
+
+def _advice(error: Exception) -> str:
+    """Return what plugins know of the name of a patch that no loaded plugin contributes, as the end of a message."""
+    from patchcore.plugins import Plugins
+
+    name = getattr(error, "name", "")
+    advice = Plugins().advice(name, "patch") if name else None
+    return f"{' ' if str(error).endswith('?') else '; '}{advice}" if advice else ""
 
 
 def _see_current_folder() -> None:

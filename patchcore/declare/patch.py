@@ -38,7 +38,7 @@ class Patch(Declaration):
             ``after="*"`` stacks it on whatever else changes its targets.
         priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
         conflicts: patches, or their names, that cannot be applied together with this one.
-        legacy_names: other names the patch answers to in enable / disable.
+        legacy_names: other names of the patch in settings and commands: earlier ones, and those of other patchers.
         default: ``False`` registers the patch without applying it unless it is enabled by name.
         required: a failure or an unmet requirement raises even where the policy is to warn.
         options: values the patch's functions read; ``[tool.patchcore.options]`` overrides them.

@@ -106,7 +106,8 @@ class Plan(Declaration):
             for entry in self.patches:
                 if name in names(entry):
                     return entry
-        raise UnknownName(f"no patch {name!r} in this plan{did_you_mean(name, (e.patch.name for e in self.patches))}")
+        hint = did_you_mean(name, (entry.patch.name for entry in self.patches))
+        raise UnknownName(f"no patch {name!r} in this plan{hint}", name)
 
     @property
     def conflicts(self) -> list[PlannedPatch]:
@@ -259,7 +260,7 @@ def _match(name: str, candidates: Sequence[Candidate]) -> tuple[int, list[Candid
         for c in candidates
         for n in (*c.patch.names, c.provenance.plugin, *(str(change.target) for change in c.patch.changes))
     ]
-    raise UnknownName(f"no patch, legacy name, plugin or target is called {name!r}{did_you_mean(name, known)}")
+    raise UnknownName(f"no patch, legacy name, plugin or target is called {name!r}{did_you_mean(name, known)}", name)
 
 
 def _steps_of(name: str) -> Optional[tuple[Step, ...]]:
@@ -289,7 +290,7 @@ def _choose(
             rank, matched = (2, named[choice.name]) if choice.name in named else _match(choice.name, candidates)
         except UnknownName as error:
             if notes is None:
-                raise UnknownName(f"{choice.origin}: {error}") from None
+                raise UnknownName(f"{choice.origin}: {error}", error.name) from None
             notes.append(f"{choice.origin} may belong to a plugin that is not loaded: {error}")
         else:
             strength = strongest if choice.strength is None else choice.strength

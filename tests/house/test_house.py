@@ -18,7 +18,7 @@ CORE = [path for path in (ROOT / "patchcore").rglob("*.py") if "builtin" not in 
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/*/__init__.py"))
 BUILTIN = ROOT / "patchcore" / "builtin"
 
-MOST_LINES = 6050
+MOST_LINES = 6060
 MOST_MODULES = 12
 LIBRARIES = re.compile(r"\b(torch|numpy|mmcv|mmengine|mmdet|cuda|_module_dict)\b")
 

@@ -86,7 +86,7 @@ DDP = pc.Patch(
     summary="MMDistributedDataParallel moves batches to an NPU as mmcv's NPUDistributedDataParallel does",
     requires=["mmcv>=1.7,<2", "torch>=1.12"],
     needs="torch_npu",
-    legacy_names=["ddp"],
+    legacy_names=["ddp", "DDP"],
     remove_when="mmcv>=2",
 )
 
@@ -95,7 +95,7 @@ DDP_FORWARD = pc.Patch(
     [pc.Replace(f"{_CLASS}._run_ddp_forward", run_ddp_forward, when_call=has_no_replicated_module)],
     summary="MMDistributedDataParallel.forward without attributes that newer torch has dropped",
     requires=["mmcv>=1.6.1,<2", "torch>=2"],
-    legacy_names=["ddp_forward"],
+    legacy_names=["ddp_forward", "DDP"],
     upstream="https://github.com/microsoft/Cream/issues/179",
     remove_when="mmcv>=2",
 )

@@ -102,7 +102,7 @@ OPTIMIZER_HOOKS = pc.Patch(
     ],
     summary="gradients clipped by the fused optimizer where it can, in the optimizer hooks, those for fp16 too",
     requires="mmcv>=1.3.12,<2",  # the first that has the hooks that accumulate gradients
-    legacy_names=["optimizer_hooks"],
+    legacy_names=["optimizer_hooks", "OptimizerHooks"],
     default=False,
     checks=pc.Check("mmcv_npu.checks.optimizer_hooks:trained", dtypes={"float32": 1e-4}),
 )

@@ -60,7 +60,7 @@ OPTIMIZER_WRAPPER = pc.Patch(
     [pc.Wrap("mmengine.optim.optimizer.optimizer_wrapper:OptimWrapper.__init__", init)],
     summary="gradient clipping of torch_npu's fused optimizers in OptimWrapper",
     requires="mmengine<1",
-    legacy_names=["optimizer_wrapper"],
+    legacy_names=["optimizer_wrapper", "OptimizerWrapper"],
     default=False,
     checks=[pc.Check("mmcv_npu.checks.optimizer_wrapper:trained", dtypes={"float32": 1e-4})],
 )

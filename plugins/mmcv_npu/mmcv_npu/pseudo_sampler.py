@@ -77,7 +77,7 @@ PSEUDO_SAMPLER_2 = pc.Patch(
     [pc.Replace("mmdet.core.bbox.samplers.pseudo_sampler:PseudoSampler.sample", sample_boxes)],
     summary=_SUMMARY,
     requires="mmdet>=2,<3",
-    legacy_names=["pseudo_sampler", "mmdet.pseudo_sampler"],
+    legacy_names=["pseudo_sampler", "mmdet.pseudo_sampler", "PseudoSampler"],
     default=False,
     checks=_CHECKS,
 )
@@ -87,7 +87,7 @@ PSEUDO_SAMPLER_3 = pc.Patch(
     [pc.Replace("mmdet.models.task_modules.samplers.pseudo_sampler:PseudoSampler.sample", sample_instances)],
     summary=_SUMMARY,
     requires="mmdet>=3,<4",
-    legacy_names=["pseudo_sampler", "mmdet.pseudo_sampler"],
+    legacy_names=["pseudo_sampler", "mmdet.pseudo_sampler", "PseudoSampler"],
     default=False,
     checks=_CHECKS,
 )

@@ -148,7 +148,7 @@ RESNET_ADD_RELU = pc.Patch(
     summary="residual addition and ReLU of the ResNet blocks in one kernel",
     requires="mmdet>=2,<4",
     needs="mx_driving",
-    legacy_names=["resnet_add_relu"],
+    legacy_names=["resnet_add_relu", "ResNetAddRelu"],
     # the kernel takes float32 and float16; what else there is, is added and cut off by torch
     checks=pc.Check("mmcv_npu.checks.resnet:block", dtypes={"float32": 5e-3, "float16": 1e-2, "bfloat16": 5e-2}),
 )
@@ -159,7 +159,7 @@ RESNET_MAXPOOL = pc.Patch(
     summary="pooling kernel in the ResNet stem where no gradient passes it",
     requires="mmdet>=2,<4",
     needs="mx_driving",
-    legacy_names=["resnet_maxpool"],
+    legacy_names=["resnet_maxpool", "ResNetMaxPool"],
     checks=pc.Check("mmcv_npu.checks.resnet:backbone", dtypes={"float32": 5e-3, "float16": 1e-2}),
 )
 
@@ -168,7 +168,7 @@ RESNET_FP16 = pc.Patch(
     [pc.Wrap(f"{_RESNET}:ResNet.forward", half_precision_forward)],
     summary="ResNet under float16 autocast, float32 feature maps",
     requires="mmdet>=2,<4",
-    legacy_names=["resnet_fp16"],
+    legacy_names=["resnet_fp16", "ResNetFP16"],
     # two answers to one question, of which a user wants one (so does mx_driving.patcher 2.0)
     conflicts=["mmdet.resnet_maxpool"],
     default=False,

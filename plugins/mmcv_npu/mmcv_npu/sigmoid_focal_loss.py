@@ -98,7 +98,7 @@ SIGMOID_FOCAL_LOSS = pc.Patch(
     summary="sigmoid focal loss on the mx_driving kernel",
     requires="mmcv>=1.3,<3",
     needs="mx_driving",
-    legacy_names=["sigmoid_focal_loss"],
+    legacy_names=["sigmoid_focal_loss", "SigmoidFocalLoss"],
     default=False,
     checks=pc.Check(
         "mmcv_npu.checks.sigmoid_focal_loss:called", dtypes={"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}

@@ -24,7 +24,7 @@ SPCONV3D = pc.Patch(
     summary="3D sparse convolutions on the kernels of mx_driving",
     requires="mmcv>=1.5,<3",
     needs="mx_driving",
-    legacy_names=["spconv3d"],
+    legacy_names=["spconv3d", "SparseConv3D"],
     checks=[
         # sums of up to 540 float32 products, in another order than the dense convolution's
         *(

@@ -80,7 +80,7 @@ STREAM = pc.Patch(
     [pc.Replace("mmcv.parallel._functions:Scatter.forward", forward, when_call=copies_to_devices)],
     summary="batches copied to the device on a stream that newer torch accepts",
     requires=["mmcv>=1.3,<2", "torch>=2.1"],
-    legacy_names=["stream"],
+    legacy_names=["stream", "Stream"],
     upstream="https://github.com/open-mmlab/mmdetection/issues/10720",
     remove_when="mmcv>=2",
 )

@@ -117,7 +117,7 @@ VOXELIZATION = pc.Patch(
     summary="hard and dynamic voxelization on the mx_driving kernels",
     requires="mmcv>=1.3.16,<3",  # the first that has the operator
     needs="mx_driving",
-    legacy_names=["voxelization"],
+    legacy_names=["voxelization", "Voxelization"],
     default=False,
     checks=[
         pc.Check("mmcv_npu.checks.voxelization:hard", dtypes={"float32": 0.0}),

@@ -181,7 +181,7 @@ NUSCENES_DATASET = pc.Patch(
     summary="predicted boxes to nuScenes boxes, all quaternions at once",
     requires="mmdet3d>=1.0.0rc6,<1.1",
     needs=["nuscenes", "pyquaternion"],
-    legacy_names=["nuscenes_dataset"],
+    legacy_names=["nuscenes_dataset", "NuScenesDataset", "NuScenes"],
     checks=pc.Check("mmdet3d_npu.checks:dataset_boxes", dtypes={"float32": 0.0}),
 )
 
@@ -198,7 +198,7 @@ NUSCENES_METRIC = pc.Patch(
     summary="predicted boxes to nuScenes boxes, all quaternions at once",
     requires="mmdet3d>=1.1,<2",
     needs=["nuscenes", "pyquaternion"],
-    legacy_names=["nuscenes_metric"],
+    legacy_names=["nuscenes_metric", "NuScenesMetric", "NuScenes"],
     checks=[
         pc.Check("mmdet3d_npu.checks:lidar_boxes", dtypes={"float32": 0.0}),
         pc.Check("mmdet3d_npu.checks:camera_boxes", dtypes={"float32": 0.0}),

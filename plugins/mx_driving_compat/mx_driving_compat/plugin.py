@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Optional, Union
 
-from patchcore import Skip, hookimpl
+from patchcore import Skip, hookimpl, install_command
 from patchcore.builtin.run.compat import Compat
 from patchcore.errors import SettingsError
+from patchcore.planning.distributions import version_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,13 +16,29 @@ if TYPE_CHECKING:
     from patchcore.builtin.new.source import PluginSource
     from patchcore.patcher import Patcher
 
-__all__ = ["read_plugin_source", "register_compat"]
+__all__ = ["advise", "read_plugin_source", "register_compat"]
 
 
 @hookimpl(optionalhook=True)
 def register_compat() -> list[Compat]:
     """Return the interface of ``mx_driving.patcher``."""
     return [Compat("mx_driving", modules=("mx_driving",), take_part=_take_part)]
+
+
+@hookimpl
+def advise(name: str, command: str) -> Optional[str]:
+    """Return which patch has a name of ``mx_driving.patcher``, and the distribution to install."""
+    from mx_driving_compat.predefined.table import find_entry
+
+    entry = find_entry(name) if command == "patch" else None
+    if entry is None:
+        return None
+    if not entry.distribution:
+        return f"mx_driving.patcher has a patch of {entry.library} with this name, patchcore has none"
+    place = f"{name} of mx_driving.patcher is {' and '.join(entry.patches)} of {entry.distribution}"
+    if version_of(entry.distribution) is None:
+        return f"{place}: {install_command(entry.distribution)}"
+    return f"{place}, whose plugin is not loaded (see --plugin, PATCHCORE_PLUGINS, patchcore doctor)"
 
 
 @hookimpl(optionalhook=True)

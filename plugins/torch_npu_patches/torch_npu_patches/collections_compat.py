@@ -36,7 +36,7 @@ COLLECTIONS_COMPAT = pc.Patch(
     ],
     summary="collections.Iterable, Mapping, ... where Python has removed them",
     when=removed_here,
-    legacy_names=["Iterable", "collections_compat"],
+    legacy_names=["Iterable", "collections_compat", "CollectionsCompat"],
     priority=-100,  # before anything that imports libraries which read the names
     default=False,
 )

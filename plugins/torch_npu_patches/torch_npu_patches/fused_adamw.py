@@ -65,7 +65,7 @@ FUSED_ADAMW_STEP = pc.Patch(
     [pc.Replace("torch_npu.optim:NpuFusedAdamW._group_step", group_step)],
     summary="the step of NpuFusedAdamW in one mx_driving kernel",
     needs=["torch_npu", "mx_driving"],
-    legacy_names=["npu_fused_adamw_step"],
+    legacy_names=["npu_fused_adamw_step", "NpuFusedAdamwStep"],
     checks=pc.Check("torch_npu_patches.checks:fused_steps", dtypes={"float32": 1e-5}),
     default=False,
 )

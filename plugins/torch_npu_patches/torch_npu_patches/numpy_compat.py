@@ -58,6 +58,6 @@ NUMPY_COMPAT = pc.Patch(
         pc.Replace("numpy:in1d", in1d, create=True),
     ],
     summary="np.bool, np.int, np.float_, np.in1d, ... where numpy has removed them",
-    legacy_names=["numpy_type", "numpy_compat"],
+    legacy_names=["numpy_type", "numpy_compat", "NumpyCompat"],
     priority=-100,  # before anything that imports libraries which read the aliases
 )

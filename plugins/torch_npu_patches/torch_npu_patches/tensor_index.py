@@ -86,7 +86,7 @@ TENSOR_INDEX = pc.Patch(
     summary="boolean masks of NPU tensors through masked_select",
     requires="torch>=2",
     needs="torch_npu",
-    legacy_names=["index", "tensor_index"],
+    legacy_names=["index", "tensor_index", "TensorIndex"],
     checks=[
         pc.Check(f"torch_npu_patches.checks:{name}", dtypes=dict.fromkeys(("float32", "float16", "bfloat16"), 0.0))
         for name in ("masked_vector", "masked_rows")

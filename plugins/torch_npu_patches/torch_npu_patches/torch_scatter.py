@@ -189,7 +189,7 @@ TORCH_SCATTER = pc.Patch(
     summary="scatter_sum, scatter_add, scatter_mean and scatter_max of NPU tensors on the mx_driving kernels",
     requires="torch_scatter>=2.1,<3",
     needs=["torch_npu", "mx_driving"],
-    legacy_names=["scatter", "torch_scatter"],
+    legacy_names=["scatter", "torch_scatter", "TorchScatter"],
     # in 16 bits several elements of a group are equally great, and which of them is found is nobody's promise
     checks=pc.Check("torch_npu_patches.checks:scattered", dtypes={"float32": 1e-5}),
     default=False,
