@@ -44,7 +44,7 @@ GROUP = "npu_patches"
 #: The features that ship with the core, each a package of that name in ``patchcore.builtin``. The core knows nothing
 #: else of them.
 BUILTINS = (
-    "call", "imports", "stdlib", "signatures", "holders", "callers", "drift", "training", "torchscript",
+    "call", "imports", "stdlib", "signatures", "holders", "drift", "training", "torchscript",
     "list", "plan", "check", "run", "page", "explain", "doctor", "verify", "bisect", "new", "suggest",
     "help", "init", "completion", "forgotten",
 )  # fmt: skip

@@ -137,11 +137,6 @@ class SlotChange(Change):
     counter: Optional[Counter] = None
 
     @property
-    def calls_original(self) -> bool:
-        """True when the original is called from a function of ours, or of the author's, instead of by its callers."""
-        return False
-
-    @property
     def may_be_absent(self) -> bool:
         """True when it has something to write, or nothing to do, where its target's owner has no such name."""
         return False
@@ -234,10 +229,6 @@ class Replace(SlotChange):
         return self.replacement if self.factory is None else self.factory
 
     @property
-    def calls_original(self) -> bool:
-        return self.when_call is not None
-
-    @property
     def makes_product(self) -> bool:
         counts = self.counter is not None and self.counter.in_use
         return self.when_call is not None or self.factory is not None or counts
@@ -303,7 +294,6 @@ class Wrap(SlotChange):
     wrapper: Any
 
     makes_product = True
-    calls_original = True
 
     def __init__(self, target: Union[str, Target], wrapper: Union[str, Callable[..., Any]]) -> None:
         where = f"Wrap({str(target)!r})"

@@ -108,7 +108,7 @@ def _uses(path: Path) -> Iterator[str]:
 
 
 def _all_uses() -> list[str]:
-    features = ("call", "callers", "explain", "holders", "imports", "run", "signatures", "stdlib", "training")
+    features = ("call", "explain", "holders", "imports", "run", "signatures", "stdlib", "training")
     folders = ("", "declare", "engine", "objects", "planning", *(f"builtin/{name}" for name in features))
     found = {use for folder in folders for path in (ROOT / "patchcore" / folder).glob("*.py") for use in _uses(path)}
     found.update(f"{module}:{name}" for module, names in _BELOW.items() for name in names.split())

@@ -179,12 +179,6 @@ class Sources:
             return module.scope_of(definition.node).names
         return module.scope.names
 
-    def functions(self, name: str) -> Iterator[tuple[str, FunctionNode]]:
-        """Yield the functions of module ``name`` and the methods of its classes, each with its name in the module."""
-        body = self._module(name).tree.body
-        for outer, statements in (("", body), *((f"{s.name}.", s.body) for s in body if isinstance(s, ast.ClassDef))):
-            yield from ((f"{outer}{s.name}", s) for s in statements if isinstance(s, _FUNCTIONS))
-
     def _whole(self, name: str) -> Definition:
         """The definition of a module."""
         tree = self._module(name).tree
