@@ -66,8 +66,6 @@ class Setting(NamedTuple):
         choices: called with a checked value and its origin. Returns what the user enables and disables with it.
         agree: called with the values of all settings of plugins, by key. Raises :class:`~patchcore.SettingsError` if
             this setting contradicts another one.
-        example: a line of ``[tool.patchcore]`` that sets it, with a comment that says what it does, for
-            ``patchcore init``.
     """
 
     key: str
@@ -76,7 +74,6 @@ class Setting(NamedTuple):
     option: Optional[str] = None
     choices: Optional[Callable[[Any, str], Iterable[Choice]]] = None
     agree: Optional[Callable[[Mapping[str, Any]], None]] = None
-    example: str = ""
 
 
 class Given(NamedTuple):

@@ -59,26 +59,20 @@ def register_settings() -> Iterable[Setting]:
     from patchcore.settings import Setting, check_names, check_path
 
     return (
-        Setting(
-            "report_dir", check_path, example='report_dir = "reports"  # each process of a run writes a report there'
-        ),
+        Setting("report_dir", check_path),
         Setting(
             "compat",
             check_names,
             default=(),
             choices=_without_patches,
-            example='compat = ["mx_driving"]  # the program uses the API of another patcher',
         ),
         Setting(
             "verbosity",
             check_verbosity,
             default=0,
             option="-q or -v",
-            example="verbosity = 1  # a run lists the patches at its end; 2: what they changed, -1: only failures",
         ),
-        Setting(
-            "log", check_level, example='log = "INFO"  # the lowest level of log messages of patchcore that a run shows'
-        ),
+        Setting("log", check_level),
     )
 
 

@@ -119,19 +119,16 @@ SETTINGS = (
         _profiling,
         option="--profile",
         choices=_choices,
-        example='profiling = { path = "profiles", skip_first = 20 }  # record training steps, and write them there',
     ),
     Setting(
         "brake",
         _brake,
         choices=_choices,
         agree=_agree,
-        example="brake = 100  # end the program after that training step",
     ),
     Setting(
         "step",
         _steps,
         default=(),
-        example='step = ["my_project.train:Trainer.step"]  # a call of this function is a training step',
     ),
 )

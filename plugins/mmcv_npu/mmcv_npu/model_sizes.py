@@ -48,8 +48,7 @@ class Declared(NamedTuple):
 
 def register() -> pc.Setting:
     """Return the setting."""
-    example = f'{SETTING} = "configs/model.py"  # warn of sizes that kernels do not take'
-    return pc.Setting(SETTING, check_path, example=example)
+    return pc.Setting(SETTING, check_path)
 
 
 def with_model(patches: tuple[pc.Patch, ...], config: Optional[str]) -> tuple[pc.Patch, ...]:
