@@ -40,10 +40,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     if argv is None:
         _see_current_folder()
+        if "_ARGCOMPLETE" in os.environ:
+            return _complete()
         atexit.register(gc.freeze)  # the last search for garbage took a tenth of the time of patchcore list
     with streams_that_take_any_text():
-        given = list(sys.argv[1:] if argv is None else argv)
-        return _run(["help"] if given in ([], ["-h"], ["--help"]) else given)
+        return _run(list(sys.argv[1:] if argv is None else argv))
 
 
 def _run(arguments: list[str]) -> int:
@@ -76,6 +77,21 @@ def _advice(error: Exception) -> str:
     name = getattr(error, "name", "")
     advice = Plugins().advice(name, "patch") if name else None
     return f"{' ' if str(error).endswith('?') else '; '}{advice}" if advice else ""
+
+
+def _complete() -> int:
+    """Print what may come next in the command line of a shell, as argcomplete and its variables want it."""
+    try:
+        import argcomplete
+    except ImportError:
+        return INTERNAL
+    parser, subparsers, _ = build_parser(discover=True)
+    for command in subparsers.choices.values():
+        fill, command.fill = command.fill, None
+        if fill is not None:
+            fill(command)
+    argcomplete.autocomplete(parser)  # ends the process
+    return OK
 
 
 def _see_current_folder() -> None:
@@ -119,7 +135,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser, subparsers, plugins = build_parser(discover=name is None)  # help shows the commands of every plugin
     if name is not None and name not in subparsers.choices:  # an installed plugin may have it
         parser, subparsers, plugins = build_parser(discover=True)
-    if name == "help" and name not in subparsers.choices:  # its plugin is switched off
+    if arguments in ([], ["-h"], ["--help"]):
+        show = subparsers.overview
+        if show is not None:
+            return argparse.Namespace(command=lambda _: show(parser, subparsers))
         return parser.parse_args(["--help"])
     if name is not None and name not in subparsers.choices:
         advice = plugins.advice(name, "")
@@ -139,7 +158,8 @@ def build_parser(*, discover: bool) -> tuple[Parser, Any, Plugins]:
 
     parser = Parser(prog="patchcore", description="Monkey patches as plugins: list, plan, apply and revert them.")
     parser.add_argument("--version", action="version", version=f"patchcore {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
+    subparsers: Any = parser.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
+    subparsers.overview = None  # a plugin may set what prints `patchcore --help`, called with the parser and subparsers
     try:
         settings = Settings.load()
         plugins = Plugins(allowed=settings.plugins, discover=discover, commands=True)

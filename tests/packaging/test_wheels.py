@@ -218,9 +218,9 @@ class TestWheels:
 
     def test_the_core_names_what_few_need_as_extras(self, wheels: Path) -> None:
         headers = Parser().parsestr(text_of(wheel_of(wheels, "patchcore"), "/METADATA"))
-        assert headers.get_all("Provides-Extra") == ["completion", "mx-driving"]
+        assert headers.get_all("Provides-Extra") == ["mx-driving"]
         extras = [line for line in headers.get_all("Requires-Dist", []) if "extra ==" in line]
-        assert [Requirement(line).name for line in extras] == ["shtab", "mx-driving-compat"]
+        assert [Requirement(line).name for line in extras] == ["mx-driving-compat"]
 
     def test_the_plugins_are_typed(self, wheels: Path) -> None:
         typed = {

@@ -1,4 +1,4 @@
-"""``patchcore help``, and ``patchcore`` alone: the commands by what a user wants, and what to type first."""
+"""What ``patchcore`` alone and ``patchcore --help`` show: the commands by what a user wants, and what to type first."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import known_distributions
 from patchcore.builtin.rows import print_rows
-from patchcore.cli import build_parser
-from patchcore.cli import main as run_command_line
 from patchcore.cli.output import print_line
 
-__all__ = ["GROUPS", "add_arguments", "main"]
+__all__ = ["GROUPS", "show"]
 
 #: The groups in their order; groups of other plugins come after them.
 GROUPS = ("use", "write", "trust", "find out")
@@ -25,18 +23,13 @@ _FIRST = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.description = "Show all commands, or the options of one."
-    parser.add_argument("name", nargs="?", metavar="COMMAND", help="the command to explain")
-    parser.set_defaults(command=main)
+def show(parser: argparse.ArgumentParser, subparsers: Any) -> None:
+    """Print the commands.
 
-
-def main(options: argparse.Namespace) -> int:
-    """Print the commands."""
-    if options.name is not None:
-        return run_command_line([options.name, "--help"])
-    parser, subparsers, _ = build_parser(discover=True)
+    Args:
+        parser: of the command line.
+        subparsers: has the parser of each command, those of plugins too.
+    """
     groups: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
     for name, text in reversed(
         _described(subparsers)
@@ -56,9 +49,8 @@ def main(options: argparse.Namespace) -> int:
     if missing:
         print_line("\nwith another distribution", style="bold")
         print_rows([(", ".join(found.commands), install_command(found.name)) for found in missing])
-    print_line("\npatchcore help COMMAND shows the options of one; patchcore --version the version")
+    print_line("\npatchcore COMMAND --help shows its options; patchcore --version the version")
     print_line("exit codes: 0 ok, 1 findings, 2 usage, 3 internal error, 130 interrupted")
-    return 0
 
 
 def _described(subparsers: Any) -> list[tuple[str, str]]:

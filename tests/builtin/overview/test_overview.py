@@ -10,9 +10,9 @@ import pytest
 from distributions import write_distribution
 from shop_commands import Cli, cli, site  # noqa: F401
 
-from patchcore.builtin.help.command import GROUPS
 from patchcore.builtin.install import distributions
 from patchcore.builtin.install.command import install_command
+from patchcore.builtin.overview.overview import GROUPS
 from patchcore.cli import build_parser
 
 
@@ -64,12 +64,12 @@ def test_commands_of_distributions_that_are_not_installed(cli: Cli, monkeypatch:
 
 
 def test_a_misspelt_command(cli: Cli) -> None:
-    result = cli("help", "lst")
+    result = cli("lst")
     assert (result.code, result.err) == (2, "patchcore: no command 'lst'; did you mean 'list'? See patchcore --help\n")
 
 
 def test_without_this_plugin_argparse_helps(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATCHCORE_PLUGINS", "no:patchcore.help")
+    monkeypatch.setenv("PATCHCORE_PLUGINS", "no:patchcore.overview")
     result = cli()
     assert result.code == 0
     assert result.out.startswith("usage: patchcore [-h] [--version] COMMAND ...\n")
