@@ -4,6 +4,7 @@ python3 -m pip install nox
 python3 -m nox -s tests             # the suite with the real libraries; the first run compiles mmcv's operators
 python3 -m nox -s tests -- -k name  # what follows -- goes to pytest
 python3 -m nox -s demo-3.13         # with the libraries on another Python that is here
+python3 -m nox -s dev               # an environment to work in: source .venv/bin/activate && pytest tests/core
 python3 -m nox --list
 
 Virtual environments are kept in .nox/ and reinstalled only when a file that decides their contents has changed. The
@@ -660,6 +661,23 @@ def bench(session: nox.Session, environment: Environment) -> None:
 
 
 # --- without libraries ------------------------------------------------------------------------------------------------
+
+
+@nox.session(python=False)
+def dev(session: nox.Session) -> None:
+    """Make .venv, in which ``pytest`` runs the tests that need no libraries, and ruff and patchcore are there."""
+    folder = ROOT / ".venv"
+    python = str(folder / "bin" / "python")
+    if not Path(python).exists():
+        session.run(sys.executable, "-m", "venv", str(folder), external=True)
+    requirements = (f"--requirement={file}" for file in (TEST, BUILD, LINT))
+    pip_install(session, *requirements, python=python)
+    editable = (f"--editable={path}" for path in (ROOT, *plugins()))
+    pip_install(session, "--no-build-isolation", *editable, python=python)
+    session.log(
+        f"{folder} is ready: source {folder}/bin/activate && pytest tests/core. The real libraries are in the "
+        f"environment of nox -s operators: {Environment(session, Libraries()).python} -m pytest tests/integration"
+    )
 
 
 @nox.session(python=pythons.CORE)
