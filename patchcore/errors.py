@@ -19,6 +19,7 @@ Every message says what, where and who, what was expected and what was found, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Optional
@@ -41,7 +42,11 @@ __all__ = [
     "conflict_message",
     "describe_error",
     "did_you_mean",
+    "missing_modules",
 ]
+
+#: What Python says of a module that it cannot find.
+_NO_MODULE = re.compile(r"No module named '?([\w.]+)")
 
 
 class PatchcoreError(Exception):
@@ -164,6 +169,11 @@ def conflict_message(slot: str, first: Any, second: Any) -> str:
         f"to apply both, the second on top of the first, declare after=[{one!r}] in {other}; "
         f"to apply only one, declare conflicts=[{one!r}] in {other}, or run with --disable {other}"
     )
+
+
+def missing_modules(texts: Iterable[str]) -> list[str]:
+    """Return the modules that messages of Python in ``texts`` say are missing."""
+    return [name for text in texts for name in _NO_MODULE.findall(text)]
 
 
 def describe_error(error: BaseException) -> str:

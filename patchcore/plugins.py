@@ -200,6 +200,11 @@ class Plugins:
         """Return the text by which the hook ``advise`` says what to do about something missing, or ``None``."""
         return self.first("advise", lambda text: isinstance(text, str), "a text", name=name, command=command)
 
+    def advice_on_modules(self, names: Iterable[str]) -> list[str]:
+        """Return a line for each of these modules that is missing and of which a plugin knows what to do."""
+        advice = {name: self.advice(name, "import") for name in dict.fromkeys(names) if not find_module(name)}
+        return [f"no module named {name!r}: {text}" for name, text in advice.items() if text]
+
     def decide(
         self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any
     ) -> tuple[Optional[Provenance], Any]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Optional
 
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error
-from patchcore.errors import did_you_mean
+from patchcore.errors import did_you_mean, missing_modules
 from patchcore.patcher import Patcher
 
-__all__ = ["describe_problems", "parse", "print_problems"]
+__all__ = ["advise_on_modules", "describe_problems", "parse", "print_problems"]
 
 
 def parse(parser: shared.Parser, arguments: Sequence[str], patcher: Patcher) -> argparse.Namespace:
@@ -63,9 +63,21 @@ def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:
     ]
 
 
-def print_problems(patcher: Patcher) -> None:
-    """Print what is wrong with plugins to stderr."""
+def print_problems(patcher: Patcher, messages: Iterable[str] = ()) -> None:
+    """Print what is wrong with plugins to stderr, and what to do about missing modules.
+
+    Args:
+        patcher: with the plugins.
+        messages: other errors that the command shows, which may be about missing modules, too.
+    """
     for problem in patcher.plugins.problems:
         print_error(str(problem))
         for line in problem.traceback.rstrip().splitlines()[-3:]:
             print_error(line, who="    ")
+    advise_on_modules(patcher, [*messages, *(problem.message for problem in patcher.plugins.problems)])
+
+
+def advise_on_modules(patcher: Patcher, messages: Iterable[str]) -> None:
+    """Print to stderr what to do about modules that are missing, as messages of Python say."""
+    for line in patcher.plugins.advice_on_modules(missing_modules(messages)):
+        print_error(line)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Callable, NoReturn, Optional
 
-from patchcore.errors import PluginError, did_you_mean
+from patchcore.errors import PluginError, did_you_mean, missing_modules
 from patchcore.objects.modules import lineage
 from patchcore.objects.printable import printable
 from patchcore.patcher import Patcher
@@ -156,6 +156,7 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
             if any(other.plugin == problem.plugin and other.distribution for other in installed):
                 name = problem.plugin
                 lines = [f"{name} is an installed plugin: --plugin {name} loads only this plugin, -p loads a module"]
+            lines += patcher.plugins.advice_on_modules(missing_modules([problem.message]))
             raise PluginError("\n    ".join([message, *lines]))
     return patcher
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Optional
 
+from patchcore.builtin.command_line import advise_on_modules
 from patchcore.builtin.rows import print_table
 from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
@@ -74,6 +75,7 @@ def main(options: argparse.Namespace) -> int:
             print_line(f"next: {step[:1].lower()}{step[1:]}")
     else:
         print_line("no findings")
+    advise_on_modules(patcher, (message for _, _, message in found))
     return 1 if found else 0
 
 

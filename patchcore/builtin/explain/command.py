@@ -72,7 +72,7 @@ def main(options: argparse.Namespace) -> int:
         _print(patches, explained)
         for note in plan.notes:
             print_text(f"note: {note}", indent=2)
-    print_problems(patcher)
+    print_problems(patcher, [*failures.values(), *(patch.status_reason or "" for patch in patches)])
     return 0
 
 
@@ -84,11 +84,15 @@ def _meant(name: str, patcher: Patcher, plan: Plan) -> tuple[list[PlannedPatch],
         asked = None
     try:
         names = {candidate.patch.name for candidate in select(name, patcher.collect())}
-    except UnknownName:
+    except UnknownName as error:
         if asked is None or not find_module(asked.module):
             module = name.partition(":")[0]
             if ":" in name and not find_module(module):
-                raise UnknownName(_missing(module)) from None
+                advice = patcher.plugins.advice(module, "import")
+                raise UnknownName("; ".join(filter(None, (_missing(module), advice)))) from None
+            if "." in name and not str(error).endswith("?"):  # a target written with dots, and no misspelt name
+                lines = patcher.plugins.advice_on_modules([name.partition(".")[0]])
+                raise UnknownName("; ".join([str(error), *lines]), error.name) from None
             raise
         touching = [e for e in plan if any(t.covers(asked) or asked.covers(t) for t in e.targets)]
         if not touching and ":" not in name:  # may well be the misspelt name of a patch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Optional
 
@@ -10,13 +9,12 @@ from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import Distribution, known_distributions, known_modules
 from patchcore.objects.modules import find_module
 
-__all__ = ["MODULE", "describe_module", "describe_source", "missing_module"]
+__all__ = ["MODULE", "describe_module", "describe_source"]
 
 #: In the place of a command: what is missing is a module.
 MODULE = "import"
 #: The commands that plugins add options to.
 _WITH_OPTIONS = ("run", "verify")
-_MESSAGE = re.compile(r"No module named '?([\w.]+)")
 
 
 def describe_source(name: str, command: str) -> Optional[str]:
@@ -48,12 +46,6 @@ def describe_module(name: str) -> Optional[str]:
         name: ``package`` or ``package.module``.
     """
     return "; ".join(_ways(name)) or None
-
-
-def missing_module(text: str) -> Optional[str]:
-    """Return the module that a message of Python says is missing, ``None`` for another message."""
-    found = _MESSAGE.search(text)
-    return found[1] if found else None
 
 
 def _ways(name: str) -> Iterator[str]:

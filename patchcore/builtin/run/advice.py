@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
 
-from patchcore.builtin.install.advice import MODULE
 from patchcore.builtin.run.session import Session
-from patchcore.objects.modules import find_module
 from patchcore.plugins import Plugins
 
 __all__ = ["advise_at_the_end"]
@@ -28,9 +26,7 @@ def advise_at_the_end(session: Session, plugins: Plugins) -> Iterator[str]:
         plugins: of this process; the hook ``advise`` is called.
     """
     name = _missing()
-    advice = plugins.advice(name, MODULE) if name and not find_module(name) else None
-    if advice:
-        yield f"no module named {name!r}: {advice}"
+    yield from plugins.advice_on_modules([name] if name else [])
     yield from _late_options(session, plugins)
 
 

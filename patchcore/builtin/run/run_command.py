@@ -31,6 +31,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     log_to_stderr(level_of(patcher.settings))
     for problem in patcher.plugins.problems:  # now that it is certain which plugins are loaded
         logger.warning("%s\n%s", problem, problem.traceback)
+    command_line.advise_on_modules(patcher, (problem.message for problem in patcher.plugins.problems))
     chosen_compat(patcher.settings, patcher.plugins)  # refuses unknown names before anything is started
     parser.add_argument("-h", "--help", action="help", help="show this help message and exit")
     options = command_line.parse(parser, arguments, patcher)

@@ -87,7 +87,7 @@ def main(options: argparse.Namespace) -> int:
             print_line(f"nothing was verified: {_why_nothing(patches, checks, dtypes)}")
         if unchecked:
             print_line(f"patches without checks: {', '.join(unchecked)}")
-    print_problems(patcher)
+    print_problems(patcher, (result.message for result in results if not result.ok))
     return 0 if results and not missed and all(result.ok for result in results) else 1
 
 
