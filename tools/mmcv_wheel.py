@@ -182,7 +182,7 @@ def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = p
         Path of a complete wheel that contains the compiled operators.
 
     Raises:
-        WheelError: a build tool is missing, the build failed, or other users can change the wheel.
+        WheelError: a build tool is missing, the build failed, or others can enter the folder of the wheel.
     """
     name, version = _parsed(requirement)
     interpreter = Interpreter.probe(python)
@@ -197,10 +197,7 @@ def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = p
                 wheel = _find_wheel(folder) or _Build(name, version, interpreter, folder, lock, log).run()
     except files.UntrustedPath as error:
         raise WheelError(f"the cache of wheels cannot be used: {error}\n{_OTHER_FOLDER}") from error
-    try:
-        return files.refuse_shared(wheel)
-    except files.UntrustedPath as error:  # whoever can change the wheel may have done so already
-        raise WheelError(f"{error.reason}; remove it, then it is built again: rm {wheel}") from error
+    return wheel
 
 
 def require_tools(requirement: str, *, python: str = sys.executable) -> None:

@@ -1,4 +1,4 @@
-"""Files that nobody ever reads half of, and folders that nobody else can put code into.
+"""Files that nobody ever reads half of, and folders that nobody else can enter, for code.
 
 Needs nothing but the standard library: ``tools/mmcv_wheel.py`` loads it where patchcore is not installed.
 """
@@ -21,10 +21,10 @@ _FLAGS = os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 class UntrustedPath(PermissionError):
-    """Somebody else can change a file or folder.
+    """Others can enter a folder for code.
 
     Args:
-        reason: what is wrong with which file or folder.
+        reason: what is wrong with which folder.
         remedy: the command that mends it, if there is one.
     """
 
@@ -88,67 +88,36 @@ def user_cache(environ: Optional[Mapping[str, str]] = None) -> Path:
 
 
 def private_folder(folder: Path) -> Path:
-    """Return the real path of a folder that only this user and root can change; it is made where it is missing.
-
-    Folders that are made get the permissions 0700, whatever the umask says.
+    """Return the real path of a folder that only this user and root can enter, to keep code in; made if it is missing.
 
     Raises:
-        UntrustedPath: see :func:`refuse_shared`; nothing is made then.
+        UntrustedPath: see :func:`refuse_shared`.
         OSError: it cannot be made.
     """
-    real = refuse_shared(folder)
-    for place in reversed((real, *real.parents)):
-        if not place.is_dir():
-            with contextlib.suppress(FileExistsError):  # another process was first, or it is a file
-                place.mkdir(0o700)
-    if not real.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(real))
+    real = Path(os.path.realpath(folder))
+    real.mkdir(0o700, parents=True, exist_ok=True)
     return refuse_shared(real)
 
 
-def refuse_shared(path: Path) -> Path:
-    """Return the real path of a file or folder that only this user and root can change, to load code from.
+def refuse_shared(folder: Path) -> Path:
+    """Return the real path of a folder that only this user and root can enter: code may be loaded from what is in it.
 
-    The rule is that of OpenSSH for keys: the path and every folder above it belong to this user or to root, and nobody
-    else may write to them. Others may write to a folder above it whose sticky bit is set (``/tmp``), because they
-    cannot rename what is not theirs there. A group that has no other member (Debian and Fedora make one for each user)
-    may write. What does not exist is not refused. Use the path that is returned: links on the way to it can change.
+    The folder belongs to this user, and its permissions are 0700 or less, so nobody else can reach what is below it. A
+    folder that does not exist is not refused. Use the path that is returned: links on the way to it can change.
 
     Raises:
-        UntrustedPath: somebody else can change it.
+        UntrustedPath: others can enter it.
         OSError: it cannot be looked at.
     """
-    real = Path(os.path.realpath(path))
+    real = Path(os.path.realpath(folder))
     if hasattr(os, "geteuid"):  # not on Windows, whose caches are in the user's profile
-        for place in (real, *real.parents):
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                _refuse(place, os.lstat(place), above=place != real)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            found = os.lstat(real)
+            if found.st_uid != os.geteuid():
+                raise UntrustedPath(f"{real} belongs to {_user(found.st_uid)}")
+            if found.st_mode & 0o077:
+                raise UntrustedPath(f"others may enter {real}", f"chmod 700 {shlex.quote(str(real))}")
     return real
-
-
-def _refuse(place: Path, found: os.stat_result, *, above: bool) -> None:
-    if found.st_uid not in (0, os.geteuid()):
-        raise UntrustedPath(f"{place} belongs to {_user(found.st_uid)}")
-    others = bool(found.st_mode & stat.S_IWOTH)
-    if not others and not (found.st_mode & stat.S_IWGRP and not _has_own_group(found)):
-        return
-    if above and found.st_mode & stat.S_ISVTX:
-        return
-    who = "everybody" if others else "its group"
-    raise UntrustedPath(f"{who} may write to {place}", f"chmod go-w {shlex.quote(str(place))}")
-
-
-def _has_own_group(found: os.stat_result) -> bool:
-    """True if the group of a file has the name of its owner, who is not root, and no other member."""
-    import grp
-    import pwd
-
-    try:
-        owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
-    except KeyError:
-        return False
-    own = found.st_uid != 0 and owner.pw_gid == found.st_gid and owner.pw_name == group.gr_name
-    return own and set(group.gr_mem) <= {owner.pw_name}
 
 
 def _user(number: int) -> str:

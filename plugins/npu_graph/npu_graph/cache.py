@@ -5,8 +5,8 @@ under a lock, so that no process sees half of one; its manifest has the digest o
 noticed and made again, and says what the kernel is. The lock is that of the first two digits: it is never removed,
 unlike the entries, so that nobody holds one that others do not see. For removal see :mod:`npu_graph.housekeeping`.
 
-A kernel is code. A folder that other users can change is refused, and an entry with a file that they can change is made
-again: the digests are no help there, because whoever can change the kernel can change the manifest.
+A kernel is code. The folder of a vendor is refused if others can enter it: the digests are no help there, because
+whoever can change the kernel can change the manifest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from patchcore.builtin.files import UntrustedPath, private_folder, refuse_shared, write_whole
+from patchcore.builtin.files import private_folder, refuse_shared, write_whole
 
 __all__ = ["BUILT", "HIT", "LOCK", "MANIFEST", "REBUILT", "Cache", "Entry", "in_use", "key_of"]
 
@@ -102,16 +102,17 @@ class Cache:
             about: what the kernel is, for the manifest.
 
         Raises:
-            OSError: the folder cannot be written to, or other users can change it.
+            OSError: the folder cannot be written to, or other users can enter it.
             Exception: from ``compile``, or from ``load`` on what has just been compiled; nothing is kept.
         """
         from filelock import FileLock
 
-        place = refuse_shared(self.folder / key[:2]) / key
+        place = refuse_shared(self.folder) / key[:2] / key
         kernel, damage = _load(place, name, load)
         if kernel is not None:
             return Entry(kernel, place / name, HIT)
-        private_folder(place.parent)
+        private_folder(self.folder)
+        place.parent.mkdir(exist_ok=True)
         with FileLock(place.parent / LOCK):
             kernel, damage = _load(place, name, load)  # another process may have been first
             if kernel is not None:
@@ -149,14 +150,10 @@ def _damage(place: Path) -> Optional[str]:
     if not place.is_dir():
         return _ABSENT
     try:
-        for file in place.rglob("*"):
-            refuse_shared(file)
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         for name, digest in manifest["files"].items():
             if _digest(place / name) != digest:
                 return f"{name} was damaged"
-    except UntrustedPath as error:
-        return error.reason
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         return f"could not be read: {error}"
     return None
@@ -172,9 +169,6 @@ def _make(place: Path, name: str, source: str, compile: Callable[[Path], None], 
         made = datetime.now(timezone.utc).isoformat(timespec="seconds")
         manifest = {**about, "source": name, "made": made, "files": files}
         write_whole(work / MANIFEST, json.dumps(manifest, indent=2))
-        for file in work.rglob("*"):
-            if not file.is_symlink():
-                file.chmod(file.stat().st_mode & ~0o022)  # the umask may let others write
         if place.exists():
             old = Path(tempfile.mkdtemp(prefix="old-", dir=place.parent))
             os.replace(place, old / "entry")

@@ -74,8 +74,8 @@ def cache(options: argparse.Namespace) -> int:
 def _refused(folder: Path) -> Optional[str]:
     """Return why kernels of a folder are not used, ``None`` if they are."""
     try:
-        for place in (folder, *(folder / vendor for vendor in vendors_in(folder))):
-            refuse_shared(place)
+        for vendor in vendors_in(folder):
+            refuse_shared(folder / vendor)
     except UntrustedPath as error:
         return str(error)
     return None

@@ -62,22 +62,21 @@ def library_path(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def trusted_library(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the real path of the library, which only this user and root can change: it is code.
+    """Return the path of the library, in a folder that only this user and root can enter: it is code.
 
     Args:
         environ: the environment.
 
     Raises:
-        EmulationError: somebody else can change it.
+        EmulationError: others can enter the folder.
     """
     library = library_path(environ)
-    _refuse_shared_folder(library.parent)
     try:
-        return refuse_shared(library)
-    except UntrustedPath as error:  # whoever can change the file may have done so already
+        return refuse_shared(library.parent) / library.name
+    except UntrustedPath as error:
         raise EmulationError(
-            f"npu_emulator: the compiled core is not used: {error.reason}. Build it anew with "
-            "`python -m npu_emulator build --force`."
+            f"npu_emulator: the compiled core is code, and it cannot be kept in {library.parent}: {error}, or name "
+            f"another folder: {CACHE}=~/npu-emulator"
         ) from error
 
 
@@ -95,13 +94,11 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
         The library.
 
     Raises:
-        EmulationError: this platform is not supported, there is no compiler, or it fails; other users can change
-            the folder or the library.
+        EmulationError: this platform is not supported, there is no compiler, or it fails; others can enter the
+            folder.
     """
-    library = library_path(environ)
-    _refuse_shared_folder(library.parent)
+    library = trusted_library(environ)
     if library.is_file() and not force:
-        trusted_library(environ)
         report(f"npu_emulator: the compiled core is built: {library}")
         return library
     _refuse_other_platforms()
@@ -112,7 +109,6 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
         linked = folder / library.name
         torch_libraries = Path(torch.__file__).parent / "lib"
         _run([*compiler, "-shared", *map(str, objects), f"-L{torch_libraries}", *_LIBRARIES, "-o", str(linked)])
-        linked.chmod(linked.stat().st_mode & ~0o022)  # the umask may let others write
         os.replace(linked, private_folder(library.parent) / library.name)
     report(f"npu_emulator: built {library}")
     return library
@@ -180,21 +176,12 @@ def _refuse_other_platforms() -> None:
         )
 
 
-def _refuse_shared_folder(folder: Path) -> None:
-    try:
-        refuse_shared(folder)
-    except UntrustedPath as error:
-        raise EmulationError(
-            f"npu_emulator: the compiled core is code, and it cannot be kept in {folder}: {error}, or name another "
-            f"folder: {CACHE}=~/npu-emulator"
-        ) from error
-
-
 @contextmanager
 def _new_folder(parent: Path) -> Iterator[Path]:
     """Give a folder on the file system of the cache, whose files can therefore be moved there in one step."""
     try:
-        folder = Path(tempfile.mkdtemp(prefix="building-", dir=private_folder(parent)))
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="building-", dir=parent))
     except OSError as error:
         raise EmulationError(
             f"npu_emulator: expected to write to {parent}, found: {error}. Name another folder: {CACHE}=~/npu-emulator"
