@@ -142,7 +142,7 @@ def test_no_name_is_broken_inside_a_word(look: Look, tmp_path: Path, content: di
 def test_a_line_of_the_program_is_found_by_its_name_and_by_its_path(
     look: Look, tmp_path: Path, content: dict[str, Any]
 ) -> None:
-    rows = [{"file": "/work/train.py", "line": line, "asked": "cuda", "count": 1} for line in (6, 62)]
+    rows = [{"file": "/work/train.py", "line": line, "cuda": "cuda", "count": 1} for line in (6, 62)]
     content["sections"] = [{"title": "moved", "lines": [], "mark": "", "counts": "", "data": rows}]
     view = look(_written(tmp_path, make_page([Process(content)])), width=1280)
     for text in ("train.py:62", "/work/train.py:62"):

@@ -149,7 +149,7 @@ class TestSparsity:
             on_device(device, "npu_fusion_attention", *tensors(), HEADS, "BNSD", sparse_mode=mode, atten_mask=full)
 
     def test_prefixes_are_not_emulated(self, device: str) -> None:
-        with pytest.raises(NotEmulated, match="sparse_mode=5; 0 to 4 are emulated"):
+        with pytest.raises(NotEmulated, match="sparse_mode=5 is not emulated; 0 to 4 are"):
             on_device(device, "npu_fusion_attention", *tensors(), HEADS, "BNSD", sparse_mode=5)
 
 

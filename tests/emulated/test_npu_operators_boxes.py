@@ -91,7 +91,9 @@ class TestPairedOverlaps:
     @pytest.mark.parametrize("name", ["npu_giou", "npu_diou", "npu_ciou"])
     def test_crossing_and_modes_are_not_emulated(self, device: str, name: str, trans: bool) -> None:
         *_, ours, partners = self.paired(trans)
-        with pytest.raises(NotEmulated, match=f"{name}: is_cross=True, mode=0; pass is_cross=False, mode=0"):
+        with pytest.raises(
+            NotEmulated, match=f"{name}: is_cross=True, mode=0 is not emulated; pass is_cross=False, mode=0"
+        ):
             on_device(device, name, ours, partners, trans, True)
         with pytest.raises(NotEmulated, match="is_cross=False, mode=1"):
             on_device(device, name, ours, partners, trans, False, 1)

@@ -252,7 +252,7 @@ print(torch.ones(2).sum())
         for use in uses[:-2]:
             assert use.startswith("RuntimeError: No NPU devices are available: ASCEND_RT_VISIBLE_DEVICES is ''"), use
         for use in uses[-2:]:
-            assert "Invalid device id 0: expected none, as ASCEND_RT_VISIBLE_DEVICES hides all" in use
+            assert "Invalid device id 0: expected no device, because ASCEND_RT_VISIBLE_DEVICES hides all" in use
 
 
 class TestFork:

@@ -107,7 +107,7 @@ class TestExperimentalConfig:
         assert profiler.supported_export_type() == {"db", "text"}
 
     def test_there_are_no_raw_data(self) -> None:
-        with pytest.raises(NotEmulated, match="no raw data"):
+        with pytest.raises(NotEmulated, match="keeps no raw data"):
             analyse("somewhere")
 
 

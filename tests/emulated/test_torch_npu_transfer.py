@@ -1,4 +1,4 @@
-"""``torch_npu.contrib.transfer_to_npu``: importing it lets code that asks for CUDA get the NPU."""
+"""``torch_npu.contrib.transfer_to_npu``: importing it moves code that uses CUDA to the NPU."""
 
 from __future__ import annotations
 

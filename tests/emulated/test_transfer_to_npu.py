@@ -804,7 +804,7 @@ class TestAudit:
         with torch.cuda.stream(stream), torch.cuda.device(1):
             pass
         torch.is_autocast_enabled()
-        found = [(site.line - line, site.asked, site.after, site.kind, site.count) for site in audit.sites()]
+        found = [(site.line - line, site.call, site.after, site.kind, site.count) for site in audit.sites()]
         assert found == [
             (1, "torch.cuda.is_available()", "True", "call", 1),
             (2, "torch.cuda.Stream()", "torch.npu.Stream", "call", 1),
@@ -836,7 +836,7 @@ class TestAudit:
         nn.DataParallel(model, [0, 1])
         torch.distributed.is_nccl_available()
         _ = nn.utils.rnn.pack_sequence([x]).is_cuda
-        found = [(site.line - line, site.asked, site.after, site.kind, site.count) for site in audit.sites()]
+        found = [(site.line - line, site.call, site.after, site.kind, site.count) for site in audit.sites()]
         assert found == [
             (1, "torch.Tensor.is_cuda", "False", "is_cuda", 1),
             (2, "torch.Tensor.cuda(device=None)", "npu", "argument", 1),
@@ -863,7 +863,7 @@ class TestAudit:
         nccl.version()
         nccl.is_available([x])
         nn.parallel.replicate(nn.Linear(2, 2, device="npu"), [0, 1])
-        found = [(site.line - line, site.asked, site.after, site.kind) for site in audit.sites()]
+        found = [(site.line - line, site.call, site.after, site.kind) for site in audit.sites()]
         assert found == [
             (1, "torch.nn.parallel.comm.broadcast()", "npu", "call"),
             (2, "torch.nn.parallel.comm.scatter()", "npu", "call"),

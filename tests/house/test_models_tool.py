@@ -115,8 +115,8 @@ def result(cpu: dict[str, Any], npu: dict[str, Any]) -> dict[str, Any]:
 
 
 REFUSED = (
-    "NotEmulated: mmcv._ext.carafe_forward: a build of mmcv 2.1.0 for NPUs has no kernel for it, nor has the emulated "
-    "NPU. No patch replaces it: call it with CPU tensors, or replace its caller."
+    "NotEmulated: mmcv._ext.carafe_forward: mmcv 2.1.0 has no kernel for NPUs, so the emulated NPU has none either. "
+    "No patch replaces it: call it with CPU tensors, or replace its caller."
 )
 
 

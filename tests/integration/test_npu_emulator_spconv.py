@@ -351,11 +351,11 @@ def test_inverse_without_the_convolution_to_undo(mx_driving: ModuleType) -> None
 def test_keys_shared_by_layers_that_do_not_fit(mx_driving: ModuleType) -> None:
     tensor = mx_driving.SparseConvTensor(torch.ones(40, 8), places(), SHAPE, BATCH)
     strided = mx_driving.SparseConv3d(8, 8, 3, indice_key="key")(tensor)
-    with pytest.raises(ValueError, match="left by a submanifold convolution, found it left by another kind"):
+    with pytest.raises(ValueError, match="that of a submanifold convolution, found another kind of layer"):
         mx_driving.SubMConv3d(8, 8, 3, indice_key="key")(strided)
     with pytest.raises(ValueError, match=r"expected kernel \(3, 3, 3\) and places: .*found kernel \(1, 1, 1\)"):
         mx_driving.SparseInverseConv3d(8, 8, 1, indice_key="key")(strided)
-    with pytest.raises(ValueError, match="as in the layer that left indice_key 'key'"):
+    with pytest.raises(ValueError, match="as in the layer that made indice_key 'key'"):
         mx_driving.SparseInverseConv3d(8, 8, 3, indice_key="key")(tensor)
 
 

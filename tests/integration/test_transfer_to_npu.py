@@ -279,7 +279,7 @@ class TestAudit:
             rewriting(called, [Argument("ids", devices.npu_devices)], group, TARGET)(ids=["cuda:0"])
         assert [site.place.group for site in audit.sites("b")] == ["b"]
         (row,) = json.loads(json.dumps(audit.details("a")))
-        assert (row["patch"], row["asked"], row["got"], row["kind"], row["count"]) == (
+        assert (row["patch"], row["cuda"], row["npu"], row["kind"], row["count"]) == (
             *("a", "torch.here.called(ids=['cuda:0'])", "['npu:0']", "argument", 1),
         )
         assert str(audit.sites("a")[0]).endswith("torch.here.called(ids=['cuda:0']) -> ['npu:0'], 1x [a]")
@@ -313,7 +313,7 @@ class TestAudit:
         for _ in range(2):
             wrapped()
         wrapped(device=torch.device("meta"))
-        found = [(site.kind, site.asked, site.after, site.count) for site in audit.sites()]
+        found = [(site.kind, site.call, site.after, site.count) for site in audit.sites()]
         assert found == [
             ("argument", "torch.cuda.called(device=cuda)", "npu", 1),
             ("call", "torch.cuda.called()", "torch.npu.called", 2),

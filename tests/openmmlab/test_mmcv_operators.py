@@ -230,7 +230,7 @@ class TestRefusals:
         names = [name for name in dir(_ext) if not name.startswith(("_", "get_compil"))]
         assert set(names) >= BUILD.operators
         for name in set(names) - BUILD.operators:
-            with pytest.raises(NotEmulated, match=rf"mmcv\._ext\.{name}: a build of mmcv .* for NPUs has no kernel"):
+            with pytest.raises(NotEmulated, match=rf"mmcv\._ext\.{name}: mmcv .* has no kernel for NPUs"):
                 getattr(_ext, name)(torch.zeros(1, device=device))
 
     def test_names_the_patch_and_the_release_that_has_it(self, device: torch.device) -> None:

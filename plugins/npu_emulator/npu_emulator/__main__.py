@@ -1,4 +1,4 @@
-"""``python -m npu_emulator``: build the compiled core, say which core a program would get, list operators of mmcv."""
+"""``python -m npu_emulator``: build the compiled core, show which core a program would get, list operators of mmcv."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m npu_emulator", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="compile the compiled core for the installed torch")
-    build.add_argument("--force", action="store_true", help="compile it even if it is built")
-    commands.add_parser("info", help="which core would be used, and why")
-    mmcv = commands.add_parser("mmcv", help="which operators of mmcv a build for NPUs has, and so the emulated NPU")
+    build.add_argument("--force", action="store_true", help="compile it again even if it is built")
+    commands.add_parser("info", help="show the core that would be used, and why")
+    mmcv = commands.add_parser(
+        "mmcv", help="list the operators that mmcv has if it is built for NPUs; the emulated NPU has the same"
+    )
     mmcv.add_argument("version", nargs="?", help="a release of mmcv; by default all that differ")
     options = parser.parse_args(arguments)
     try:
@@ -87,7 +89,7 @@ def _mmcv(version: Optional[str]) -> None:
     for name in names:
         row = "  ".join("yes  " if name in build.operators else "-    " for build in builds)
         print(f"{name.ljust(width)}  {row.rstrip()}")
-    print("\nAll others raise NotEmulated. Patches of mmcv-npu-patches that replace them, or their callers:")
+    print("\nAll other operators raise NotEmulated. These patches of mmcv-npu-patches replace them or their callers:")
     for beginning, patch in PATCHES.items():
         print(f"{(beginning + '*').ljust(width)}  {patch}")
 

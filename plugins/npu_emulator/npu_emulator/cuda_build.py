@@ -70,7 +70,7 @@ def hide() -> None:
 
     if torch.cuda.is_initialized():
         raise EmulationError(
-            "npu_emulator: this process uses CUDA already, and an emulated NPU stands beside no GPU. Call "
+            "npu_emulator: this process uses CUDA already, and an emulated NPU cannot be used beside a GPU. Call "
             "npu_emulator.install() before the program uses torch.cuda, or run it with `patchcore run --emulate-npu`."
         )
     if torch.version.cuda is None and not torch.cuda._is_compiled():

@@ -152,8 +152,8 @@ def _settle(core: Optional[str], devices: Optional[int]) -> None:
         )
         if differs:
             raise EmulationError(
-                f"npu_emulator.install(): expected the settings of the device that is there ({_settings}), found "
-                f"{wanted}: one process has one emulated machine; use another process"
+                f"npu_emulator.install(): expected the settings of the emulated device of this process "
+                f"({_settings}), found {wanted}. They cannot change; use another process"
             )
         return
     _settings = wanted

@@ -52,6 +52,6 @@ def require(holds: bool, kernel: str, expected: str, found: object) -> None:
     if holds or _lifted:
         return
     raise LimitError(
-        f"mx_driving.{kernel}: the device takes {expected}, found {found}. Keep the original operator for this call, "
-        "or compute it here all the same within `with npu_emulator.limits.lifted():`."
+        f"mx_driving.{kernel}: the device takes {expected}, found {found}. Call the original operator here, "
+        "or lift the limits of the device: `with npu_emulator.limits.lifted():`."
     )

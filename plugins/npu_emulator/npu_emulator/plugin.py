@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import patchcore as pc
+from patchcore.objects.printable import counted
 
 OPTION = "--emulate-npu"
 
@@ -57,10 +58,10 @@ def report_sections() -> Sequence[pc.Section]:
     if not is_installed():
         return ()
     settings = current_settings()
-    core = f"core {settings.core}, to be started when torch is imported"
+    core = f"core {settings.core}, which starts when torch is imported"
     if device_is_active():
         from npu_emulator.device import active
 
         core = f"{active().name} core"
-    line = f"emulated: {settings.devices} devices ({settings.chip}) on the CPU, {core}"
+    line = f"emulated: {counted(settings.devices, 'device')} ({settings.chip}) on the CPU, {core}"
     return (pc.Section("npu", (line,), mark="emulated NPU", data={"core": settings.core, "devices": settings.devices}),)

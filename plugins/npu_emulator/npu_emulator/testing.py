@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from patchcore.objects.printable import counted
+
 __all__ = ["emulated_npu"]
 
 
@@ -37,7 +39,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     from npu_emulator.installation import current_settings
 
     settings = current_settings()
-    return [f"npu: emulated, {settings.devices} devices, core {settings.core}"]
+    return [f"npu: emulated, {counted(settings.devices, 'device')}, core {settings.core}"]
 
 
 @pytest.fixture(scope="session")

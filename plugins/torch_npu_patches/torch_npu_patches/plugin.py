@@ -84,14 +84,14 @@ def configure_run(options: argparse.Namespace) -> None:
 
 @pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out
 def conclusions(plan: Plan) -> Iterator[str]:
-    """Tell where the program's CUDA calls went, and which backend serves NPU tensors if a collective had none."""
+    """Return where CUDA calls were moved to, and which backend serves NPU tensors if a collective had none."""
     yield from process_groups.describe_missing_backend(plan)
     yield from transfer_to_npu.describe_move(plan)
 
 
 @pc.hookimpl
 def report_sections() -> Iterator[pc.Section]:
-    """Tell which lines asked for CUDA, what they got, and which names of torch.cuda have no counterpart."""
+    """List the lines that use CUDA, what ran in their place, and which names of torch.cuda have no counterpart."""
     late = transfer_to_npu.changed_too_late()
     if late is not None:
         yield pc.Section("visible devices", (late,), data=late)
@@ -101,7 +101,7 @@ def report_sections() -> Iterator[pc.Section]:
     sites = transfer_to_npu.audit.sites()
     if sites:
         lines = tuple(map(str, sites))
-        yield pc.Section("Lines that asked for CUDA", lines, data=transfer_to_npu.audit.details())
+        yield pc.Section("Lines that use CUDA", lines, data=transfer_to_npu.audit.details())
     if "torch_npu" in sys.modules and transfer_to_npu.audit.is_active():
         uses = transfer_to_npu.uses_without_counterpart()
         if uses:

@@ -73,7 +73,7 @@ def test_a_run_with_findings(reports: Reports, report: Callable[..., Result]) ->
 
 
 def asked(rank: int, line: int = 7) -> dict[str, Any]:
-    return {"file": "/work/train.py", "line": line, "asked": f"cuda:{rank}", "kind": "argument", "count": 2}
+    return {"file": "/work/train.py", "line": line, "cuda": f"cuda:{rank}", "kind": "argument", "count": 2}
 
 
 def sections(*rows: dict[str, Any]) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ def test_a_line_of_the_program_is_one_row_of_all_ranks(reports: Reports, report:
     rows = result.rows()
     start = rows.index(["moved"])
     assert rows[start + 1 : start + 9] == [
-        ["PLACE", "ASKED", "KIND", "COUNT", "PROCESS"],
+        ["PLACE", "CUDA", "KIND", "COUNT", "PROCESS"],
         ["/work/train.py:7", "cuda:0", "argument", "12", "all processes"],
         *[[f"cuda:{rank}"] for rank in (1, 2, 3)],
         ["and 2 more"],

@@ -333,7 +333,7 @@ def test_a_process_has_one_emulated_machine() -> None:
         with npu_emulator.install(devices=2):
             with npu_emulator.install(), npu_emulator.install(devices=2):
                 pass
-            with pytest.raises(npu_emulator.EmulationError, match="one process has one emulated machine"):
+            with pytest.raises(npu_emulator.EmulationError, match="They cannot change; use another process"):
                 npu_emulator.install(devices=4)
 
 

@@ -99,7 +99,7 @@ def test_lines_of_installed_packages_are_told_apart(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_program_without_cuda() -> None:
-    assert described() == [f"nothing moved: no line asked for CUDA; {NOT_COUNTED}"]
+    assert described() == [f"nothing moved: no line uses CUDA; {NOT_COUNTED}"]
 
 
 def test_the_page_says_what_is_not_counted() -> None:
@@ -110,7 +110,7 @@ def test_the_page_says_what_is_not_counted() -> None:
 def test_disabled_patches_count_nothing() -> None:
     first, *others = plan().patches
     (line,) = described(Plan((first._replace(status="skipped", cause=BY_CHOICE), *others)))
-    assert line.startswith("nothing moved: no line asked for CUDA; not counted are calls of disabled patches, ")
+    assert line.startswith("nothing moved: no line uses CUDA; not counted are calls of disabled patches, ")
 
 
 def test_a_look_that_is_answered_by_no_moves_nothing() -> None:
@@ -125,9 +125,9 @@ def test_a_program_that_chose_the_npu_itself(monkeypatch: pytest.MonkeyPatch) ->
     npu = ModuleType("torch_npu.npu")
     monkeypatch.setitem(sys.modules, "torch_npu.npu", npu)
     npu._initialized = False  # type: ignore[attr-defined]
-    assert described() == [f"nothing moved: no line asked for CUDA; {NOT_COUNTED}"]
+    assert described() == [f"nothing moved: no line uses CUDA; {NOT_COUNTED}"]
     npu._initialized = True  # type: ignore[attr-defined]
-    by_name = "no line asked for CUDA: the program or a library chose the NPU by its own name"
+    by_name = "no line uses CUDA: the program or a library uses the NPU by its own name"
     assert described() == [f"{by_name}; {NOT_COUNTED}"]
 
 
@@ -146,7 +146,7 @@ def test_no_npu_is_visible(monkeypatch: pytest.MonkeyPatch, variables: dict[str,
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     is_available(False)
-    said = f"nothing moved: no NPU is visible{hidden}; 1 line asked for CUDA (1 calls torch.cuda)"
+    said = f"nothing moved: no NPU is visible{hidden}; 1 line uses CUDA (1 calls torch.cuda)"
     assert described() == [said]
 
 
@@ -166,7 +166,7 @@ def test_the_layer_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_vendors_adapter_is_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "torch_npu.contrib.transfer_to_npu"
-    said = f"the program imports {name}, which moves CUDA too: calls that it answers are not counted"
+    said = f"the program imports {name}, which moves CUDA too: calls that it moves are not counted"
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
     note("cuda", "npu")
     assert described() == ["CUDA moved to npu at 1 line (1 names CUDA)", said]

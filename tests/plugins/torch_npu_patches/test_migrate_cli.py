@@ -142,7 +142,7 @@ class TestReports:
         ],
         ids=["unsupported", "unknown", "review", "advice"],
     )
-    def test_the_exit_code_says_whether_a_human_is_needed(
+    def test_the_exit_code_says_whether_a_person_is_needed(
         self, migrate: Any, project: Path, line: str, code: int
     ) -> None:
         (project / "shop" / "more.py").write_text(f"import torch\n{line}\n")
@@ -159,15 +159,15 @@ class TestReports:
         result = migrate("shop", "--report", "a.json", "--report", "a.html")
         told = [line for line in result.out.splitlines() if line.startswith("left out")]
         assert told == [
-            "left out (not source of the project, by its name): build/",
+            "left out (its name is not one of source code): build/",
             "left out (a virtual environment): env/",
-            "left out (no file: a link to nothing, or a device): gone.py",
+            "left out (a broken link, or a device): gone.py",
             "left out (a link to a folder): latest/",
             "left out (.gitignore): old/, scratch.py",
         ]
         left_out = json.loads((project / "a.json").read_text())["left_out"]
         assert {"name": "latest/", "why": "a link to a folder"} in left_out
-        assert "left out: not looked at" in (project / "a.html").read_text()
+        assert "left out: not read" in (project / "a.html").read_text()
 
     def test_a_folder_that_cannot_be_read_is_a_finding(
         self, project: Path, migrate: Any, monkeypatch: pytest.MonkeyPatch
@@ -195,8 +195,8 @@ class TestMistakes:
         ("arguments", "message"),
         [
             (["nowhere"], "there is no file or folder nowhere"),
-            (["shop", "--output", "shop"], "to change it in place say --write"),
-            (["shop/lib", "--output", "shop"], "is there already and not empty"),
+            (["shop", "--output", "shop"], "to change it in place, use --write"),
+            (["shop/lib", "--output", "shop"], "exists and is not empty"),
             (["shop", "--report", "x.txt"], "ends in .json, .csv or .html"),
             (["shop", "--disable", "tensor.cud"], "did you mean 'tensor.cuda'?"),
             (["shop", "--rules", "no.toml"], "the rules in no.toml cannot be read"),

@@ -74,7 +74,7 @@ def test_a_branch_with_a_function_of_another_file_stays(tmp_path: Path) -> None:
         ("function.py", 3, "kernel.mmcv-attention", "review"),
         ("attention.py", 6, "kernel.branch", "review"),
     ]
-    assert "Copy may lack a kernel" in findings[-1].note
+    assert "Copy may have no kernel" in findings[-1].note
 
 
 def test_a_branch_with_an_operator_that_npus_have_becomes_one_for_npus(tmp_path: Path) -> None:

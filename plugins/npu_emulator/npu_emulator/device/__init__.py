@@ -60,8 +60,8 @@ def start(settings: Settings, environ: Mapping[str, str] = os.environ) -> Core:
     with _lock:
         if _settings is not None and settings != _settings:
             raise EmulationError(
-                f"npu_emulator: the emulated device cannot change in a process: it was started with {_settings}, "
-                f"found {settings}. Start another process."
+                f"npu_emulator: the settings of the emulated device cannot change within a process: it was started "
+                f"with {_settings}, found {settings}. Start another process."
             )
         if _core is not None:
             return _core
@@ -153,8 +153,8 @@ def _refuse_other_backend() -> None:
     name = torch._C._get_privateuse1_backend_name()
     if name != _UNCLAIMED:
         raise RealLibraryError(
-            f"npu_emulator: torch has room for one more backend, and {name!r} is there already. Only a process "
-            "without it can emulate NPUs."
+            f"npu_emulator: torch has one place for a further backend, and {name!r} has taken it. Emulate NPUs in a "
+            "process that does not load it."
         )
 
 

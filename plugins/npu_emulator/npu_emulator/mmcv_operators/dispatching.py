@@ -90,14 +90,14 @@ def refusal(name: str, build: Build) -> str:
         name: in ``mmcv._ext``.
         build: without the operator.
     """
-    said = f"mmcv._ext.{name}: a build of mmcv {build.version} for NPUs has no kernel for it, nor has the emulated NPU"
+    message = f"mmcv._ext.{name}: mmcv {build.version} has no kernel for NPUs, so the emulated NPU has none either"
     since = first_build_with(name, int(build.version.partition(".")[0]))
     if since is not None:
-        said += f"; builds have it from mmcv {since} on"
+        message += f"; mmcv has one since {since}"
     patch = patch_for(name)
     if patch is not None:
-        return f"{said}. Apply the patch {patch} of mmcv-npu-patches, which replaces it."
-    return f"{said}. No patch replaces it: call it with CPU tensors, or replace its caller."
+        return f"{message}. Apply the patch {patch} of mmcv-npu-patches, which replaces it."
+    return f"{message}. No patch replaces it: call it with CPU tensors, or replace its caller."
 
 
 def _tensors(arguments: Any) -> Iterator[Tensor]:

@@ -42,10 +42,10 @@ def add_parser(subparsers: Any) -> None:
         group="find out",
         help="compare the operators of a program with those of torch_npu",
         usage="patchcore ops [options] SCRIPT [arguments]\n       patchcore ops [options] MODULE:FUNCTION [arguments]",
-        description="Run a program on the CPU and on an NPU, emulated where there is none, and compare the operators "
-        "that torch dispatches, of forward, backward, optimizer and gradient clipping, with what torch_npu has. Where "
-        "some are missing, run it once more with patches applied. The program's output goes to stderr.",
-        epilog="Options of the program come after its name. A function with a parameter device is given cpu or npu.",
+        description="Run a program on the CPU and on an NPU, which is emulated if there is none. Compare the operators "
+        "that torch dispatches (forward, backward, optimizer, gradient clipping) with those of torch_npu. If operators "
+        "are missing, run the program once more with patches applied. Its output goes to stderr.",
+        epilog="Options of the program come after its name. If a function has a parameter device, it gets cpu or npu.",
         allow_abbrev=False,
     )
     shared.add_selection(parser)
@@ -56,7 +56,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--device", choices=("cpu", "npu", "both"), default="both", help="where the program runs (default: both)"
     )
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with everything that was traced, too")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with everything that was traced")
     parser.add_argument("--brake", metavar="N", help="end each run after training step N, as patchcore run does")
     parser.add_argument(
         "--step", action="append", metavar="TARGET", help="a call of this function is a training step, for --brake"

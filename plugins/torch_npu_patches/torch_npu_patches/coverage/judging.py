@@ -210,20 +210,20 @@ def _calls(operator: str, traces: tuple[Trace, ...], *, device: Optional[str] = 
 def _notes(table: Table, main: Trace, traces: tuple[Trace, ...]) -> Iterator[str]:
     for trace in traces:
         if trace.exit_code:
-            yield f"the program ended with exit code {trace.exit_code} on {trace.name}; what it ran until then counts"
+            yield f"the program ended with exit code {trace.exit_code} on {trace.name}; the operators until then count"
         elif not trace.records:
             yield f"the program ran no operator of torch on {trace.name}"
         elif not trace.on(trace.device):
             yield (
-                f"no operator ran on the NPU in the trace {trace.name}, the program puts nothing there: say .to('npu') "
-                f"or .to('cuda')"
+                f"no operator ran on the NPU in the trace {trace.name}, the program puts no tensor on it: write "
+                f".to('npu') or .to('cuda')"
             )
         if trace.emulated:
             yield (
                 f"kernels of mx_driving or torch_npu are emulated on {trace.name}; the {trace.emulated} operators that "
-                f"compute them here are not counted, since an NPU is not asked for them"
+                f"compute them here are not counted, because an NPU does not run them"
             )
     if main.device == "cpu":
-        yield "judged by what runs on the CPU, where torch has operators that an NPU is not asked for (mkldnn, oneDNN)"
+        yield "judged by what runs on the CPU, where torch has operators that an NPU does not run (mkldnn, oneDNN)"
     if main.torch and main.torch.split("+")[0].split(".")[:2] != table.torch.split(".")[:2]:
         yield f"traced with torch {main.torch}, compared with a torch_npu for torch {table.torch}"

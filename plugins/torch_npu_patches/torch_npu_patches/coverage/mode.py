@@ -89,11 +89,11 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(value)
 
 
-def _device(tensors: Any, asked: Optional[Any]) -> Optional[str]:
+def _device(tensors: Any, given: Optional[Any]) -> Optional[str]:
     """The kind of device of a call: the first that is not the CPU; ``None`` for a call without tensors."""
     kinds = [tensor.device.type for tensor in tensors]
-    if asked is not None:
-        kinds.append(torch.device(asked).type)
+    if given is not None:
+        kinds.append(torch.device(given).type)
     return next((kind for kind in kinds if kind != "cpu"), kinds[0] if kinds else None)
 
 

@@ -63,7 +63,7 @@ def make_page(coverage: Coverage, script: Sequence[str] = ()) -> TablesPage:
     facts = [
         ("Program", coverage.program),
         ("Compared with", _describe(coverage.table)),
-        *((f"Trace {trace.name}", _told(trace)) for trace in coverage.traces),
+        *((f"Trace {trace.name}", _described(trace)) for trace in coverage.traces),
     ]
     tables = []
     missing = missing_rows(coverage)
@@ -154,12 +154,12 @@ def _first(sites: dict[str, int]) -> str:
 
 def _consequence(row: Row) -> str:
     if row.status == UNKNOWN:
-        return "not in the table: whether it has one is not known"
+        return "not in the table, so it is unknown whether it has a kernel"
     return "runs on the CPU" if row.falls_back else "raises an error"
 
 
 def _handling(row: Row) -> str:
-    """What patches do about it, as far as a trace with patches tells."""
+    """What patches do about it, according to a trace with patches."""
     if row.left is None:
         return ""
     if row.left >= row.record.total:
@@ -174,6 +174,7 @@ def _describe(table: OperatorTable) -> str:
     return f"{source['distribution']} for torch {table.torch}: {wheel}; {source['how']}"
 
 
-def _told(trace: Any) -> str:
+def _described(trace: Any) -> str:
     operators = len(trace.on(trace.device))
-    return f"{operators} operators on {trace.device}, {trace.processes} processes, exit code {trace.exit_code}"
+    processes = counted(trace.processes, "process")
+    return f"{counted(operators, 'operator')} on {trace.device}, {processes}, exit code {trace.exit_code}"

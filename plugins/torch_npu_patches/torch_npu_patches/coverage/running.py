@@ -84,7 +84,7 @@ def npu_options() -> tuple[str, ...]:
     if find_module("npu_emulator"):
         return ("--emulate-npu",)
     raise SettingsError(
-        f"an NPU is to be traced, and neither torch_npu nor npu_emulator is installed; "
+        f"tracing an NPU needs torch_npu or npu_emulator, and neither is installed: "
         f"{pc.install_command('npu-emulator')}, "
         "or trace the CPU only: --device cpu"
     )

@@ -51,7 +51,7 @@ def _report_rules(record: Record, table: RuleTable, node: Any, meaning: Meaning,
     rule = found[0]
     if rule.level == "auto":
         if node.value not in record.program.bound:  # of a star import: there is no import of it to rewrite
-            record.report(node, rule, note="comes from a star import, if at all")
+            record.report(node, rule, note="may come from a star import")
     elif meaning.sure or rule.level != "unknown":
         record.report(node, rule)
 

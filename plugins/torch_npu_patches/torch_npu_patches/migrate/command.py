@@ -14,7 +14,7 @@ from typing import Any, Optional
 import patchcore as pc
 from patchcore.builtin.files import write_whole
 from torch_npu_patches.migrate import reports
-from torch_npu_patches.migrate.findings import NEEDS_A_HUMAN, Finding
+from torch_npu_patches.migrate.findings import NEEDS_A_PERSON, Finding
 from torch_npu_patches.migrate.rules import Rule, RuleTable, built_in_rules, read_rules
 
 __all__ = ["add_parser", "main"]
@@ -30,10 +30,10 @@ def add_parser(subparsers: Any) -> None:
         "migrate",
         example="patchcore migrate . --output ../on-npu",
         group="write",
-        help="convert CUDA programs: a diff, and what is left for a human",
-        description="Convert the Python files of PATH from CUDA to NPUs. Shows a diff, writes nothing unless told to. "
-        "Only what certainly means CUDA is rewritten; what may mean it, what an NPU lacks, and CUDA operators of "
-        "C++ sources are reported with file and line.",
+        help="convert CUDA programs: a diff, and a list of what a person must do",
+        description="Convert the Python files of PATH from CUDA to NPUs. Prints a diff; changes files only with "
+        "--write, or writes to --output. Only code that certainly means CUDA is rewritten. Code that may mean CUDA, "
+        "names without a counterpart on an NPU, and CUDA operators of C++ sources are reported with file and line.",
         epilog="exit codes: 0 ok, 1 something is unsupported or unknown, or a file could not be converted, 2 usage",
     )
     parser.add_argument("path", type=Path, metavar="PATH", help="a file or a folder")
@@ -42,7 +42,9 @@ def add_parser(subparsers: Any) -> None:
     where.add_argument(
         "--output", type=Path, metavar="DIR", help="write the converted project there, with its other files"
     )
-    parser.add_argument("--distributed", action="store_true", help="make training scripts for one card run on several")
+    parser.add_argument(
+        "--distributed", action="store_true", help="make training scripts for one device run on several"
+    )
     parser.add_argument(
         "--format", choices=("table", "json", "csv"), default="table", help="how to print (default: table)"
     )
@@ -53,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
         type=Path,
         default=[],
         metavar="FILE",
-        help="also write what was found: .json, .csv or .html, a page",
+        help="also write the findings, as .json, .csv or .html (a page)",
     )
     parser.add_argument(
         "--rules", action="append", default=[], metavar="FILE", help="further rules, in TOML; may be repeated"
@@ -67,7 +69,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Convert, show or write, report; 1 when something needs a human.
+    """Convert, show or write, report; 1 when something needs a person.
 
     Raises:
         SettingsError: libcst is not installed, or an option means nothing.
@@ -108,7 +110,7 @@ def main(options: argparse.Namespace) -> int:
             write_whole(path, text)
         except OSError as error:
             raise pc.SettingsError(f"--report {path}: it cannot be written: {error.strerror or error}") from error
-    return 1 if any(finding.level in NEEDS_A_HUMAN for finding in findings) else 0
+    return 1 if any(finding.level in NEEDS_A_PERSON for finding in findings) else 0
 
 
 def _unread(root: Path, folder: Any) -> Finding:
@@ -132,11 +134,9 @@ def _check(options: argparse.Namespace) -> None:
     output: Optional[Path] = options.output
     if output is not None:
         if output.resolve() == options.path.resolve():
-            raise pc.SettingsError(f"--output {output} is what is to be converted; to change it in place say --write")
+            raise pc.SettingsError(f"--output {output} is the path to convert; to change it in place, use --write")
         if output.exists() and (not output.is_dir() or any(output.iterdir())):
-            raise pc.SettingsError(
-                f"--output {output} is there already and not empty; name another folder or remove it"
-            )
+            raise pc.SettingsError(f"--output {output} exists and is not empty; name another folder or remove it")
     for path in options.report:
         if path.suffix not in (".json", ".csv", ".html"):
             raise pc.SettingsError(f"--report {path}: expected a name that ends in .json, .csv or .html")
@@ -160,7 +160,7 @@ def _rules(files: Sequence[str]) -> Iterator[Rule]:
 
 
 def _save(outcome: Any, options: argparse.Namespace) -> Optional[Finding]:
-    """Write what became of a file where it belongs; return what went wrong."""
+    """Write a converted file, or copy a file to --output; return a finding if that fails."""
     from torch_npu_patches.migrate.files import write
 
     try:

@@ -92,6 +92,6 @@ def convert(
         return Conversion(source, findings)
     if program.module.code != source:
         raise NotReproduced(
-            "parts that are not to be changed would not stay as they are (line ends of carriage returns?)"
+            "converting it would also change lines that have nothing to do with CUDA (are there carriage returns?)"
         )
     return Conversion(record.edits.apply(program.module, program.parents).code, findings)

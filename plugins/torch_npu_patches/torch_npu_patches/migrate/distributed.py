@@ -88,7 +88,7 @@ class _Script:
         return (
             f'write: {_RANK} = int(os.environ["LOCAL_RANK"]); torch.npu.set_device({_RANK}); '
             'torch.distributed.init_process_group("hccl"); before anything is on the device, and wrap '
-            f"{model} in torch.nn.parallel.DistributedDataParallel(..., device_ids=[{_RANK}]) behind .npu()"
+            f"{model} in torch.nn.parallel.DistributedDataParallel(..., device_ids=[{_RANK}]) after .npu()"
         )
 
     def optimizers(self) -> Iterator[tuple[cst.Call, str]]:
@@ -112,14 +112,16 @@ class _Script:
         statement = self.program.statement(optimizer)
         body = self.statements(function)
         if isinstance(function, cst.Lambda) or body is None or not isinstance(statement, cst.SimpleStatementLine):
-            self.record.note_review(optimizer, _RULE, f"not a statement of a function; {self.manual(model)}")
+            self.record.note_review(
+                optimizer, _RULE, f"the optimizer is not made in a statement of its own; {self.manual(model)}"
+            )
             return False
         if not self.is_moved_before(function, statement, model):
             note = f"{model} is not moved to the device before, in the same function; {self.manual(model)}"
             self.record.note_review(optimizer, _RULE, note)
             return False
         if re.search(rf"\b{_RANK}\b", self.program.module.code):
-            self.record.note_review(optimizer, _RULE, f"there is a {_RANK} already; {self.manual(model)}")
+            self.record.note_review(optimizer, _RULE, f"the name {_RANK} is in use already; {self.manual(model)}")
             return False
         self.set_up(body, statement, uses)
         wrap = f"{model} = {self.torch}.nn.parallel.DistributedDataParallel({model}, device_ids=[{_RANK}])"
@@ -205,11 +207,11 @@ class _Script:
             if member in _OF_CHECKPOINTS:
                 self.record.edits.change(node, _through_module)
                 self.record.note_change(
-                    node, code(node), f"{model}.module.{member}", _RULE, "checkpoints stay what they are"
+                    node, code(node), f"{model}.module.{member}", _RULE, "keeps the format of checkpoints"
                 )
             elif member not in _OF_MODULES:
-                note = f"DistributedDataParallel has no {member} of its own: {model}.module.{member}"
-                self.record.note_review(node, _RULE, f"{note}; where it computes a loss, call {model}(...) instead")
+                note = f"DistributedDataParallel has no {member}: write {model}.module.{member}"
+                self.record.note_review(node, _RULE, f"{note}; if it computes a loss, call {model}(...) instead")
 
     def spread_data(self, function: Optional[cst.FunctionDef]) -> None:
         for call in self.loaders():
@@ -223,7 +225,7 @@ class _Script:
             )
             sampler = f"{self.torch}.utils.data.distributed.DistributedSampler"
             if shuffle is None or dotted(shuffle.value) != "True" or not is_plain:
-                note = f"every rank reads all of it: sampler={sampler}(..., shuffle=False), and reduce what comes of it"
+                note = f"every rank reads all data: pass sampler={sampler}(..., shuffle=False), and reduce the results"
                 self.record.note_review(call, _RULE, note)
                 continue
             if not self.inside(call, function) or data is None or dotted(data) is None:
@@ -233,7 +235,9 @@ class _Script:
             self.record.edits.change(shuffle, partial(_with_sampler, sampler=cst.parse_expression(made)))
             after = f"sampler={made}"
             self.record.note_change(shuffle, code(shuffle).rstrip(", "), after, _RULE, "each rank reads a part")
-            self.record.note_review(call, _RULE, "batch_size is now that of one rank; all of them see N times as many")
+            self.record.note_review(
+                call, _RULE, "batch_size is now that of one rank; N ranks together read N times as much"
+            )
             self.shuffle_epochs(call, function)
 
     def shuffle_epochs(self, call: cst.Call, function: Optional[cst.FunctionDef]) -> None:
@@ -273,12 +277,12 @@ class _Script:
             if not is_statement or not self.inside(call, function) or len(line.body) > 1:  # type: ignore[union-attr]
                 if name == "torch.save":
                     self.record.note_review(
-                        call, _RULE, f"on every rank; write: if {self.torch}.distributed.get_rank() == 0:"
+                        call, _RULE, f"every rank does this; write: if {self.torch}.distributed.get_rank() == 0:"
                     )
                 continue
             if name == "torch.save" or self.may_be_left_out(call):
                 self.record.edits.change(line, self.on_rank_0)
-                self.record.note_change(call, code(call), "on rank 0 alone", _RULE)
+                self.record.note_change(call, code(call), "on rank 0 only", _RULE)
 
     def may_be_left_out(self, call: cst.Call) -> bool:
         """Whether nothing in the arguments of a call needs the other ranks."""
@@ -304,7 +308,7 @@ class _Script:
                 self.record.edits.after(last, [_statement(line)])
                 self.record.note_change(last, "", line, _RULE)
         else:
-            self.record.note_review(last, _RULE, f"returns in several places; write: {line} before each")
+            self.record.note_review(last, _RULE, f"the function returns in several places; write: {line} before each")
 
 
 def _statement(line: str) -> Any:

@@ -144,7 +144,7 @@ def _below(
         elif is_folder and (path / "pyvenv.cfg").exists():
             why = "a virtual environment"
         elif is_folder and (entry.name in NOT_OURS or entry.name.endswith(".egg-info")):
-            why = "not source of the project, by its name"
+            why = "its name is not one of source code"
         elif is_folder and entry.name in _OF_RUNS:
             why = "written by runs"
         elif (is_folder and _has_reports(path)) or (not is_folder and _REPORT.fullmatch(entry.name)):
@@ -154,7 +154,7 @@ def _below(
         elif entry.is_symlink() and path.is_dir():
             why = "a link to a folder"
         elif not is_folder and not entry.is_file():
-            why = "no file: a link to nothing, or a device"
+            why = "a broken link, or a device"
         if why:
             if entry.name not in _BOOKKEEPING and (path.is_dir() or path.suffix in _READ):
                 left_out.append(LeftOut(f"{name}/" if path.is_dir() else name, why))

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["LEVELS", "NEEDS_A_HUMAN", "Finding"]
+__all__ = ["LEVELS", "NEEDS_A_PERSON", "Finding"]
 
-#: What a finding can be, in the order in which reports tell them.
+#: What a finding can be, in the order of the reports.
 LEVELS = {
     "error": "a file that could not be read, parsed or written",
     "unsupported": "no counterpart on an NPU",
     "unknown": "a name of torch.cuda that no rule knows",
     "operator": "a CUDA operator or kernel in C++ or CUDA source",
-    "review": "not certain enough to be rewritten, or a human's to decide",
+    "review": "not certain enough to be rewritten, or a person must decide",
     "change": "rewritten",
-    "precision": "may compute something else",
-    "performance": "may be faster another way",
+    "precision": "may compute other results",
+    "performance": "a faster way may exist",
 }
 
 #: The levels that make ``patchcore migrate`` exit with 1: the program is not going to run as it is.
-NEEDS_A_HUMAN = ("error", "unsupported", "unknown", "operator")
+NEEDS_A_PERSON = ("error", "unsupported", "unknown", "operator")
 
 
 class Finding(NamedTuple):

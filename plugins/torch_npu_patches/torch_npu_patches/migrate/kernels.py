@@ -327,11 +327,14 @@ def report_operators(record: Record, kernels: Kernels) -> None:
     for guard in kernels.guards():
         operator = guard.operator.rpartition(".")[2] if guard.operator.startswith("mmcv.") else guard.operator
         if guard.kept is None:
-            note = f"true on an NPU, too, where {operator} may have no kernel: test the device of a tensor, x.is_cuda"
+            note = f"this is true on an NPU too, where {operator} may have no kernel: test a tensor instead, x.is_cuda"
             record.note(guard.test, _BRANCH, "unsupported", note)
         else:
             record.keep(guard.kept)
-            note = f"stays, so that an NPU takes the other branch: {operator} may lack a kernel; with one, test is_npu"
+            note = (
+                f"not changed, so that an NPU takes the other branch: {operator} may have no kernel; if it has, test "
+                "is_npu"
+            )
             record.note(guard.test, _BRANCH, "review", note)
 
 

@@ -77,7 +77,7 @@ class _Members:
         elif receiver is None and self.knows_any(classes) and not self.is_of_torch(node.value):
             own = ", ".join(sorted(classes))
             self.record.report(
-                node, rule, note=f"{own} has a {member} of its own; rename it where the object is another"
+                node, rule, note=f"{own} defines {member} itself; rename this if the object has another class"
             )
             return
         self.record.edit(node.attr, new, rule)

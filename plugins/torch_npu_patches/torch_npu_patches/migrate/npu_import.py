@@ -75,7 +75,7 @@ def _line(record: Record) -> cst.SimpleStatementLine:
 
 def _insert_behind(record: Record, node: Any) -> None:
     statement = record.program.statement(node)
-    record.note_change(node, "", f"import {_MODULE}", _RULE, "makes torch know the NPU")
+    record.note_change(node, "", f"import {_MODULE}", _RULE, "adds the NPU to torch")
     if isinstance(statement, cst.SimpleStatementLine):
         record.edits.after(statement, [_line(record)])
         return
@@ -93,7 +93,7 @@ def _insert_at_top(record: Record) -> None:
             break
         last = statement
     anchor = last if last is not None else body[0]
-    record.note_change(anchor, "", f"import {_MODULE}", _RULE, "makes torch know the NPU")
+    record.note_change(anchor, "", f"import {_MODULE}", _RULE, "adds the NPU to torch")
     if last is not None:
         record.edits.after(last, [_line(record)])
     else:

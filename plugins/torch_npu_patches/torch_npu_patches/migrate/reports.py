@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 from patchcore.builtin.html import TablesPage, TextTable
 from patchcore.objects.printable import counted
-from torch_npu_patches.migrate.findings import LEVELS, NEEDS_A_HUMAN, Finding
+from torch_npu_patches.migrate.findings import LEVELS, NEEDS_A_PERSON, Finding
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -37,7 +37,7 @@ def as_dict(findings: Sequence[Finding], facts: Mapping[str, Any]) -> dict[str, 
 
     Args:
         findings: all of them.
-        facts: what else to tell about the run.
+        facts: further facts about the run.
     """
     counts = Counter(finding.level for finding in findings)
     return {
@@ -85,17 +85,17 @@ def tables(findings: Sequence[Finding], *, changes: bool) -> list[tuple[str, tup
 
 def as_page(findings: Sequence[Finding], facts: Mapping[str, Any]) -> str:
     """Return the page."""
-    human = sum(finding.level in (*NEEDS_A_HUMAN, "review") for finding in findings)
+    human = sum(finding.level in (*NEEDS_A_PERSON, "review") for finding in findings)
     path, written_to = shlex.quote(str(facts["path"])), facts["written_to"]
     verb = "changed" if written_to else "to change"
     rows = [(each["name"], each["why"]) for each in facts["left_out"]]
-    left_out = [TextTable("left out: not looked at", ("PLACE", "WHY"), rows)] if rows else []
+    left_out = [TextTable("left out: not read", ("PLACE", "WHY"), rows)] if rows else []
     commands = [f"patchcore ops {path}"] if written_to else [f"patchcore migrate {path} --write"]
     return TablesPage(
         "patchcore migrate --report",
         counted(human, "place needs a person", "places need a person") if human else "No place needs a person",
         summary(findings, facts["files"], facts["changed"], verb),
-        good=False if any(finding.level in NEEDS_A_HUMAN for finding in findings) else None if human else True,
+        good=False if any(finding.level in NEEDS_A_PERSON for finding in findings) else None if human else True,
         facts=[("Path", str(facts["path"])), ("Written to", written_to or "nothing was written")],
         tables=[*(TextTable(*each) for each in tables(findings, changes=True)), *left_out],
         next_commands=commands,
@@ -105,8 +105,8 @@ def as_page(findings: Sequence[Finding], facts: Mapping[str, Any]) -> str:
 def summary(findings: Sequence[Finding], files: int, changed: int, verb: str = "to change") -> str:
     """Return one line: how many files, changed ones, and findings of each level."""
     counts = Counter(finding.level for finding in findings)
-    told = ", ".join(f"{counts[level]} {level}" for level in LEVELS if counts[level])
-    return f"{counted(files, 'file')}, {changed} {verb}; {told or 'nothing found'}"
+    found = ", ".join(f"{counts[level]} {level}" for level in LEVELS if counts[level])
+    return f"{counted(files, 'file')}, {changed} {verb}; {found or 'nothing found'}"
 
 
 #: What writes a report, by the end of its name.

@@ -13,7 +13,7 @@ What is not done, and stays as torch has it:
 
 - names of torch.cuda without a counterpart (:func:`without_counterpart`), ``torch.cuda.default_generators``,
   ``torch.backends.cuda``, ``torch.backends.cudnn`` and ``torch.version.cuda``;
-- devices written inside TorchScript: ``torch.jit.script`` scripts, and its compiled code asks for CUDA;
+- devices written inside TorchScript: ``torch.jit.script`` scripts, and its compiled code uses CUDA;
 - tables of libraries that were filled with torch's functions before: they hold the unwrapped ones.
 
 ``torch.cuda.is_available()`` is true for everybody. A library that takes this for "CUDA kernels can be compiled or

@@ -1,13 +1,13 @@
-"""Which lines of a program asked for CUDA, how often, and what they got.
+"""Counts the lines of a program that use CUDA, and keeps what ran in their place.
 
-Five kinds of requests are counted: an argument that names CUDA (``device="cuda:1"``, ``backend="nccl"``, also
+Five uses are counted: an argument that names CUDA (``device="cuda:1"``, ``backend="nccl"``, also
 ``x.cuda()``), a device number (``x.to(0)``), a call of ``torch.cuda`` or of another function that means CUDA
 (``torch.cuda.synchronize()``, ``nn.DataParallel(model)``), a look at ``x.is_cuda``, and a type of ``torch.cuda``
 (``torch.cuda.FloatTensor``).
 
 The line is the nearest one outside torch: for ``nn.Linear(4, 4, device="cuda")`` that is the line of the model, not the
 one in torch that makes the weight. Calls of ``torch.cuda`` that torch makes itself are not counted:
-``optimizer.step()`` calls ``torch.cuda.is_available()``, and the program has not asked for that.
+``optimizer.step()`` calls ``torch.cuda.is_available()``, and the program has not called that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
     "Counter",
     "Place",
     "Site",
-    "Unasked",
+    "WithoutCuda",
     "clear",
     "counter_of",
     "details",
@@ -44,7 +44,7 @@ __all__ = [
     "sites",
 ]
 
-#: Kinds of requests.
+#: Kinds of uses.
 ARGUMENT, NUMBER, CALL, READ, TYPE = "argument", "number", "call", "is_cuda", "type"
 
 #: How a line can name CUDA without being counted: Python code sees nothing of it, or torch answers it itself.
@@ -72,7 +72,7 @@ def is_installed(file: str) -> bool:
     return file.startswith(_LIBRARY) or any(part in _INSTALLED for part in Path(file).parts)
 
 
-class Unasked(list[Any]):
+class WithoutCuda(list[Any]):
     """A rewritten list in which nothing named CUDA: it is passed on, and the line is not shown."""
 
 
@@ -92,13 +92,14 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Site:
-    """One line of a program that asked for CUDA, and what it got.
+    """One line of a program that uses CUDA, and what ran in its place.
 
     Args:
         place: what was called.
         file, line: the caller outside torch.
-        before, after: what was asked for and what was given instead, as text. For a call without a device these are
-            ``""`` and the function or type of torch.npu, or the answer of ``is_available`` and ``is_cuda``.
+        before, after: the device or backend in the program and what took its place, as text. For a call without a
+            device these are ``""`` and the function or type of torch.npu, or the answer of ``is_available`` and
+            ``is_cuda``.
         count: how often.
         kind: :data:`ARGUMENT`, :data:`NUMBER`, :data:`CALL`, :data:`READ` or :data:`TYPE`.
     """
@@ -112,8 +113,8 @@ class Site:
     kind: str = ARGUMENT
 
     @property
-    def asked(self) -> str:
-        """What the line asked for, as people write it: ``torch.zeros(device=cuda)``, ``torch.cuda.synchronize()``."""
+    def call(self) -> str:
+        """The call of the line, as people write it: ``torch.zeros(device=cuda)``, ``torch.cuda.synchronize()``."""
         target = self.place.target.replace(":", ".")
         for constructor in (".__init__", ".__new__"):
             target = target[: -len(constructor)] if target.endswith(constructor) else target
@@ -128,7 +129,7 @@ class Site:
         return is_installed(self.file)
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.asked} -> {self.after}, {self.count}x [{self.place.group}]"
+        return f"{self.file}:{self.line}: {self.call} -> {self.after}, {self.count}x [{self.place.group}]"
 
 
 class _Tally:
@@ -150,7 +151,7 @@ _Tallies = dict[tuple[int, int, Any], _Tally]
 
 
 class Counter:
-    """Counts the requests at one place; there is one for each, see :func:`counter_of`.
+    """Counts the uses of CUDA at one place; there is one for each, see :func:`counter_of`.
 
     After the first time at a line, counting takes one look at the caller's frame and one into a dictionary. It takes no
     lock, so that threads which run on Python 3.9 or without a GIL may lose a count; they never lose a line. Nothing is
@@ -180,7 +181,7 @@ class Counter:
         self.note_type = self._noting(TYPE, functools.partial(self._first_call, TYPE))
 
     def _noting(self, kind: str, first: Callable[[FrameType, Any, Any], None]) -> Callable[..., None]:
-        """Return the function that counts requests of one kind; ``first`` counts those it does not know yet."""
+        """Return the function that counts uses of one kind; ``first`` counts those it does not know yet."""
         tallies = self._tallies[kind]
         is_dynamo_compiling = _question_of_torch()
 
@@ -196,7 +197,7 @@ class Counter:
         return note
 
     def _first_argument(self, frame: FrameType, before: Any, after: Any) -> None:
-        is_shown = not isinstance(after, Unasked)
+        is_shown = not isinstance(after, WithoutCuda)
         self._first(self._tallies[ARGUMENT], _caller(frame), before, after, is_shown).count += 1
 
     def _first_number(self, frame: FrameType, before: Any, _: Any) -> None:
@@ -235,7 +236,7 @@ class Counter:
         return [Site(self.place, *site[:4], count=count, kind=site[4]) for site, count in merged.items()]
 
     def _texts(self, kind: str, tally: _Tally) -> tuple[str, str]:
-        """Return what was asked for and what was given, as text."""
+        """Return the device or backend in the program and what took its place, as text."""
         before, after = tally.before, tally.after
         if kind in (ARGUMENT, NUMBER):
             return str(before), str(after)
@@ -267,12 +268,12 @@ def counter_of(place: Place) -> Counter:
 
 
 def is_active() -> bool:
-    """Return True if requests for CUDA are counted in this process: a patch that counts them has been applied."""
+    """Return True if uses of CUDA are counted in this process: a patch that counts them has been applied."""
     return bool(_counters)
 
 
 def sites(group: Optional[str] = None) -> list[Site]:
-    """Return which lines have asked for CUDA in this process since it started or :func:`clear`, by file and line.
+    """Return the lines that have used CUDA in this process since it started or :func:`clear`, by file and line.
 
     Args:
         group: name of one patch, all of them by default.
@@ -292,8 +293,8 @@ def details(group: Optional[str] = None) -> list[dict[str, Any]]:
         {
             "file": site.file,
             "line": site.line,
-            "asked": site.asked,
-            "got": site.after,
+            "cuda": site.call,
+            "npu": site.after,
             "kind": site.kind,
             "patch": site.place.group,
             "count": site.count,
@@ -313,7 +314,7 @@ def _forked() -> None:
         counter.forked()
 
 
-if hasattr(os, "register_at_fork"):  # a worker tells what it did itself
+if hasattr(os, "register_at_fork"):  # a worker reports what it did itself
     os.register_at_fork(after_in_child=_forked)
 
 

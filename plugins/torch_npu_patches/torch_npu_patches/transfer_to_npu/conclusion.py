@@ -1,4 +1,4 @@
-"""What became of a program's CUDA calls, in a few words for the last line of ``patchcore run``."""
+"""Words for the last line of ``patchcore run``: where the CUDA calls of the program were moved to."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _KINDS = {
     audit.TYPE: ("uses a CUDA tensor type", "use a CUDA tensor type"),
 }
 
-#: What a line got if it asked for CUDA and nothing was moved for it.
+#: What took the place of CUDA at a line where nothing was moved.
 _NOTHING = ("False", "cpu")
 
 
 def describe_move(plan: Plan) -> Iterator[str]:
     """Yield which devices CUDA calls were moved to and at how many lines, or why nothing was moved.
 
-    Nothing is said of a program that has not imported torch, and where the user has disabled these patches. torch_npu
+    Nothing is returned for a program that has not imported torch, or whose user has disabled these patches. torch_npu
     is not called: it may have shut down.
 
     Args:
@@ -57,9 +57,9 @@ def describe_move(plan: Plan) -> Iterator[str]:
         yield _no_device(sites) or f"nothing moved: the answer was no at {_at(sites)}; {not_counted}"
     elif any(entry.go for entry in wanted):
         if _npu_was_used():
-            yield f"no line asked for CUDA: the program or a library chose the NPU by its own name; {not_counted}"
+            yield f"no line uses CUDA: the program or a library uses the NPU by its own name; {not_counted}"
         else:
-            yield f"nothing moved: no line asked for CUDA; {not_counted}"
+            yield f"nothing moved: no line uses CUDA; {not_counted}"
     elif wanted and not find_module("torch_npu"):
         install = "" if importlib.util.find_spec("npu_emulator") else f"{pc.install_command('npu-emulator')}; "
         yield f"no NPU found, nothing moved: torch_npu is not installed ({install}--emulate-npu emulates one)"
@@ -72,10 +72,10 @@ def describe_move(plan: Plan) -> Iterator[str]:
 
 
 def describe_kinds(sites: Iterable[audit.Site]) -> str:
-    """Return how many lines ask for CUDA in which way: ``2 name CUDA, 1 calls torch.cuda``.
+    """Return how many lines use CUDA in which way: ``2 name CUDA, 1 calls torch.cuda``.
 
     Args:
-        sites: of these lines; a line that asks in two ways counts for both.
+        sites: of these lines; a line that uses it in two ways counts for both.
     """
     lines: dict[str, set[tuple[str, int]]] = {}
     for site in sites:
@@ -85,14 +85,14 @@ def describe_kinds(sites: Iterable[audit.Site]) -> str:
 
 
 def vendor_adapter() -> str:
-    """Return what to say if the program has imported torch_npu's own adapter; empty if it has not.
+    """Return a sentence if the program has imported torch_npu's own adapter; empty if it has not.
 
     The emulator's module of that name applies the patches of this package, which count what they do.
     """
     space = namespace(sys.modules.get(_VENDOR)) or {}
     if not space or str(space.get("__name__", "")) != _VENDOR:
         return ""
-    return f"the program imports {_VENDOR}, which moves CUDA too: calls that it answers are not counted"
+    return f"the program imports {_VENDOR}, which moves CUDA too: calls that it moves are not counted"
 
 
 def _moved(sites: list[audit.Site]) -> str:
@@ -100,7 +100,7 @@ def _moved(sites: list[audit.Site]) -> str:
 
 
 def _at(sites: list[audit.Site]) -> str:
-    """Return at how many lines, of the program if any are, and how they ask for CUDA."""
+    """Return at how many lines, of the program if any are, and how they use CUDA."""
     program = [site for site in sites if not site.installed]
     shown = program or sites
     lines, others = len(_lines(shown)), len(_lines(sites)) - len(_lines(shown))
@@ -110,16 +110,15 @@ def _at(sites: list[audit.Site]) -> str:
 
 
 def _no_device(sites: list[audit.Site]) -> str:
-    """Return that no NPU was visible, if that is what ``torch.cuda.is_available()`` has answered."""
+    """Return that no NPU was visible, if every call of ``torch.cuda.is_available()`` returned False."""
     answers = {site.after for site in sites if site.place.target == "torch:cuda.is_available"}
     if answers != {"False"}:
         return ""
     variable = hiding_variable()
     hidden = f" ({variable}={os.environ[variable]!r})" if variable else ""
-    asked = len(_lines(sites))
-    return (
-        f"nothing moved: no NPU is visible{hidden}; {counted(asked, 'line')} asked for CUDA ({describe_kinds(sites)})"
-    )
+    lines = len(_lines(sites))
+    using = counted(lines, "line uses", "lines use")
+    return f"nothing moved: no NPU is visible{hidden}; {using} CUDA ({describe_kinds(sites)})"
 
 
 def _lines(sites: Iterable[audit.Site]) -> set[tuple[str, int]]:
@@ -134,6 +133,6 @@ def _npu_was_used() -> bool:
 
 
 def _devices(sites: list[audit.Site]) -> str:
-    """Return the NPUs that were asked for by number; without one, the current device."""
+    """Return the NPUs that the program uses by number; without one, the current device."""
     named = sorted({device for site in sites for device in site.after.split(", ") if device.startswith(f"{NPU}:")})
     return ", ".join(named or [NPU])

@@ -279,7 +279,7 @@ def _profile(group: str) -> Callable[[Any], Any]:
             names = npu_activities(value)
             if names is None:
                 return None
-            kind = list if any(activity.name == "CUDA" for activity in value) else audit.Unasked
+            kind = list if any(activity.name == "CUDA" for activity in value) else audit.WithoutCuda
             return kind(getattr(npu.ProfilerActivity, name) for name in names)
 
         target = pc.Target.parse("torch:profiler.profile")

@@ -22,13 +22,13 @@ class NoCodeGenerator:
         NotEmulated: always.
     """
 
-    #: Asked before one is made.
+    #: Read before one is made.
     supports_caching = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotEmulated(
-            "npu_emulator: torch.compile(backend='inductor') generates code for the device, and there is none for an "
-            "emulated NPU. Compile with backend='aot_eager' or backend='eager', which run the operators themselves."
+            "npu_emulator: torch.compile(backend='inductor') needs a code generator for the device, and an emulated "
+            "NPU has none. Compile with backend='aot_eager' or backend='eager', which call the operators themselves."
         )
 
     @classmethod

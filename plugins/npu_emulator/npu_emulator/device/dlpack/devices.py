@@ -8,6 +8,7 @@ from typing import Optional
 import torch
 
 from npu_emulator.settings import DEVICES
+from patchcore.objects.printable import counted
 
 __all__ = ["Devices"]
 
@@ -60,5 +61,5 @@ class Devices:
         if not 0 <= index < self.count:
             raise RuntimeError(
                 f"invalid device ordinal: expected an index from 0 to {self.count - 1}, found npu:{index}. "
-                f"This process emulates {self.count} NPUs; the environment variable {DEVICES} sets how many."
+                f"This process emulates {counted(self.count, 'NPU')}; the environment variable {DEVICES} sets how many."
             )

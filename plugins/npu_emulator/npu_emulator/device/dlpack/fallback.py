@@ -239,8 +239,8 @@ def _explain(plan: Plan, error: RuntimeError) -> None:
     if isinstance(error, NotImplementedError) and not isinstance(error, NotEmulated):
         reason, _, _ = str(error).partition(". ")
         raise NotEmulated(
-            f"npu_emulator: {plan.operator} runs with the kernel of the CPU on an emulated NPU, and has none. Register "
-            f"a kernel for the dispatch key PrivateUse1 or CPU. torch says: {reason}."
+            f"npu_emulator: an emulated NPU runs {plan.operator} with its CPU kernel, and it has none. Register a "
+            f"kernel for the dispatch key PrivateUse1 or CPU. The error of torch: {reason}."
         ) from error
     if plan.mutates and outputs.asks_for_resize(error):
         raise NotEmulated(

@@ -75,7 +75,7 @@ def trusted_library(environ: Mapping[str, str] = os.environ) -> Path:
         return refuse_shared(library.parent) / library.name
     except UntrustedPath as error:
         raise EmulationError(
-            f"npu_emulator: the compiled core is code, and it cannot be kept in {library.parent}: {error}, or name "
+            f"npu_emulator: other users could change the compiled core in {library.parent}: {error}, or name "
             f"another folder: {CACHE}=~/npu-emulator"
         ) from error
 
@@ -117,10 +117,10 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
 def _jobs(environ: Mapping[str, str]) -> int:
     """Return how many compilers may run at once: ``MAX_JOBS``, as PyTorch's own builds have it, else one a core."""
     text = environ.get("MAX_JOBS", "")
-    asked = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if text and not asked:
+    jobs = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if text and not jobs:
         raise EmulationError(f"npu_emulator: MAX_JOBS is expected to be a whole number from 1 on, found {text[:60]!r}")
-    return asked or os.cpu_count() or 1
+    return jobs or os.cpu_count() or 1
 
 
 def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], jobs: int) -> list[Path]:
@@ -159,12 +159,12 @@ def _include_folders() -> list[Path]:
 
 
 def _find_compiler(environ: Mapping[str, str]) -> list[str]:
-    asked = shlex.split(environ.get("CXX") or "")
-    for command in [asked] if asked else [["c++"], ["g++"], ["clang++"]]:
+    chosen = shlex.split(environ.get("CXX") or "")
+    for command in [chosen] if chosen else [["c++"], ["g++"], ["clang++"]]:
         if shutil.which(command[0], path=environ.get("PATH")):
             return command
     raise EmulationError(
-        f"npu_emulator: expected a C++ compiler, found no {shlex.join(asked) if asked else 'c++, g++ or clang++'}. "
+        f"npu_emulator: expected a C++ compiler, found no {shlex.join(chosen) if chosen else 'c++, g++ or clang++'}. "
         "Install one or name it in CXX, or use the core in Python, which needs no compiler."
     )
 

@@ -89,7 +89,7 @@ def _load_library() -> ModuleType:
         loader.exec_module(library)
     except ImportError as error:
         raise EmulationError(
-            f"npu_emulator: the compiled core at {path} does not load: {error}. Build it anew with "
+            f"npu_emulator: the compiled core at {path} does not load: {error}. Build it again with "
             "`python -m npu_emulator build --force`."
         ) from error
     return library

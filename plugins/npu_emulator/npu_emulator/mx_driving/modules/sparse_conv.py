@@ -153,8 +153,8 @@ class SparseConvolution(SparseModule):
             return rulebook
         if not found.is_subm:
             raise ValueError(
-                f"mx_driving.{kernel}: expected indice_key '{self.indice_key}' to be left by a submanifold "
-                "convolution, found it left by another kind; give this layer a key of its own"
+                f"mx_driving.{kernel}: expected indice_key '{self.indice_key}' to be that of a "
+                "submanifold convolution, found another kind of layer; give this layer a key of its own"
             )
         self._check_found(kernel, found, found.rulebook.sources, input_)
         return found.rulebook
@@ -173,7 +173,7 @@ class SparseConvolution(SparseModule):
         if found.kernel_size != self.kernel_size or places != len(input_.features):
             raise ValueError(
                 f"mx_driving.{kernel}: expected kernel {tuple(found.kernel_size)} and places: {places}, as in the "
-                f"layer that left indice_key '{self.indice_key}', found kernel {self.kernel_size} and places: "
+                f"layer that made indice_key '{self.indice_key}', found kernel {self.kernel_size} and places: "
                 f"{len(input_.features)}"
             )
 

@@ -45,7 +45,7 @@ class ScatterAddFunction(Function):
         """
         dim = resolve_dim("scatter_add", src, index, dim)
         shape = output_size("scatter_add", src, index, dim, out, dim_size)
-        limits.require(index.numel() > 0 and src.numel() > 0, "scatter_add", "something to add", "no element")
+        limits.require(index.numel() > 0 and src.numel() > 0, "scatter_add", "at least one element", "none")
         limits.require(not index.is_floating_point(), "scatter_add", "indices of integers", index.dtype)
         calls["scatter_add"] += 1
         start = src.new_zeros(shape) if out is None else out.detach().to(src.dtype)

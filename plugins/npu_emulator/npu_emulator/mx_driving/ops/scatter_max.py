@@ -81,7 +81,7 @@ scatter_max = ScatterMaxFunction.apply
 
 
 def _require_limits(updates: Tensor, indices: Tensor) -> None:
-    limits.require(indices.numel() > 0, "scatter_max", "something to compare", "no element")
+    limits.require(indices.numel() > 0, "scatter_max", "at least one element", "none")
     limits.require(not indices.is_floating_point(), "scatter_max", "indices of integers", indices.dtype)
     row = math.prod(updates.shape[1:])
     limits.require(row % 8 == 0, "scatter_max", "rows of a multiple of 8 elements", row)

@@ -46,7 +46,7 @@ class ScatterMeanFunction(Function):
         """
         dim = resolve_dim("scatter_mean", src, index, dim)
         shape = output_size("scatter_mean", src, index, dim, out, dim_size)
-        limits.require(index.numel() > 0 and src.numel() > 0, "scatter_mean", "something to average", "no element")
+        limits.require(index.numel() > 0 and src.numel() > 0, "scatter_mean", "at least one element", "none")
         limits.require(not index.is_floating_point(), "scatter_mean", "indices of integers", index.dtype)
         calls["scatter_mean"] += 1
         place = expanded(index, src.shape)

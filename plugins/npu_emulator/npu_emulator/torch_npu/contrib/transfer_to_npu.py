@@ -1,4 +1,4 @@
-"""Importing this module lets code that asks for CUDA get the NPU, as importing torch_npu's own does.
+"""Importing this module moves code that uses CUDA to the NPU, as importing torch_npu's own does.
 
 The work is done by the patches ``torch_npu_patches.transfer_to_npu.TRANSFER_TO_NPU`` of the distribution
 torch-npu-patches, which say what they change. Where they are applied already nothing happens twice: patchcore shares a

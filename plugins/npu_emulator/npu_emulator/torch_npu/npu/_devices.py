@@ -172,11 +172,11 @@ def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
 def get_device_capability(device: DeviceLike = None) -> Optional[tuple[int, int]]:
     """Return the compute capability that ``TORCH_NPU_DEVICE_CAPABILITY`` pretends, else ``None`` with a warning.
 
-    NPUs have none; torch_npu offers the variable (``"8.0"``) for code that asks all the same.
+    NPUs have none; torch_npu offers the variable (``"8.0"``) for code that needs one.
     """
     text = os.environ.get(CAPABILITY)
     if not text:
-        warnings.warn(f"An NPU has no compute capability; {CAPABILITY} can pretend one.", stacklevel=2)
+        warnings.warn(f"An NPU has no compute capability; set {CAPABILITY} to report one.", stacklevel=2)
         return None
     match = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})", text)
     if match is None:

@@ -19,8 +19,8 @@ __all__ = [
     "stress_detect",
 ]
 
-_FAULTS = "there is no hardware whose faults could be found or recovered from"
-_OBFUSCATION = "models are obfuscated by a trusted part of the hardware"
+_FAULTS = "an emulated NPU has no hardware that could fail"
+_OBFUSCATION = "a trusted part of the hardware obfuscates models"
 
 
 def current_blas_handle() -> None:

@@ -44,8 +44,8 @@ def _lazy_init() -> None:
         )
     if device.active().device_count() == 0:
         raise RuntimeError(
-            f"No NPU devices are available: {VISIBLE} is {os.environ.get(VISIBLE)!r}, which leaves this process none "
-            "of the emulated ones. Set it before the start to the numbers of devices, such as '0,1', or not at all"
+            f"No NPU devices are available: {VISIBLE} is {os.environ.get(VISIBLE)!r}, so this process sees no emulated "
+            "NPU. Set it to device numbers such as '0,1' before the program starts, or do not set it"
         )
     _initialized = True
 

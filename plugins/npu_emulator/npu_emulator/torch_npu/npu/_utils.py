@@ -8,6 +8,7 @@ import torch
 
 from npu_emulator import device as emulated
 from npu_emulator.device.visibility import VISIBLE
+from patchcore.objects.printable import counted
 
 __all__ = ["valid_device_index"]
 
@@ -55,6 +56,10 @@ def valid_device_index(device: Any) -> int:
     index = _get_device_index(device, optional=True)
     count = emulated.active().device_count()
     if not 0 <= index < count:
-        devices = f"one of {count} emulated devices, 0 to {count - 1}" if count else f"none, as {VISIBLE} hides all"
+        devices = (
+            f"one of {counted(count, 'emulated device')}, 0 to {count - 1}"
+            if count
+            else f"no device, because {VISIBLE} hides all"
+        )
         raise AssertionError(f"Invalid device id {index}: expected {devices}")
     return index

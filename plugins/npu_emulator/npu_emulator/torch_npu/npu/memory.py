@@ -205,8 +205,8 @@ def _record_memory_history(enabled: Optional[str] = "all", *args: Any, **kwargs:
     _initialization._lazy_init()
     if enabled:
         warnings.warn(
-            "npu_emulator: the memory is the host's, whose allocations are not recorded; snapshots have what tensors "
-            "hold and no history",
+            "npu_emulator: allocations of the host's memory are not recorded; a snapshot has what tensors hold, and "
+            "no history",
             stacklevel=2,
         )
 

@@ -281,7 +281,7 @@ def reset_stream_limit(stream: torch.Stream) -> None:
     _stream_limits.reset(stream)
 
 
-_DUMP = "CANN's dumps hold what the hardware's operators were given and computed"
+_DUMP = "CANN dumps the inputs and outputs of operators of the hardware"
 
 init_dump: Callable[..., Any] = refusing_function("torch.npu.init_dump", _DUMP)
 set_dump: Callable[..., Any] = refusing_function("torch.npu.set_dump", _DUMP)

@@ -139,7 +139,7 @@ class Event(torch.Event):
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
         if interprocess:
-            refuse("torch.npu.Event(interprocess=True)", "emulated devices of two processes know nothing of each other")
+            refuse("torch.npu.Event(interprocess=True)", "emulated devices of two processes are not connected")
         self = super().__new__(cls, "npu", enable_timing=enable_timing, blocking=blocking)
         self.enable_timing = enable_timing
         self._recorded_at = None

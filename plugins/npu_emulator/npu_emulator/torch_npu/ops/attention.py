@@ -226,7 +226,8 @@ def _attend(
     if pse is not None:
         if pse.shape[-2] not in (1, query.shape[-2]):
             raise NotEmulated(
-                f"npu_fusion_attention: pse compressed to {pse.shape[-2]} of {query.shape[-2]} rows; pass every row"
+                f"npu_fusion_attention: pse compressed to {pse.shape[-2]} of {query.shape[-2]} rows is not emulated; "
+                "pass every row"
             )
         logits = logits + accumulated(pse)
     logits = logits * scale
@@ -269,7 +270,9 @@ def _attend_sequences(
             f"found {query_ends} and {key_ends}"
         )
     if pse is not None:
-        raise NotEmulated("npu_fusion_attention: pse with layout TND; attend sequence by sequence in layout BNSD")
+        raise NotEmulated(
+            "npu_fusion_attention: pse with layout TND is not emulated; call it for each sequence in layout BNSD"
+        )
     dtype = accumulated(query).dtype
     outputs, maxima, totals = [], [], []
     query_start = key_start = 0
@@ -299,7 +302,7 @@ def _check_sparsity(sparsity: _Sparsity) -> None:
     """Raise unless this is a sparsity that is emulated, with the mask that belongs to it."""
     if sparsity.mode not in range(5):
         raise NotEmulated(
-            f"npu_fusion_attention: sparse_mode={sparsity.mode}; 0 to 4 are emulated. Mode 1 takes any mask in full"
+            f"npu_fusion_attention: sparse_mode={sparsity.mode} is not emulated; 0 to 4 are. Mode 1 takes any full mask"
         )
     compressed = (_COMPRESSED_MASK, _COMPRESSED_MASK)
     mask = sparsity.mask

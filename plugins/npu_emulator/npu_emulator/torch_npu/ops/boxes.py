@@ -297,7 +297,7 @@ class _Pair(NamedTuple):
 
 def _paired(name: str, boxes: Tensor, partners: Tensor, trans: bool, is_cross: bool, mode: int) -> _Pair:
     if is_cross or mode != 0:
-        raise NotEmulated(f"{name}: is_cross={is_cross}, mode={mode}; pass is_cross=False, mode=0")
+        raise NotEmulated(f"{name}: is_cross={is_cross}, mode={mode} is not emulated; pass is_cross=False, mode=0")
     if boxes.shape != partners.shape or boxes.dim() != 2 or boxes.shape[0] != 4:
         raise ValueError(
             f"{name}: expected two tensors of shape (4, n), found {tuple(boxes.shape)} and {tuple(partners.shape)}"

@@ -131,7 +131,9 @@ def npu_masked_fill_range(self: Tensor, start: Tensor, end: Tensor, value: Tenso
         ValueError: the shapes of the ranges do not fit.
     """
     if axis not in (-1, self.dim() - 1):
-        raise NotEmulated(f"npu_masked_fill_range: axis={axis} of {self.dim()} dimensions; transpose it to the last")
+        raise NotEmulated(
+            f"npu_masked_fill_range: axis={axis} of {self.dim()} dimensions is not emulated; transpose it to the last"
+        )
     if start.dim() != 2 or start.shape != end.shape or value.shape != start.shape[:1]:
         raise ValueError(
             "npu_masked_fill_range: expected start and end of shape (ranges, n) and value of shape (ranges,), found "

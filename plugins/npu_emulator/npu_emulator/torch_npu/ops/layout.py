@@ -199,7 +199,7 @@ def npu_indexing(
         elif shrink_axis_mask & bit:
             entry = start
         elif step < 0:
-            raise NotEmulated(f"npu_indexing: stride {step} in entry {position}; use torch.flip")
+            raise NotEmulated(f"npu_indexing: stride {step} in entry {position} is not emulated; use torch.flip")
         else:
             entry = slice(None if begin_mask & bit else start, None if end_mask & bit else stop, step)
         index.append(entry)

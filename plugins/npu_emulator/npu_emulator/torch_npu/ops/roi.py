@@ -106,7 +106,7 @@ def npu_roi_alignbk(
 
 def _align(features: Tensor, rois: Tensor, pooling: _Pooling) -> Tensor:
     if pooling.end_mode not in (_PLAIN, _ALIGNED):
-        raise NotEmulated(f"npu_roi_align: roi_end_mode={pooling.end_mode}; 0 and 3 are emulated")
+        raise NotEmulated(f"npu_roi_align: roi_end_mode={pooling.end_mode} is not emulated; 0 and 3 are")
     cells = features.new_zeros(0, features.shape[1], pooling.height, pooling.width)
     return torch.cat([cells, *(_align_one(features, roi, pooling) for roi in rois.tolist())])
 

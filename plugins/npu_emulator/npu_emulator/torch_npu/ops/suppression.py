@@ -108,7 +108,9 @@ def npu_batch_nms(
         NotEmulated: one of the two flags.
     """
     if change_coordinate_frame or transpose_box:
-        raise NotEmulated("npu_batch_nms: change_coordinate_frame and transpose_box; normalize or transpose before")
+        raise NotEmulated(
+            "npu_batch_nms: change_coordinate_frame and transpose_box are not emulated; normalize or transpose before"
+        )
     batch, _, classes = scores.shape
     boxes = self.new_zeros(batch, max_total_size, 4)
     best = self.new_zeros(batch, max_total_size)

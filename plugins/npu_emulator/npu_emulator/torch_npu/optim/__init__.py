@@ -29,7 +29,7 @@ __all__ = [
     "NpuFusedSGD",
 ]
 
-_NO_COUNTERPART = "torch has no optimizer that computes the same, so nothing could show that the emulated one does"
+_NO_COUNTERPART = "torch has no optimizer that computes the same, so an emulated one could not be tested"
 
 NpuFusedAdamP = refusing_class("torch_npu.optim.NpuFusedAdamP", _NO_COUNTERPART)
 NpuFusedBertAdam = refusing_class("torch_npu.optim.NpuFusedBertAdam", _NO_COUNTERPART)

@@ -149,8 +149,8 @@ class NpuFusedOptimizerBase(Optimizer):
         """
         if self.is_states_combined:
             raise RuntimeError(
-                f"{self._name}: expected load_state_dict() before the first step, found that states have been combined "
-                "already, on which it has no effect; make a new optimizer"
+                f"{self._name}: expected load_state_dict() before the first step; after it, the states are combined "
+                "and loading has no effect. Make a new optimizer"
             )
         super().load_state_dict(state_dict)
 
@@ -265,12 +265,12 @@ class NpuFusedOptimizerBase(Optimizer):
                 if not is_combined_tensor_valid(gradients, dense):
                     raise RuntimeError(
                         f"{self._name}: expected the gradients of the first step, found others or none; torch_npu "
-                        "would go on with the old ones. Set them to zero with zero_grad() of the optimizer, not of "
-                        "the model, which takes them away"
+                        "would use the old ones. Call zero_grad() of the optimizer, which keeps them; zero_grad() of "
+                        "the model removes them"
                     )
                 if not is_combined_tensor_valid(whole, parameters):
                     raise RuntimeError(
-                        f"{self._name}: expected the parameters of the first step, found that the model has been "
+                        f"{self._name}: expected the parameters of the first step, but the model has been "
                         "moved or converted since; make a new optimizer"
                     )
             known = {id(one) for parameters in lists for one in parameters}

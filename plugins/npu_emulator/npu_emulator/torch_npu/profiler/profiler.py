@@ -171,4 +171,4 @@ def analyse(profiler_path: str, max_process_number: int = 1) -> None:
     Raises:
         NotEmulated: always.
     """
-    refuse("torch_npu.profiler.profiler.analyse", "the emulated profiler writes traces at once, and no raw data")
+    refuse("torch_npu.profiler.profiler.analyse", "the emulated profiler writes traces directly and keeps no raw data")
