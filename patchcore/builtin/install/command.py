@@ -18,7 +18,7 @@ from patchcore.builtin.install.distributions import CORE, known_distributions
 from patchcore.objects.modules import find_module
 from patchcore.planning.distributions import version_of
 
-__all__ = ["install_arguments", "install_command", "install_line_of_a_page"]
+__all__ = ["install_arguments", "install_command", "install_line_of_a_page", "python_command"]
 
 #: A name with extras; what follows, a version for example, stays as it is.
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*)(\[[^]]*\])?")
@@ -177,9 +177,13 @@ def _folder_of(origin: dict[str, Any]) -> Optional[Path]:
 
 def _installer() -> str:
     """Return the beginning of the command line: pip, or uv in an environment of uv, which has no pip."""
-    python = shlex.quote(sys.executable or "python3")
     if not find_module("pip") and shutil.which("uv"):
-        return f"uv pip install --python {python}"
+        return f"uv pip install --python {shlex.quote(sys.executable or 'python3')}"
+    return f"{python_command()} -m pip install"
+
+
+def python_command() -> str:
+    """Return how a shell starts this Python: ``python`` if that is the first one on PATH, else its path."""
     found = shutil.which("python")
     is_first = found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
-    return f"{'python' if is_first else python} -m pip install"
+    return "python" if is_first else shlex.quote(sys.executable or "python3")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import shlex
 from pathlib import Path
-from typing import Union
 
-from patchcore.builtin.install.command import install_command
+from patchcore.builtin.install.command import install_command, python_command
+from patchcore.builtin.install.distributions import CORE
+from patchcore.builtin.new.about import DEFAULT_LICENSE, About, find_about
 from patchcore.builtin.new.names import Names
 from patchcore.builtin.new.project import example_project, new_folder, write_project
 from patchcore.builtin.new.source import PluginSource, Table
@@ -16,6 +17,8 @@ from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.declare.changes import Skip
 from patchcore.errors import SettingsError
+from patchcore.objects.modules import find_module
+from patchcore.planning.distributions import version_of
 from patchcore.plugins import Plugins
 from patchcore.settings import Settings
 
@@ -34,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--directory", type=Path, default=Path(), metavar="DIR", help="where the folder is made (default: here)"
     )
+    parser.add_argument(
+        "--license",
+        default=DEFAULT_LICENSE,
+        metavar="SPDX",
+        help=f"the licence, as an SPDX expression (default: {DEFAULT_LICENSE})",
+    )
     shared.add_format(parser)
     parser.set_defaults(command=main)
 
@@ -46,24 +55,25 @@ def main(options: argparse.Namespace) -> int:
     """
     names = Names.derive(options.name)
     folder = new_folder(options.directory, options.name)
+    about = find_about(options.directory, options.license)
     if options.source is None:
-        _write(folder, example_project(names), options.format == "json")
+        _write(folder, PluginSource(example_project(names, about)), options.format == "json")
         return 0
-    source = _read(options.source, names)
+    source = _read(options.source, names, about)
     if options.format == "json":
-        _write(folder, source.files, True, source.told)
+        _write(folder, source, True)
         return 0
     for told in source.told:
         if isinstance(told, Table):
             print_table(*told)
         else:
             print_line(told)
-    _write(folder, source.files, False)
+    _write(folder, source, False)
     print_line(f"its code is written without regard to layout; to lay it out: ruff format {folder}")
     return 0
 
 
-def _read(path: Path, names: Names) -> PluginSource:
+def _read(path: Path, names: Names, about: About) -> PluginSource:
     """Ask plugins to read a file.
 
     Raises:
@@ -72,7 +82,7 @@ def _read(path: Path, names: Names) -> PluginSource:
     settings = Settings.load()
     plugins = Plugins(allowed=settings.plugins, modules=settings.modules)
     refusals = []
-    for provenance, answer in plugins.each("read_plugin_source", path=path, names=names):
+    for provenance, answer in plugins.each("read_plugin_source", path=path, names=names, about=about):
         if isinstance(answer, PluginSource):
             return answer
         if isinstance(answer, Skip):
@@ -92,15 +102,25 @@ def _read(path: Path, names: Names) -> PluginSource:
     )
 
 
-def _write(folder: Path, files: Mapping[str, str], as_json: bool, told: Sequence[Union[Table, str]] = ()) -> None:
-    write_project(folder, files)
+def _write(folder: Path, source: PluginSource, as_json: bool) -> None:
+    write_project(folder, source.files)
+    following = _next(folder, source)
     if as_json:
         tables = [
             {"title": one.title, "rows": [dict(zip(one.columns, row)) for row in one.rows]}
-            for one in told
+            for one in source.told
             if isinstance(one, Table)
         ]
-        lines = [one for one in told if isinstance(one, str)]
-        print_json({"folder": str(folder), "files": sorted(files), "tables": tables, "lines": lines})
+        lines = [one for one in source.told if isinstance(one, str)]
+        files = sorted(source.files)
+        print_json({"folder": str(folder), "files": files, "tables": tables, "lines": lines, "next": following})
         return
-    print_line(f"written to {folder}; next: python -m pip install -e {folder} && python -m pytest {folder}")
+    print_line(f"written to {folder}; next: {following}")
+
+
+def _next(folder: Path, source: PluginSource) -> str:
+    """Return the command line that installs the plugin with what is missing here, and runs its tests."""
+    missing = [name for name in (CORE, *source.needs) if version_of(name) is None]
+    missing += [] if find_module("pytest") else ["pytest"]
+    place = str(folder) if folder.is_absolute() else f"./{folder}"
+    return f"{install_command(*missing, '-e', place)} && {python_command()} -m pytest {shlex.quote(place)}"

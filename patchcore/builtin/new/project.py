@@ -7,16 +7,22 @@ from pathlib import Path
 
 from patchcore.builtin.files import write_whole
 from patchcore.builtin.new import templates
+from patchcore.builtin.new.about import About
 from patchcore.builtin.new.names import Names
 from patchcore.errors import SettingsError
 
 __all__ = ["example_project", "new_folder", "write_project"]
 
 
-def example_project(names: Names) -> dict[str, str]:
-    """Return the files of a plugin with one example patch: texts by path, relative to the project's folder."""
+def example_project(names: Names, about: About) -> dict[str, str]:
+    """Return the files of a plugin with one example patch: texts by path, relative to the project's folder.
+
+    Args:
+        names: of the plugin.
+        about: its author, licence and source.
+    """
     return {
-        "pyproject.toml": templates.pyproject(names, "Patches, as a patchcore plugin"),
+        "pyproject.toml": templates.pyproject(names, "Patches, as a patchcore plugin", about),
         "README.md": templates.example_readme(names),
         f"{names.package}/__init__.py": templates.package_docstring(names),
         f"{names.package}/py.typed": "",

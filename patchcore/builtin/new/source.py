@@ -28,7 +28,10 @@ class PluginSource(NamedTuple):
     Args:
         files: the texts of the new plugin's files, by path in its folder.
         told: tables and lines that the command prints about the file, in order.
+        needs: the distributions that the plugin depends on besides patchcore: the line that installs it names those
+            that are missing.
     """
 
     files: Mapping[str, str]
     told: Sequence[Union[Table, str]] = ()
+    needs: Sequence[str] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from patchcore import __version__
+from patchcore.builtin.new.about import About
 from patchcore.builtin.new.names import Names
 
 __all__ = ["example_plugin", "example_readme", "example_test", "package_docstring", "pyproject"]
@@ -20,8 +21,8 @@ version = "0.1.0"
 description = "{description}"
 readme = "README.md"
 requires-python = ">=3.9"
-dependencies = [{dependencies}]
-
+{about}dependencies = [{dependencies}]
+{urls}
 [project.entry-points.npu_patches]
 {plugin} = "{package}.plugin"
 
@@ -141,12 +142,15 @@ The patch in there is an example. Replace it, and its test, with your own.
 """
 
 
-def pyproject(names: Names, description: str, *, dependencies: Sequence[str] = (), has_copy: bool = False) -> str:
+def pyproject(
+    names: Names, description: str, about: About, *, dependencies: Sequence[str] = (), has_copy: bool = False
+) -> str:
     """Return ``pyproject.toml``.
 
     Args:
         names: of the plugin.
         description: one line.
+        about: author, licence and source.
         dependencies: requirements besides patchcore.
         has_copy: whether the package has a ``replacements.py`` that is neither formatted nor checked.
     """
@@ -155,6 +159,8 @@ def pyproject(names: Names, description: str, *, dependencies: Sequence[str] = (
     return _PYPROJECT.format(
         **names._asdict(),
         description=description,
+        about=about.lines,
+        urls=about.urls,
         dependencies=listed,
         exclusion=exclusion.format(package=names.package),
         unchecked=unchecked.format(package=names.package),

@@ -12,6 +12,7 @@ from patchcore.planning.distributions import version_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from patchcore.builtin.new.about import About
     from patchcore.builtin.new.names import Names
     from patchcore.builtin.new.source import PluginSource
     from patchcore.patcher import Patcher
@@ -42,12 +43,12 @@ def advise(name: str, command: str) -> Optional[str]:
 
 
 @hookimpl(optionalhook=True)
-def read_plugin_source(path: Path, names: Names) -> Union[PluginSource, Skip]:
+def read_plugin_source(path: Path, names: Names, about: About) -> Union[PluginSource, Skip]:
     """Return the plugin that a ``patch.py`` for ``mx_driving.patcher`` becomes, or why it cannot be read."""
     from mx_driving_compat.reading.plugin_source import plugin_source  # for those who read a file
 
     try:
-        return plugin_source(path, names)
+        return plugin_source(path, names, about)
     except SettingsError as error:
         return Skip(str(error))
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,9 @@ import pytest
 from distributions import write_distribution
 from scaffold import ROOT, new, passes_its_tests, python
 
-from patchcore.builtin.install.command import install_command
+from patchcore.builtin.install.command import install_command, python_command
+from patchcore.builtin.new import command
+from patchcore.builtin.new.about import About, find_about
 from patchcore.builtin.new.names import Names
 from patchcore.cli import main
 from patchcore.errors import SettingsError
@@ -91,7 +98,8 @@ class TestExample:
 
     def test_the_command_says_what_it_wrote(self, tmp_path: Path, capsys: Any) -> None:
         project = new(tmp_path, "bevformer-npu")
-        assert capsys.readouterr().out.startswith(f"written to {project}; next: python -m pip install -e {project}")
+        following = f"{install_command('-e', str(project))} && {python_command()} -m pytest {project}"
+        assert capsys.readouterr().out == f"written to {project}; next: {following}\n"
         files = sorted(str(file.relative_to(project)) for file in project.rglob("*") if file.is_file())
         assert files == [
             "README.md",
@@ -102,6 +110,81 @@ class TestExample:
             "tests/test_plugin.py",
         ]
 
+    def test_what_is_missing_here_is_installed_too(
+        self, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(command, "version_of", lambda name: None)
+        monkeypatch.setattr(command, "find_module", lambda name: False)
+        monkeypatch.chdir(tmp_path)
+        assert main(["new", "bevformer-npu", "--format", "json"]) == 0
+        following = json.loads(capsys.readouterr().out)["next"]
+        line = install_command("patchcore", "pytest", "-e", "./bevformer-npu")
+        assert following == f"{line} && {python_command()} -m pytest ./bevformer-npu"
+
+
+@pytest.fixture
+def git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Run git in a folder; it has no settings but those that the test makes."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    return lambda *arguments: subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True, capture_output=True)
+
+
+class TestAbout:
+    def test_author_and_address_are_those_of_git(self, git: Callable[..., None], tmp_path: Path) -> None:
+        git("init")
+        git("config", "user.name", 'Zoë "Z" Ng')
+        git("config", "user.email", "zoe@example.org")
+        git("remote", "add", "origin", "git@code.example.org:team/bev.git")
+        text = (new(tmp_path, "bevformer-npu", "--license", "mit or apache-2.0") / "pyproject.toml").read_text("utf-8")
+        assert 'license = "MIT OR Apache-2.0"\n' in text
+        assert 'authors = [{ name = "Zoë \\"Z\\" Ng", email = "zoe@example.org" }]\n' in text
+        assert '\n[project.urls]\nSource = "https://code.example.org/team/bev"\n\n[project.entry-points' in text
+
+    def test_what_git_does_not_know_is_left_to_fill_in(self, git: Callable[..., None], tmp_path: Path) -> None:
+        text = (new(tmp_path, "bevformer-npu") / "pyproject.toml").read_text("utf-8")
+        assert 'license = "Apache-2.0"\n# TODO authors = [{ name = "...", email = "..." }]\ndependencies' in text
+        assert "urls" not in text
+
+    def test_without_git(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert find_about(tmp_path, "MIT") == About("MIT")
+
+    @pytest.mark.parametrize(
+        ("remote", "address"),
+        [
+            ("https://code.example.org/team/bev.git", "https://code.example.org/team/bev"),
+            ("https://user:secret@code.example.org:8443/team/bev/", "https://code.example.org:8443/team/bev"),
+            ("ssh://git@code.example.org:2222/team/bev.git", "https://code.example.org/team/bev"),
+            ("code.example.org:bev.git", "https://code.example.org/bev"),
+            ("work:team/bev.git", ""),  # a name in the settings of ssh
+            ("/srv/git/bev.git", ""),
+            ("file:///srv/git/bev.git", ""),
+            ("https://code.example.org:port/bev", ""),
+        ],
+    )
+    def test_only_what_a_browser_can_open_is_an_address(
+        self, git: Callable[..., None], tmp_path: Path, remote: str, address: str
+    ) -> None:
+        git("init")
+        git("remote", "add", "origin", remote)
+        assert find_about(tmp_path, "MIT").source == address
+
+    @pytest.mark.parametrize("without_packaging", [False, True])
+    def test_a_licence_that_has_no_such_name_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_packaging: bool
+    ) -> None:
+        if without_packaging:
+            monkeypatch.setitem(sys.modules, "packaging.licenses", None)
+        with pytest.raises(SettingsError, match=r"--license 'our own' is no SPDX expression; write Apache-2\.0"):
+            find_about(tmp_path, "our own")
+        assert find_about(tmp_path, "LicenseRef-Proprietary").license == "LicenseRef-Proprietary"
+
 
 #: A plugin that reads files whose first line names it.
 READER = """
@@ -109,7 +192,7 @@ import patchcore as pc
 from patchcore.builtin.new.source import PluginSource, Table
 
 @pc.hookimpl
-def read_plugin_source(path, names):
+def read_plugin_source(path, names, about):
     first, *rest = path.read_text().splitlines()
     if first != "# for {name}":
         return None
@@ -119,7 +202,8 @@ def read_plugin_source(path, names):
         raise RuntimeError("no")
     text = "".join(rest)
     table = Table("What was read", ("PATCH", "BY"), [(text, "{name}")])
-    return PluginSource({{f"{{names.package}}/plugin.py": text}}, ["from {name}", table])
+    files = {{f"{{names.package}}/plugin.py": text, "about": about.license}}
+    return PluginSource(files, ["from {name}", table], ["mmcv-npu-patches"])
 """
 
 
@@ -138,16 +222,21 @@ class TestFromAFile:
         assert not (tmp_path / "shop-npu").exists()
         return str(capsys.readouterr().err)
 
-    def test_the_plugin_that_knows_the_file_reads_it(self, tmp_path: Path, capsys: Any) -> None:
+    def test_the_plugin_that_knows_the_file_reads_it(
+        self, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(command, "version_of", lambda name: None if name == "mmcv-npu-patches" else "0.1.0")
         (tmp_path / "file.py").write_text("# for b\nx = 1\n")
         project = new(tmp_path, "shop-npu", "--from", str(tmp_path / "file.py"))
         assert (project / "shop_npu" / "plugin.py").read_text() == "x = 1"
+        assert (project / "about").read_text() == "Apache-2.0"
         assert capsys.readouterr().out.splitlines() == [
             "from b",
             "What was read",
             "  PATCH  BY",
             "  x = 1  b",
-            f"written to {project}; next: python -m pip install -e {project} && python -m pytest {project}",
+            f"written to {project}; next: {install_command('mmcv-npu-patches', '-e', str(project))} && "
+            f"{python_command()} -m pytest {project}",
             f"its code is written without regard to layout; to lay it out: ruff format {project}",
         ]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +21,7 @@ from scaffold import ROOT, new, passes_its_tests, python
 
 import patchcore
 from mx_driving_compat.predefined.table import TABLE
+from patchcore.builtin.new import command as new_command
 from patchcore.cli import main
 
 PLUGINS = {"mmcv": "mmcv_npu", "mmdet3d": "mmdet3d_npu", "torch_npu": "torch_npu_patches"}
@@ -297,9 +300,11 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "migrate_to_ascend").mkdir()
     (tmp_path / "migrate_to_ascend" / "patch.py").write_text(source, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)  # python is this one
+    monkeypatch.setattr(new_command, "version_of", lambda name: "0.1.0")
     for session in re.findall(r"```console\n(.*?)```", page, flags=re.DOTALL):
-        command, _, output = session.partition("\n")
-        assert main(command.split()[2:]) == 0
+        line, _, output = session.partition("\n")
+        assert main(line.split()[2:]) == 0
         assert same(output, capsys.readouterr().out)
     written = tmp_path / "birdview-npu" / "birdview_npu"
     assert plugin in (written / "plugin.py").read_text(encoding="utf-8")

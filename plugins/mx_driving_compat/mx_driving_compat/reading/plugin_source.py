@@ -9,6 +9,7 @@ from typing import Union
 from mx_driving_compat.reading.declarations import Migration, Remark
 from mx_driving_compat.reading.migration import read_migration
 from mx_driving_compat.reading.output.project import migrated_project
+from patchcore.builtin.new.about import About
 from patchcore.builtin.new.names import Names
 from patchcore.builtin.new.source import PluginSource, Table
 
@@ -19,14 +20,15 @@ _PROVIDED_COLUMNS = ("NAME", "DISTRIBUTION", "PATCHES")
 _REMARK_COLUMNS = ("LINE", "WHAT", "WHAT TO DO")
 
 
-def plugin_source(path: Path, names: Names) -> PluginSource:
-    """Return the plugin called ``names`` that the file at ``path`` becomes.
+def plugin_source(path: Path, names: Names, about: About) -> PluginSource:
+    """Return the plugin called ``names`` that the file at ``path`` becomes, with its author, licence and source.
 
     Raises:
         SettingsError: the file cannot be read, is no Python, or does not use mx_driving.patcher.
     """
     migration = read_migration(path, names)
-    return PluginSource(migrated_project(migration, names, path.name), tuple(_told(migration, path)))
+    files = migrated_project(migration, names, path.name, about)
+    return PluginSource(files, tuple(_told(migration, path)), migration.distributions)
 
 
 def _told(migration: Migration, path: Path) -> Iterator[Union[Table, str]]:

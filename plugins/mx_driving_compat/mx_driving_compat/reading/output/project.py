@@ -8,6 +8,7 @@ from mx_driving_compat.reading.declarations import Migration, Provided, Remark
 from mx_driving_compat.reading.output import modules
 from patchcore import __version__
 from patchcore.builtin.new import templates
+from patchcore.builtin.new.about import About
 from patchcore.builtin.new.names import Names
 
 __all__ = ["migrated_project"]
@@ -34,19 +35,24 @@ _FUNCTIONS = """\
 """
 
 
-def migrated_project(migration: Migration, names: Names, file: str) -> dict[str, str]:
+def migrated_project(migration: Migration, names: Names, file: str, about: About) -> dict[str, str]:
     """Return the files of the plugin: texts by path, relative to the project's folder.
 
     Args:
         migration: what was read.
         names: of the plugin.
         file: name of the file that was read.
+        about: author, licence and source of the plugin.
     """
     package = names.package
     dependencies = [f"{distribution}>={__version__}" for distribution in migration.distributions]
     files = {
         "pyproject.toml": templates.pyproject(
-            names, f"The patches of {file}, as a patchcore plugin", dependencies=dependencies, has_copy=True
+            names,
+            f"The patches of {file}, as a patchcore plugin",
+            about,
+            dependencies=dependencies,
+            has_copy=True,
         ),
         "README.md": _readme(migration, names, file),
         f"{package}/__init__.py": templates.package_docstring(names),
