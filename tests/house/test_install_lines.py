@@ -65,7 +65,7 @@ def test_readme_and_quickstart_install_torch_too() -> None:
 
 
 def test_hints_in_code_come_from_the_function() -> None:
-    """What else says ``pip install`` is about a folder that the user has just made, or makes the line."""
+    """What else says ``pip install`` makes the line, or is a page of a project that the user has just made."""
     others = {
         "patchcore/builtin/install/command.py",
         "patchcore/builtin/new/templates.py",
@@ -75,7 +75,7 @@ def test_hints_in_code_come_from_the_function() -> None:
     found = set()
     for path in CODE:
         text = re.sub(r'""".*?"""', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        if re.search(r"pip install (?!-e \{folder\})", text):
+        if "pip install " in text:
             found.add(path.relative_to(ROOT).as_posix())
     assert found <= others
 
@@ -87,6 +87,14 @@ def test_the_distributions_are_those_of_the_checkout() -> None:
         assert metadata["name"] == distribution.name
         assert needed == {"patchcore", *distribution.needs}
     assert {distribution.name for distribution in known_distributions()} == set(NAMES) - {"patchcore"}
+
+
+def test_no_extra_is_a_distribution_of_this_project() -> None:
+    """``pip install ./folder[extra]`` would look for it on the index, which has it after a release only."""
+    extras = [metadata["project"].get("optional-dependencies", {}) for metadata in METADATA.values()]
+    required = {re.split(r"[^\w-]", text)[0] for extra in extras for texts in extra.values() for text in texts}
+    assert required
+    assert not required & set(NAMES)
 
 
 def test_what_installs_a_library_is_within_the_extras_of_a_plugin() -> None:

@@ -130,7 +130,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Install
     """What a user gets by naming the core, our plugins and somebody else's."""
     environment = Installation(tmp_path_factory.mktemp("clean"))
     plugins = ["mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"]
-    environment.install("--find-links", wheels, "patchcore[mx-driving]", "npu-emulator", "npu-graph", *plugins)
+    environment.install("--find-links", wheels, "mx-driving-compat", "npu-emulator", "npu-graph", *plugins)
     return environment
 
 
@@ -215,12 +215,6 @@ class TestWheels:
         wheel = wheel_of(wheels, "patchcore")
         assert "patchcore/py.typed" in files_of(wheel)
         assert "patchcore = patchcore.cli:main" in text_of(wheel, "/entry_points.txt")
-
-    def test_the_core_names_what_few_need_as_extras(self, wheels: Path) -> None:
-        headers = Parser().parsestr(text_of(wheel_of(wheels, "patchcore"), "/METADATA"))
-        assert headers.get_all("Provides-Extra") == ["mx-driving"]
-        extras = [line for line in headers.get_all("Requires-Dist", []) if "extra ==" in line]
-        assert [Requirement(line).name for line in extras] == ["mx-driving-compat"]
 
     def test_the_plugins_are_typed(self, wheels: Path) -> None:
         typed = {

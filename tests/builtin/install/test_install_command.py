@@ -85,9 +85,9 @@ class TestWhereDistributionsComeFrom:
     def test_the_repository_at_the_same_commit(self, here: Path) -> None:
         url = "https://forge.example/team/patchcore.git"
         install(here, url=url, vcs_info={"vcs": "git", "commit_id": "abc123"})
-        assert arguments(install_command("torch-npu-patches[migrate]", "patchcore[mx-driving]")) == [
+        assert arguments(install_command("torch-npu-patches[migrate]", "patchcore")) == [
             f"torch-npu-patches[migrate] @ git+{url}@abc123#subdirectory=plugins/torch_npu_patches",
-            f"patchcore[mx-driving] @ git+{url}@abc123",
+            f"patchcore @ git+{url}@abc123",
         ]
 
     def test_the_folder_of_the_wheel(self, here: Path, tmp_path: Path) -> None:
