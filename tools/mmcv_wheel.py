@@ -318,7 +318,8 @@ class _Build:
             raise MissingTool(
                 f"{self._label} has operators to compile, and no C++ compiler is on PATH: expected "
                 f"{self.compiler[0]!r} ({'CXX' if 'CXX' in self.environment else 'the default'}), found none\n"
-                "install one: apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), or point CXX at it"
+                "install one: apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), or point CXX at it\n"
+                "what else needs one: the compiled core of npu-emulator, npu-graph's vendor c, inductor, torch_scatter"
             )
         if not Path(self.interpreter.python_headers, "Python.h").is_file():
             raise MissingTool(

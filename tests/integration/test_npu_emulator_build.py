@@ -235,7 +235,7 @@ class TestOthersCanEnterTheFolder:
         assert f"others may enter {shared}" in command("info").stdout
 
 
-@pytest.mark.skipif(not shutil.which("c++"), reason="there is no C++ compiler")
+@pytest.mark.skipif(not shutil.which("c++"), reason="no C++ compiler is on PATH; install one: apt-get install g++")
 def test_what_is_built_is_used() -> None:
     """In the user's own cache, where it is built once: compiling it takes a minute or two."""
 

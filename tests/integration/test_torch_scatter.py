@@ -24,7 +24,8 @@ from torch_npu_patches import torch_scatter as ours  # noqa: E402
 calls = npu_emulator.mx_driving.calls
 needs_torch_scatter = pytest.mark.skipif(
     importlib.util.find_spec("torch_scatter") is None,
-    reason="torch_scatter is not installed: pip install --no-build-isolation torch_scatter==2.1.2 compiles it",
+    reason="torch_scatter is not installed: pip install --no-build-isolation torch_scatter==2.1.2 compiles it, "
+    "which takes a C++ compiler: apt-get install g++",
 )
 
 

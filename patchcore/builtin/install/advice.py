@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 from collections.abc import Iterator
 from typing import Optional
 
@@ -63,6 +66,16 @@ def _ways(name: str) -> Iterator[str]:
                 yield f"to install it: {' && '.join(install_command(*line) for line in known.install)}"
             if known.note:
                 yield known.note
+            if known.compiles and not _has_compiler():
+                yield (
+                    f"{known.compiles} is compiled then, and no C++ compiler is on PATH; install one first: "
+                    "apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), or point CXX at it"
+                )
+
+
+def _has_compiler() -> bool:
+    command = shlex.split(os.environ.get("CXX", "")) or ["c++"]
+    return shutil.which(command[0]) is not None
 
 
 def _after(distribution: Distribution) -> str:

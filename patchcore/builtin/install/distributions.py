@@ -72,12 +72,14 @@ class Module(NamedTuple):
         install: the requirements of each ``pip install`` that it takes, one after the other.
         programs: that come with it.
         note: how else it is installed.
+        compiles: the library that is compiled then, with a C++ compiler; empty if nothing is.
     """
 
     name: str
     install: tuple[tuple[str, ...], ...] = ()
     programs: tuple[str, ...] = ()
     note: str = ""
+    compiles: str = ""
 
 
 def known_distributions() -> list[Distribution]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Any, Optional
 
 import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from patchcore.builtin.install import distributions
-from patchcore.builtin.install.advice import describe_source
+from patchcore.builtin.install import advice, distributions
+from patchcore.builtin.install.advice import describe_module, describe_source
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import Distribution, known_distributions
 from patchcore.cli.options import Parser
@@ -108,3 +110,26 @@ def test_installed_and_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.startswith(
         "it comes with torch-npu-patches 0.1.0, which is installed, but its plugin torch_npu is not "
     )
+
+
+class TestCompilers:
+    @pytest.fixture(autouse=True)
+    def nothing_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(advice, "find_module", lambda name: False)
+
+    @pytest.mark.parametrize(
+        ("module", "library"), [("mmcv.ops", "mmcv"), ("mmdet3d", "mmcv"), ("torch_scatter", "torch_scatter")]
+    )
+    def test_what_is_compiled_names_a_compiler_that_is_missing(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, library: str
+    ) -> None:
+        monkeypatch.delenv("CXX", raising=False)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        needed = f"{library} is compiled then, and no C++ compiler is on PATH; install one first: apt-get install g++"
+        assert needed in str(describe_module(module))
+        monkeypatch.setenv("CXX", f"{sys.executable} -O1")
+        assert "compile" not in str(describe_module(module))
+
+    def test_a_library_that_is_not_compiled_needs_none(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert "compile" not in str(describe_module("torch"))

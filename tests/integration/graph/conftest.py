@@ -14,7 +14,7 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("npu_gr
 else:
     import torch
 
-    from npu_graph.c.toolchain import find_toolchain
+    from npu_graph.c.toolchain import MISSING, find_toolchain
     from npu_graph.options import CACHE_DIR, CACHE_MAX_MB, CHECK, FALLBACK, KEEP_EAGER
     from npu_graph.pipeline import compile_graph
     from npu_graph.recording import GraphRecord, records
@@ -64,7 +64,7 @@ VENDORS = ("reference", "c")
 def vendor(request: pytest.FixtureRequest, make_vendors: Callable[..., Vendors]) -> Vendor:
     """Each vendor of this distribution in turn, with its own conversions and no others."""
     if request.param == "c" and find_toolchain() is None:
-        pytest.skip("no C compiler")
+        pytest.skip(MISSING)
     return make_vendors().get(request.param)
 
 

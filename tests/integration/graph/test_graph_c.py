@@ -18,7 +18,7 @@ from npu_graph.c import toolchain
 from npu_graph.errors import CompileError, LaunchError
 from npu_graph.recording import HOST
 
-needs_compiler = pytest.mark.skipif(toolchain.find_toolchain() is None, reason="no C compiler")
+needs_compiler = pytest.mark.skipif(toolchain.find_toolchain() is None, reason=toolchain.MISSING)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from warm import Warm
 import npu_graph
 import patchcore as pc
 from npu_graph import Backend, UnknownVendor
-from npu_graph.c.toolchain import find_toolchain
+from npu_graph.c.toolchain import MISSING, find_toolchain
 from npu_graph.conformance.cases import CASES
 from npu_graph.conformance.naming import find_backend
 from npu_graph.conformance.suite import Suite
@@ -57,7 +57,7 @@ def run(warm: Warm, tmp_path: Path) -> Run:
     return run
 
 
-needs_compiler = pytest.mark.skipif(find_toolchain() is None, reason="no C compiler")
+needs_compiler = pytest.mark.skipif(find_toolchain() is None, reason=MISSING)
 
 
 #: Each operator with sizes that are symbols, which fail where plain sizes would; the models once for each vendor and
