@@ -24,7 +24,7 @@ class Acme(npu_graph.Vendor):
             importlib.import_module(f"acme_graph.{name}").declare(self)
 
     def available(self):
-        return importlib.util.find_spec("acme1") is not None or pc.Skip("the assembler is missing: pip install acme1")
+        return importlib.util.find_spec("acme1") is not None or pc.Skip("the assembler is missing: pip install ./acme1")
 
     def supports(self, operation):
         if any(tensor.dim() > 4 for tensor in operation.tensors):
