@@ -324,13 +324,41 @@ def _give_up(error: ImportError) -> None:
     """Say that this Python has no patchcore, or raise, as the run's policy has it."""
     text = (
         f"this process is not patched: {sys.executable} cannot import patchcore ({error}); install it, and the "
-        f"plugins, for that Python: {sys.executable} -m pip install {_session('install') or 'patchcore'}"
+        f"plugins, for that Python: {sys.executable} -m pip install {_install_arguments()}"
     )
     policy = _policy()
     if policy == "raise":
         raise RuntimeError(text)
     if policy == "warn":
         _say(text)
+
+
+def _install_arguments() -> str:
+    """Return what pip has to install for this Python.
+
+    The Python that started the run answers: only it knows where its distributions come from. It is asked here, because
+    the answer takes 10 to 30 ms and few runs need it. If it cannot be asked, the names are returned.
+    """
+    import json
+    import subprocess
+
+    try:
+        plugins = json.loads(os.environ[SESSION])["plugins"]
+        names = ["patchcore", *(distribution for _, distribution, _ in plugins if distribution)]
+    except (KeyError, TypeError, ValueError):
+        names = ["patchcore"]
+    environ = {name: value for name, value in os.environ.items() if name not in (SESSION, WAKES)}
+    code = (
+        "import sys; sys.path[:] = filter(None, sys.path)\n"  # the folder of the program is none of its business
+        "from patchcore.builtin.install.command import install_arguments\n"
+        "print(install_arguments(*sys.argv[1:]))"
+    )
+    try:
+        command = [_session("python"), "-c", code, *names]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return " ".join(names)
+    return done.stdout.strip() if done.returncode == 0 else " ".join(names)
 
 
 def _policy() -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import patchcore_startup
-from patchcore.builtin.install.command import install_arguments
-from patchcore.builtin.install.distributions import CORE
 from patchcore.builtin.run.compat import chosen_compat
 from patchcore.errors import SettingsError
 from patchcore.patcher import Patcher
@@ -114,10 +113,8 @@ class Session(NamedTuple):
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return ``environ`` with what makes every Python started with it take part in the run."""
         described = {"protocol": _PROTOCOL, **self._asdict(), "settings": self.settings._asdict()}
-        # For a Python that has no patchcore and reads nothing else of this.
-        described["install"] = install_arguments(
-            CORE, *(plugin.distribution for plugin in self.plugins if plugin.distribution)
-        )
+        # A Python that has no patchcore asks this one what to install.
+        described["python"] = sys.executable
         path = environ.get("PYTHONPATH")
         entries = [] if not path else [entry for entry in path.split(os.pathsep) if entry != patchcore_startup.SITE]
         return {

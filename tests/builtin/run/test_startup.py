@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -349,6 +350,11 @@ class TestAPythonWithoutPatchcore:
             f"patchcore: this process is not patched: {python} cannot import patchcore (No module named 'patchcore'); "
             f"install it, and the plugins, for that Python: {python} -m pip install {install_arguments('patchcore')}\n"
         )
+
+    def test_names_the_distributions_where_the_python_of_the_run_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        session = {"python": "/nowhere/python", "plugins": [["sales", "shop-sales", "2.1"], ["local", "", ""]]}
+        monkeypatch.setenv(patchcore_startup.SESSION, json.dumps(session))
+        assert patchcore_startup._install_arguments() == "patchcore shop-sales"
 
     def test_is_silent_when_told_so(self, bare: Programs) -> None:
         done = bare.child(SELL, run=bare.in_run("deals", on_failure="ignore"))
