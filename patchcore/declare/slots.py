@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, MutableMapping
-from types import MemberDescriptorType, MethodType, ModuleType, WrapperDescriptorType
+from types import MemberDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any, Callable
 
 from patchcore.declare.registries import table_of
 from patchcore.declare.target import Item, Step, Target
 from patchcore.errors import TargetError, TargetNotFound, did_you_mean
-from patchcore.objects.descriptors import LIKE_FUNCTIONS, call_of, of_object
+from patchcore.objects.descriptors import LIKE_FUNCTIONS, UNBOUND, call_of, of_object
 from patchcore.objects.modules import (
     ABSENT,
     class_namespace,
@@ -129,7 +129,7 @@ class NamespaceSlot(Slot):
         kind = type(raw)
         if not hasattr(kind, "__get__") or raw is self.read() or raw is not self.inherited():
             return raw
-        if kind in _UNBOUND or issubclass(kind, type) or not (callable(raw) or issubclass(kind, _METHODS)):
+        if kind in UNBOUND or issubclass(kind, type) or not (callable(raw) or issubclass(kind, _METHODS)):
             return raw
         return raw.__get__(self.owner, type(self.owner))
 
@@ -348,7 +348,5 @@ def _refuse_data_descriptor(descriptor: Any, klass: type, step: str, name: str) 
 
 #: What every module has from its class.
 _OF_MODULES = frozenset(dir(ModuleType))
-#: What nobody binds: the ``__get__`` of a partial only warns, in Python 3.13, that it will.
-_UNBOUND = (MethodType, functools.partial)
 #: Descriptors that bind a callable; some cannot be called themselves.
 _METHODS = (staticmethod, classmethod, functools.partialmethod, functools.singledispatchmethod)

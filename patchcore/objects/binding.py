@@ -8,7 +8,6 @@ a replacement is the object itself, a wrapper is one plain Python function.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Iterator, Mapping
 from types import (
     BuiltinFunctionType,
@@ -25,15 +24,13 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from patchcore.errors import DeclarationError
 from patchcore.objects import generated
-from patchcore.objects.descriptors import FORMS, call_of, goes_its_own_way, rebuilt, stand_in
+from patchcore.objects.descriptors import FORMS, UNBOUND, call_of, goes_its_own_way, rebuilt, stand_in
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
 
 __all__ = ["bind_like", "copy_metadata", "count", "dispatch", "has_identity", "reference", "wrap", "wrapped_callable"]
 
-# these have a __get__ that binds nothing: a partial only warns, in Python 3.13, that it will bind
-_UNBOUND = (MethodType, functools.partial) if sys.version_info < (3, 14) else (MethodType,)
 # what a function can stand for, and nobody misses anything: no classes, partials, caches, objects with a __call__
 _COUNTED = (FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType, WrapperDescriptorType)
 # what a callable object has from its class and can be read off without running code written in Python
@@ -88,7 +85,7 @@ def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
 
 def _is_bound(value: Any) -> bool:
     """Tell whether a class that holds ``value`` hands it the instance, as it does with a function, not a builtin."""
-    return hasattr(type(value), "__get__") and not isinstance(value, _UNBOUND)
+    return hasattr(type(value), "__get__") and not isinstance(value, UNBOUND)
 
 
 def _as_function(value: Callable[..., Any]) -> Callable[..., Any]:

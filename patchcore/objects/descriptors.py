@@ -8,6 +8,7 @@ state, and may do anything in its ``__get__``: what stands in its place asks it 
 from __future__ import annotations
 
 import functools
+import sys
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -25,6 +26,7 @@ from patchcore.errors import DeclarationError
 __all__ = [
     "FORMS",
     "LIKE_FUNCTIONS",
+    "UNBOUND",
     "Around",
     "Attribute",
     "Method",
@@ -39,6 +41,9 @@ FORMS = (staticmethod, classmethod, property, functools.cached_property)
 
 #: What is called with the instance first when a class holds it and an instance is asked for it.
 LIKE_FUNCTIONS = (FunctionType, MethodDescriptorType, WrapperDescriptorType, type(functools.lru_cache(len)))
+
+#: What has a ``__get__`` that binds nothing. A class binds a partial since Python 3.14; 3.13 only warns that it will.
+UNBOUND = (MethodType, functools.partial) if sys.version_info < (3, 14) else (MethodType,)
 
 #: What is called as it is, or as a class method, wherever it stands.
 _KNOWN = (*LIKE_FUNCTIONS, BuiltinFunctionType, MethodType, functools.partial, ClassMethodDescriptorType)

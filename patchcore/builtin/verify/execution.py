@@ -5,13 +5,13 @@ torch is used where a case brings it along; nothing here imports it.
 
 from __future__ import annotations
 
-import inspect
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from patchcore.builtin.verify.check import Case, Check, Size
 from patchcore.builtin.verify.outcomes import GRADIENT, Outcome, is_tensor, loaded_torch
+from patchcore.objects.generated import signature_of
 
 __all__ = ["Execution", "draw", "run", "takes"]
 
@@ -38,7 +38,7 @@ def draw(check: Check, make: Any, seed: str, *, size: Optional[Size] = None, dty
 
 def takes(make: Any, argument: str) -> bool:
     """Tell whether a function that draws cases has an argument of this name, besides the first."""
-    return argument in list(inspect.signature(make).parameters)[1:]
+    return argument in list(signature_of(make).parameters)[1:]
 
 
 def run(

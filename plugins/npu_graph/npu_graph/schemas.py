@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, Callable
 
 from patchcore.errors import DeclarationError, did_you_mean
+from patchcore.objects.generated import signature_of
 
 __all__ = ["check_conversion"]
 
@@ -42,7 +42,7 @@ def check_conversion(name: str, function: Callable[..., Any], provider: str) -> 
         )
     schemas = [getattr(found, each)._schema for each in overload or found.overloads()]
     known = list(dict.fromkeys(argument.name for schema in schemas for argument in schema.arguments))
-    _, *parameters = inspect.signature(function).parameters.values()
+    _, *parameters = signature_of(function).parameters.values()
     needed = [each.name for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
     unknown = [each for each in needed if each not in known]
     if unknown:

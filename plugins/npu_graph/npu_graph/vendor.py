@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
 from patchcore.declare.changes import Skip
 from patchcore.errors import DeclarationError
+from patchcore.objects.generated import signature_of
 from patchcore.objects.printable import counted
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def name_of(operator: Any) -> str:
 
 def _parameters(function: Callable[..., Any]) -> Optional[frozenset[str]]:
     """The names of the arguments that a conversion takes, after the operation."""
-    _, *parameters = inspect.signature(function).parameters.values()
+    _, *parameters = signature_of(function).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     return frozenset(parameter.name for parameter in parameters)

@@ -103,6 +103,32 @@ if __name__ == "__main__":
         done = inside.run(inside.patchcore, "-p", "deals", "--strict", "inside/script.py")
         assert (done.stdout, done.stderr) == ("20 20\n", "patchcore: 1 applied\n")
 
+    @pytest.mark.parametrize("preloaded", [[], ["__main__"], ["shop.prices", "children"]], ids=str)
+    def test_where_a_fork_server_is_the_start_method(self, inside: Programs, preloaded: list[str]) -> None:
+        """That is so on Linux since Python 3.14. The server imports the modules that it is given before it forks."""
+        source = f"""
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from children import sell
+
+def show(name):
+    print(name, sell(), flush=True)
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("forkserver")
+    multiprocessing.set_forkserver_preload({preloaded!r})
+    process = multiprocessing.Process(target=show, args=("Process",))
+    process.start()
+    process.join()
+    with multiprocessing.Pool(1) as pool:
+        print("Pool", pool.apply(sell), flush=True)
+    with ProcessPoolExecutor(1) as executor:
+        print("ProcessPoolExecutor", executor.submit(sell).result(), flush=True)
+"""
+        inside.write({"inside/script.py": source})
+        done = inside.run(inside.patchcore, "-p", "deals", "inside/script.py")
+        assert done.stdout == "Process 20\nPool 20\nProcessPoolExecutor 20\n"
+
     def test_has_the_modules_of_the_scripts_project(self, inside: Programs) -> None:
         """Its pyproject.toml is found from the script, and names modules beside itself."""
         project = inside.folder / "inside"

@@ -552,3 +552,15 @@ def test_an_item_that_is_a_new_text_at_every_read_is_replaced_and_put_back(monke
         assert texts["cards"] == "2"
     assert texts["cards"] == "0,1"
     assert patcher.report().notes == ()
+
+
+@pytest.mark.filterwarnings("ignore:functools.partial will be a method descriptor:FutureWarning")
+@pytest.mark.parametrize(
+    "value", [functools.partial(lambda *args: args), lambda *args: args], ids=["partial", "function"]
+)
+def test_what_a_module_finds_in_its_class_is_called_as_python_calls_it(value: Any) -> None:
+    """A class of modules binds a function, and a partial since Python 3.14."""
+    kind = type("Lazy", (types.ModuleType,), {"found": value})
+    lazy = kind("m")
+    slot = find_slot(Target.parse("m:found"), lazy)
+    assert slot.as_own(slot.lookup())() == lazy.found()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from patchcore.builtin.call.change import Call
 from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import DeclarationError, PatchcoreError, describe_error
+from patchcore.objects.generated import signature_of
 from patchcore.report import APPLIED, PENDING
 
 __all__ = ["BasePatch", "SinglePatch", "agrees", "core_patch", "result_of", "unit_of"]
@@ -146,7 +146,7 @@ def agrees(precheck: Optional[Callable[..., bool]], arguments: Mapping[str, Any]
     if precheck is None:
         return True
     try:
-        taken = {name: arguments[name] for name in inspect.signature(precheck).parameters if name in arguments}
+        taken = {name: arguments[name] for name in signature_of(precheck).parameters if name in arguments}
         return bool(precheck(**taken))
     except Exception as error:
         raise DeclarationError(f"precheck error: {describe_error(error)}") from error

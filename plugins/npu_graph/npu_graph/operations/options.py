@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Callable, Optional, TypeVar
 
 from npu_graph.operations.subgraph import Operation
+from patchcore.objects.generated import signature_of
 
 __all__ = ["AveragePooling", "Convolution", "Embedding", "MaxPooling", "NearestUpsampling", "with_options"]
 
@@ -33,7 +34,7 @@ def with_options(record: type[Any]) -> Callable[[Callable[..., Code]], Callable[
             options = record(**{name: arguments.pop(name) for name in names})
             return function(operation, options=options, **arguments)
 
-        signature = inspect.signature(function)
+        signature = signature_of(function)
         others = [parameter for name, parameter in signature.parameters.items() if name != "options"]
         named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
         decorated: Any = convert

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+from patchcore.objects.generated import signature_of
 
 __all__ = ["main"]
 
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     if not callable(function):
         raise SystemExit(f"patchcore ops {name}: {module} has no function {attribute!r}")
     sys.argv = [name, *texts]
-    keywords = {"device": device} if "device" in inspect.signature(function).parameters else {}
+    keywords = {"device": device} if "device" in signature_of(function).parameters else {}
     function(*texts, **keywords)
 
 

@@ -7,11 +7,11 @@ under the name it has in torch. A call with several such arguments goes through 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Optional
 
 import patchcore as pc
+from patchcore.objects.generated import signature_of
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.audit import Place
 from torch_npu_patches.transfer_to_npu.devices import Translator, npu_device, npu_devices
@@ -209,7 +209,7 @@ def _parameter(original: Any, argument: Argument) -> tuple[Optional[int], Any]:
     What is written in Python is asked, so that the answer is right in every version of torch.
     """
     try:
-        parameters = inspect.signature(original).parameters
+        parameters = signature_of(original).parameters
     except (TypeError, ValueError):  # it is written in C
         return argument.position, None
     found = parameters.get(argument.name)

@@ -7,13 +7,13 @@ With ``find_unused_parameters`` or ``static_graph`` the reducer allocates pinned
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from npu_emulator.errors import NotEmulated
+from patchcore.objects.generated import signature_of
 
 __all__ = ["install"]
 
@@ -23,7 +23,7 @@ _REFUSED = ("find_unused_parameters", "static_graph")
 def install() -> None:
     """Let the constructor refuse modules on the NPU with options that the reducer cannot serve."""
     original = DistributedDataParallel.__init__
-    signature = inspect.signature(original)
+    signature = signature_of(original)
 
     @functools.wraps(original)
     def __init__(self: Any, module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
