@@ -712,6 +712,8 @@ class TestCompile:
     @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
     @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
     def test_with_triton_installed_a_program_on_the_cpu_compiles(self, backend: str, tmp_path: Path) -> None:
+        if backend == "inductor" and " " in torch.__file__:
+            pytest.skip("inductor of torch 2.13.0 gives the linker the folder of torch without quotes")
         (tmp_path / "compile.py").write_text(
             "import sys, torch\n"
             "from torch._dynamo.device_interface import CudaInterface\n"
@@ -976,7 +978,7 @@ class TestMemoryHistory:
 
         from torch.cuda import _memory_viz
 
-        with pytest.warns(UserWarning, match="allocations of the host's memory are not recorded"):
+        with pytest.warns(UserWarning, match="allocations are not recorded"):
             torch.cuda.memory._record_memory_history(max_entries=100)
         held = torch.ones(1000, device="cuda")
         snapshot = torch.cuda.memory._snapshot()

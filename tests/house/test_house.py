@@ -63,6 +63,6 @@ def test_every_feature_is_a_plugin_of_the_core() -> None:
 
 def test_signatures_are_read_in_one_place() -> None:
     """``inspect.signature`` fails on Python 3.14 where an annotation names what is imported for type checkers only."""
-    files = [*(ROOT / "patchcore").rglob("*.py"), *(file for plugin in PLUGINS for file in plugin.rglob("*.py"))]
+    files = [*(ROOT / "patchcore").rglob("*.py"), *ROOT.glob("plugins/*/*/**/*.py")]
     found = [file for file in files if "inspect.signature(" in file.read_text(encoding="utf-8")]
     assert [file.relative_to(ROOT).as_posix() for file in found] == ["patchcore/objects/generated.py"]
