@@ -147,7 +147,7 @@ class TestSlices:
         assert_on(device, on_device(device, "npu_indexing", x, *arguments, **masks), expected, rtol=0, atol=0)
 
     def test_indexing_backwards_is_not_emulated(self, device: str) -> None:
-        with pytest.raises(NotEmulated, match=r"stride -1 in entry 0; use torch\.flip"):
+        with pytest.raises(NotEmulated, match=r"stride -1 in entry 0 is not emulated; use torch\.flip"):
             on_device(device, "npu_indexing", doubles(3), [2], [0], [-1])
 
 

@@ -978,7 +978,7 @@ class TestMemoryHistory:
 
         from torch.cuda import _memory_viz
 
-        with pytest.warns(UserWarning, match="allocations are not recorded"):
+        with pytest.warns(UserWarning, match=r"allocations of the host.s memory are not recorded"):
             torch.cuda.memory._record_memory_history(max_entries=100)
         held = torch.ones(1000, device="cuda")
         snapshot = torch.cuda.memory._snapshot()

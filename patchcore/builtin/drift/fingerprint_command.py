@@ -12,10 +12,10 @@ from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
-from patchcore.builtin.rows import print_table
+from patchcore.builtin.rows import print_table, print_text
 from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_json, print_line
+from patchcore.cli.output import print_json
 from patchcore.errors import UnknownName, Unseen, describe_error
 from patchcore.objects.printable import counted
 from patchcore.planning.conditions import Environment
@@ -201,11 +201,11 @@ def _print(options: argparse.Namespace, plugins: dict[Path, _Plugin], rows: dict
         return
     for path, plugin in plugins.items():
         counts = ", ".join(f"{library} ({_counted(now)})" for library, now in plugin.now.items() if now)
-        print_line(f"{path}: {counts or 'nothing that is installed here'}")
+        print_text(f"{path}: {counts or 'nothing that is installed here'}", indent=2)
         if rows[path]:
             print_table("Out of date" if options.check else "Recorded", ("LIBRARY", "TARGET", "RESULT"), rows[path])
     if not plugins:
-        print_line(str(_nothing(options)))
+        print_text(str(_nothing(options)), indent=2)
 
 
 def _counted(now: dict[str, Fingerprint]) -> str:

@@ -71,7 +71,7 @@ def _write(path: Path, plan: Plan, as_json: bool) -> int:
         print_json({"file": str(path), "changed": changed, "lock": lock})
     else:
         counts = f"{counted(len(lock['patches']), 'patch')} to be applied, {len(lock['not applied'])} not applied"
-        print_line(f"{path} {'written' if changed else 'is unchanged'}: {counts}")
+        print_text(f"{path} {'written' if changed else 'is unchanged'}: {counts}", indent=2)
     return 0
 
 

@@ -109,7 +109,9 @@ def _plugins(patcher: Patcher, patches: list[dict[str, Any]]) -> list[dict[str, 
 
 def _print(plugins: list[dict[str, Any]], patches: list[dict[str, Any]], options: argparse.Namespace) -> None:
     if not plugins:
-        print_line("no plugins are installed; a plugin is a distribution with entry points in the group npu_patches")
+        print_text(
+            "no plugins are installed; a plugin is a distribution with entry points in the group npu_patches", indent=2
+        )
     owners = {plugin["name"]: f"{plugin['name']}  {_distribution(plugin)}" for plugin in plugins}
     everything = options.all or bool(options.text)
     for name in dict.fromkeys([*owners, *(patch["plugin"] for patch in patches)]):

@@ -14,7 +14,7 @@ from patchcore.builtin.page.hits import Hits, count_hits, never_hit
 from patchcore.builtin.page.merge import Process, SectionLine, findings, read_reports, section_lines
 from patchcore.builtin.page.places import LinesOfProgram, lines_of_program
 from patchcore.builtin.page.words import who
-from patchcore.builtin.rows import print_table
+from patchcore.builtin.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
 from patchcore.errors import SettingsError, did_you_mean
@@ -115,7 +115,7 @@ def _print_section(title: str, lines: Sequence[SectionLine], processes: Sequence
         for row in found.rows
     ]
     print_table(title, ("PLACE", *heads, "PROCESS"), rows)
-    print(f"  {found.summary}")
+    print_text(f"  {found.summary}", indent=4)
 
 
 def _lines_of_program(processes: Sequence[Process]) -> Iterator[LinesOfProgram]:
@@ -135,7 +135,7 @@ def _print_hits(hits: Sequence[Hits], processes: Sequence[Process]) -> None:
     if missed:
         unfinished = sum(not process.content["finished"] for process in processes)
         but = f" (so far: {counted(unfinished, 'process')} did not finish)" if unfinished else ""
-        print(f"never hit: {printable(', '.join(missed))}{but}")
+        print_text(f"never hit: {', '.join(missed)}{but}", indent=2)
     print()
 
 

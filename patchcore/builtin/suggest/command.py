@@ -11,7 +11,7 @@ from typing import Any
 from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import known_distributions
-from patchcore.builtin.rows import print_rows
+from patchcore.builtin.rows import print_rows, print_text
 from patchcore.builtin.suggest.imports import Imports, find_imports
 from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
@@ -131,9 +131,9 @@ def _print(
     versions: list[dict[str, Any]],
 ) -> None:
     files = counted(imports.files, "Python file")
-    print_line(f"{path}: {files}{_unreadable(imports)}")
+    print_text(f"{path}: {files}{_unreadable(imports)}", indent=2)
     if not distributions:
-        print_line("nothing to suggest: the project imports no library that a plugin of patchcore patches")
+        print_text("nothing to suggest: the project imports no library that a plugin of patchcore patches", indent=2)
     rows = [(d["name"], f"for {', '.join(d['imports'])}", d["brings"], d["version"]) for d in distributions]
     for title, shown in (
         (

@@ -10,12 +10,13 @@ from typing import Optional
 from patchcore.builtin import command_line, examples
 from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.progress import progress
+from patchcore.builtin.rows import print_text
 from patchcore.builtin.verify.check import DTYPES, Check, Size
 from patchcore.builtin.verify.output import describe, print_results
 from patchcore.builtin.verify.speed import is_emulated
 from patchcore.builtin.verify.verify import CheckResult, default_device, verify
 from patchcore.cli import options as shared
-from patchcore.cli.output import print_error, print_json, print_line
+from patchcore.cli.output import print_error, print_json
 from patchcore.declare.patch import Patch
 from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted
@@ -84,9 +85,9 @@ def main(options: argparse.Namespace) -> int:
                 f"Verified on {device}, {counted(options.rounds, 'round')} each", results, verbose=options.verbose
             )
         else:
-            print_line(f"nothing was verified: {_why_nothing(patches, checks, dtypes)}")
+            print_text(f"nothing was verified: {_why_nothing(patches, checks, dtypes)}", indent=2)
         if unchecked:
-            print_line(f"patches without checks: {', '.join(unchecked)}")
+            print_text(f"patches without checks: {', '.join(unchecked)}", indent=2)
     print_problems(patcher, (result.message for result in results if not result.ok))
     return 0 if results and not missed and all(result.ok for result in results) else 1
 

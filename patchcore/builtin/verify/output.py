@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from patchcore.builtin.rows import print_table
+from patchcore.builtin.rows import print_table, print_text
 from patchcore.builtin.verify.speed import Speed
 from patchcore.builtin.verify.verify import AGREES, DIFFERS, CheckResult, Measurement
-from patchcore.cli.output import print_line
 from patchcore.report import SKIPPED
 
 __all__ = ["COLUMNS", "describe", "print_results"]
@@ -35,7 +34,8 @@ def print_results(title: str, results: Sequence[CheckResult], *, verbose: bool) 
     print_table(title, [COLUMNS[number] for number in kept], [[row[number] for number in kept] for row in rows])
     tried = {result.patch for result in results if result.speeds}
     for reason, names in _without_speed(results).items():
-        print_line(f"no speed: {reason}" if tried == {*names} else f"no speed of {', '.join(names)}: {reason}")
+        of = "" if tried == {*names} else f" of {', '.join(names)}"
+        print_text(f"no speed{of}: {reason}", indent=2)
 
 
 def describe(result: CheckResult) -> dict[str, Any]:

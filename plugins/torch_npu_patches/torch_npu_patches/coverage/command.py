@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.files import write_whole
-from patchcore.builtin.rows import print_table
+from patchcore.builtin.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
 from patchcore.declare.changes import Replace
@@ -180,7 +180,7 @@ def _print(coverage: Coverage) -> None:
         print()
         print_table("Without a known kernel", printing.MISSING_COLUMNS, missing)
     for note in coverage.notes:
-        print(f"note: {note}")
+        print_text(f"note: {note}", indent=2)
 
 
 def _torch_version() -> Optional[str]:

@@ -186,14 +186,14 @@ def _print(findings: Sequence[Finding], facts: dict[str, Any], form: str, *, cha
     elif form == "csv":
         sys.stdout.write(reports.as_csv(findings))
     else:
-        from patchcore.builtin.rows import print_table
+        from patchcore.builtin.rows import print_table, print_text
 
         for title, columns, rows in reports.tables(findings, changes=changes):
             print_table(title, columns, rows)
             print()
         verb = "changed" if facts["written_to"] else "to change"
         for line in reports.left_out_lines(facts["left_out"]):
-            print(line)
+            print_text(line, indent=2)
         print(reports.summary(findings, facts["files"], facts["changed"], verb))
 
 

@@ -1,0 +1,148 @@
+"""On a terminal of 80 columns no command breaks a name, a target or a path."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from distributions import write_distribution
+from terminal import read_terminal
+
+pytest.importorskip("pty", reason="no pseudo-terminals on this system")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: A library and a plugin whose names are so long that hardly two of them fit beside each other.
+LIBRARY = """
+    def price_of_one_item_in_the_basket(item):
+        return 10
+
+
+    class TillOfTheShop:
+        def total_of_all_items(self, items):
+            return 0
+    """
+PLUGIN = '''
+    import patchcore as pc
+
+
+    def price_without_asking_the_register(item):
+        """The price, faster."""
+        return 10
+
+
+    PRICE = pc.Patch(
+        "long_shop.prices.price_of_one_item",
+        [pc.Replace("long_shop.prices:price_of_one_item_in_the_basket", price_without_asking_the_register)],
+        summary="prices of items in the basket without a question to the register of the shop",
+        upstream="https://shop.example/issues/of/the/register/number/1234567",
+        remove_when="packaging>=1",
+        checks=[pc.Check(lambda case: (("item",), {}))],
+    )
+
+
+    @pc.wrap("long_shop.prices:TillOfTheShop.total_of_all_items", name="long_shop.rounded_total_of_all_items")
+    def rounded(original, self, items):
+        """Round the total of all items to tens, as the register of the shop does it at the end of the day."""
+        return round(original(self, items), -1)
+
+
+    ABSENT = pc.Patch(
+        "long_shop.taxes.rate_of_value_added_tax",
+        [pc.Replace("taxes_of_the_country:rate_of_value_added_tax", price_without_asking_the_register)],
+        requires="no-such-package-of-taxes>=2.1",
+    )
+
+
+    MISSPELT = pc.Patch(
+        "long_shop.prices.price_of_no_item",
+        [pc.Replace("long_shop.prices:price_of_no_item_in_the_basket", price_without_asking_the_register)],
+        default=False,
+    )
+
+
+    @pc.hookimpl
+    def register_patches():
+        return [PRICE, rounded, ABSENT, MISSPELT]
+    '''
+PROGRAM = "from long_shop.prices import TillOfTheShop\nTillOfTheShop().total_of_all_items([])\n"
+
+#: Of each command that prints a table, a list or facts, the arguments. The folder has reports and a lock.
+COMMANDS = [
+    "list --all",
+    "plan --all",
+    "explain long_shop.prices.price_of_one_item",
+    "explain long_shop.prices:TillOfTheShop.total_of_all_items",
+    "explain long_shop.taxes.rate_of_value_added_tax",
+    "doctor",
+    "verify",
+    "verify long_shop.rounded_total_of_all_items",
+    "report reports --all",
+    "lock",
+    "lock --explain",
+    "lock --check --file other.lock --disable long_shop.prices.price_of_one_item",
+    "outdated",
+    "suggest .",
+    "new --help",
+    "run --help",
+]
+
+#: Names with a dot, colon, slash, hyphen or underline inside: targets, patches, distributions, paths, options.
+NAME = re.compile(r"[\w/.:@<>=-]*\w[./:_=-]\w[\w/.:@<>=-]*")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("a_folder_of_some_length")
+    library = folder / "long_shop"
+    library.mkdir()
+    (library / "__init__.py").write_text("")
+    (library / "prices.py").write_text(textwrap.dedent(LIBRARY))
+    (folder / "long_shop_patches.py").write_text(textwrap.dedent(PLUGIN))
+    (folder / "program.py").write_text(PROGRAM)
+    write_distribution(folder, "long-shop-patches", "1.2.3", plugins={"long_shop": "long_shop_patches"})
+    run(folder, 1000, "run", "--count", "--report-dir", "reports", "program.py")
+    run(folder, 1000, "lock", "--file", "other.lock")
+    return folder
+
+
+def run(folder: Path, columns: int, *arguments: str) -> str:
+    """Run a command on a terminal that wide; return the lines that it shows there."""
+    import pty
+
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PATCHCORE_")}
+    path = os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "patchcore", *arguments],
+        env={**environment, "COLUMNS": str(columns), "TERM": "dumb", "PYTHONPATH": path, "NO_COLOR": "1"},
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        os.close(theirs)
+        shown = read_terminal(ours).replace("\r", "")
+        assert process.wait(timeout=900) in (0, 1), (arguments, shown)
+    return shown
+
+
+def is_for_a_shell(line: str) -> bool:
+    """True for a line to copy into a shell, which only the terminal itself may break."""
+    return re.search(r"\b(pip install|patchcore run|ruff format)\b", line) is not None
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_names_are_whole(folder: Path, command: str) -> None:
+    """A name that is wider than the terminal is broken by the terminal, not by the command."""
+    wide, narrow = (run(folder, columns, *command.split()) for columns in (1000, 80))
+    names = {name for line in wide.splitlines() if not is_for_a_shell(line) for name in NAME.findall(line)}
+    assert names, "the command shows no name, so this test shows nothing"
+    together = re.sub(r"\s+", "", narrow)
+    words = narrow.split()
+    assert [name for name in names if name in together and not any(name in word for word in words)] == []
