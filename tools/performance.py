@@ -57,6 +57,7 @@ NUMBERS = (
 #: What plugins run beside what users have without them. The rows against what a plugin itself has are not on the page.
 PLUGINS = (
     Number("a program on the emulated NPU, beside the same one on the CPU", "emulated-device"),
+    Number("a program that names CUDA on the emulated NPU, its requests counted", "counted-requests"),
     Number("what the graph backend compiles, beside PyTorch's own", "graph"),
 )
 _OWN = "reference"

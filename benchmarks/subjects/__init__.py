@@ -35,6 +35,7 @@ SUBJECTS = {
     "child-process": "child_processes",
     "run-options": "run_options",
     "emulated-device": "emulated_device",
+    "counted-requests": "counted_requests",
     "graph": "graph_steps",
     "graph-compile": "graph_compiling",
 }
