@@ -46,7 +46,7 @@ def test_explain_tells_where_operators_went_and_why(installed: None, tmp_path: P
     command = [sys.executable, "-m", "patchcore", "graph", "explain", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("in between")
+    assert "in between" in done.stderr.splitlines()  # torch warns of Python 3.13.0 before
     for part in (
         "graph 1: forward, static, vendor reference: ",
         "backward, static",
