@@ -241,3 +241,11 @@ class TestNamesOfCommandsThatHaveCommands:
         with pytest.raises(SystemExit, match="2"):
             parser.parse_args(arguments)
         assert message in capsys.readouterr().err
+
+
+def test_the_name_of_an_installed_plugin_after_p_gets_the_option_that_takes_it(cli: Cli, site: Path) -> None:
+    (site / "till_patches.py").write_text("")
+    write_distribution(site, "till-patches", plugins={"till": "till_patches"})
+    result = cli("plan", "-p", "till")
+    assert result.code == 1
+    assert "till is an installed plugin: --plugin till loads only this plugin, -p loads a module" in result.err
