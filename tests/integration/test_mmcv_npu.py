@@ -773,12 +773,15 @@ class TestPlugin:
         plan = plugins.plan()
         found = {patch.name: (plan[patch.name].status, sorted(patch.legacy_names)) for patch in HERE}
         assert found == {
-            "mmcv.deform_conv": ("pending", ["dc", "deform_conv"]),
-            "mmcv.modulated_deform_conv": ("pending", ["mdc", "modulated_deform_conv"]),
-            "mmcv.multi_scale_deformable_attention": ("pending", ["msda", "multi_scale_deformable_attention"]),
-            "mmdet.resnet_add_relu": ("pending", ["resnet_add_relu"]),
-            "mmdet.resnet_maxpool": ("pending", ["resnet_maxpool"]),
-            "mmdet.resnet_fp16": ("skipped", ["resnet_fp16"]),
+            "mmcv.deform_conv": ("pending", ["DeformConv", "dc", "deform_conv"]),
+            "mmcv.modulated_deform_conv": ("pending", ["ModulatedDeformConv", "mdc", "modulated_deform_conv"]),
+            "mmcv.multi_scale_deformable_attention": (
+                "pending",
+                ["MSDA", "MultiScaleDeformableAttention", "msda", "multi_scale_deformable_attention"],
+            ),
+            "mmdet.resnet_add_relu": ("pending", ["ResNetAddRelu", "resnet_add_relu"]),
+            "mmdet.resnet_maxpool": ("pending", ["ResNetMaxPool", "resnet_maxpool"]),
+            "mmdet.resnet_fp16": ("skipped", ["ResNetFP16", "resnet_fp16"]),
         }
 
     def test_readme_lists_every_patch(self) -> None:

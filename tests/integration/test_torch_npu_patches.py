@@ -30,14 +30,14 @@ class TestPlugin:
         assert {entry.patch.name: sorted(entry.patch.legacy_names) for entry in plan} == {
             **layer,
             **{patch.name: ["markers"] for patch in MARKERS},
-            "collections.compat": ["Iterable", "collections_compat"],
-            "numpy.compat": ["numpy_compat", "numpy_type"],
+            "collections.compat": ["CollectionsCompat", "Iterable", "collections_compat"],
+            "numpy.compat": ["NumpyCompat", "numpy_compat", "numpy_type"],
             "torch.internal_format": ["allow_internal_format", "internal_format"],
             "torch.compile": ["compile"],
-            "torch.tensor_index": ["index", "tensor_index"],
-            "torch.batch_matmul": ["batch_matmul"],
-            "torch.npu_fused_adamw_step": ["npu_fused_adamw_step"],
-            "torch_scatter.scatter": ["scatter", "torch_scatter"],
+            "torch.tensor_index": ["TensorIndex", "index", "tensor_index"],
+            "torch.batch_matmul": ["BatchMatmul", "batch_matmul"],
+            "torch.npu_fused_adamw_step": ["NpuFusedAdamwStep", "npu_fused_adamw_step"],
+            "torch_scatter.scatter": ["TorchScatter", "scatter", "torch_scatter"],
         }
         by_request = {"collections.compat", "torch.npu_fused_adamw_step", "torch_scatter.scatter"}
         by_request |= {patch.name for patch in MARKERS}

@@ -30,7 +30,6 @@ def a_program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 CALLS = audit.counter_of(Place("group", "torch:cuda.synchronize", ""))
 READS = audit.counter_of(Place("group", "torch:Tensor.is_cuda", ""))
-TYPES = audit.counter_of(Place("group", "torch:cuda.FloatTensor", ""))
 NOT_COUNTED = f"not counted are {', '.join(audit.NOT_COUNTED)}"
 AVAILABLE = audit.counter_of(Place("group", "torch:cuda.is_available", ""))
 
@@ -57,10 +56,6 @@ def is_available(answer: bool) -> None:
 
 def is_cuda(answer: bool) -> None:
     READS.note_read(answer, answer)
-
-
-def tensor_type() -> None:
-    TYPES.note_type()
 
 
 def test_devices_and_lines() -> None:
@@ -117,8 +112,7 @@ def test_a_look_that_is_answered_by_no_moves_nothing() -> None:
     is_cuda(False)
     assert described() == [f"nothing moved: the answer was no at 1 line (1 reads is_cuda); {NOT_COUNTED}"]
     is_cuda(True)
-    tensor_type()
-    assert described() == ["CUDA moved to npu at 2 lines (1 reads is_cuda, 1 uses a CUDA tensor type)"]
+    assert described() == ["CUDA moved to npu at 1 line (1 reads is_cuda)"]
 
 
 def test_a_program_that_chose_the_npu_itself(monkeypatch: pytest.MonkeyPatch) -> None:

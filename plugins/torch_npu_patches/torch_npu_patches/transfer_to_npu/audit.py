@@ -1,9 +1,8 @@
 """Counts the lines of a program that use CUDA, and keeps what ran in their place.
 
-Five uses are counted: an argument that names CUDA (``device="cuda:1"``, ``backend="nccl"``, also
+Four uses are counted: an argument that names CUDA (``device="cuda:1"``, ``backend="nccl"``, also
 ``x.cuda()``), a device number (``x.to(0)``), a call of ``torch.cuda`` or of another function that means CUDA
-(``torch.cuda.synchronize()``, ``nn.DataParallel(model)``), a look at ``x.is_cuda``, and a type of ``torch.cuda``
-(``torch.cuda.FloatTensor``).
+(``torch.cuda.synchronize()``, ``nn.DataParallel(model)``), and a look at ``x.is_cuda``.
 
 The line is the nearest one outside torch: for ``nn.Linear(4, 4, device="cuda")`` that is the line of the model, not the
 one in torch that makes the weight. Calls of ``torch.cuda`` that torch makes itself are not counted:
@@ -31,7 +30,6 @@ __all__ = [
     "NOT_COUNTED",
     "NUMBER",
     "READ",
-    "TYPE",
     "Counter",
     "Place",
     "Site",
@@ -45,12 +43,18 @@ __all__ = [
 ]
 
 #: Kinds of uses.
-ARGUMENT, NUMBER, CALL, READ, TYPE = "argument", "number", "call", "is_cuda", "type"
+ARGUMENT, NUMBER, CALL, READ = "argument", "number", "call", "is_cuda"
 
 #: How a line can name CUDA without being counted: Python code sees nothing of it, or torch answers it itself.
 NOT_COUNTED = (
     *("other processes", "torch.device('cuda') alone", "torch.backends", "torch.version"),
-    *("names that torch.npu lacks", "private functions", "TorchScript", "compiled code"),
+    *(
+        "types such as torch.cuda.FloatTensor",
+        "names that torch.npu lacks",
+        "private functions",
+        "TorchScript",
+        "compiled code",
+    ),
 )
 
 #: Packages whose frames are passed over when the caller is looked for.
@@ -101,7 +105,7 @@ class Site:
             device these are ``""`` and the function or type of torch.npu, or the answer of ``is_available`` and
             ``is_cuda``.
         count: how often.
-        kind: :data:`ARGUMENT`, :data:`NUMBER`, :data:`CALL`, :data:`READ` or :data:`TYPE`.
+        kind: :data:`ARGUMENT`, :data:`NUMBER`, :data:`CALL` or :data:`READ`.
     """
 
     place: Place
@@ -118,7 +122,7 @@ class Site:
         target = self.place.target.replace(":", ".")
         for constructor in (".__init__", ".__new__"):
             target = target[: -len(constructor)] if target.endswith(constructor) else target
-        if self.kind in (READ, TYPE):
+        if self.kind == READ:
             return target
         is_bare = self.kind == CALL and not self.before
         return f"{target}({'' if is_bare else f'{self.place.argument}={self.before}'})"
@@ -163,22 +167,20 @@ class Counter:
         note_call: counts a call of torch.cuda, ``note_call(before, after)``: the device as it was given, and as it is
             passed on if that differs; both ``None`` where none was given, both the answer of ``is_available``.
         note_read: counts a look at ``is_cuda``, ``note_read(answer, answer)``.
-        note_type: counts a look at a type of torch.cuda, ``note_type()``.
 
     All of them are called by the function that the program or torch called.
     """
 
-    __slots__ = ("_lock", "_tallies", "note", "note_call", "note_number", "note_read", "note_type", "place")
+    __slots__ = ("_lock", "_tallies", "note", "note_call", "note_number", "note_read", "place")
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self._lock = threading.Lock()
-        self._tallies: dict[str, _Tallies] = {kind: {} for kind in (ARGUMENT, NUMBER, CALL, READ, TYPE)}
+        self._tallies: dict[str, _Tallies] = {kind: {} for kind in (ARGUMENT, NUMBER, CALL, READ)}
         self.note = self._noting(ARGUMENT, self._first_argument)
         self.note_number = self._noting(NUMBER, self._first_number)
         self.note_call = self._noting(CALL, functools.partial(self._first_call, CALL))
         self.note_read = self._noting(READ, functools.partial(self._first_call, READ))
-        self.note_type = self._noting(TYPE, functools.partial(self._first_call, TYPE))
 
     def _noting(self, kind: str, first: Callable[[FrameType, Any, Any], None]) -> Callable[..., None]:
         """Return the function that counts uses of one kind; ``first`` counts those it does not know yet."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from typing import Any, Callable, Union
 
@@ -12,11 +11,7 @@ from patchcore.declare.slots import ClassSlot, Slot
 from patchcore.objects import binding
 from patchcore.objects.modules import ABSENT
 
-__all__ = ["Adapt", "Answer", "Count", "Counterpart", "Extend", "ModuleClass"]
-
-
-#: What classes have that :class:`ModuleClass` gives to modules.
-_IS_OURS = "_torch_npu_patches_class_of_module"
+__all__ = ["Adapt", "Answer", "Count", "Counterpart", "Extend"]
 
 
 class _NpuChange(SlotChange):
@@ -77,48 +72,6 @@ class Extend(Adapt):
 
 class Count(Extend):
     """Put ``make(original)`` in the place of a function: it counts the call and does what torch's own does."""
-
-
-class _ClassOfModule(Slot):
-    """The class of a module, as far as a patch gave it one: a slot that is empty otherwise."""
-
-    __slots__ = ()
-    space = "class"
-
-    def read(self) -> Any:
-        found = type(self.owner)
-        return found if found.__dict__.get(_IS_OURS) else ABSENT
-
-    def write(self, raw: Any) -> None:
-        if self.read() is not raw:
-            self.owner.__class__ = type(self.owner).__base__ if raw is ABSENT else raw
-
-
-class ModuleClass(_NpuChange):
-    """Give a module a class of its own, which computes some of its names.
-
-    Args:
-        target: the class of the module, ``torch:cuda.__class__``.
-        make: called with the class that the module has; returns one that is derived from it.
-    """
-
-    make: Callable[[type], type]
-
-    makes_product = True
-    adds = True
-
-    def __init__(self, target: str, make: Callable[[type], type]) -> None:
-        super().__init__(target=pc.Target.parse(target), npu=pc.Target.parse("torch_npu:npu"), make=make)
-
-    def find_slot(self, target: pc.Target, module: Any) -> Slot:
-        owner = functools.reduce(getattr, map(str, target.path[:-1]), module)
-        return _ClassOfModule(owner, "__class__", str(target))
-
-    def build(self, below: Any, slot: Slot) -> Any:
-        importlib.import_module("torch_npu")
-        made = self.make(type(slot.owner))
-        setattr(made, _IS_OURS, True)
-        return made
 
 
 class Answer(pc.Replace):

@@ -26,7 +26,6 @@ _KINDS = {
     audit.NUMBER: ("passes a device number", "pass a device number"),
     audit.CALL: ("calls torch.cuda", "call torch.cuda"),
     audit.READ: ("reads is_cuda", "read is_cuda"),
-    audit.TYPE: ("uses a CUDA tensor type", "use a CUDA tensor type"),
 }
 
 #: What took the place of CUDA at a line where nothing was moved.

@@ -10,7 +10,7 @@ import patchcore as pc
 from patchcore.declare.changes import Change
 from torch_npu_patches.transfer_to_npu import audit, tables
 from torch_npu_patches.transfer_to_npu.audit import Place
-from torch_npu_patches.transfer_to_npu.changes import Adapt, Count, Counterpart, ModuleClass, counterpart
+from torch_npu_patches.transfer_to_npu.changes import Adapt, Count, Counterpart, counterpart
 from torch_npu_patches.transfer_to_npu.devices import NPU, npu_activities
 from torch_npu_patches.transfer_to_npu.wrappers import (
     Argument,
@@ -31,8 +31,8 @@ def changes(group: str) -> list[Change]:
     """Return the changes of the names of torch.cuda.
 
     A function or class is that of torch.npu with its calls counted, and with the device rewritten where it takes one.
-    A type of tensors or storages is the object of torch.npu itself, because torch compares these by identity; looks at
-    its name are counted. A name that torch.npu does not have stays what it is, and the record of the change says so.
+    A type of tensors or storages is the object of torch.npu itself, because torch compares these by identity. A name
+    that torch.npu does not have stays what it is, and the record of the change says so.
     """
     found: list[Change] = []
     for name, arguments in tables.CUDA.items():
@@ -46,8 +46,6 @@ def changes(group: str) -> list[Change]:
     found.append(_adapted("torch:cuda.is_bf16_supported", "npu.is_bf16_supported", _without_arguments(group)))
     found.append(_adapted("torch:cuda.is_available", "npu.is_available", _answer(group)))
     found.append(Adapt("torch:get_device_module", _rewriting_at(group, "torch:get_device_module", "device")))
-    # last: a name that the class of the module computes is no place that another patch can write
-    found.append(ModuleClass("torch:cuda.__class__", _make_class(group)))
     return found
 
 
@@ -151,35 +149,6 @@ def _counted(group: str, target: str, npu: pc.Target, arguments: tuple[Argument,
         return counting(found, arguments, group, parsed)
 
     return Adapt(target, make)
-
-
-def _make_class(group: str) -> Callable[[Any], Any]:
-    """Return what makes the class of the module torch.cuda: it counts looks at the types of tensors and storages."""
-
-    def make(original: type) -> type:
-        types = (name for name in tables.CUDA if name.endswith(("Tensor", "Storage")))
-        return type(original.__name__, (original,), {name: _counted_name(group, name) for name in types})
-
-    return make
-
-
-def _counted_name(group: str, name: str) -> property:
-    note_type = audit.counter_of(Place(group, f"torch:cuda.{name}", "")).note_type
-
-    def read(module: Any) -> Any:
-        note_type()
-        try:
-            return module.__dict__[name]
-        except KeyError:
-            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}") from None
-
-    def write(module: Any, value: Any) -> None:
-        module.__dict__[name] = value
-
-    def delete(module: Any) -> None:
-        del module.__dict__[name]
-
-    return property(read, write, delete)
 
 
 def _adapted(target: str, npu: str, adapt: Callable[[Any, pc.Target], Any]) -> Adapt:
