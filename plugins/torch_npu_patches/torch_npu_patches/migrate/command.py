@@ -30,7 +30,7 @@ def add_parser(subparsers: Any) -> None:
         "migrate",
         example="patchcore migrate . --output ../on-npu",
         group="write",
-        help="convert CUDA programs: a diff, and a list of what a person must do",
+        help="convert CUDA programs: a diff, and what a person must do",
         description="Convert the Python files of PATH from CUDA to NPUs. Prints a diff; changes files only with "
         "--write, or writes to --output. Only code that certainly means CUDA is rewritten. Code that may mean CUDA, "
         "names without a counterpart on an NPU, and CUDA operators of C++ sources are reported with file and line.",

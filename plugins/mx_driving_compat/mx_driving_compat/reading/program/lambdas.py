@@ -36,6 +36,8 @@ def function_of_lambda(node: ast.Lambda, name: str, scope: Scope, source: Source
     imports = []
     table = symtable.symtable(ast.unparse(made), "lambda", "eval")
     bound = {symbol for inner in _tables(table) for symbol in _names(inner, free=False)}
+    # since Python 3.12 a comprehension has no table of its own (PEP 709)
+    bound |= {inner.id for inner in ast.walk(made) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
     for used in dict.fromkeys(symbol for inner in _tables(table) for symbol in _names(inner, free=True)):
         local = scope.names.get(used)
         if used in bound:
