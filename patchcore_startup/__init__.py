@@ -336,8 +336,8 @@ def _give_up(error: ImportError) -> None:
 def _install_arguments() -> str:
     """Return what pip has to install for this Python.
 
-    The Python that started the run answers: only it knows where its distributions come from. It is asked here, because
-    the answer takes 10 to 30 ms and few runs need it. If it cannot be asked, the names are returned.
+    The Python that started the run finds it out, because its distributions may come from folders. It is started only
+    here, as few runs need this. If it cannot be started, the names are returned.
     """
     import json
     import subprocess
@@ -349,7 +349,7 @@ def _install_arguments() -> str:
         names = ["patchcore"]
     environ = {name: value for name, value in os.environ.items() if name not in (SESSION, WAKES)}
     code = (
-        "import sys; sys.path[:] = filter(None, sys.path)\n"  # the folder of the program is none of its business
+        "import sys; sys.path[:] = filter(None, sys.path)\n"  # without the folder of the program
         "from patchcore.builtin.install.command import install_arguments\n"
         "print(install_arguments(*sys.argv[1:]))"
     )

@@ -113,7 +113,7 @@ class Session(NamedTuple):
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return ``environ`` with what makes every Python started with it take part in the run."""
         described = {"protocol": _PROTOCOL, **self._asdict(), "settings": self.settings._asdict()}
-        # A Python that has no patchcore asks this one what to install.
+        # A Python that has no patchcore starts this one to find out what to install.
         described["python"] = sys.executable
         path = environ.get("PYTHONPATH")
         entries = [] if not path else [entry for entry in path.split(os.pathsep) if entry != patchcore_startup.SITE]
