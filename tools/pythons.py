@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 #: Those of the core.
@@ -21,16 +20,13 @@ LIBRARIES = ("3.11", "3.12", "3.13")
 OWN = "{}.{}".format(*sys.version_info)
 
 
-def reveal_pyenv(versions: Sequence[str] = CORE) -> None:
-    """Put the interpreters that pyenv has installed on PATH.
+def reveal_pyenv() -> None:
+    """Put the interpreters that pyenv has installed on PATH, the newest of each version in ``CORE``.
 
     pyenv's own commands (shims) fail for every version but the selected one, so a shim does not count as found.
-
-    Args:
-        versions: those that are wanted, such as ``"3.11"``; of each, the newest that is installed is taken.
     """
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions")
-    for wanted in versions:
+    for wanted in CORE:
         found = shutil.which(f"python{wanted}")
         if found is not None and Path(found).parent.name != "shims":
             continue

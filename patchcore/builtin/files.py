@@ -30,7 +30,6 @@ class UntrustedPath(PermissionError):
 
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(f"{reason}; change that: {remedy}" if remedy else reason)
-        self.reason = reason
 
 
 def write_whole(path: Path, content: Union[str, bytes]) -> None:

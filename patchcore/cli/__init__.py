@@ -80,16 +80,14 @@ def _advice(error: Exception) -> str:
 
 
 def _complete() -> int:
-    """Print what may come next in the command line of a shell, as argcomplete and its variables want it."""
+    """Print the words that can come next on the command line of a shell, for argcomplete and by its variables."""
     try:
         import argcomplete
     except ImportError:
         return INTERNAL
     parser, subparsers, _ = build_parser(discover=True)
     for command in subparsers.choices.values():
-        fill, command.fill = command.fill, None
-        if fill is not None:
-            fill(command)
+        command.complete()
     argcomplete.autocomplete(parser)  # ends the process
     return OK
 

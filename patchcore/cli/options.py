@@ -53,12 +53,17 @@ class Parser(argparse.ArgumentParser):
         """Return the help, which ends with the example."""
         return super().format_help() + (f"\nexample:\n  {self.example}\n" if self.example else "")
 
+    def complete(self) -> bool:
+        """Add the arguments that ``fill`` adds, and return True; once, or if there is no ``fill``, return False."""
+        fill, self.fill = self.fill, None
+        if fill is not None:
+            fill(self)
+        return fill is not None
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; see :class:`argparse.ArgumentParser`. A command that is filled refuses arguments that it has not."""
-        if self.fill is None:
+        if not self.complete():
             return super().parse_known_args(args, namespace)
-        fill, self.fill = self.fill, None
-        fill(self)
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.refuse(unknown)

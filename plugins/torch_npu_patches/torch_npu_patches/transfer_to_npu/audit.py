@@ -47,21 +47,22 @@ ARGUMENT, NUMBER, CALL, READ = "argument", "number", "call", "is_cuda"
 
 #: How a line can name CUDA without being counted: Python code sees nothing of it, or torch answers it itself.
 NOT_COUNTED = (
-    *("other processes", "torch.device('cuda') alone", "torch.backends", "torch.version"),
-    *(
-        "types such as torch.cuda.FloatTensor",
-        "names that torch.npu lacks",
-        "private functions",
-        "TorchScript",
-        "compiled code",
-    ),
+    "other processes",
+    "torch.device('cuda') alone",
+    "torch.backends",
+    "torch.version",
+    "types such as torch.cuda.FloatTensor",
+    "names that torch.npu lacks",
+    "private functions",
+    "TorchScript",
+    "compiled code",
 )
 
 #: Packages whose frames are passed over when the caller is looked for.
 _OURS = frozenset(("torch_npu_patches", "npu_emulator", "patchcore"))
 #: More of them; ``""`` is code that torch has generated. torch's own decorators go through typing_extensions and
-#: contextlib, and importlib looks at each name of ``from torch.cuda import FloatTensor`` before that line does.
-_BETWEEN = _OURS | {"", "torch", "torch_npu", "typing_extensions", "contextlib", "importlib"}
+#: contextlib.
+_BETWEEN = _OURS | {"", "torch", "torch_npu", "typing_extensions", "contextlib"}
 _roots: dict[Any, str] = {}  # by module name
 
 #: Folders of installed packages: the program is what is elsewhere.
@@ -102,7 +103,7 @@ class Site:
         place: what was called.
         file, line: the caller outside torch.
         before, after: the device or backend in the program and what took its place, as text. For a call without a
-            device these are ``""`` and the function or type of torch.npu, or the answer of ``is_available`` and
+            device these are ``""`` and the function of torch.npu, or the answer of ``is_available`` and
             ``is_cuda``.
         count: how often.
         kind: :data:`ARGUMENT`, :data:`NUMBER`, :data:`CALL` or :data:`READ`.
