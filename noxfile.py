@@ -376,15 +376,16 @@ def install_torch(session: nox.Session, python: str) -> None:
         session.error(pythons.missing())
     location = session.virtualenv.location
     (site,) = Path(location).glob("lib/python*/site-packages")
-    stamp = Stamp(location, "torch", [CONSTRAINTS, TORCH, BUILD])
+    stamp = torch_stamp(location)
     if not stamp.matches():
         session.log("downloading torch: 0.2 GB if pip finds a CPU build, else 3 GB, once; pip keeps its downloads")
         try:
             installed = pip_install(session, CONSTRAINT, f"--requirement={TORCH}", f"--requirement={BUILD}")
         except nox.command.CommandFailed:
             session.error(
-                "pip could not install requirements/torch.txt, its message is above. If it found no torch==2.13.0: the "
-                "package index in use has none for this Python and platform. Add one that has with "
+                "pip could not install requirements/torch.txt, its message is above. If a download broke off: run this "
+                "again, with PIP_RESUME_RETRIES=50 in the environment where the line is poor. If it found no "
+                "torch==2.13.0: the package index in use has none for this Python and platform. Add one that has with "
                 "PIP_EXTRA_INDEX_URL, or a folder that holds the wheel with PIP_FIND_LINKS (PyTorch's installation "
                 "page lists indexes of CPU builds), and run this again"
             )
@@ -392,6 +393,11 @@ def install_torch(session: nox.Session, python: str) -> None:
             stamp.write()
     (site / "collect_seldom.pth").write_text(COLLECT_SELDOM)
     install_distributions(session, ROOT, *plugins(), options=[CONSTRAINT])
+
+
+def torch_stamp(location: str | Path) -> Stamp:
+    """Return what tells whether torch is installed in an environment."""
+    return Stamp(location, "torch", [CONSTRAINTS, TORCH, BUILD])
 
 
 def install_openmmlab(session: nox.Session, environment: Environment) -> None:
@@ -574,6 +580,15 @@ def other_python(session: nox.Session) -> None:
     if not OTHER_PYTHONS:
         session.skip(f"the real libraries have Python {LIBRARIES_PYTHON} alone here")
     libraries = Libraries(python=OTHER_PYTHONS[0])
+    # By a nox of its own: a session that is required fails the run, and an index or a mirror may lack the torch of this
+    # Python. What fails after torch is installed, fails again in the sessions below.
+    nox_again = (sys.executable, "-m", "nox", "--sessions", libraries.libraries)
+    session.run(*nox_again, external=True, success_codes=range(256))
+    if not torch_stamp(Environment(session, libraries).location).matches():
+        session.skip(
+            f"not run on Python {libraries.python}: torch could not be installed for it, see above; nox -s "
+            f"{libraries.libraries} tries again"
+        )
     for name in ON_OTHER_PYTHON:
         session.notify(libraries.named(name))
 
