@@ -724,9 +724,12 @@ def packaging(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Make a release, ``nox -s release -- 0.2.0``: versions, changelog, sdists, wheels, checks; upload nothing."""
+    """Build the sdist and the wheel of every distribution in dist/ and check them; CONTRIBUTING.md has the other steps."""
     install_requirements(session, PACKAGING, RELEASE)
-    session.run("python", "tools/release.py", *session.posargs)
+    shutil.rmtree("dist", ignore_errors=True)
+    for folder in (ROOT, *plugins()):
+        session.run("python", "-m", "build", "--outdir", "dist", str(folder))
+    session.run("python", "-m", "twine", "check", "--strict", *map(str, Path("dist").iterdir()))
 
 
 def install_plugins_alone(session: nox.Session) -> None:

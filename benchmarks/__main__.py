@@ -23,7 +23,7 @@ from benchmarks.processes import environment, thread_count
 from benchmarks.rows import Row
 from benchmarks.subjects import SUBJECTS, THREADED
 
-LIBRARIES = ("patchcore", "pluggy", "wrapt", "torch", "mmcv", "mmdet", "mmdet3d")
+LIBRARIES = ("patchcore", "pluggy", "torch", "mmcv", "mmdet", "mmdet3d")
 
 
 def main(argv: Optional[list[str]] = None) -> int:

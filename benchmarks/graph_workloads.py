@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from benchmarks.subjects import missing
 
-__all__ = ["BACKENDS", "Workload", "compiled_first", "compiler", "functions", "models", "unusable"]
+__all__ = ["BACKENDS", "Workload", "compiler", "functions", "models", "unusable"]
 
 #: What ``torch.compile`` is given, by the name that rows use; ``eager`` is not compiled.
 BACKENDS: Mapping[str, str] = {
@@ -134,12 +134,6 @@ def models(*, quick: bool) -> list[Workload]:
         Workload("transformer block, 256 wide, 4 x 128 tokens, training step", block, True),
         Workload("ResNet-50, 4 x 3 x 128 x 128, training step", network, True),
     ]
-
-
-def compiled_first(*, quick: bool) -> list[Workload]:
-    """Return what compiling is timed for: one function with its gradients, and, unless quick, the models."""
-    chain = next(each for each in functions(quick=quick) if "exp" in each.name and "backward" in each.name)
-    return [chain] if quick else [chain, *models(quick=False)]
 
 
 def _training(make_model: Callable[[], nn.Module], shape: tuple[int, ...]) -> Callable[[Compile], Step]:

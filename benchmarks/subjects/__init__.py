@@ -16,31 +16,20 @@ __all__ = ["SUBJECTS", "THREADED", "missing", "rows_of"]
 #: The name of each subject on the command line, and its module.
 SUBJECTS = {
     "import": "importing_patchcore",
-    "compat-import": "importing_compat",
     "compat-patches": "compat_patches",
     "list": "listing",
     "calls": "calls",
-    "tensor-index": "tensor_index",
-    "transfer-to-npu": "transfer_to_npu",
-    "migrate": "migrating",
-    "batch-matmul": "batch_matmul",
-    "training-steps": "training_steps",
-    "markers": "markers",
-    "nuscenes-boxes": "nuscenes_boxes",
     "apply": "applying",
     "references": "reference_pass",
-    "import-watch": "import_watch",
     "on-import": "on_import",
-    "pending": "pending",
     "child-process": "child_processes",
     "run-options": "run_options",
     "emulated-device": "emulated_device",
     "counted-requests": "counted_requests",
     "graph": "graph_steps",
-    "graph-compile": "graph_compiling",
 }
 #: Subjects that use as many threads as OMP_NUM_THREADS says, one where it says nothing; all others use one.
-THREADED = frozenset({"graph", "graph-compile"})
+THREADED = frozenset({"graph"})
 
 
 def rows_of(name: str) -> Callable[[Budget], list[Row]]:

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, Callable, NamedTuple, Optional
-from unittest import mock
+from typing import Any, Callable, NamedTuple
 
 import patchcore as pc
-from benchmarks.measure import Samples, interleave, statement
-from benchmarks.rows import Budget, Identity, Limit, RatioLimit, Row, compare, skipped
-from benchmarks.subjects import missing
+from benchmarks.measure import interleave, statement
+from benchmarks.rows import Budget, Identity, Limit, RatioLimit, Row, compare
 
 SUBJECT = "calls"
 #: Added cost of a Wrap over that of a closure, and of when_call over that of a generic try/except dispatcher.
 WRAP_LIMIT, DISPATCH_LIMIT = RatioLimit(1.5), RatioLimit(0.4)
 DIRECT, OURS = "direct call", "patchcore"
-CLOSURE = "hand-written closure"
 
 _SOURCE = """
 def combine(x, y):
@@ -89,16 +85,13 @@ Install = Callable[[ModuleType, str], None]
 
 def rows(budget: Budget) -> list[Row]:
     """Time calls of a patched function against the same call unpatched and patched by others."""
-    found = [_replace_row(shape, budget) for shape in (FUNCTION, METHOD)]
-    for shape in (FUNCTION, METHOD):
-        found += _wrap_rows(shape, budget)
-    for shape in SHAPES:
-        found += _declared_wrap_rows(shape, budget)
-    for shape in SHAPES:
-        found += _dispatch_rows(shape, budget)
-    for shape in (FUNCTION, METHOD):
-        found += _count_rows(shape, budget)
-    return found
+    declared = "wrapper with the original's own parameters"
+    return [
+        *(_replace_row(shape, budget) for shape in (FUNCTION, METHOD)),
+        *(_wrap_row("wrapper of any arguments", _wrapper, shape, budget) for shape in (FUNCTION, METHOD)),
+        *(_wrap_row(declared, shape.wrapper, shape, budget) for shape in SHAPES),
+        *(_dispatch_row(shape, answer, budget) for shape in SHAPES for answer in (True, False)),
+    ]
 
 
 def _replace_row(shape: Shape, budget: Budget) -> Row:
@@ -113,88 +106,41 @@ def _replace_row(shape: Shape, budget: Budget) -> Row:
     return compare(SUBJECT, what, alternative, samples["slot"], samples["direct"], budget=budget, limit=identity)
 
 
-def _wrap_rows(shape: Shape, budget: Budget) -> list[Row]:
-    installs: dict[str, Install] = {
-        OURS: lambda module, path: _patch(pc.Wrap(f"{module.__name__}:{path}", _wrapper)),
-        CLOSURE: lambda module, path: _put(module, path, _closure(_raw(module, path))),
-        "mock.patch.object, autospec": _mock,
-    }
-    wrapt_name = "wrapt.FunctionWrapper" if shape is FUNCTION else "wrapt.wrap_function_wrapper"
-    without_wrapt = missing("wrapt")
-    if without_wrapt is None:
-        installs[wrapt_name] = _wrapt_function if shape is FUNCTION else _wrapt_path
-    what = f"Wrap, wrapper of any arguments, {shape.name}: added per call"
-    found = _added_rows(what, shape, installs, budget, limits={CLOSURE: WRAP_LIMIT})
-    return found if without_wrapt is None else [*found, skipped(SUBJECT, what, wrapt_name, without_wrapt)]
+def _wrap_row(what: str, wrapper: Callable[..., Any], shape: Shape, budget: Budget) -> Row:
+    def ours(module: ModuleType, path: str) -> None:
+        _patch(pc.Wrap(_target(module, shape), wrapper))
+
+    def theirs(module: ModuleType, path: str) -> None:
+        _put(module, path, _closure(_raw(module, path)))
+
+    return _added_row(f"Wrap, {what}, {shape.name}", shape, ours, "hand-written closure", theirs, WRAP_LIMIT, budget)
 
 
-def _declared_wrap_rows(shape: Shape, budget: Budget) -> list[Row]:
-    installs: dict[str, Install] = {
-        OURS: lambda module, path: _patch(pc.Wrap(f"{module.__name__}:{path}", shape.wrapper)),
-        CLOSURE: lambda module, path: _put(module, path, _closure(_raw(module, path))),
-    }
-    what = f"Wrap, wrapper with the original's own parameters, {shape.name}: added per call"
-    return _added_rows(what, shape, installs, budget, limits={CLOSURE: WRAP_LIMIT})
+def _dispatch_row(shape: Shape, answer: bool, budget: Budget) -> Row:
+    replacement = _raw(_namesake_module("kernels"), shape.path)
+    # a dispatcher without a predicate can only find out by an exception that the replacement does not fit
+    fitting = replacement if answer else _refuse
+
+    def ours(module: ModuleType, path: str) -> None:
+        _patch(pc.Replace(_target(module, shape), replacement, when_call=shape.yes if answer else shape.no))
+
+    def theirs(module: ModuleType, path: str) -> None:
+        _put(module, path, _try_except(_raw(module, path), fitting))
+
+    what = f"when_call {str(answer).lower()}, {shape.name}"
+    return _added_row(what, shape, ours, "generic try/except dispatcher", theirs, DISPATCH_LIMIT, budget)
 
 
-def _dispatch_rows(shape: Shape, budget: Budget) -> list[Row]:
-    found: list[Row] = []
-    for answer, predicate in (("true", shape.yes), ("false", shape.no)):
-        replacement = _raw(_namesake_module("kernels"), shape.path)
-        # a dispatcher that asks nobody can only find out by an exception that the replacement does not fit
-        fitting = replacement if answer == "true" else _refuse
-        by_exception, by_predicate = "generic try/except dispatcher", "generic dispatcher with the same predicate"
-        installs: dict[str, Install] = {
-            OURS: lambda module, path, r=replacement, p=predicate: _patch(  # type: ignore[misc]
-                pc.Replace(f"{module.__name__}:{path}", r, when_call=p)
-            ),
-            by_exception: lambda module, path, r=fitting: _put(  # type: ignore[misc]
-                module, path, _try_except(_raw(module, path), r)
-            ),
-            by_predicate: lambda module, path, r=replacement, p=predicate: _put(  # type: ignore[misc]
-                module, path, _ask_first(_raw(module, path), r, p)
-            ),
-        }
-        what = f"when_call {answer}, {shape.name}: added per call"
-        found += _added_rows(what, shape, installs, budget, limits={by_exception: DISPATCH_LIMIT})
-    return found
-
-
-def _count_rows(shape: Shape, budget: Budget) -> list[Row]:
-    """Compare what counting adds to a direct call with a closure that counts, and to a dispatcher with nothing."""
-    replacement = _raw(_namesake_module("counted kernels"), shape.path)
-    installs: dict[str, Install] = {
-        OURS: lambda module, path: _patch(pc.Replace(f"{module.__name__}:{path}", replacement), count=True),
-        "hand-written closure that counts": lambda module, path: _put(module, path, _counting_closure(replacement)),
-    }
-    found = _added_rows(f"Replace counted, {shape.name}: added per call", shape, installs, budget)
-    modules = {name: _namesake_module(name) for name in ("counted", "uncounted")}
-    for name, module in modules.items():
-        _patch(pc.Replace(_target(module, shape), replacement, when_call=shape.yes), count=name == "counted")
-    samples = interleave({name: _calling(m, shape, budget) for name, m in modules.items()}, budget.rounds(40))
-    what = f"when_call true counted, {shape.name}"
-    return [*found, compare(SUBJECT, what, "uncounted", samples["counted"], samples["uncounted"], budget=budget)]
-
-
-def _added_rows(
-    what: str,
-    shape: Shape,
-    installs: Mapping[str, Install],
-    budget: Budget,
-    limits: Optional[Mapping[str, Limit]] = None,
-) -> list[Row]:
-    """Compare what patchcore adds to a direct call with what each of the others adds."""
-    modules = {name: _namesake_module(name) for name in (DIRECT, *installs)}
-    for name, install in installs.items():
+def _added_row(
+    what: str, shape: Shape, ours: Install, alternative: str, theirs: Install, limit: Limit, budget: Budget
+) -> Row:
+    """Compare what patchcore adds to a direct call with what the alternative adds."""
+    modules = {name: _namesake_module(name) for name in (DIRECT, OURS, alternative)}
+    for name, install in ((OURS, ours), (alternative, theirs)):
         install(modules[name], shape.path)
-    timings = {name: _calling(module, shape, budget) for name, module in modules.items()}
-    samples = interleave(timings, budget.rounds(40))
-    added: dict[str, Samples] = {name: samples[name].minus(samples[DIRECT]) for name in installs}
-    return [
-        compare(SUBJECT, what, name, added[OURS], added[name], budget=budget, limit=(limits or {}).get(name))
-        for name in installs
-        if name != OURS
-    ]
+    samples = interleave({name: _calling(m, shape, budget) for name, m in modules.items()}, budget.rounds(40))
+    added = [samples[name].minus(samples[DIRECT]) for name in (OURS, alternative)]
+    return compare(SUBJECT, f"{what}: added per call", alternative, *added, budget=budget, limit=limit)
 
 
 def _calling(module: ModuleType, shape: Shape, budget: Budget) -> Callable[[], float]:
@@ -230,9 +176,9 @@ def _put(module: ModuleType, path: str, value: Any) -> None:
     setattr(_owner(module, path), path.rpartition(".")[2], value)
 
 
-def _patch(change: pc.Replace | pc.Wrap, *, count: bool = False) -> None:
+def _patch(change: pc.Replace | pc.Wrap) -> None:
     patch = pc.Patch(f"benchmark.calls_{change.target.module}", [change])
-    report = pc.Patcher([patch], strict=True, count=count).apply()
+    report = pc.Patcher([patch], strict=True).apply()
     assert report[patch.name].status == "applied", report
 
 
@@ -248,40 +194,6 @@ def _closure(original: Callable[..., Any]) -> Callable[..., Any]:
     return closure
 
 
-def _counting_closure(function: Callable[..., Any]) -> Callable[..., Any]:
-    calls = 0
-
-    @functools.wraps(function)
-    def closure(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return function(*args, **kwargs)
-
-    return closure
-
-
-def _mock(module: ModuleType, path: str) -> None:
-    # with autospec a method's mock gets self, without it there is nothing to hand to the original
-    original = _raw(module, path)
-    mock.patch.object(_owner(module, path), path.rpartition(".")[2], autospec=True, side_effect=original).start()
-
-
-def _wrapt_wrapper(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
-    return wrapped(*args, **kwargs)
-
-
-def _wrapt_function(module: ModuleType, path: str) -> None:
-    import wrapt
-
-    _put(module, path, wrapt.FunctionWrapper(_raw(module, path), _wrapt_wrapper))
-
-
-def _wrapt_path(module: ModuleType, path: str) -> None:
-    import wrapt
-
-    wrapt.wrap_function_wrapper(module, path, _wrapt_wrapper)
-
-
 def _try_except(original: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def dispatcher(*args: Any, **kwargs: Any) -> Any:
@@ -289,18 +201,6 @@ def _try_except(original: Callable[..., Any], replacement: Callable[..., Any]) -
             return replacement(*args, **kwargs)
         except Exception:
             return original(*args, **kwargs)
-
-    return dispatcher
-
-
-def _ask_first(
-    original: Callable[..., Any], replacement: Callable[..., Any], predicate: Callable[..., bool]
-) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def dispatcher(*args: Any, **kwargs: Any) -> Any:
-        if predicate(*args, **kwargs):
-            return replacement(*args, **kwargs)
-        return original(*args, **kwargs)
 
     return dispatcher
 

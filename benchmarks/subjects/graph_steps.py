@@ -1,6 +1,6 @@
 """How fast what the graph backend compiles runs: vendor ``c`` beside eager, inductor and, for functions, ``reference``.
 
-Every variant has run before it is timed, so that compiling is not in it; ``graph-compile`` is about that.
+Every variant has run before it is timed, so that compiling is not in it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def test_unknown_name_is_a_usage_error_that_lists_the_names():
     done = run_benchmarks("improt")
     assert done.returncode == 2
     assert "'improt'" in done.stderr
-    assert "import-watch" in done.stderr
+    assert "compat-patches" in done.stderr
 
 
 @pytest.mark.parametrize(

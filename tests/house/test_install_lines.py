@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import re
+import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,10 +37,11 @@ CODE = sorted(path for top in ("patchcore", "patchcore_startup", "plugins") for 
 COMMAND = re.compile(r"(?:python -m )?pip install ([^`#\n]*[^`#\s])")
 
 
-@pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    return importlib.import_module("release")
+def requirements_of(arguments: str) -> list[str]:
+    """Return what a command line that a page shows installs: names in the place of folders of the checkout."""
+    of_folder = {f"./{folder.relative_to(ROOT).as_posix()}": name for name, folder in NAMES.items()}
+    parts = (argument.partition("[") for argument in shlex.split(arguments))
+    return [{".": "patchcore", **of_folder}.get(folder, folder) + sep + extras for folder, sep, extras in parts]
 
 
 def is_ours(arguments: str) -> bool:
@@ -50,11 +50,10 @@ def is_ours(arguments: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_command_lines_of_pages_are_those_of_the_function(page: Path, tool: Any) -> None:
+def test_command_lines_of_pages_are_those_of_the_function(page: Path) -> None:
     for found in COMMAND.finditer(page.read_text(encoding="utf-8")):
         if is_ours(found[1]):
-            requirements = tool.requirements_of(found[1], ROOT, NAMES)
-            assert found[0] == install_line_of_a_page(*requirements)
+            assert found[0] == install_line_of_a_page(*requirements_of(found[1]))
 
 
 def test_readme_and_quickstart_install_torch_too() -> None:

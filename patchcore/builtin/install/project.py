@@ -5,5 +5,5 @@ __all__ = ["RELEASED", "URL"]
 #: The address of the repository, for ``git clone``; empty while it has none.
 URL = ""
 
-#: Whether the package index has the distributions. ``nox -s release`` sets it.
+#: Whether the package index has the distributions. See "Releasing" in CONTRIBUTING.md.
 RELEASED = False
