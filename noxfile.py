@@ -724,7 +724,7 @@ def packaging(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Build the sdist and the wheel of every distribution in dist/ and check them; CONTRIBUTING.md has the other steps."""
+    """Build the sdist and the wheel of every distribution in dist/ and check them; see CONTRIBUTING.md."""
     install_requirements(session, PACKAGING, RELEASE)
     shutil.rmtree("dist", ignore_errors=True)
     for folder in (ROOT, *plugins()):
