@@ -756,11 +756,11 @@ def sets_label(module: Any, options: Optional[dict[str, Any]]) -> None:
 
 def test_patches_of_the_standard_library_do_not_reach_the_package_itself(make_package: Any) -> None:
     """Its modules use a private copy meanwhile, as those of patchcore do."""
-    from mx_driving_compat.imports import decorators
+    from mx_driving_compat.imports import with_imports
 
     make_package({"shop_y": "import json\ndef text(): return json.dumps(1)"})
     original = importlib.import_module
     with Patcher().add(AtomicPatch("importlib.import_module", new), AtomicPatch("json.dumps", new)):
         assert importlib.import_module("shop_y") == ("new", "shop_y")
-        assert decorators.importlib.import_module("shop_y").text() == ("new", 1)
+        assert with_imports.importlib.import_module("shop_y").text() == ("new", 1)
     assert importlib.import_module is original

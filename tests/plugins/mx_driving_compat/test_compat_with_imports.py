@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import functools
 import importlib
 import inspect
 import logging
@@ -93,36 +91,18 @@ SPECS = [
 @pytest.mark.parametrize(("specs", "result"), SPECS)
 def test_names_are_there_when_the_function_is_called(migration: Callable[[str], Any], specs: str, result: str) -> None:
     module = migration(f"@with_imports({specs})\ndef function(x): return {result}")
+    assert "kit" not in sys.modules
     assert module.function(1) == ("conv", 1)
     assert module.function(2) == ("conv", 2)
 
 
-def test_nothing_is_imported_before_the_first_call(migration: Callable[[str], Any]) -> None:
-    module = migration('@with_imports("kit.ops")\ndef function(x): return ops.conv(x)')
-    assert "kit" not in sys.modules
-    module.function(1)
-    assert "kit.ops" in sys.modules
-
-
-def test_an_alias_is_told_of_since_it_may_be_a_misspelt_name(
+def test_an_alias_is_logged_as_it_may_be_a_misspelt_name(
     migration: Callable[[str], Any], records: pytest.LogCaptureFixture
 ) -> None:
     module = migration('@with_imports(("kit.ops", "conv", "convolve"))\ndef function(x): return convolve(x)')
     module.function(1)
     messages = [record.getMessage() for record in records.records if record.levelno == logging.INFO]
     assert messages == ["with_imports(('kit.ops', 'conv', 'convolve')): convolve stands for conv, kit.ops has none"]
-
-
-def test_a_third_name_that_exists_is_no_alias(migration: Callable[[str], Any]) -> None:
-    module = migration('@with_imports(("kit.ops", "conv", "pool"))\ndef function(x): return pool(x)')
-    assert module.function(1) == ("pool", 1)
-
-
-def test_functions_inside_the_function_see_the_names(migration: Callable[[str], Any]) -> None:
-    module = migration(
-        '@with_imports(("kit.ops", "conv"))\ndef function(xs): return [conv(x) for x in xs], (lambda: conv)()'
-    )
-    assert module.function([1])[0] == [("conv", 1)]
 
 
 # --- the function stays what it is ----------------------------------------------------------------------------------
@@ -169,10 +149,6 @@ def test_methods_of_every_kind_get_what_they_get_undecorated(
         assert getattr(head, name)(2) == ("conv", result)
 
 
-def test_super_without_arguments_works(migration: Callable[[str], Any]) -> None:
-    assert migration(FORMS).Child().method(2) == ("conv", ("conv", 6))
-
-
 def test_defaults_closures_and_attributes_are_kept(migration: Callable[[str], Any]) -> None:
     for own in ("", "conv = None\n"):  # in the module, and in a copy of its names
         sys.modules.pop("migration", None)
@@ -192,33 +168,6 @@ def make(offset):
         assert function(2, y=3) == ("conv", 15)
         assert str(inspect.signature(function)).replace("'", "") == "(x: int = 1, *, y: int = 2) -> tuple"
         assert (function.__qualname__, function.__doc__) == ("make.<locals>.function", "Documented.")
-
-
-def test_public_attributes_are_copied_and_private_ones_of_frameworks_are_not() -> None:
-    def function() -> None: ...
-
-    function.mark = 1  # type: ignore[attr-defined]
-    function._torchdynamo_disable = True  # type: ignore[attr-defined]
-    made = with_imports("json")(function)
-    assert made.mark == 1
-    assert not hasattr(made, "_torchdynamo_disable")
-
-
-def test_generators_and_coroutines_run_as_such(migration: Callable[[str], Any]) -> None:
-    module = migration(
-        """
-        @with_imports(("kit.ops", "conv"))
-        def generate(n):
-            for i in range(n):
-                yield conv(i)
-
-        @with_imports(("kit.ops", "conv"))
-        async def wait(x):
-            return conv(x)
-        """
-    )
-    assert list(module.generate(2)) == [("conv", 0), ("conv", 1)]
-    assert asyncio.run(module.wait(1)) == ("conv", 1)
 
 
 def test_the_function_is_pickled_by_reference(migration: Callable[[str], Any]) -> None:
@@ -304,25 +253,6 @@ def test_two_functions_may_mean_different_things_by_a_name(migration: Callable[[
     assert [module.first(), module.second(), module.first()] == [("conv", 1), ("other", 1), ("conv", 1)]
 
 
-def test_what_another_function_has_imported_does_not_stand_in_for_what_is_missing(
-    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
-) -> None:
-    module = migration(
-        """
-        @with_imports(("kit.ops", "conv"))
-        def first(): return conv(1)
-
-        @with_imports(("kit", "conv"))
-        def second(): return conv(1)
-        """
-    )
-    module.first()
-    module.second()
-    (warning,) = warnings_in(records)
-    assert "migration:second" in warning
-    assert "kit has no 'conv'" in warning
-
-
 def test_writes_that_the_module_cannot_see_are_warned_of(
     migration: Callable[[str], Any], records: pytest.LogCaptureFixture
 ) -> None:
@@ -363,29 +293,6 @@ def test_names_that_are_imported_and_not_used_do_not_make_a_copy(migration: Call
     assert (module.counter, module.pool, hasattr(module, "sum")) == (1, "mine", False)
 
 
-def test_code_that_belongs_to_no_module_works() -> None:
-    scope: dict[str, Any] = {"with_imports": with_imports, "loads": None}
-    exec("@with_imports(('json', 'loads'))\ndef function(x): return loads(x)", scope)
-    assert scope["function"]("[1]") == [1]
-
-
-def test_an_object_that_the_module_has_under_the_name_already_needs_no_copy(migration: Callable[[str], Any]) -> None:
-    module = migration(
-        """
-        from kit.ops import conv
-        counter = 0
-
-        @with_imports(("kit.ops", "conv"))
-        def function():
-            global counter
-            counter += 1
-            return conv(counter)
-        """
-    )
-    module.function()
-    assert module.counter == 1
-
-
 # --- other decorators -----------------------------------------------------------------------------------------------
 
 
@@ -398,25 +305,6 @@ def test_stacked_with_imports_adds_up(migration: Callable[[str], Any]) -> None:
         """
     )
     assert module.function(1) == ("tag", (2,), {}, ("plain", ("conv", 1)))
-
-
-def test_names_do_not_go_to_the_module_of_a_decorator_below(migration: Callable[[str], Any]) -> None:
-    module = migration(
-        """
-        import functools
-
-        @with_imports(("kit.ops", "conv"))
-        @functools.lru_cache(maxsize=None)
-        def cached(x): return conv(x)
-
-        @with_imports(("kit.ops", "pool"))
-        @functools.wraps(functools.update_wrapper)
-        def named_after_another(x): return pool(x)
-        """
-    )
-    assert module.cached(1) is module.cached(1)
-    assert module.named_after_another(1) == ("pool", 1)
-    assert not hasattr(functools, "pool")
 
 
 def test_names_go_to_the_function_that_a_decorator_below_has_wrapped(migration: Callable[[str], Any]) -> None:
@@ -451,44 +339,6 @@ def test_a_decorator_between_two_with_imports_is_kept(migration: Callable[[str],
         """
     )
     assert module.function(1) == ("between", ("conv", ("pool", 1)))
-
-
-def test_decorators_get_the_attributes_of_the_function(migration: Callable[[str], Any]) -> None:
-    module = migration(
-        """
-        conv = None
-        seen = []
-
-        def mark(function):
-            function._mark = 1
-            return function
-
-        def look(function):
-            seen.append(function._mark)
-            return function
-
-        @with_imports(("kit.ops", "conv"), "@look")
-        @mark
-        def function(x): return conv(x)
-        """
-    )
-    assert module.function(1) == ("conv", 1)
-    assert module.seen == [1]
-
-
-def test_a_copy_is_made_of_a_function_that_is_only_named_after_another(migration: Callable[[str], Any]) -> None:
-    module = migration(
-        """
-        import functools
-        conv = None
-
-        @with_imports(("kit.ops", "conv"))
-        @functools.wraps(functools.update_wrapper)
-        def named_after_another(x): return conv(x)
-        """
-    )
-    assert module.named_after_another(1) == ("conv", 1)
-    assert module.conv is None
 
 
 def test_a_copy_cannot_be_made_of_what_another_decorator_has_wrapped(migration: Callable[[str], Any]) -> None:
@@ -534,27 +384,15 @@ def test_decorators_are_read_without_eval(migration: Callable[[str], Any], text:
     assert module.function(1) == result
 
 
-MALFORMED = [
-    pytest.param("@tag(lambda: 1)", "column 6: expected a literal or a name, found 'lambda: 1'", id="lambda"),
-    pytest.param("@tag(x=open('f'))", "column 8: expected a literal or a name, found \"open('f')\"", id="call"),
-    pytest.param("@tag((1, f()))", "column 10: expected a literal or a name, found 'f()'", id="call within"),
-    pytest.param("@tag(**{})", "column 8: ** cannot be used", id="double star"),
-    pytest.param("@tag(*[1])", "column 6: expected a literal", id="star"),
-    pytest.param("@tag({**a})", "column 6: expected a literal", id="double star within"),
-    pytest.param("@tag(1)(2)", "column 2: expected the name of a decorator", id="called twice"),
-    pytest.param("@1", "column 2: expected the name of a decorator", id="no name"),
-    pytest.param("@tag(", "column ", id="not closed"),
-    pytest.param("@", "column ", id="nothing"),
-    pytest.param("@a), (b", "column ", id="two"),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), MALFORMED)
-def test_a_decorator_that_is_more_than_a_call_is_refused_where_it_stands(text: str, message: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["@tag(lambda: 1)", "@tag(x=open('f'))", "@tag((1, f()))", "@tag(**{})", "@tag(*[1])", "@tag({**a})", "@tag(1)(2)"]
+    + ["@1", "@tag(", "@", "@a), (b"],
+)
+def test_a_decorator_that_is_more_than_a_call_is_refused_where_it_stands(text: str) -> None:
     with pytest.raises(DeclarationError) as error:
         with_imports("kit.decorators", text)
-    assert repr(text) in str(error.value)
-    assert message in str(error.value)
+    assert f"with_imports({text!r})" in str(error.value)
 
 
 def test_decorators_by_path_import_what_they_need(migration: Callable[[str], Any]) -> None:
@@ -567,28 +405,13 @@ def test_decorators_by_path_import_what_they_need(migration: Callable[[str], Any
     assert module.function(1) == ("tag", (), {"a": 1}, ("plain", 1))
 
 
-def test_a_decorator_that_raises_is_left_out_with_a_warning(
-    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
-) -> None:
-    module = migration(
-        """
-        @with_imports("kit.decorators", "@decorators.plain(1, 2)")
-        def function(x): return x
-        """
-    )
-    assert module.function(1) == 1
-    (warning,) = warnings_in(records)
-    assert "migration:function" in warning
-    assert "'@decorators.plain(1, 2)': TypeError" in warning
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ('"kit.decorators", "@decorators.tagg(1)"', "decorators has no 'tagg'; did you mean 'tag'?"),
-        ('"kit.decorators", "@decoratorz.tag(1)"', "'decoratorz' is not imported; did you mean 'decorators'?"),
-        ('("kit.decorators", "tagg"), "@tagg(1)"', "kit.decorators has no 'tagg'; did you mean 'tag'?"),
-        ('apply_decorators=[("kit.decorators.tagg", {})]', "there is no kit.decorators.tagg"),
+        ('"kit.decorators", "@decorators.plain(1, 2)"', "'@decorators.plain(1, 2)': TypeError"),
+        ('"kit.decorators", "@decorators.tagg(1)"', "has no attribute 'tagg'"),
+        ('"kit.decorators", "@decoratorz.tag(1)"', "name 'decoratorz' is not defined"),
+        ('apply_decorators=[("kit.decorators.tagg", {})]', "has no attribute 'tagg'"),
         ('apply_decorators=[("kitt.tag", {})]', "No module named 'kitt'"),
     ],
 )
@@ -606,16 +429,10 @@ def test_a_decorator_that_is_not_there_is_left_out_with_a_warning(
 
 
 MISSING = [
-    pytest.param('"kit.opps"', "opps", "there is no module kit.opps; did you mean 'kit.ops'?", id="module"),
-    pytest.param('"kitt.ops"', "ops", "there is no module kitt; did you mean 'kit'?", id="library"),
+    pytest.param('"kitt.ops"', "ops", "No module named 'kitt'", id="module"),
     pytest.param('("kit.ops", "convv")', "convv", "kit.ops has no 'convv'; did you mean 'conv'?", id="name"),
-    pytest.param('("kit.ops", "convv", "c")', "c", "kit.ops has no 'c'", id="what an alias stands for"),
-    pytest.param(
-        '"kit.broken"', "broken", "kit.broken cannot be imported: ModuleNotFoundError: No module", id="broken module"
-    ),
-    pytest.param(
-        '("kit", "broken")', "broken", "broken of kit cannot be imported: ModuleNotFoundError", id="broken submodule"
-    ),
+    pytest.param('("kit.ops", "convv", "c")', "c", "kit.ops has no 'c'", id="alias"),
+    pytest.param('("kit", "broken")', "broken", "No module named 'nothing_of_this_name'", id="broken submodule"),
 ]
 
 
@@ -634,31 +451,19 @@ def test_what_is_used_and_missing_is_a_warning_of_the_first_call(
         module.function(True)
 
 
-def test_what_is_missing_and_not_used_is_only_noted(
+def test_what_the_function_does_not_use_or_its_module_has_may_be_missing(
     migration: Callable[[str], Any], records: pytest.LogCaptureFixture
 ) -> None:
     module = migration(
         """
-        @with_imports("nothing_there", ("kit.ops", "conv", "absent", "more"))
-        def function(x): return conv(x).count(x.nothing_there if x == 2 else 1)
-        """
-    )
-    assert module.function(1) == 1
-    notes = "\n".join(record.getMessage() for record in records.records if record.levelno == logging.DEBUG)
-    assert all(f"migration.py:2) does without {name}: " in notes for name in ("nothing_there", "absent", "more"))
-    assert not [record for record in records.records if record.levelno > logging.DEBUG]
-
-
-def test_what_the_module_has_itself_stands_in_for_what_is_missing(migration: Callable[[str], Any]) -> None:
-    module = migration(
-        """
         absent = None
 
-        @with_imports("absent", ("kit.ops", "len"))
+        @with_imports("absent", "nothing_there", ("kit.ops", "len", "more"))
         def function(): return absent, len([1])
         """
     )
     assert module.function() == (None, 1)
+    assert not warnings_in(records)
 
 
 def test_other_errors_of_an_import_reach_the_caller(migration: Callable[[str], Any], make_package: Any) -> None:
@@ -672,24 +477,18 @@ def test_other_errors_of_an_import_reach_the_caller(migration: Callable[[str], A
 
 
 @pytest.mark.parametrize(
-    "spec", ["", ".ops", "kit ops", (), ("kit", 1), ("kit", "*"), ("kit", "a.b"), (None, "a"), 3, ("", "a")]
+    "spec", ["", ".ops", "kit ops", (), ("kit", 1), ("kit", "*"), ("kit", "a.b"), (None, "a"), len]
 )
 def test_a_malformed_specification_is_refused(spec: Any) -> None:
-    with pytest.raises(DeclarationError, match="with_imports"):
+    with pytest.raises(DeclarationError, match="with_imports") as error:
         with_imports(spec)
+    assert ("write @with_imports(...)" in str(error.value)) is callable(spec)
 
 
 @pytest.mark.parametrize("entry", ["kit.plain", ("kit.plain",), ("kit.plain", None), (1, {}), ("kit plain", {})])
 def test_a_malformed_path_of_a_decorator_is_refused(entry: Any) -> None:
     with pytest.raises(DeclarationError, match="apply_decorators"):
         with_imports(apply_decorators=[entry])
-
-
-def test_forgotten_parentheses_are_noticed() -> None:
-    with pytest.raises(DeclarationError, match=r"write @with_imports\(\.\.\.\)"):
-
-        @with_imports
-        def function() -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -737,12 +536,5 @@ def test_a_module_that_calls_the_function_while_it_is_imported_for_it(
 ) -> None:
     module = migration('@with_imports("calling")\ndef function(): return calling.VALUE')
     make_package({"calling": "import migration\nVALUE = 1\nCALLED = migration.function()"})
-    assert module.function() == 1
-    assert sys.modules["calling"].CALLED == 1
-
-
-def test_a_decorator_whose_import_calls_the_function(migration: Callable[[str], Any], make_package: Any) -> None:
-    module = migration("@with_imports(apply_decorators=[('calling.plain', {})])\ndef function(): return 1")
-    make_package({"calling": "import migration\ndef plain(f): return f\nCALLED = migration.function()"})
     assert module.function() == 1
     assert sys.modules["calling"].CALLED == 1

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional
 
-from mx_driving_compat.messages.summary import Events, PatchInfo, SummaryConfig, summary_text
+from mx_driving_compat.messages.summary import PatchInfo, SummaryConfig, summary_text
 from patchcore import errors
 from patchcore.process import process_rank
 
@@ -43,9 +42,8 @@ LogAction = Literal["debug", "info", "warning", "error", "exception", "exit", "s
 LOGGER_NAME = "mx_driving.patcher"
 
 # The levels of the module logging, which takes longer to import than all modules of this package.
-_NOTSET, _DEBUG, _INFO, _WARNING, _ERROR = 0, 10, 20, 30, 40
-
-_LEVELS = {"debug": _DEBUG, "info": _INFO, "warning": _WARNING, "error": _ERROR}
+_INFO = 20
+_LEVELS = {"debug": 10, "info": _INFO, "warning": 30, "error": 40}
 _ACTIONS = (*_LEVELS, "exception", "exit", "silent")
 
 
@@ -82,20 +80,14 @@ class PatcherLogger:
     """
 
     def __init__(self) -> None:
-        self._actions: dict[str, str] = {
-            "on_apply": "info",
-            "on_skip": "info",
-            "on_fail": "warning",
-            "on_error": "warning",
-        }
+        self._policies = dict.fromkeys(("on_apply", "on_skip"), EventPolicy("log", _INFO))
+        self._policies.update(dict.fromkeys(("on_fail", "on_error"), EventPolicy("log", _LEVELS["warning"])))
         self._summary = SummaryConfig()
         self._rank: Optional[int] = None  # None: read the environment each time, as a launcher may set it late
         self._buffered = True
-        self._events = Events()
+        self._events = _no_events()
         self._is_set_up = False
         self._lock = threading.Lock()
-
-    # --- rank ---------------------------------------------------------------------------------------------------------
 
     @property
     def rank(self) -> int:
@@ -116,8 +108,6 @@ class PatcherLogger:
         """Use the rank in the environment again."""
         self._rank = None
         return self
-
-    # --- configuration ------------------------------------------------------------------------------------------------
 
     def configure(
         self,
@@ -141,14 +131,8 @@ class PatcherLogger:
             SettingsError: an action is unknown; none is set then.
         """
         given = {"on_apply": on_apply, "on_skip": on_skip, "on_fail": on_fail, "on_error": on_error}
-        actions: dict[str, str] = {event: action for event, action in given.items() if action is not None}
-        for event, action in actions.items():
-            if action not in _ACTIONS:
-                raise errors.SettingsError(
-                    f"{event}={action!r} is not an action{errors.did_you_mean(str(action), _ACTIONS)}; "
-                    f"expected one of {', '.join(_ACTIONS)}"
-                )
-        self._actions.update(actions)
+        policies = {event: _policy(event, action) for event, action in given.items() if action is not None}
+        self._policies.update(policies)
         return self
 
     def configure_summary(
@@ -161,17 +145,9 @@ class PatcherLogger:
         show_import_events: Optional[bool] = None,
     ) -> PatcherLogger:
         """Set what the summary shows; ``None`` leaves a setting as it is. See :class:`SummaryConfig`."""
-        given = {
-            "enabled": enabled,
-            "level": level,
-            "show_applied": show_applied,
-            "show_skipped": show_skipped,
-            "show_failed": show_failed,
-            "show_import_events": show_import_events,
-        }
-        for name, value in given.items():
-            if value is not None:
-                setattr(self._summary, name, value)
+        given = (enabled, level, show_applied, show_skipped, show_failed, show_import_events)
+        pairs = zip(self._summary, given)
+        self._summary = SummaryConfig(*(before if value is None else value for before, value in pairs))
         return self
 
     def set_level(self, level: int) -> PatcherLogger:
@@ -213,7 +189,7 @@ class PatcherLogger:
             PatchError: the action is ``exception``.
             SystemExit: the action is ``exit``.
         """
-        if self._buffered and self._actions["on_fail"] not in ("exception", "exit"):
+        if self._buffered and self._policies["on_fail"].mode not in ("exception", "exit"):
             self._keep("failed", PatchInfo(target, package, patch_name, reason, extra_info))
         else:
             self.failed_now(target, reason)
@@ -233,11 +209,11 @@ class PatcherLogger:
 
     def add_injected_import(self, import_path: str) -> None:
         """Record that a name was added to a module."""
-        self._keep("injected_imports", import_path)
+        self._keep("injected", import_path)
 
     def add_replaced_import(self, desc: str) -> None:
         """Record that a module was replaced by another."""
-        self._keep("replaced_imports", desc)
+        self._keep("replaced", desc)
 
     def error(self, message: str) -> None:
         """Report an error on every rank, with the action ``on_error``."""
@@ -245,84 +221,77 @@ class PatcherLogger:
 
     def debug(self, message: str) -> None:
         """Log a message on rank 0."""
-        self._log_on_main_process(_DEBUG, message)
+        self._log_on_main_process("debug", message)
 
     def info(self, message: str) -> None:
         """Log a message on rank 0."""
-        self._log_on_main_process(_INFO, message)
+        self._log_on_main_process("info", message)
 
     def warning(self, message: str) -> None:
         """Log a message on rank 0."""
-        self._log_on_main_process(_WARNING, message)
-
-    # --- summary ------------------------------------------------------------------------------------------------------
+        self._log_on_main_process("warning", message)
 
     def flush_summary(self) -> None:
         """Log the summary on rank 0, and a line for each failed patch on the others; forget the events."""
         with self._lock:
-            events, self._events = self._events, Events()
-        if not self._summary.enabled:
+            events, self._events = self._events, _no_events()
+        summary = self._summary
+        if not summary.enabled:
             return
+        shown = {
+            "applied": self._shows("on_apply", summary.show_applied),
+            "skipped": self._shows("on_skip", summary.show_skipped),
+            "failed": self._shows("on_fail", summary.show_failed),
+            "imports": summary.show_import_events,
+        }
         if not self.is_main_process:
-            self._log_failures(events.failed)
-            return
-        if self._logger().isEnabledFor(self._summary.level):
-            summary = self._summary
-            text = summary_text(
-                events,
-                applied=self._shows("on_apply", summary.show_applied),
-                skipped=self._shows("on_skip", summary.show_skipped),
-                failed=self._shows("on_fail", summary.show_failed),
-                imports=summary.show_import_events,
-            )
+            level = self._policies["on_fail"].level
+            for info in events["failed"] if shown["failed"] else ():
+                self._logger().log(level, self._named(_line("Failed", info.target, info.reason)))
+        elif self._logger().isEnabledFor(summary.level):
+            text = summary_text(events, shown)
             if text:
                 self._logger().log(summary.level, text)
 
-    def _log_failures(self, failed: Iterable[PatchInfo]) -> None:
-        if not self._shows("on_fail", self._summary.show_failed):
-            return
-        policy = _policy(self._actions["on_fail"])
-        level = policy.level if policy.mode == "log" else self._summary.level
-        for info in failed:
-            self._logger().log(level, self._named(_line("Failed", info.target, info.reason)))
-
     def _shows(self, event: str, chosen: Optional[bool]) -> bool:
-        return self._actions[event] != "silent" if chosen is None else chosen
-
-    # --- logging ------------------------------------------------------------------------------------------------------
+        return self._policies[event].mode != "silent" if chosen is None else chosen
 
     def _keep(self, kind: str, entry: Any) -> None:
         with self._lock:  # an import in another thread may apply a patch
-            getattr(self._events, kind).append(entry)
+            self._events[kind].append(entry)
 
     def _act(self, event: str, message: str, *, on_every_rank: bool = False) -> None:
-        policy = _policy(self._actions[event])
+        policy = self._policies[event]
         if policy.mode == "exception":
             raise PatchError(self._named(message))
         if policy.mode == "exit":
-            self._exit(message)
+            self._logger().error(self._named(message))  # on every rank: each of them ends
+            sys.exit(1)
         if policy.mode == "log" and (on_every_rank or self.is_main_process):
             self._logger().log(policy.level, self._named(message))
 
-    def _exit(self, message: str) -> NoReturn:
-        self._logger().error(self._named(message))  # on every rank: each of them ends
-        sys.exit(1)
-
-    def _log_on_main_process(self, level: int, message: str) -> None:
+    def _log_on_main_process(self, level: str, message: str) -> None:
         if self.is_main_process:
-            self._logger().log(level, message)
+            self._logger().log(_LEVELS[level], message)
 
     def _named(self, message: str) -> str:
         rank = self.rank
         return message if rank == 0 else f"rank {rank}: {message}"
 
     def _logger(self) -> Logger:
-        """Return the logger; set it up before its first record only, as a user may change it afterwards."""
+        """Return the logger; give it a handler and a level before its first record, as a user may change it later."""
         logger = _standard_logger()
         with self._lock:
             if not self._is_set_up:
+                import logging
+
                 self._is_set_up = True
-                _set_up(logger)
+                if not logger.handlers:
+                    handler = logging.StreamHandler(_StandardError())
+                    handler.setFormatter(logging.Formatter("[Patcher] %(levelname)s: %(message)s"))
+                    logger.addHandler(handler)
+                logger.setLevel(logger.level or logging.INFO)
+                logger.propagate = False
         return logger
 
 
@@ -332,23 +301,18 @@ def _standard_logger() -> Logger:
     return logging.getLogger(LOGGER_NAME)
 
 
-def _set_up(logger: Logger) -> None:
-    """Give ``logger`` a handler and a level if it has none."""
-    import logging
-
-    if not logger.handlers:
-        handler = logging.StreamHandler(_StandardError())
-        handler.setFormatter(logging.Formatter("[Patcher] %(levelname)s: %(message)s"))
-        logger.addHandler(handler)
-    if logger.level == _NOTSET:
-        logger.setLevel(_INFO)
-    logger.propagate = False
+def _no_events() -> dict[str, list[Any]]:
+    return {kind: [] for kind in ("skipped_modules", "injected", "replaced", "applied", "skipped", "failed")}
 
 
-def _policy(action: str) -> EventPolicy:
-    if action in _LEVELS:
-        return EventPolicy("log", _LEVELS[action])
-    return EventPolicy(action)  # type: ignore[arg-type]  # its other values are actions of the same names
+def _policy(event: str, action: str) -> EventPolicy:
+    if action not in _ACTIONS:
+        raise errors.SettingsError(
+            f"{event}={action!r} is not an action{errors.did_you_mean(str(action), _ACTIONS)}; "
+            f"expected one of {', '.join(_ACTIONS)}"
+        )
+    # the modes besides "log" have the names of their actions
+    return EventPolicy("log", _LEVELS[action]) if action in _LEVELS else EventPolicy(action)  # type: ignore[arg-type]
 
 
 def _line(event: str, target: str, reason: str) -> str:

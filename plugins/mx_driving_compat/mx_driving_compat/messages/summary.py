@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Optional
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional
 
 from mx_driving_compat.versions import installed_version
 
-__all__ = ["Events", "PatchInfo", "SummaryConfig", "summary_text"]
+__all__ = ["PatchInfo", "SummaryConfig", "summary_text"]
 
 _INFO = 20  # of the module logging, which is not imported for it
 _OTHER = "other"
 _WIDTH = 78
+_IMPORTS = {"skipped_modules": "Skipped Modules", "injected": "Injected Imports", "replaced": "Replaced Imports"}
+_MARKS = {"skipped_modules": "-", "injected": "+", "replaced": "*", "applied": "+", "skipped": "~", "failed": "!"}
 
 
 class PatchInfo(NamedTuple):
@@ -32,7 +34,7 @@ class PatchInfo(NamedTuple):
     extra_info: str = ""
 
 
-class SummaryConfig:
+class SummaryConfig(NamedTuple):
     """Which parts of the summary are shown.
 
     Args:
@@ -42,73 +44,38 @@ class SummaryConfig:
         show_import_events: whether it has the sections of skipped, injected and replaced imports.
     """
 
-    def __init__(
-        self,
-        enabled: bool = True,
-        level: int = _INFO,
-        show_applied: Optional[bool] = None,
-        show_skipped: Optional[bool] = None,
-        show_failed: Optional[bool] = None,
-        show_import_events: bool = True,
-    ) -> None:
-        self.enabled = enabled
-        self.level = level
-        self.show_applied = show_applied
-        self.show_skipped = show_skipped
-        self.show_failed = show_failed
-        self.show_import_events = show_import_events
+    enabled: bool = True
+    level: int = _INFO
+    show_applied: Optional[bool] = None
+    show_skipped: Optional[bool] = None
+    show_failed: Optional[bool] = None
+    show_import_events: bool = True
 
 
-class Events:
-    """The events since the last summary."""
-
-    def __init__(self) -> None:
-        self.applied: list[PatchInfo] = []
-        self.skipped: list[PatchInfo] = []
-        self.failed: list[PatchInfo] = []
-        self.skipped_modules: list[str] = []
-        self.injected_imports: list[str] = []
-        self.replaced_imports: list[str] = []
-
-
-def summary_text(events: Events, *, applied: bool, skipped: bool, failed: bool, imports: bool) -> str:
-    """Return the summary of ``events``, ``""`` where there is nothing to show.
+def summary_text(events: Mapping[str, Sequence[Any]], shown: Mapping[str, bool]) -> str:
+    """Return the summary of events, ``""`` where there is nothing to show.
 
     It begins and ends with a line break, to stand out between other lines of a log.
 
     Args:
-        events: what happened.
-        applied, skipped, failed: whether to show the patches that were.
-        imports: whether to show what was done to imports.
+        events: names under ``skipped_modules``, ``injected`` and ``replaced``, :class:`PatchInfo` under ``applied``,
+            ``skipped`` and ``failed``.
+        shown: whether to show ``imports``, and the patches that were ``applied``, ``skipped`` or ``failed``.
     """
-    sections = list(_sections(events, applied=applied, skipped=skipped, failed=failed, imports=imports))
+    sections = []
+    for kind, mark in _MARKS.items():
+        if kind in _IMPORTS and events[kind] and shown["imports"]:
+            sections.append([f"  {_IMPORTS[kind]}:", *(f"    {mark} {name}" for name in events[kind])])
+        elif kind not in _IMPORTS and events[kind] and shown[kind]:
+            sections.append([f"  {kind.capitalize()} Patches:", *_grouped(events[kind], mark)])
     if not sections:
         return ""
     thick, thin = "=" * _WIDTH, "-" * _WIDTH
-    lines = ["", thick, "=== MX-DRIVING PATCHER SUMMARY ===", thick]
-    for i, section in enumerate(sections):
-        lines += [thin, *section] if i else section
-    return "\n".join([*lines, thick, ""])
+    body = f"\n{thin}\n".join(map("\n".join, sections))
+    return f"\n{thick}\n=== MX-DRIVING PATCHER SUMMARY ===\n{thick}\n{body}\n{thick}\n"
 
 
-def _sections(events: Events, *, applied: bool, skipped: bool, failed: bool, imports: bool) -> Iterable[Sequence[str]]:
-    for title, mark, names in (
-        ("Skipped Modules", "-", events.skipped_modules),
-        ("Injected Imports", "+", events.injected_imports),
-        ("Replaced Imports", "*", events.replaced_imports),
-    ):
-        if imports and names:
-            yield [f"  {title}:", *(f"    {mark} {name}" for name in names)]
-    for title, mark, patches, shown in (
-        ("Applied Patches", "+", events.applied, applied),
-        ("Skipped Patches", "~", events.skipped, skipped),
-        ("Failed Patches", "!", events.failed, failed),
-    ):
-        if shown and patches:
-            yield [f"  {title}:", *_grouped(patches, mark)]
-
-
-def _grouped(infos: Iterable[PatchInfo], mark: str) -> Iterable[str]:
+def _grouped(infos: Iterable[PatchInfo], mark: str) -> Iterator[str]:
     packages: dict[str, dict[str, list[PatchInfo]]] = {}
     for info in infos:
         patches = packages.setdefault(info.package or _OTHER, {})
