@@ -147,7 +147,7 @@ class PatcherLogger:
         """Set what the summary shows; ``None`` leaves a setting as it is. See :class:`SummaryConfig`."""
         given = (enabled, level, show_applied, show_skipped, show_failed, show_import_events)
         pairs = zip(self._summary, given)
-        self._summary = SummaryConfig(*(before if value is None else value for before, value in pairs))
+        self._summary = SummaryConfig._make(before if value is None else value for before, value in pairs)
         return self
 
     def set_level(self, level: int) -> PatcherLogger:
