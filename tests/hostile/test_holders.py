@@ -6,6 +6,7 @@ import gc
 import importlib
 import re
 import sys
+import textwrap
 import weakref
 from collections.abc import Iterator
 from types import CoroutineType
@@ -37,920 +38,568 @@ class NewMeta(type):
     pass
 
 
-def rebound(kind: str, expression: str, source: str) -> Any:
-    """A kind of holder that follows: ``expression`` in the module gives the replacement."""
-    return pytest.param(source, expression, marks=pytest.mark.holder(kind, "rebound"), id=kind)
+def table(outcome: str, text: str) -> list[Any]:
+    """Read a table of holders, which blank lines separate.
+
+    An entry is the kind, a row of docs/semantics.md; lines with ``=``; and the source of a module, without its imports.
+    Of holders that are rebound, the line with ``=`` is an expression whose value is the replacement. Of those that are
+    reported, these lines are exactly the places of the report, without the lines of the source.
+    """
+    entries = []
+    for entry in textwrap.dedent(text).strip().split("\n\n"):
+        kind, *lines = entry.split("\n")
+        expected = tuple(DIFFERENT.get(line[2:], line[2:]) for line in lines if line.startswith("= "))
+        source = "\n".join(line for line in lines if not line.startswith("= "))
+        used = ["lib", *(name for name in IMPORTED if f"{name}." in entry)]
+        mark = pytest.mark.holder(kind, outcome)
+        entries.append(pytest.param(f"import {', '.join(used)}\n{source}", expected, marks=mark, id=kind))
+    return entries
 
 
-def reported(kind: str, *places: str, source: str) -> Any:
-    """A kind of holder that is reported: exactly ``places``, without the lines of the source."""
-    return pytest.param(source, places, marks=pytest.mark.holder(kind, "reported"), id=kind)
-
-
-REBOUND = [
-    rebound("a name of a module, `from lib import f`", "f", "from lib import f"),
-    rebound("a name under another name, `from lib import f as g`", "g", "from lib import f as g"),
-    rebound("a name by `from lib import *`", "f", "from lib import *"),
-    rebound(
-        "a name of a module that is no identifier",
-        "globals()['a b']",
-        """
-        import lib
-        globals()['a b'] = lib.f
-        """,
-    ),
-    rebound(
-        "a name of another library's module",
-        "sys.modules['json'].pc_test",
-        """
-        import json, lib, sys
-        json.pc_test = lib.f
-        """,
-    ),
-    rebound(
-        "a name in `builtins`",
-        "pc_test",
-        """
-        import builtins, lib
-        builtins.pc_test = lib.f
-        """,
-    ),
-    rebound(
-        "a hook of `sys`, `sys.excepthook`",
-        "sys.excepthook",
-        """
-        import sys, lib
-        sys.excepthook = lib.f
-        """,
-    ),
-    rebound(
-        "a class attribute",
-        "C.__dict__['op']",
-        """
-        from lib import f
-        class C:
-            op = f
-        """,
-    ),
-    rebound(
-        "a `staticmethod` in a class",
-        "C.op",
-        """
-        from lib import f
-        class C:
-            op = staticmethod(f)
-        """,
-    ),
-    rebound(
-        "an attribute of a class in a class",
-        "C.D.op",
-        """
-        from lib import f
-        class C:
-            class D:
-                op = staticmethod(f)
-        """,
-    ),
-    rebound(
-        "an attribute of a metaclass",
-        "M.__dict__['op']",
-        """
-        from lib import f
-        class M(type):
-            op = f
-        """,
-    ),
-    rebound(
-        "an entry of an OpenMMLab registry",
-        "R._module_dict['f']",
-        "import lib\nclass Registry: ...\nR = Registry()\nR._module_dict = {'f': lib.f}",
-    ),
-    rebound(
-        "a module that `sys.modules` has under an odd name",
-        "sys.modules['a b'].g",
-        """
-        import lib, sys, types
-        sys.modules["a b"] = types.ModuleType("a b")
-        sys.modules["a b"].g = lib.f
-        """,
-    ),
-]
-
-MADE_INIT = (
-    "closure demo:C.__init__"
-    if sys.version_info >= (3, 10)
-    else "closure demo:__create_fn__.<locals>.__init__, at demo:C.__init__"
-)
+IMPORTED = """
+    abc atexit builtins codecs collections concurrent.futures contextvars copyreg dataclasses enum functools itertools
+    json queue signal sys threading types typing unittest.mock weakref
+    """.split()  # noqa: SIM905
 HELD_BY_C = "reference held by C code or by a running call"
+#: Places that differ between Pythons.
+DIFFERENT = {
+    "MADE_INIT": "closure demo:C.__init__"
+    if sys.version_info >= (3, 10)
+    else "closure demo:__create_fn__.<locals>.__init__, at demo:C.__init__",
+    "HELD_BY_C": HELD_BY_C,
+    "AT_EXIT": "module demo:atexit" if sys.version_info < (3, 10) else HELD_BY_C,
+    "CALLBACK": f"{type(weakref.ref(pc)).__name__} demo:R.__callback__",
+}
 
-REPORTED = [
-    reported(
-        "an attribute of an object, `self.act = F.relu`",
-        "instance attribute demo:NET.act",
-        source="""
-        import lib
-        class C:
-            def __init__(self): self.act = lib.f
-        NET = C()
-        """,
-    ),
-    reported(
-        "an attribute of an object with `__slots__`",
-        "instance attribute demo:NET.act",
-        source="""
-        import lib
-        class C:
-            __slots__ = ("act",)
-            def __init__(self): self.act = lib.f
-        NET = C()
-        """,
-    ),
-    reported(
-        "an attribute of an object in an object in a dict",
-        "instance attribute demo:NET.parts['a'].act",
-        source="""
-        import lib
-        class C: ...
-        NET, part = C(), C()
-        NET.parts = {"a": part}
-        part.act = lib.f
-        del part
-        """,
-    ),
-    reported(
-        "an attribute of a `SimpleNamespace`",
-        "SimpleNamespace demo:NS.act",
-        source="""
-        import lib, types
-        NS = types.SimpleNamespace(act=lib.f)
-        """,
-    ),
-    reported(
-        "a list",
-        "list demo:L[1]",
-        source="""
-        import lib
-        L = [1, lib.f]
-        """,
-    ),
-    reported(
-        "a tuple",
-        "tuple demo:T[0]",
-        source="""
-        import lib
-        T = (lib.f,)
-        """,
-    ),
-    reported(
-        "a set",
-        "set demo:S",
-        source="""
-        import lib
-        S = {lib.f}
-        """,
-    ),
-    reported(
-        "a frozenset",
-        "frozenset demo:S",
-        source="""
-        import lib
-        S = frozenset([lib.f])
-        """,
-    ),
-    reported(
-        "a value of a dict",
-        "dict demo:D['a']",
-        source="""
-        import lib
-        D = {'a': lib.f}
-        """,
-    ),
-    reported(
-        "a key of a dict",
-        "dict key demo:D",
-        source="""
-        import lib
-        D = {lib.f: 1}
-        """,
-    ),
-    reported(
-        "a tuple in a dict",
-        "tuple demo:D['a'][0]",
-        source="""
-        import lib
-        D = {'a': (lib.f, 1)}
-        """,
-    ),
-    reported(
-        "lists in lists",
-        "list demo:L[0][0][1]",
-        source="""
-        import lib
-        L = [[[0, lib.f]]]
-        """,
-    ),
-    reported(
-        "a dict in a list in a class attribute",
-        "dict demo:C.TABLE[0]['a']",
-        source="""
-        import lib
-        class C:
-            TABLE = [{'a': lib.f}]
-        """,
-    ),
-    reported(
-        "a `deque`",
-        "deque demo:D[0]",
-        source="""
-        import lib, collections
-        D = collections.deque([lib.f])
-        """,
-    ),
-    reported(
-        "an `OrderedDict`",
-        "OrderedDict demo:D['a']",
-        source="""
-        import lib, collections
-        D = collections.OrderedDict(a=lib.f)
-        """,
-    ),
-    reported(
-        "a `defaultdict`",
-        "defaultdict demo:D['a']",
-        source="""
-        import lib, collections
-        D = collections.defaultdict(int, a=lib.f)
-        """,
-    ),
-    reported(
-        "the factory of a `defaultdict`",
-        "defaultdict demo:D.default_factory",
-        source="""
-        import lib, collections
-        D = collections.defaultdict(lib.f)
-        """,
-    ),
-    reported(
-        "a `ChainMap`",
-        "dict demo:D.maps[0]['a']",
-        source="""
-        import lib, collections
-        D = collections.ChainMap({'a': lib.f})
-        """,
-    ),
-    reported(
-        "a `MappingProxyType`",
-        "dict demo:D['a']",
-        source="""
-        import lib, types
-        D = types.MappingProxyType({'a': lib.f})
-        """,
-    ),
-    reported(
-        "a view of a dict",
-        "dict demo:D['a']",
-        source="""
-        import lib
-        D = {'a': lib.f}.values()
-        """,
-    ),
-    reported(
-        "a namedtuple",
-        "demo.N demo:T[0]",
-        source="""
-        import lib, collections
-        N = collections.namedtuple('N', 'act')
-        T = N(lib.f)
-        """,
-    ),
-    reported(
-        "a subclass of list with attributes",
-        "instance attribute demo:L.act",
-        source="""
-        import lib
-        class C(list): ...
-        L = C()
-        L.act = lib.f
-        """,
-    ),
-    reported(
-        "a field of a dataclass's instance",
-        "instance attribute demo:D.act",
-        source="""
-        import lib, dataclasses
-        @dataclasses.dataclass
-        class C:
-            act: object
-        D = C(lib.f)
-        """,
-    ),
-    reported(
-        "the `default_factory` of a dataclass's field",
-        MADE_INIT,
-        "instance attribute demo:C.__dataclass_fields__['act'].default_factory",
-        source="""
-        import lib, dataclasses
-        @dataclasses.dataclass
-        class C:
-            act: object = dataclasses.field(default_factory=lib.f)
-        """,
-    ),
-    reported(
-        "a `partial`",
-        "partial demo:P.func",
-        source="""
-        import lib, functools
-        P = functools.partial(lib.f, 1)
-        """,
-    ),
-    reported(
-        "an argument of a `partial`",
-        "tuple demo:P.args[0]",
-        source="""
-        import lib, functools
-        P = functools.partial(map, lib.f)
-        """,
-    ),
-    reported(
-        "a keyword of a `partial`",
-        "dict demo:P.keywords['key']",
-        source="""
-        import lib, functools
-        P = functools.partial(sorted, key=lib.f)
-        """,
-    ),
-    reported(
-        "a `partialmethod`",
-        "partialmethod demo:C.m.func",
-        source="""
-        import lib, functools
-        class C:
-            m = functools.partialmethod(lib.f)
-        """,
-    ),
-    reported(
-        "a property, `property(f)`",
-        "property demo:C.p.fget",
-        source="""
-        import lib
-        class C:
-            p = property(lib.f)
-        """,
-    ),
-    reported(
-        "a `classmethod(f)`",
-        "classmethod demo:C.c.__func__",
-        source="""
-        import lib
-        class C:
-            c = classmethod(lib.f)
-        """,
-    ),
-    reported(
-        "a `cached_property(f)`",
-        "cached_property demo:C.c.func",
-        source="""
-        import lib, functools
-        class C:
-            c = functools.cached_property(lib.f)
-        """,
-    ),
-    reported(
-        "a `staticmethod` in a list",
-        "staticmethod demo:L[0].__func__",
-        source="""
-        import lib
-        L = [staticmethod(lib.f)]
-        """,
-    ),
-    reported(
-        "an `lru_cache(f)`",
-        "_lru_cache_wrapper demo:g.__wrapped__",
-        source="""
-        import lib, functools
-        g = functools.lru_cache()(lib.f)
-        """,
-    ),
-    reported(
-        "what an `lru_cache` returned",
-        "dict demo:get[()]",
-        source="""
-        import lib, functools
-        @functools.lru_cache(None)
-        def get(): return lib.f
-        get()
-        """,
-    ),
-    reported(
-        "the registry of a `singledispatch`",
-        "dict demo:show.registry[int]",
-        source="""
-        import lib, functools
-        @functools.singledispatch
-        def show(x): ...
+REBOUND = table(
+    "rebound",
+    """
+    a name of a module, `from lib import f`
+    = f
+    from lib import f
+
+    a name under another name, `from lib import f as g`
+    = g
+    from lib import f as g
+
+    a name by `from lib import *`
+    = f
+    from lib import *
+
+    a name of a module that is no identifier
+    = globals()['a b']
+    globals()['a b'] = lib.f
+
+    a name of another library's module
+    = sys.modules['json'].pc_test
+    json.pc_test = lib.f
+
+    a name in `builtins`
+    = pc_test
+    builtins.pc_test = lib.f
+
+    a hook of `sys`, `sys.excepthook`
+    = sys.excepthook
+    sys.excepthook = lib.f
+
+    a class attribute
+    = C.__dict__['op']
+    from lib import f
+    class C:
+        op = f
+
+    a `staticmethod` in a class
+    = C.op
+    from lib import f
+    class C:
+        op = staticmethod(f)
+
+    an attribute of a class in a class
+    = C.D.op
+    from lib import f
+    class C:
+        class D:
+            op = staticmethod(f)
+
+    an attribute of a metaclass
+    = M.__dict__['op']
+    from lib import f
+    class M(type):
+        op = f
+
+    an entry of an OpenMMLab registry
+    = R._module_dict['f']
+    class Registry: ...
+    R = Registry()
+    R._module_dict = {'f': lib.f}
+
+    a module that `sys.modules` has under an odd name
+    = sys.modules['a b'].g
+    sys.modules["a b"] = types.ModuleType("a b")
+    sys.modules["a b"].g = lib.f
+    """,
+)
+
+REPORTED = table(
+    "reported",
+    """
+    an attribute of an object, `self.act = F.relu`
+    = instance attribute demo:NET.act
+    class C:
+        def __init__(self): self.act = lib.f
+    NET = C()
+
+    an attribute of an object with `__slots__`
+    = instance attribute demo:NET.act
+    class C:
+        __slots__ = ("act",)
+        def __init__(self): self.act = lib.f
+    NET = C()
+
+    an attribute of an object in an object in a dict
+    = instance attribute demo:NET.parts['a'].act
+    class C: ...
+    NET, part = C(), C()
+    NET.parts = {"a": part}
+    part.act = lib.f
+    del part
+
+    an attribute of a `SimpleNamespace`
+    = SimpleNamespace demo:NS.act
+    NS = types.SimpleNamespace(act=lib.f)
+
+    a list
+    = list demo:L[1]
+    L = [1, lib.f]
+
+    a tuple
+    = tuple demo:T[0]
+    T = (lib.f,)
+
+    a set
+    = set demo:S
+    S = {lib.f}
+
+    a frozenset
+    = frozenset demo:S
+    S = frozenset([lib.f])
+
+    a value of a dict
+    = dict demo:D['a']
+    D = {'a': lib.f}
+
+    a key of a dict
+    = dict key demo:D
+    D = {lib.f: 1}
+
+    a tuple in a dict
+    = tuple demo:D['a'][0]
+    D = {'a': (lib.f, 1)}
+
+    lists in lists
+    = list demo:L[0][0][1]
+    L = [[[0, lib.f]]]
+
+    a dict in a list in a class attribute
+    = dict demo:C.TABLE[0]['a']
+    class C:
+        TABLE = [{'a': lib.f}]
+
+    a `deque`
+    = deque demo:D[0]
+    D = collections.deque([lib.f])
+
+    an `OrderedDict`
+    = OrderedDict demo:D['a']
+    D = collections.OrderedDict(a=lib.f)
+
+    a `defaultdict`
+    = defaultdict demo:D['a']
+    D = collections.defaultdict(int, a=lib.f)
+
+    the factory of a `defaultdict`
+    = defaultdict demo:D.default_factory
+    D = collections.defaultdict(lib.f)
+
+    a `ChainMap`
+    = dict demo:D.maps[0]['a']
+    D = collections.ChainMap({'a': lib.f})
+
+    a `MappingProxyType`
+    = dict demo:D['a']
+    D = types.MappingProxyType({'a': lib.f})
+
+    a view of a dict
+    = dict demo:D['a']
+    D = {'a': lib.f}.values()
+
+    a namedtuple
+    = demo.N demo:T[0]
+    N = collections.namedtuple('N', 'act')
+    T = N(lib.f)
+
+    a subclass of list with attributes
+    = instance attribute demo:L.act
+    class C(list): ...
+    L = C()
+    L.act = lib.f
+
+    a field of a dataclass's instance
+    = instance attribute demo:D.act
+    @dataclasses.dataclass
+    class C:
+        act: object
+    D = C(lib.f)
+
+    the `default_factory` of a dataclass's field
+    = MADE_INIT
+    = instance attribute demo:C.__dataclass_fields__['act'].default_factory
+    @dataclasses.dataclass
+    class C:
+        act: object = dataclasses.field(default_factory=lib.f)
+
+    a `partial`
+    = partial demo:P.func
+    P = functools.partial(lib.f, 1)
+
+    an argument of a `partial`
+    = tuple demo:P.args[0]
+    P = functools.partial(map, lib.f)
+
+    a keyword of a `partial`
+    = dict demo:P.keywords['key']
+    P = functools.partial(sorted, key=lib.f)
+
+    a `partialmethod`
+    = partialmethod demo:C.m.func
+    class C:
+        m = functools.partialmethod(lib.f)
+
+    a property, `property(f)`
+    = property demo:C.p.fget
+    class C:
+        p = property(lib.f)
+
+    a `classmethod(f)`
+    = classmethod demo:C.c.__func__
+    class C:
+        c = classmethod(lib.f)
+
+    a `cached_property(f)`
+    = cached_property demo:C.c.func
+    class C:
+        c = functools.cached_property(lib.f)
+
+    a `staticmethod` in a list
+    = staticmethod demo:L[0].__func__
+    L = [staticmethod(lib.f)]
+
+    an `lru_cache(f)`
+    = _lru_cache_wrapper demo:g.__wrapped__
+    g = functools.lru_cache()(lib.f)
+
+    what an `lru_cache` returned
+    = dict demo:get[()]
+    @functools.lru_cache(None)
+    def get(): return lib.f
+    get()
+
+    the registry of a `singledispatch`
+    = dict demo:show.registry[int]
+    @functools.singledispatch
+    def show(x): ...
+    show.register(int, lib.f)
+
+    a `singledispatchmethod`
+    = dict demo:C.show.registry[int], at demo:C.show.dispatcher
+    class C:
+        @functools.singledispatchmethod
+        def show(self, x): ...
         show.register(int, lib.f)
-        """,
-    ),
-    reported(
-        "a `singledispatchmethod`",
-        "dict demo:C.show.registry[int], at demo:C.show.dispatcher",
-        source="""
-        import lib, functools
-        class C:
-            @functools.singledispatchmethod
-            def show(self, x): ...
-            show.register(int, lib.f)
-        """,
-    ),
-    reported(
-        "an attribute of a function",
-        "function attribute demo:g.op",
-        source="""
-        import lib
-        def g(): ...
-        g.op = lib.f
-        """,
-    ),
-    reported(
-        "`__wrapped__` of a decorated function",
-        "function attribute demo:g.__wrapped__",
-        source="""
-        import lib, functools
-        @functools.wraps(lib.f)
-        def _g(): ...
-        _g.__name__ = _g.__qualname__ = 'g'
-        _g.__module__ = 'demo'
-        g = _g
-        del _g
-        """,
-    ),
-    reported(
-        "a default argument",
-        "default argument demo:g",
-        source="""
-        import lib
+
+    an attribute of a function
+    = function attribute demo:g.op
+    def g(): ...
+    g.op = lib.f
+
+    `__wrapped__` of a decorated function
+    = function attribute demo:g.__wrapped__
+    @functools.wraps(lib.f)
+    def _g(): ...
+    _g.__name__ = _g.__qualname__ = 'g'
+    _g.__module__ = 'demo'
+    g = _g
+    del _g
+
+    a default argument
+    = default argument demo:g
+    def g(op=lib.f): ...
+
+    a keyword-only default argument
+    = default argument demo:g
+    def g(*, op=lib.f): ...
+
+    a default argument of a method
+    = default argument demo:C.m
+    class C:
+        def m(self, op=lib.f): ...
+
+    a list in a default argument
+    = list demo:g, default op[0]
+    def g(op=[lib.f]): ...
+
+    a default argument of a nested function
+    = default argument demo:o.<locals>.g, at demo:G[0]
+    def o():
         def g(op=lib.f): ...
-        """,
-    ),
-    reported(
-        "a keyword-only default argument",
-        "default argument demo:g",
-        source="""
-        import lib
-        def g(*, op=lib.f): ...
-        """,
-    ),
-    reported(
-        "a default argument of a method",
-        "default argument demo:C.m",
-        source="""
-        import lib
+        return g
+    G = [o()]
+
+    a closure
+    = closure demo:o.<locals>.g, at demo:g
+    def o(op):
+        def g(): return op
+        return g
+    g = o(lib.f)
+
+    a list in a closure
+    = list demo:o.<locals>.g, closure op[0], at demo:g
+    def o(op):
+        def g(): return op
+        return g
+    g = o([lib.f])
+
+    a closure in a closure
+    = closure demo:o.<locals>.g.<locals>.h, at demo:g
+    def o(op):
+        def g():
+            def h(): return op
+            return h
+        return g()
+    g = o(lib.f)
+
+    a closure of a function that is an object's attribute
+    = closure demo:o.<locals>.g, at demo:NET.g
+    def o(op):
+        def g(): return op
+        return g
+    class C: ...
+    NET = C()
+    NET.g = o(lib.f)
+
+    a lambda's default argument in a list
+    = default argument demo:<lambda>, at demo:L[0]
+    L = [lambda op=lib.f: op()]
+
+    a generator
+    = generator demo:G
+    def g(op):
+        yield op
+    G = g(lib.f)
+    next(G)
+
+    a coroutine
+    = coroutine demo:G
+    async def g(op):
+        return op
+    G = g(lib.f)
+
+    a thread's target
+    = instance attribute demo:T._target
+    T = threading.Thread(target=lib.f)
+
+    a thread local
+    = thread-local attribute demo:LOCAL.act
+    LOCAL = threading.local()
+    LOCAL.act = lib.f
+
+    a context variable
+    = context variable act
+    VAR = contextvars.ContextVar('act')
+    VAR.set(lib.f)
+
+    a queue
+    = deque demo:Q.queue[0]
+    Q = queue.Queue()
+    Q.put(lib.f)
+
+    a callback of a future
+    = list demo:FUTURE._done_callbacks[0]
+    FUTURE = concurrent.futures.Future()
+    FUTURE.add_done_callback(lib.f)
+
+    an iterator, `map(f, ...)`
+    = map demo:M
+    M = map(lib.f, [])
+
+    an iterator of itertools
+    = filterfalse demo:M
+    M = itertools.filterfalse(lib.f, [])
+
+    an iterator over a list
+    = list demo:I[0]
+    I = iter([lib.f])
+
+    a weak reference
+    = weak reference demo:R
+    R = weakref.ref(lib.f)
+
+    a `WeakValueDictionary`
+    = weak reference demo:D.data['a']
+    D = weakref.WeakValueDictionary(a=lib.f)
+
+    a `WeakSet`
+    = weak reference demo:S.data
+    S = weakref.WeakSet([lib.f])
+
+    a `WeakKeyDictionary`
+    = weak reference demo:D.data, a key
+    D = weakref.WeakKeyDictionary({lib.f: 1})
+
+    a callback of a weak reference
+    = CALLBACK
+    class C: ...
+    OBJ = C()
+    R = weakref.ref(OBJ, lib.f)
+
+    a value of an enum's member
+    = tuple demo:E._value2member_map_, a key[0]
+    class E(enum.Enum):
+        A = (lib.f, 1)
+
+    a `Mock`
+    = instance attribute demo:M._mock_side_effect
+    M = unittest.mock.Mock(side_effect=lib.f)
+
+    a table of `copyreg`
+    = dict copyreg:dispatch_table[demo:C]
+    class C: ...
+    copyreg.pickle(C, lib.f)
+
+    a function for `atexit`
+    = AT_EXIT
+    atexit.register(lib.f)
+
+    a signal handler
+    = signal handler SIGUSR1
+    BEFORE = signal.signal(signal.SIGUSR1, lib.f)
+
+    an error handler of codecs
+    = dict <dict>['pc-test'], held by C code or by a running call
+    codecs.register_error('pc-test', lib.f)
+
+    a name of a module under a key that is no text
+    = name demo:[42]
+    globals()[42] = lib.f
+
+    a module that `sys.modules` has under a key that is no text
+    = module attribute sys:modules[42].g
+    sys.modules[42] = types.ModuleType('m')
+    sys.modules[42].g = lib.f
+
+    a module that is not in `sys.modules`
+    = module attribute demo:M.g
+    M = types.ModuleType('m')
+    M.g = lib.f
+
+    the globals of a function that `exec` made
+    = global scope:run, global 'g', at demo:run
+    scope = {'__name__': 'scope', 'g': lib.f}
+    exec('def run(): return g()', scope)
+    run = scope['run']
+    del scope
+
+    a dict whose values Python cannot compare
+    = dict demo:D['a']
+    class Odd:
+        def __eq__(self, other): raise TypeError
+        __hash__ = None
+    D = {'a': lib.f, 'b': Odd()}
+
+    an attribute of a class that no name leads to
+    = class attribute demo:o.<locals>.C.op, at demo:L[0]
+    def o():
         class C:
-            def m(self, op=lib.f): ...
-        """,
-    ),
-    reported(
-        "a list in a default argument",
-        "list demo:g, default op[0]",
-        source="""
-        import lib
-        def g(op=[lib.f]): ...
-        """,
-    ),
-    reported(
-        "a default argument of a nested function",
-        "default argument demo:o.<locals>.g, at demo:G[0]",
-        source="""
-        import lib
-        def o():
-            def g(op=lib.f): ...
-            return g
-        G = [o()]
-        """,
-    ),
-    reported(
-        "a closure",
-        "closure demo:o.<locals>.g, at demo:g",
-        source="""
-        import lib
-        def o(op):
-            def g(): return op
-            return g
-        g = o(lib.f)
-        """,
-    ),
-    reported(
-        "a list in a closure",
-        "list demo:o.<locals>.g, closure op[0], at demo:g",
-        source="""
-        import lib
-        def o(op):
-            def g(): return op
-            return g
-        g = o([lib.f])
-        """,
-    ),
-    reported(
-        "a closure in a closure",
-        "closure demo:o.<locals>.g.<locals>.h, at demo:g",
-        source="""
-        import lib
-        def o(op):
-            def g():
-                def h(): return op
-                return h
-            return g()
-        g = o(lib.f)
-        """,
-    ),
-    reported(
-        "a closure of a function that is an object's attribute",
-        "closure demo:o.<locals>.g, at demo:NET.g",
-        source="""
-        import lib
-        def o(op):
-            def g(): return op
-            return g
-        class C: ...
-        NET = C()
-        NET.g = o(lib.f)
-        """,
-    ),
-    reported(
-        "a lambda's default argument in a list",
-        "default argument demo:<lambda>, at demo:L[0]",
-        source="""
-        import lib
-        L = [lambda op=lib.f: op()]
-        """,
-    ),
-    reported(
-        "a generator",
-        "generator demo:G",
-        source="""
-        import lib
-        def g(op):
-            yield op
-        G = g(lib.f)
-        next(G)
-        """,
-    ),
-    reported(
-        "a coroutine",
-        "coroutine demo:G",
-        source="""
-        import lib
-        async def g(op):
-            return op
-        G = g(lib.f)
-        """,
-    ),
-    reported(
-        "a thread's target",
-        "instance attribute demo:T._target",
-        source="""
-        import lib, threading
-        T = threading.Thread(target=lib.f)
-        """,
-    ),
-    reported(
-        "a thread local",
-        "thread-local attribute demo:LOCAL.act",
-        source="""
-        import lib, threading
-        LOCAL = threading.local()
-        LOCAL.act = lib.f
-        """,
-    ),
-    reported(
-        "a context variable",
-        "context variable act",
-        source="""
-        import lib, contextvars
-        VAR = contextvars.ContextVar('act')
-        VAR.set(lib.f)
-        """,
-    ),
-    reported(
-        "a queue",
-        "deque demo:Q.queue[0]",
-        source="""
-        import lib, queue
-        Q = queue.Queue()
-        Q.put(lib.f)
-        """,
-    ),
-    reported(
-        "a callback of a future",
-        "list demo:FUTURE._done_callbacks[0]",
-        source="""
-        import lib, concurrent.futures
-        FUTURE = concurrent.futures.Future()
-        FUTURE.add_done_callback(lib.f)
-        """,
-    ),
-    reported(
-        "an iterator, `map(f, ...)`",
-        "map demo:M",
-        source="""
-        import lib
-        M = map(lib.f, [])
-        """,
-    ),
-    reported(
-        "an iterator of itertools",
-        "filterfalse demo:M",
-        source="""
-        import lib, itertools
-        M = itertools.filterfalse(lib.f, [])
-        """,
-    ),
-    reported(
-        "an iterator over a list",
-        "list demo:I[0]",
-        source="""
-        import lib
-        I = iter([lib.f])
-        """,
-    ),
-    reported(
-        "a weak reference",
-        "weak reference demo:R",
-        source="""
-        import lib, weakref
-        R = weakref.ref(lib.f)
-        """,
-    ),
-    reported(
-        "a `WeakValueDictionary`",
-        "weak reference demo:D.data['a']",
-        source="""
-        import lib, weakref
-        D = weakref.WeakValueDictionary(a=lib.f)
-        """,
-    ),
-    reported(
-        "a `WeakSet`",
-        "weak reference demo:S.data",
-        source="""
-        import lib, weakref
-        S = weakref.WeakSet([lib.f])
-        """,
-    ),
-    reported(
-        "a `WeakKeyDictionary`",
-        "weak reference demo:D.data, a key",
-        source="""
-        import lib, weakref
-        D = weakref.WeakKeyDictionary({lib.f: 1})
-        """,
-    ),
-    reported(
-        "a callback of a weak reference",
-        f"{type(weakref.ref(pc)).__name__} demo:R.__callback__",
-        source="""
-        import lib, weakref
-        class C: ...
-        OBJ = C()
-        R = weakref.ref(OBJ, lib.f)
-        """,
-    ),
-    reported(
-        "a value of an enum's member",
-        "tuple demo:E._value2member_map_, a key[0]",
-        source="""
-        import lib, enum
-        class E(enum.Enum):
-            A = (lib.f, 1)
-        """,
-    ),
-    reported(
-        "a `Mock`",
-        "instance attribute demo:M._mock_side_effect",
-        source="""
-        import lib, unittest.mock
-        M = unittest.mock.Mock(side_effect=lib.f)
-        """,
-    ),
-    reported(
-        "a table of `copyreg`",
-        "dict copyreg:dispatch_table[demo:C]",
-        source="""
-        import lib, copyreg
-        class C: ...
-        copyreg.pickle(C, lib.f)
-        """,
-    ),
-    reported(
-        "a function for `atexit`",
-        "module demo:atexit" if sys.version_info < (3, 10) else HELD_BY_C,
-        source="""
-        import lib, atexit
-        atexit.register(lib.f)
-        """,
-    ),
-    reported(
-        "a signal handler",
-        "signal handler SIGUSR1",
-        source="""
-        import lib, signal
-        BEFORE = signal.signal(signal.SIGUSR1, lib.f)
-        """,
-    ),
-    reported(
-        "an error handler of codecs",
-        "dict <dict>['pc-test'], held by C code or by a running call",
-        source="""
-        import lib, codecs
-        codecs.register_error('pc-test', lib.f)
-        """,
-    ),
-    reported(
-        "a name of a module under a key that is no text",
-        "name demo:[42]",
-        source="""
-        import lib
-        globals()[42] = lib.f
-        """,
-    ),
-    reported(
-        "a module that `sys.modules` has under a key that is no text",
-        "module attribute sys:modules[42].g",
-        source="""
-        import lib, sys, types
-        sys.modules[42] = types.ModuleType('m')
-        sys.modules[42].g = lib.f
-        """,
-    ),
-    reported(
-        "a module that is not in `sys.modules`",
-        "module attribute demo:M.g",
-        source="""
-        import lib, types
-        M = types.ModuleType('m')
-        M.g = lib.f
-        """,
-    ),
-    reported(
-        "the globals of a function that `exec` made",
-        "global scope:run, global 'g', at demo:run",
-        source="""
-        import lib
-        scope = {'__name__': 'scope', 'g': lib.f}
-        exec('def run(): return g()', scope)
-        run = scope['run']
-        del scope
-        """,
-    ),
-    reported(
-        "a dict whose values Python cannot compare",
-        "dict demo:D['a']",
-        source="""
-        import lib
-        class Odd:
-            def __eq__(self, other): raise TypeError
-            __hash__ = None
-        D = {'a': lib.f, 'b': Odd()}
-        """,
-    ),
-    reported(
-        "an attribute of a class that no name leads to",
-        "class attribute demo:o.<locals>.C.op, at demo:L[0]",
-        source="""
-        import lib
-        def o():
-            class C:
-                op = lib.f
-            return C
-        L = [o()]
-        """,
-    ),
-]
+            op = lib.f
+        return C
+    L = [o()]
+    """,
+)
 
-OF_METHODS = [
-    reported(
-        "a bound method in a name",
-        "method demo:m.__func__",
-        source="""
-        import lib
-        m = lib.Net().forward
-        """,
-    ),
-    reported(
-        "a bound method in an object",
-        "method demo:NET.m.__func__",
-        source="""
-        import lib
-        class C: ...
-        NET = C()
-        NET.m = lib.Net().forward
-        """,
-    ),
-    reported(
-        "a bound method in a dict",
-        "method demo:D['m'].__func__",
-        source="""
-        import lib
-        D = {'m': lib.Net().forward}
-        """,
-    ),
-    reported(
-        "a `WeakMethod`",
-        "weak reference demo:R._func_ref",
-        source="""
-        import lib, weakref
-        NET = lib.Net()
-        R = weakref.WeakMethod(NET.forward)
-        """,
-    ),
-]
+OF_METHODS = table(
+    "reported",
+    """
+    a bound method in a name
+    = method demo:m.__func__
+    m = lib.Net().forward
 
-OF_CLASSES = [
-    reported(
-        "an instance of a replaced class",
-        "instance demo:NET",
-        source="""
-        import lib
-        NET = lib.Net()
-        """,
-    ),
-    reported(
-        "an instance in a list",
-        "instance demo:L[0]",
-        source="""
-        import lib
-        L = [lib.Net()]
-        """,
-    ),
-    reported(
-        "a subclass of a replaced class",
-        "subclass demo:Sub",
-        source="""
-        import lib
-        class Sub(lib.Net): ...
-        """,
-    ),
-    reported(
-        "a bound class method",
-        "method demo:make.__self__",
-        source="""
-        import lib
-        make = lib.Net.make
-        """,
-    ),
-    reported(
-        "a class registered with an abstract base class",
-        "weak reference demo:A, registered",
-        source="""
-        import lib, abc
-        class A(abc.ABC): ...
-        A.register(lib.Net)
-        """,
-    ),
-    reported(
-        "an annotation",
-        "annotation demo:g",
-        source="""
-        import lib
-        def g(x: lib.Net): ...
-        """,
-    ),
-    reported(
-        "a type, `Optional[Net]`",
-        "tuple demo:T.__args__[0]",
-        source="""
-        import lib, typing
-        T = typing.Optional[lib.Net]
-        """,
-    ),
-    reported(
-        "a tuple of classes for `isinstance` and `except`",
-        "tuple demo:KINDS[0]",
-        source="""
-        import lib
-        KINDS = (lib.Net, int)
-        """,
-    ),
-    reported(
-        "a class as key of a dict",
-        "dict key demo:D",
-        source="""
-        import lib
-        D = {lib.Net: 1}
-        """,
-    ),
-]
+    a bound method in an object
+    = method demo:NET.m.__func__
+    class C: ...
+    NET = C()
+    NET.m = lib.Net().forward
 
-OF_METACLASSES = [
-    reported(
-        "a class of a replaced metaclass",
-        "class demo:C",
-        source="""
-        import lib
-        class C(metaclass=lib.Meta): ...
-        """,
-    ),
-]
+    a bound method in a dict
+    = method demo:D['m'].__func__
+    D = {'m': lib.Net().forward}
+
+    a `WeakMethod`
+    = weak reference demo:R._func_ref
+    NET = lib.Net()
+    R = weakref.WeakMethod(NET.forward)
+    """,
+)
+
+OF_CLASSES = table(
+    "reported",
+    """
+    an instance of a replaced class
+    = instance demo:NET
+    NET = lib.Net()
+
+    an instance in a list
+    = instance demo:L[0]
+    L = [lib.Net()]
+
+    a subclass of a replaced class
+    = subclass demo:Sub
+    class Sub(lib.Net): ...
+
+    a bound class method
+    = method demo:make.__self__
+    make = lib.Net.make
+
+    a class registered with an abstract base class
+    = weak reference demo:A, registered
+    class A(abc.ABC): ...
+    A.register(lib.Net)
+
+    an annotation
+    = annotation demo:g
+    def g(x: lib.Net): ...
+
+    a type, `Optional[Net]`
+    = tuple demo:T.__args__[0]
+    T = typing.Optional[lib.Net]
+
+    a tuple of classes for `isinstance` and `except`
+    = tuple demo:KINDS[0]
+    KINDS = (lib.Net, int)
+
+    a class as key of a dict
+    = dict key demo:D
+    D = {lib.Net: 1}
+    """,
+)
+
+OF_METACLASSES = table(
+    "reported",
+    """
+    a class of a replaced metaclass
+    = class demo:C
+    class C(metaclass=lib.Meta): ...
+    """,
+)
 
 
 @pytest.fixture
@@ -984,9 +633,10 @@ def patched(target: str, value: Any) -> pc.Patcher:
     return pc.Patcher([pc.Patch("p", [pc.Replace(target, value)])], strict=True)
 
 
-@pytest.mark.parametrize(("source", "expression"), REBOUND)
-def test_a_holder_follows_and_goes_back(demo: Any, source: str, expression: str) -> None:
+@pytest.mark.parametrize(("source", "expected"), REBOUND)
+def test_a_holder_follows_and_goes_back(demo: Any, source: str, expected: tuple[str]) -> None:
     space = vars(demo(source))
+    (expression,) = expected
     original = id(eval(expression, space))
     with patched("lib:f", new) as patcher:
         assert eval(expression, space) is new
@@ -994,35 +644,28 @@ def test_a_holder_follows_and_goes_back(demo: Any, source: str, expression: str)
     assert id(eval(expression, space)) == original
 
 
-@pytest.mark.parametrize(("source", "expected"), REPORTED)
-def test_a_holder_is_reported_and_nothing_else(demo: Any, source: str, expected: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("target", "value", "source", "expected"),
+    [
+        pytest.param(target, value, *entry.values, marks=entry.marks, id=entry.id)
+        for target, value, entries in (
+            ("lib:f", new, REPORTED),
+            ("lib:Net.forward", lambda self: "new", OF_METHODS),
+            ("lib:Net", NewNet, OF_CLASSES),
+            ("lib:Meta", NewMeta, OF_METACLASSES),
+        )
+        for entry in entries
+    ],
+)
+def test_a_holder_is_reported_and_nothing_else(
+    demo: Any, target: str, value: Any, source: str, expected: tuple[str, ...]
+) -> None:
     module = demo(source)
-    with patched("lib:f", new) as patcher:
+    with patched(target, value) as patcher:
         assert places(patcher) == list(expected)
-    for value in vars(module).values():
-        if type(value) is CoroutineType:
-            value.close()  # or Python warns of it in whatever test collects it
-
-
-@pytest.mark.parametrize(("source", "expected"), OF_METHODS)
-def test_a_holder_of_a_method_is_reported(demo: Any, source: str, expected: tuple[str, ...]) -> None:
-    assert demo(source)
-    with patched("lib:Net.forward", lambda self: "new") as patcher:
-        assert places(patcher) == list(expected)
-
-
-@pytest.mark.parametrize(("source", "expected"), OF_CLASSES)
-def test_a_holder_of_a_class_is_reported(demo: Any, source: str, expected: tuple[str, ...]) -> None:
-    assert demo(source)
-    with patched("lib:Net", NewNet) as patcher:
-        assert places(patcher) == list(expected)
-
-
-@pytest.mark.parametrize(("source", "expected"), OF_METACLASSES)
-def test_a_holder_of_a_metaclass_is_reported(demo: Any, source: str, expected: tuple[str, ...]) -> None:
-    assert demo(source)
-    with patched("lib:Meta", NewMeta) as patcher:
-        assert places(patcher) == list(expected)
+    for held in vars(module).values():
+        if type(held) is CoroutineType:
+            held.close()  # or Python warns of it in whatever test collects it
 
 
 # --- whose code is not called ----------------------------------------------------------------------------------------
