@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 from distributions import write_distribution
-from terminal import read_terminal
 
-pytest.importorskip("pty", reason="no pseudo-terminals on this system")
+from patchcore.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,40 +96,21 @@ COMMANDS = [
 NAME = re.compile(r"[\w/.:@<>=-]*\w[./:_=-]\w[\w/.:@<>=-]*")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("a_folder_of_some_length")
-    library = folder / "long_shop"
-    library.mkdir()
-    (library / "__init__.py").write_text("")
-    (library / "prices.py").write_text(textwrap.dedent(LIBRARY))
-    (folder / "long_shop_patches.py").write_text(textwrap.dedent(PLUGIN))
-    (folder / "program.py").write_text(PROGRAM)
-    write_distribution(folder, "long-shop-patches", "1.2.3", plugins={"long_shop": "long_shop_patches"})
-    run(folder, 1000, "run", "--count", "--report-dir", "reports", "program.py")
-    run(folder, 1000, "lock", "--file", "other.lock")
-    return folder
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
-def run(folder: Path, columns: int, *arguments: str) -> str:
-    """Run a command on a terminal that wide; return the lines that it shows there."""
-    import pty
-
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PATCHCORE_")}
-    path = os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "patchcore", *arguments],
-        env={**environment, "COLUMNS": str(columns), "TERM": "dumb", "PYTHONPATH": path, "NO_COLOR": "1"},
-        cwd=folder,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        os.close(theirs)
-        shown = read_terminal(ours).replace("\r", "")
-        assert process.wait(timeout=900) in (0, 1), (arguments, shown)
-    return shown
+def shown(monkeypatch: pytest.MonkeyPatch, columns: int, command: str) -> str:
+    """Return what a command shows on a terminal that wide."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    try:
+        code = main(command.split())
+    except SystemExit as exit:
+        code = int(exit.code or 0)
+    assert code in (0, 1), command
+    return sys.stdout.getvalue()  # type: ignore[attr-defined]
 
 
 def is_for_a_shell(line: str) -> bool:
@@ -137,12 +118,23 @@ def is_for_a_shell(line: str) -> bool:
     return re.search(r"\b(pip install|patchcore run|ruff format)\b", line) is not None
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_names_are_whole(folder: Path, command: str) -> None:
+def test_names_are_whole(make_package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is wider than the terminal is broken by the terminal, not by the command."""
-    wide, narrow = (run(folder, columns, *command.split()) for columns in (1000, 80))
-    names = {name for line in wide.splitlines() if not is_for_a_shell(line) for name in NAME.findall(line)}
-    assert names, "the command shows no name, so this test shows nothing"
-    together = re.sub(r"\s+", "", narrow)
-    words = narrow.split()
-    assert [name for name in names if name in together and not any(name in word for word in words)] == []
+    folder = make_package({"long_shop": "", "long_shop.prices": LIBRARY, "long_shop_patches": PLUGIN})
+    (folder / "program.py").write_text(PROGRAM)
+    write_distribution(folder, "long-shop-patches", "1.2.3", plugins={"long_shop": "long_shop_patches"})
+    for name in [name for name in os.environ if name.startswith("PATCHCORE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATCHCORE_PLUGINS", "long_shop")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(ROOT)]))
+    monkeypatch.chdir(folder)
+    run = [sys.executable, "-m", "patchcore", "run", "--count", "--report-dir", "reports", "program.py"]
+    subprocess.run(run, check=True, capture_output=True)
+    shown(monkeypatch, 1000, "lock --file other.lock")
+    for command in COMMANDS:
+        wide, narrow = (shown(monkeypatch, columns, command) for columns in (1000, 80))
+        names = {name for line in wide.splitlines() if not is_for_a_shell(line) for name in NAME.findall(line)}
+        assert names, f"{command} shows no name, so this test shows nothing"
+        together, words = re.sub(r"\s+", "", narrow), narrow.split()
+        broken = [name for name in names if name in together and not any(name in word for word in words)]
+        assert broken == [], command
