@@ -111,25 +111,6 @@ def test_reverting_twice_or_without_applying_changes_nothing(shop) -> None:
     assert shop.price is len
 
 
-def test_applying_again_after_a_revert_patches_again(shop) -> None:
-    original = shop.price
-    patcher = pc.Patcher([PRICE])
-    for _ in range(3):
-        assert patcher.apply()["shop.price"].status == "applied"
-        assert shop.price is new
-        assert patcher.revert()["shop.price"].status == "reverted"
-        assert shop.price is original
-
-
-def test_nested_patchers_restore_in_their_own_time(shop) -> None:
-    with pc.Patcher([PRICE]):
-        with pc.Patcher([PRICE, LABEL]):
-            assert (shop.price, shop.label) == (new, new)
-        assert shop.price is new
-        assert shop.label() == "label"
-    assert shop.price() == "price"
-
-
 def test_apply_of_the_package_stays_applied_or_is_a_with_block(shop, monkeypatch) -> None:
     monkeypatch.setenv("PATCHCORE_PLUGINS", "")
     patcher = pc.apply(patches=[PRICE])
@@ -411,17 +392,6 @@ def test_the_report_before_apply_is_empty(shop) -> None:
     assert report.environment["pid"]
 
 
-def test_the_report_of_unreachable_references(make_package, shop) -> None:
-    make_package({"user": "from shop import price\nTABLE = [price]\ndef buy(cost=price): return cost()"})
-    import user  # noqa: F401
-
-    with pc.Patcher([PRICE]) as patcher:
-        (change,) = patcher.report(unreachable=True)["shop.price"].changes
-    assert change.rebound == ("user:price",)
-    assert any(place.startswith("default argument user:buy") for place in change.unreachable)
-    assert any(place.startswith("list user:TABLE") for place in change.unreachable)
-
-
 def test_the_summary_is_logged_on_rank_0_only(shop, monkeypatch, caplog) -> None:
     caplog.set_level(logging.INFO, "patchcore")
     with pc.Patcher([PRICE]):
@@ -505,13 +475,6 @@ def test_repr_says_whether_it_is_applied(shop) -> None:
     assert repr(patcher) == "<Patcher not applied, 0 patches>"
     with patcher:
         assert repr(patcher) == "<Patcher applied, 2 patches>"
-
-
-def test_applying_imports_nothing(make_package) -> None:
-    make_package({"target": "def f(): pass", "kernels": "def f(): pass"})
-    before = set(sys.modules)
-    with pc.Patcher([pc.Patch("target.f", [pc.Replace("target:f", "kernels:f")])]):
-        assert set(sys.modules) == before
 
 
 # --- what comes to fit later ---------------------------------------------------------------------------------------
@@ -699,13 +662,6 @@ def test_a_patch_that_comes_to_fit_does_not_put_another_out(make_package, shop) 
         make_package({"kernels": ""})
         assert statuses(patcher.refresh()) == {"shop.a": "failed", "shop.price": "applied"}
         assert shop.price is new
-
-
-def test_the_applied_plan_says_what_was_applied(make_package, shop) -> None:
-    rival = pc.Patch("shop.a", [pc.Replace("shop:price", len)], needs=["kernels"])
-    with pc.Patcher([rival, PRICE]) as patcher:
-        make_package({"kernels": ""})
-        patcher.refresh()
         plan = patcher.applied_plan
         assert (plan["shop.a"].go, plan["shop.price"].go) == (False, True)
 

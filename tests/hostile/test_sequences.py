@@ -37,38 +37,6 @@ def user(make_package: Any) -> Any:
     make_package({"lib": library, "user": source, "late": "from lib import f as f3"})
 
 
-def test_an_alias_whose_own_patch_is_reverted_follows_again(user: Any) -> None:
-    import lib
-
-    f = lib.f
-    first, alias, second = patcher("first", "lib:f"), patcher("alias", "user:f2"), patcher("second", "lib:f")
-    first.apply()
-    import user
-
-    alias.apply()
-    second.apply()
-    alias.revert()
-    assert user.f2 is lib.f
-    assert user.f2() == "<second><first>f"
-    second.revert()
-    assert user.f2() == "<first>f"
-    first.revert()
-    assert user.f2 is lib.f is f
-
-
-def test_an_alias_that_was_patched_first_follows_when_its_own_patch_is_gone(user: Any) -> None:
-    import lib
-    import user
-
-    alias, source = patcher("alias", "user:f2"), patcher("source", "lib:f")
-    alias.apply()
-    source.apply()
-    assert user.C.op() == "<source>f"  # next to a name that is patched
-    alias.revert()
-    assert user.f2 is lib.f
-    source.revert()
-
-
 def test_a_class_next_to_an_alias_that_the_same_patch_names_follows_too(user: Any) -> None:
     import user
 
@@ -79,35 +47,6 @@ def test_a_class_next_to_an_alias_that_the_same_patch_names_follows_too(user: An
     assert user.C.op is user.f2
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_static_method_that_followed_and_was_patched_goes_back_as_the_identical_object(
-    user: Any, order: tuple[int, int]
-) -> None:
-    import user
-
-    before = vars(user.C)["op"]
-    patchers = patcher("source", "lib:f"), patcher("own", "user:C.op")
-    for one in patchers:
-        one.apply()
-    assert user.C.op() == "<own><source>f"
-    for index in order:
-        patchers[index].revert()
-    assert vars(user.C)["op"] is before
-
-
-def test_what_was_patched_over_an_inherited_class_method_loses_the_patch_below(user: Any) -> None:
-    import user
-
-    below, above = patcher("below", "lib:Net.c", "lib:Net.p"), patcher("above", "user:Sub.c", "user:Sub.p")
-    below.apply()
-    above.apply()
-    assert (user.Sub.c(), user.Sub().p) == ("<above><below>c", "<above><below>p")
-    below.revert()
-    assert (user.Sub.c(), user.Sub().p) == ("<above>c", "<above>p")
-    above.revert()
-    assert not vars(user.Sub).keys() & {"c", "p"}
-
-
 def test_one_patch_of_an_inherited_class_method_and_its_origin_wraps_once(user: Any) -> None:
     import user
 
@@ -115,23 +54,6 @@ def test_one_patch_of_an_inherited_class_method_and_its_origin_wraps_once(user: 
     both = pc.Patch("both", [pc.Wrap("lib:Net.c", once), pc.Wrap("user:Sub.c", once)])
     with pc.Patcher([both], strict=True):
         assert user.Sub.c() == "<once>c"
-
-
-def test_names_follow_what_is_left_when_the_slot_that_they_followed_is_not_patched_any_more(make_package: Any) -> None:
-    make_package(
-        {"lib": "from lib.ops import f", "lib.ops": "def f(): return 'f'", "user": "from lib.ops import f as f2"}
-    )
-    import lib.ops
-    import user
-
-    package, home = patcher("package", "lib:f"), patcher("home", "lib.ops:f")
-    package.apply()
-    home.apply()
-    package.revert()
-    assert user.f2 is lib.ops.f
-    assert user.f2() == "<home>f"
-    home.revert()
-    assert user.f2() == "f"
 
 
 SOURCES = {

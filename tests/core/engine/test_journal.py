@@ -88,31 +88,11 @@ def remove(journal: Journal, *owners: Owner) -> list[str]:
     return journal.remove(owners, origin=first)
 
 
-def test_removing_the_only_layer_restores_the_identical_object(journal, module, slot) -> None:
-    wrap(journal, slot, A)
-    assert module.price() == "A(original)"
-    assert remove(journal, A) == []
-    assert module.price is original
-    assert not list(journal)
-
-
 def test_removing_a_layer_that_added_a_name_takes_the_name_away(journal, module) -> None:
     slot = NamespaceSlot(module, "discount", "shop:discount")
     put(journal, slot, A, original)
     remove(journal, A)
     assert "discount" not in vars(module)
-
-
-@pytest.mark.parametrize("order", ["AB", "BA"])
-def test_layers_of_two_owners_come_off_in_any_order(journal, module, slot, order) -> None:
-    wrap(journal, slot, A)
-    wrap(journal, slot, B)
-    assert module.price() == "B(A(original))"
-    first, second = (A, B) if order == "AB" else (B, A)
-    remove(journal, first)
-    assert module.price() == f"{second.name}(original)"
-    remove(journal, second)
-    assert module.price is original
 
 
 def test_removal_from_the_middle_makes_the_layers_above_anew_and_keeps_those_below(journal, module, slot) -> None:
@@ -123,19 +103,6 @@ def test_removal_from_the_middle_makes_the_layers_above_anew_and_keeps_those_bel
     remove(journal, B)
     assert module.price() == "C(A(original))"
     assert record.layers[0].product is lowest
-
-
-def test_a_layer_that_cannot_be_made_anew_is_dropped_with_a_note(journal, module) -> None:
-    slot = NamespaceSlot(module, "discount", "shop:discount")
-    put(journal, slot, A, original)
-    wrap(journal, slot, B)
-    (note,) = remove(journal, A)
-    assert note.startswith(
-        "shop:discount: B is reverted too, because it cannot be applied on top of a deletion: "
-        "LookupError: nothing there"
-    )
-    assert "discount" not in vars(module)
-    assert remove(journal, B) == []
 
 
 def test_a_dropped_layer_does_not_disturb_who_patches_the_slot_next(journal, module) -> None:
@@ -198,13 +165,6 @@ def test_a_follower_with_layers_of_its_own_is_rebuilt_without_a_note(journal, mo
     assert consumer.cost is original
 
 
-def test_a_value_put_on_top_by_somebody_else_is_noted_and_replaced_by_the_original(journal, module, slot) -> None:
-    wrap(journal, slot, A)
-    module.price = len
-    assert remove(journal, A) == ["shop:price: other code had put builtins:len on top of the patch; both are removed"]
-    assert module.price is original
-
-
 def test_a_slot_that_somebody_else_has_restored_already_needs_no_note(journal, module, slot) -> None:
     wrap(journal, slot, A)
     module.price = original
@@ -252,18 +212,6 @@ def test_a_value_of_somebody_else_is_never_retired(journal, module, slot) -> Non
     retired = journal.retired
     assert len not in [gone.old for gone in retired]
     assert len(retired) == 2
-
-
-def test_aliases_built_on_a_removed_product_are_rebuilt(journal, module, slot) -> None:
-    package = ModuleType("package")
-    wrap(journal, slot, A)
-    package.price = module.price  # from shop import price
-    wrap(journal, NamespaceSlot(package, "price", "package:price"), B)
-    assert package.price() == "B(A(original))"
-    remove(journal, A)
-    assert package.price() == "B(original)"
-    remove(journal, B)
-    assert package.price is original
 
 
 def test_chains_of_aliases_are_rebuilt(journal, module, slot) -> None:
@@ -328,14 +276,6 @@ def test_an_override_of_a_patched_method_is_rebuilt_when_the_base_class_is_resto
     remove(journal, B)
     assert "price" not in vars(Sub)
     assert vars(Base)["price"] is before
-
-
-def test_adopting_what_somebody_wrote_by_hand_writes_nothing_and_reverts(journal, module, slot) -> None:
-    module.price = len
-    journal.adopt(slot, Layer(A, Change("call"), len, original), original)
-    assert module.price is len
-    remove(journal, A)
-    assert module.price is original
 
 
 def test_adopting_over_a_patched_slot_takes_its_followers_along(journal, module, slot) -> None:

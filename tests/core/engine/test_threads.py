@@ -152,19 +152,6 @@ def test_applying_while_other_threads_import_the_target(make_package, importers)
         assert shop.tools.Item().weigh() == "weigh"
 
 
-def test_reverting_while_another_thread_imports_the_target(make_package) -> None:
-    make_package(SHOP)
-    for _ in range(ROUNDS):
-        forget("shop")
-        patcher = pc.Patcher([A])
-        patcher.apply()
-        together(patcher.revert, lambda: importlib.import_module("shop"))
-        shop = importlib.import_module("shop")
-        assert shop.price is shop.tools.price
-        assert shop.price() == "price"
-        assert not list(ENGINE.journal)
-
-
 def test_two_modules_of_one_patch_imported_by_two_threads(make_package) -> None:
     make_package({"one": "def f(): return 1", "two": "def f(): return 2"})
     told = []

@@ -447,31 +447,6 @@ def test_a_replacement_that_does_not_fit_is_refused_as_without_counting(shop) ->
     assert str(counted.value) == str(plain.value)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_revert_brings_identical_objects_back(shop, kind) -> None:
-    path, replacement, call, _ = KINDS[kind]
-    owners = (shop.shop, shop.prices, shop.user, shop.prices.Till)
-    before = [dict(vars(owner)) for owner in owners]
-    patcher = counting(pc.Replace(f"shop.prices:{path}", replacement))
-    with patcher:
-        call(shop.prices)
-    for owner, found in zip(owners, before):
-        assert vars(owner).keys() == found.keys()
-        assert all(vars(owner)[name] is value for name, value in found.items())
-    assert calls(patcher) == [CALLS.get(kind, 1)]  # what was counted is not lost
-
-
-def test_a_name_that_took_what_counts_goes_back_to_the_original(shop, make_package) -> None:
-    original = shop.prices.price
-    patcher = counting(pc.Replace("shop.prices:price", new_price))
-    with patcher:
-        make_package({"late": "from shop.prices import price"})
-        late = importlib.import_module("late")
-        late.price("a")
-        assert calls(patcher) == [1]
-    assert late.price is original
-
-
 def test_a_reloaded_module_counts_on(shop) -> None:
     patcher = counting(pc.Replace("shop.prices:total", new))
     with patcher:
