@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, TypedDict
 
 from patchcore import __version__
 from patchcore.declare.target import Target
@@ -24,6 +24,8 @@ from patchcore.planning.plan import Plan, PlannedPatch
 
 __all__ = [
     "Difference",
+    "Manifest",
+    "PatchFacts",
     "as_text",
     "compare",
     "digest",
@@ -51,8 +53,40 @@ class Difference(NamedTuple):
     other: str
 
 
-def make_manifest(plan: Plan) -> dict[str, Any]:
-    """Return the manifest of ``plan`` as plain dictionaries and lists; imports nothing."""
+#: What a process would do with one patch. ``changes`` has a text for each: kind, target, ``<-``, replacement. ``file``
+#: is the hash of the file of its plugin.
+PatchFacts = TypedDict(
+    "PatchFacts",
+    {
+        "verdict": str,
+        "reason": str,
+        "changes": list[str],
+        "options": dict[str, str],
+        "contributed by": str,
+        "file": Optional[str],
+    },
+)
+
+
+class Manifest(TypedDict):
+    """What a process would patch, and into what.
+
+    Args:
+        patchcore, python: versions.
+        patches: by name.
+        libraries: the version of each library that patches are for, ``None`` if it is not installed or has none.
+        files: the hash of each module that targets are in, ``None`` if it has no file.
+    """
+
+    patchcore: str
+    python: str
+    patches: dict[str, PatchFacts]
+    libraries: dict[str, Optional[str]]
+    files: dict[str, Optional[str]]
+
+
+def make_manifest(plan: Plan) -> Manifest:
+    """Return the manifest of ``plan``; imports nothing."""
     targets = {target for entry in plan for target in entry.targets}
     roots = sorted({target.root for target in targets})
     modules = sorted({target.module for target in targets if target.module is not None})
@@ -105,7 +139,7 @@ def library_version(library: str) -> Optional[str]:
     return version
 
 
-def _describe(entry: PlannedPatch, fingerprint: Optional[str]) -> dict[str, Any]:
+def _describe(entry: PlannedPatch, fingerprint: Optional[str]) -> PatchFacts:
     return {
         "verdict": "to be applied" if entry.go else entry.status,
         # the origin of a choice is a path at times

@@ -116,7 +116,24 @@ def test_declaring_patches_loads_neither_engine_nor_patcher(run_python) -> None:
         assert not loaded & heavy, loaded
         assert "rich" not in sys.modules
         assert "packaging" not in sys.modules
+        assert "msgspec" not in sys.modules
         pc.Patcher
         assert "patchcore.patcher" in sys.modules
         """
     )
+
+
+def test_a_process_of_a_run_loads_nothing_that_only_commands_need(tmp_path: Path, run_python) -> None:
+    out = run_python(
+        f"""
+        import sys
+        import patchcore as pc
+        from patchcore.builtin.run.process_report import ProcessReport
+        from patchcore.builtin.run.session import Session
+        patcher = pc.Patcher.discover(plugins=[], report_dir={str(tmp_path)!r})
+        ProcessReport(Session("r", 1, patcher.settings), patcher, "main").write()
+        print(sorted({{"rich", "msgspec"}} & set(sys.modules)))
+        """
+    )
+    assert out.strip() == "[]"
+    assert len(list(tmp_path.iterdir())) == 1

@@ -287,7 +287,7 @@ class TestInstalled:
         names = {row["name"].lower().replace("_", "-") for row in json.loads(freeze)}
         plugins = {"mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"}
         ours = {"patchcore", "mx-driving-compat", "npu-emulator", "npu-graph", *plugins}
-        needed = {"pluggy", "packaging", "rich", "markdown-it-py", "mdurl", "pygments"}
+        needed = {"pluggy", "packaging", "rich", "msgspec", "markdown-it-py", "mdurl", "pygments"}
         backports = {"importlib-metadata", "tomli", "typing-extensions", "zipp"}
         assert ours <= names
         assert names - ours - needed - backports <= {"pip", "setuptools"}

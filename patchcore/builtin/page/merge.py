@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from patchcore.builtin.manifest import compare
 from patchcore.builtin.run.process_report import FILES
-from patchcore.builtin.run.report_file import read_report
+from patchcore.builtin.run.report_file import Malformed, read_report
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
-from patchcore.builtin.run.schema import Malformed
 from patchcore.errors import SettingsError, describe_error
 from patchcore.objects.printable import printable
 from patchcore.report import FAILED, SKIPPED

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 from patchcore.builtin.manifest import compare
-from patchcore.builtin.run.report_file import MANIFEST
-from patchcore.builtin.run.schema import Malformed, list_of, text
+from patchcore.errors import describe_error
 
 __all__ = ["NO_MANIFEST", "PATIENCE", "Store", "compare_ranks"]
 
@@ -62,26 +61,23 @@ def _answer(store: Store, rank: int, manifest: Mapping[str, Any], deadline: floa
     if presented is None:
         return [NO_MANIFEST.format(0)]
     try:
-        MANIFEST(presented)
-    except Malformed as error:  # another version of patchcore; rank 0 has to hear of it, it waits for an answer
-        lines = [f"rank {rank} cannot read the patches of rank 0: {error}; install the same patchcore for every rank"]
-    else:
         differences = compare(manifest, presented)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        # another version of patchcore; rank 0 has to hear of it, it waits for an answer
+        fault = describe_error(error)
+        lines = [f"rank {rank} cannot read the patches of rank 0: {fault}; install the same patchcore for every rank"]
+    else:
         lines = [f"rank {rank} differs from rank 0: {d.subject}: {d.one}; on rank 0: {d.other}" for d in differences]
     store.set(f"{_KEY}/{rank}", json.dumps(lines))
     return lines
 
 
 def _hear(store: Store, rank: int, deadline: float) -> list[str]:
-    lines: Optional[list[str]] = _receive(store, rank, deadline)
+    lines = _receive(store, rank, deadline)
     if lines is None:
         return [NO_MANIFEST.format(rank)]
-    try:
-        list_of(text)(lines)
-    except Malformed as error:
-        return [
-            f"rank {rank} sends an answer that rank 0 cannot read: {error}; install the same patchcore for every rank"
-        ]
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        return [f"rank {rank} sends an answer that rank 0 cannot read; install the same patchcore for every rank"]
     return lines
 
 

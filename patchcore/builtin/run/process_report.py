@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 import patchcore as pc
 from patchcore.builtin.files import append, write_whole
@@ -25,6 +25,9 @@ from patchcore.process import process_rank
 from patchcore.report import FAILED, SCHEMA_VERSION, PatchRecord, Report
 from patchcore.settings import Settings
 from patchcore.stdlib import loaded
+
+if TYPE_CHECKING:
+    from patchcore.builtin.manifest import Manifest
 
 __all__ = ["FILES", "ProcessReport"]
 
@@ -59,7 +62,7 @@ class ProcessReport:
         self._news: Optional[Path] = None  # the file of news that the report does not have, once there are any
         self._complained = False
         self._lock = threading.RLock()
-        self._manifest: Optional[tuple[Plan, dict[str, Any], str, str]] = None  # with its digest, and as JSON
+        self._manifest: Optional[tuple[Plan, Manifest, str, str]] = None  # with its digest, and as JSON
         self._rename()
 
     def begin(self) -> None:
@@ -77,11 +80,11 @@ class ProcessReport:
             pass
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """The manifest of this process."""
         return self._describe_manifest()[0]
 
-    def _describe_manifest(self) -> tuple[dict[str, Any], str, str]:
+    def _describe_manifest(self) -> tuple[Manifest, str, str]:
         """Return the manifest, its digest and its JSON."""
         from patchcore.builtin.manifest import digest, make_manifest  # for those who want reports
         from patchcore.stdlib import json

@@ -1,4 +1,8 @@
-"""Read the report file of a process: a regular file, not too large, in which every field is what readers expect."""
+"""Read the report file of a process: a regular file, not too large, in which every field is what readers expect.
+
+The classes that a process writes its report with (:class:`patchcore.report.PatchRecord` and others) are those that
+msgspec checks a file against. Only readers load msgspec: a process of a run does not.
+"""
 
 from __future__ import annotations
 
@@ -7,172 +11,177 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Optional, get_args, get_origin, get_type_hints
 
+import msgspec
+
+from patchcore.builtin.explain.layers import TargetRecord
+from patchcore.builtin.manifest import Manifest
 from patchcore.builtin.run.news import add_news, news_of
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
-from patchcore.builtin.run.schema import (
-    Malformed,
-    Shape,
-    flag,
-    integer,
-    list_of,
-    number,
-    one_of,
-    optional,
-    plain,
-    record,
-    table_of,
-    text,
-)
+from patchcore.objects.printable import printable
 from patchcore.process import MOST_RANKS
-from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SCHEMA_VERSION, SKIPPED
+from patchcore.report import (
+    APPLIED,
+    FAILED,
+    PENDING,
+    REVERTED,
+    SCHEMA_VERSION,
+    SKIPPED,
+    PatchRecord,
+    Problem,
+    Section,
+)
 
-__all__ = ["LARGEST", "MANIFEST", "read_report"]
+__all__ = ["LARGEST", "Malformed", "read_report"]
 
 #: Bytes; the report of a process with 10,000 patches has about 10 million.
 LARGEST = 256 * 1024 * 1024
 
-_COUNT = integer(0, 2**63)
-_TIME = number(0, 253402300799)  # seconds since the epoch, to the end of the year 9999, the last that Python has
-_SPELL = number(-1e11, 1e11)  # seconds
-_TEXTS = list_of(text)
-_STATUS = one_of(APPLIED, PENDING, SKIPPED, FAILED, REVERTED)
-_ORIGIN = {"plugin": text, "distribution": optional(text), "version": optional(text)}
+#: How deep lists and tables of a plugin's data may be in each other. Python writes no JSON that is much deeper.
+_DEEPEST = 64
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_ProcessId = Annotated[int, msgspec.Meta(ge=0, le=2**32)]
+_Time = Annotated[float, msgspec.Meta(ge=0, le=253402300799)]  # seconds since the epoch; Python's last year is 9999
+_Seconds = Annotated[float, msgspec.Meta(ge=-1e11, le=1e11)]
 
 
-def _change(value: Any) -> None:
-    """Expect a change as a manifest writes it: ``replace shop:price <- shop_npu:price``."""
-    text(value)
-    if " " not in value:
-        raise Malformed(f"expected a kind of change, a space and a target, found {value[:60]!r}")
+class Malformed(ValueError):
+    """A file is not the report of a process."""
 
 
-#: What :func:`patchcore.builtin.manifest.make_manifest` returns.
-MANIFEST: Shape = record(
-    {
-        "patchcore": text,
-        "python": text,
-        "libraries": table_of(optional(text)),
-        "files": table_of(optional(text)),
-        "patches": table_of(
-            record(
-                {
-                    "verdict": text,
-                    "reason": text,
-                    "changes": list_of(_change),
-                    "options": table_of(text),
-                    "contributed by": text,
-                    "file": optional(text),
-                }
-            )
-        ),
-    }
-)
+#: Limits of fields that their annotations do not have: readers calculate with these.
+_LIMITS: dict[str, Any] = {
+    "role": Literal[MAIN, LAUNCHER, RANK, WORKER],
+    "status": Literal[APPLIED, PENDING, SKIPPED, FAILED, REVERTED],
+    "calls": Optional[_Count],
+    "replaced": Optional[_Count],
+    "line": Optional[_Count],
+}
 
-_CHANGE = record(
-    {
-        "kind": text,
-        "target": text,
-        "status": _STATUS,
-        "reason": text,
-        "slots": _TEXTS,
-        "rebound": _TEXTS,
-        "kept": _TEXTS,
-        "unreachable": _TEXTS,
-    },
-    may_have={"calls": optional(_COUNT), "replaced": optional(_COUNT), "missed": text},
-)
 
-_PATCH = record(
-    {
-        "name": text,
-        "status": _STATUS,
-        "reason": text,
-        "changes": list_of(_CHANGE),
-        "remarks": _TEXTS,
-        **_ORIGIN,
-    },
-    may_have={"asked_for": flag},
-)
+class _Environment(NamedTuple):
+    host: str
+    pid: _ProcessId
+    rank: Annotated[int, msgspec.Meta(ge=0, lt=MOST_RANKS)]
+    ranks: Annotated[int, msgspec.Meta(ge=0, le=MOST_RANKS)]
+    name: str
+    program: str
+    parent: _ProcessId
+    python: str
+    executable: Optional[str]
+    directory: str
 
-_NEWS = record({"written": _TIME, "patch": _PATCH})
 
-_PLACE = record({"name": text, "file": optional(text), "line": optional(_COUNT)})
+class _Setting(NamedTuple):
+    name: str
+    value: str
+    origin: str
 
-_REPORT = record(
-    {
-        "run": text,
-        "role": one_of(MAIN, LAUNCHER, RANK, WORKER),
-        "finished": flag,
-        "written": _TIME,
-        "summary": text,
-        "digest": text,
-        "manifest": MANIFEST,
-        "environment": record(
-            {
-                "host": text,
-                "pid": integer(0, 2**32),
-                "rank": integer(0, MOST_RANKS - 1),
-                "ranks": integer(0, MOST_RANKS),
-                "name": text,
-                "program": text,
-            },
-            may_have={"parent": integer(0, 2**32), "python": text, "executable": optional(text), "directory": text},
-        ),
-        "patches": list_of(_PATCH),
-        "problems": list_of(record({"where": text, "message": text, "traceback": text, **_ORIGIN})),
-        "notes": _TEXTS,
-        "sections": list_of(
-            record({"title": text, "lines": _TEXTS, "mark": text, "data": plain}, may_have={"counts": text})
-        ),
-    },
-    may_have={
-        "arguments": _TEXTS,
-        "settings": list_of(record({"name": text, "value": text, "origin": text})),
-        "layers": list_of(
-            record(
-                {
-                    "target": text,
-                    "original": _PLACE,
-                    "layers": list_of(record({"patch": optional(text), "kind": text, "place": _PLACE, **_ORIGIN})),
-                }
-            )
-        ),
-        "timeline": record(
-            {
-                "started": _TIME,
-                "left_out": _COUNT,
-                "events": list_of(
-                    record({"at": _SPELL, "took": optional(_SPELL), "kind": text, "subject": text, "detail": text})
-                ),
-            }
-        ),
-    },
-)
+
+class _Event(NamedTuple):
+    at: _Seconds
+    took: Optional[_Seconds]
+    kind: str
+    subject: str
+    detail: str
+
+
+class _Timeline(NamedTuple):
+    started: _Time
+    events: list[_Event]
+    left_out: _Count
+
+
+class _Report(NamedTuple):
+    schema_version: int
+    run: str
+    role: str
+    finished: bool
+    written: _Time
+    summary: str
+    digest: str
+    manifest: Manifest
+    environment: _Environment
+    patches: list[PatchRecord]
+    problems: list[Problem]
+    notes: list[str]
+    sections: list[Section]
+    never_hit: list[str]
+    arguments: list[str]
+    settings: list[_Setting]
+    layers: list[TargetRecord]
+    timeline: _Timeline
+
+
+class _News(NamedTuple):
+    written: _Time
+    patch: PatchRecord
+
+
+def _schema(kind: Any) -> Any:
+    """Return the type that msgspec checks a JSON value against.
+
+    A named tuple is an object in the files of a run, where msgspec would expect an array. Fields with a default may be
+    missing.
+    """
+    if hasattr(kind, "_field_defaults"):
+        types, defaults = {**get_type_hints(kind, include_extras=True), **_LIMITS}, kind._field_defaults
+        fields = [(n, _schema(types[n]), *((defaults[n],) if n in defaults else ())) for n in kind._fields]
+        return msgspec.defstruct(kind.__name__, fields)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if not arguments or origin is Annotated or origin is Literal:
+        return kind
+    return origin[tuple(map(_schema, arguments))]
+
+
+_REPORT = _schema(_Report)
+_NEWS = _schema(list[_News])
 
 
 def read_report(path: Path) -> dict[str, Any]:
     """Return the content of a report file, with the news beside it that it does not have.
 
+    A field that this patchcore does not know is left out.
+
     Raises:
         OSError: it cannot be opened or read.
-        Malformed: it is no regular file, too large, no JSON, of another version, or a field has not its shape.
+        Malformed: it is no regular file, too large, no JSON, of another version, or a field is not what it should be.
     """
     try:
         news = _read(news_of(path))
     except FileNotFoundError:
         news = b""
     content = _parse(_read(path))  # after its news, which are removed when the report has them
-    version = content.get("schema_version") if isinstance(content, dict) else None
-    if version != SCHEMA_VERSION or isinstance(version, (bool, float)):
-        _refuse_version(content, version)
-    _REPORT(content)
-    found: dict[str, Any] = content
-    lines = list(_whole_lines(news))
-    list_of(_NEWS)(lines)
-    add_news(found, lines)
+    if isinstance(content, dict) and content.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
+        raise Malformed(f"has schema_version {content['schema_version']!r}, this patchcore reads {SCHEMA_VERSION}")
+    found: dict[str, Any] = _checked(content, _REPORT)
+    for section in found["sections"]:
+        _refuse_odd(section["data"], _DEEPEST)
+    add_news(found, _checked(list(_whole_lines(news)), _NEWS))
     return found
+
+
+def _checked(content: Any, kind: Any) -> Any:
+    """Return plain dictionaries and lists that have every field of the records of ``kind``."""
+    try:
+        return msgspec.to_builtins(msgspec.convert(content, kind))
+    except msgspec.ValidationError as error:
+        raise Malformed(printable(f"is no report of a process: {error}")) from None
+    except RecursionError:
+        raise Malformed(_TOO_DEEP) from None
+
+
+def _refuse_odd(data: Any, depth: int) -> None:
+    """Raise for data of a plugin that cannot be written as JSON again, or printed."""
+    if isinstance(data, (list, dict)):
+        if not depth:
+            raise Malformed(_TOO_DEEP)
+        for element in data.values() if isinstance(data, dict) else data:
+            _refuse_odd(element, depth - 1)
+    elif isinstance(data, (int, float)) and not -(2.0**63) <= data <= 2.0**63:
+        raise Malformed("is no report of a process: a section has a number that is not between -2**63 and 2**63")
 
 
 def _whole_lines(news: bytes) -> Iterator[Any]:
@@ -188,7 +197,7 @@ def _parse(content: bytes) -> Any:
     try:
         return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
     except RecursionError:
-        raise Malformed("is no report of a process: lists and tables are nested too deeply") from None
+        raise Malformed(_TOO_DEEP) from None
     except Malformed:
         raise
     except ValueError as error:  # not UTF-8, not JSON, a number with thousands of digits
@@ -207,6 +216,7 @@ def _read(path: Path) -> bytes:
     return content
 
 
+_TOO_DEEP = "is no report of a process: lists and tables are nested too deeply"
 _TOO_LARGE = f"is larger than {LARGEST >> 20} MiB, which no report of a process is"
 
 
@@ -219,10 +229,3 @@ def _expect_regular(status: os.stat_result) -> None:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise Malformed(f"is no report of a process: {name} is not a JSON value")
-
-
-def _refuse_version(content: Any, version: Any) -> NoReturn:
-    if not isinstance(content, dict):
-        raise Malformed("is no report of a process: expected a table")
-    record({"schema_version": integer(0, 2**31)})({"schema_version": version})
-    raise Malformed(f"has schema_version {version}, this patchcore reads {SCHEMA_VERSION}")

@@ -13,6 +13,7 @@ import pytest
 from reports import LABEL, PRICE, SHOP, Reports, patcher
 
 from patchcore.cli import main
+from patchcore.process import describe_process
 
 
 class Result(NamedTuple):
@@ -128,7 +129,7 @@ def test_json(reports: Reports, report: Callable[..., Result]) -> None:
 
 
 def test_a_worker_is_shown_with_its_name(reports: Reports, report: Callable[..., Result]) -> None:
-    environment = {"rank": 0, "ranks": 1, "pid": 7, "host": "box", "program": "train.py", "name": "SpawnPoolWorker-1"}
+    environment = {**describe_process(), "program": "train.py", "name": "SpawnPoolWorker-1"}
     reports.write(patcher(PRICE))
     reports.write(patcher(PRICE), role="worker", environment=environment)
     assert report().rows()[3][-1] == "[SpawnPoolWorker-1] train.py"

@@ -65,9 +65,8 @@ def test_a_report_that_cannot_be_read_is_left_out_and_named(reports: Reports) ->
     path.write_text(json.dumps(content))
     processes, unreadable = read_reports(reports.folder)
     assert [process.rank for process in processes] == [0]
-    assert unreadable == [
-        Finding("unreadable", "", path.name, "environment.pid: is missing; the report is left out"),
-    ]
+    fault = "is no report of a process: Object missing required field `pid` - at `$.environment`"
+    assert unreadable == [Finding("unreadable", "", path.name, f"{fault}; the report is left out")]
     assert findings(processes, unreadable) == unreadable
 
 

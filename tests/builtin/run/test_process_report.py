@@ -22,8 +22,7 @@ from reports import SHOP as LIBRARY
 from patchcore.builtin.page.merge import read_reports
 from patchcore.builtin.run import process_report
 from patchcore.builtin.run.process_report import ProcessReport
-from patchcore.builtin.run.report_file import read_report
-from patchcore.builtin.run.schema import Malformed
+from patchcore.builtin.run.report_file import Malformed, read_report
 from patchcore.builtin.run.session import Session
 from patchcore.cli import main
 from patchcore.report import ChangeRecord, PatchRecord
@@ -512,7 +511,7 @@ class TestNewsOfManyPatches:
         assert json.loads(path.read_text())["summary"] == "1 pending"
         content = read_report(path)
         assert (content["summary"], content["finished"]) == ("1 applied", False)
-        assert content["patches"] == [json.loads(json.dumps(LATER.to_dict()))]
+        assert content["patches"] == [LATER.to_dict()]
         told = [(event["kind"], event["detail"]) for event in content["timeline"]["events"][-2:]]
         assert told == [("failed", "for now"), ("applied", "")]
         assert news.name.startswith(path.stem)
