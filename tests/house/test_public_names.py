@@ -130,7 +130,8 @@ def test_a_process_of_a_run_loads_nothing_that_only_commands_need(tmp_path: Path
         import patchcore as pc
         from patchcore.builtin.run.process_report import ProcessReport
         from patchcore.builtin.run.session import Session
-        patcher = pc.Patcher.discover(plugins=[], report_dir={str(tmp_path)!r})
+        patcher = pc.Patcher()
+        patcher.settings = patcher.settings._replace(values={{"report_dir": {str(tmp_path)!r}}})
         ProcessReport(Session("r", 1, patcher.settings), patcher, "main").write()
         print(sorted({{"rich", "msgspec"}} & set(sys.modules)))
         """
