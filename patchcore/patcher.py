@@ -20,6 +20,7 @@ from patchcore.engine.reentry import is_reentrant
 from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName, describe_error, did_you_mean
 from patchcore.logs import logger
 from patchcore.objects.printable import counted, shown
+from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, continue_plan, make_plan
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
@@ -383,7 +384,7 @@ class Patcher(contextlib.ContextDecorator):
     def _apply(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
         moves, vetoing = Moves(loaded=loaded_here()), self.plugins.implements("before_apply")
         for entry in entries:
-            if entry.go and not (vetoing and self._is_vetoed(entry, plan)):
+            if entry.verdict == APPLY and not (vetoing and self._is_vetoed(entry, plan)):
                 with self._lock:
                     if not self.applied:  # an import in another thread has failed, or somebody has reverted
                         break
@@ -416,10 +417,10 @@ class Patcher(contextlib.ContextDecorator):
         strict = self.settings.on_failure == "raise"
         remarked = strict and self.plugins.implements("remarks")
         for entry in entries:
-            if entry.go:
+            if entry.verdict == APPLY:
                 if remarked:
                     self._refuse_findings(entry)
-            elif not entry.unwanted and (entry.patch.required or (entry.status == FAILED and strict)):
+            elif entry.verdict != OFF and (entry.patch.required or (entry.verdict == FAILED and strict)):
                 raise PatchError(f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {entry.reason}")
 
     def _refuse_findings(self, entry: PlannedPatch) -> None:
@@ -432,7 +433,7 @@ class Patcher(contextlib.ContextDecorator):
             )
 
     def _remarks_on_plan(self, entry: PlannedPatch) -> list[Remark]:
-        return self.plugins.remarks(entry, thorough=True) if entry.go else []
+        return self.plugins.remarks(entry, thorough=True) if entry.verdict == APPLY else []
 
     def _refuse_problems(self) -> None:
         if self.plugins.problems and self.settings.on_failure == "raise":

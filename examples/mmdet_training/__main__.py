@@ -40,10 +40,8 @@ def main(argv: Optional[list[str]] = None) -> int:
         check_backend(parser, options.compile)
 
     with npu_emulator.install(device=False), tempfile.TemporaryDirectory() as folder:
-        headline("Installed plugins and patches: patchcore list")
+        headline("What would happen here: patchcore list")
         cli.main(["list"])
-        headline("What would happen here: patchcore plan")
-        cli.main(["plan"])
 
         data, work = Path(folder, "data"), Path(folder, "work")
         make_dataset(data, IMAGES, IMAGE_SIZE, options.seed)

@@ -19,8 +19,10 @@ from typing import Any, NamedTuple, Optional, TypedDict
 from patchcore import __version__
 from patchcore.declare.target import Target
 from patchcore.objects.modules import find_module, module_file
+from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.distributions import version_of, version_of_provider
 from patchcore.planning.plan import Plan, PlannedPatch
+from patchcore.report import SKIPPED
 
 __all__ = [
     "Difference",
@@ -141,9 +143,9 @@ def library_version(library: str) -> Optional[str]:
 
 def _describe(entry: PlannedPatch, fingerprint: Optional[str]) -> PatchFacts:
     return {
-        "verdict": "to be applied" if entry.go else entry.status,
+        "verdict": {APPLY: "to be applied", OFF: SKIPPED}.get(entry.verdict, entry.verdict),
         # the origin of a choice is a path at times
-        "reason": "by choice" if entry.unwanted else without_addresses(entry.reason),
+        "reason": "by choice" if entry.verdict == OFF else without_addresses(entry.reason),
         "changes": [f"{c.kind} {t} <- {as_text(c.source)}" for c, t in zip(entry.patch.changes, entry.targets)],
         "options": {key: as_text(value) for key, value in sorted(entry.patch.options.items())},
         "contributed by": str(entry.provenance),

@@ -16,7 +16,7 @@ __all__ = ["STYLES", "print_counts", "print_rows", "print_table", "print_text"]
 
 #: How words that stand for an outcome are shown on a terminal.
 STYLES = {
-    **dict.fromkeys(("apply", "applied", "on", "ok", "agrees"), "green"),
+    **dict.fromkeys(("apply", "applied", "ok", "agrees"), "green"),
     "pending": "cyan",
     "skipped": "yellow",
     **dict.fromkeys(("failed", "differs", "not reached"), "red"),

@@ -12,11 +12,15 @@ from patchcore.declare.patch import Patch
 from patchcore.declare.target import Target
 from patchcore.engine.importing import how_missed, importer_of
 from patchcore.errors import describe_error
+from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord, PatchRecord
 
 __all__ = ["Application", "ChangeState", "Control", "Holder", "record_of"]
+
+#: The status of a patch that was not tried, by its verdict where the words differ.
+_STATUSES = {APPLY: PENDING, OFF: SKIPPED}
 
 
 class Holder(Protocol):
@@ -203,10 +207,10 @@ def record_of(
     """
     who = (entry.provenance.plugin, entry.provenance.distribution, entry.provenance.version)
     if application is None:
-        status, reason = entry.status, entry.reason
+        status, reason = _STATUSES.get(entry.verdict, entry.verdict), entry.reason
         if veto is not None:
             status, reason = SKIPPED, veto
-        elif entry.go and not applied:
+        elif entry.verdict == APPLY and not applied:
             status, reason = SKIPPED, "not tried"
         changes: tuple[ChangeRecord, ...] = tuple(
             ChangeRecord(c.kind, str(t), status) for c, t in zip(entry.patch.changes, entry.targets)
@@ -223,5 +227,5 @@ def record_of(
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
         elif status == APPLIED:
             reason = "; ".join(dict.fromkeys([change.missed for change in changes if change.missed]))
-    asked = status != SKIPPED or entry.asked_for or (entry.go and application is None)
+    asked = status != SKIPPED or entry.asked_for or (entry.verdict == APPLY and application is None)
     return PatchRecord(entry.patch.name, status, reason, *who, changes, remarks, asked)

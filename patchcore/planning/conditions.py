@@ -1,4 +1,4 @@
-"""Does a patch fit this environment? Answered from metadata, without importing what it asks about."""
+"""Can a patch be applied in this environment? Answered from metadata, without importing what it asks about."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from patchcore.errors import CONTAINED, DeclarationError, describe_error
 from patchcore.objects.modules import find_module, namespace
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import is_in, parse_requirement, version_of, version_of_provider
-from patchcore.report import FAILED, PENDING, SKIPPED
+from patchcore.report import FAILED, SKIPPED
 
-__all__ = ["BY_CHOICE", "BY_CONFLICT", "BY_FIT", "Environment", "Verdict"]
+__all__ = ["APPLY", "OFF", "Environment", "Verdict"]
 
-#: What a verdict goes by: whether the patch fits here, what a user or its author chose, or another patch.
-BY_FIT, BY_CHOICE, BY_CONFLICT = "fit", "choice", "conflict"
+#: Verdicts of a plan besides ``skipped`` and ``failed``: the patch is to be applied; its user or author has chosen that
+#: it is not.
+APPLY, OFF = "apply", "off"
 
 
 class Verdict(NamedTuple):
     """What a plan decides for a patch.
 
     Args:
-        status: ``pending`` (go), ``skipped`` or ``failed``.
+        word: ``apply``; ``off``: disabled, or not in the default set; ``skipped``: something that it needs is not here,
+            or another patch excludes it; ``failed``: a conflict, or an error of its author.
         reason: why it is not to be applied.
-        cause: ``BY_FIT``, ``BY_CHOICE`` or ``BY_CONFLICT``.
         rival: of a conflict, the patch that is applied instead.
     """
 
-    status: str
+    word: str
     reason: str = ""
-    cause: str = BY_FIT
     rival: Optional[str] = None
 
 
-_FITS = Verdict(PENDING)
+_APPLY = Verdict(APPLY)
 
 
 class Environment:
@@ -63,28 +63,40 @@ class Environment:
         return self.released_version(package) or _loaded_version(package)
 
     def judge(self, patch: Patch, stubs: Container[str] = ()) -> Verdict:
-        """Decide whether ``patch`` fits: requirements, needed modules, its ``when``, its targets' libraries.
+        """Decide whether ``patch`` can be applied: requirements, needed modules, its ``when``, its targets' libraries.
 
-        Changes of imports also fit libraries of ``stubs``, which other patches make importable. A bug in ``when`` or a
-        malformed requirement is ``failed``, never ``skipped``.
+        Changes of imports can also be applied to libraries of ``stubs``, which other patches make importable. A bug in
+        ``when`` or a malformed requirement is ``failed``, never ``skipped``.
         """
         try:
             with CONTAINED:  # finders of others say what is there
-                reason = self._misfit(patch, stubs)
+                reason = self._missing(patch, stubs)
         except Exception as error:
             return Verdict(FAILED, describe_error(error))
         if reason is not None:
             return Verdict(SKIPPED, reason)
-        return _FITS if patch.when is None else _ask(patch.when)
+        return _APPLY if patch.when is None else _ask(patch.when)
 
-    def misfits(self, patch: Patch) -> bool:
-        """Tell whether requirements, needed modules or libraries keep ``patch`` from being applied."""
+    def is_missing(self, patch: Patch) -> bool:
+        """Return true if a requirement, module or library of ``patch`` is missing; its ``when`` is not called."""
         try:
-            return self._misfit(patch, ()) is not None
+            return self._missing(patch, ()) is not None
         except Exception:  # which :meth:`judge` has said
             return False
 
-    def _misfit(self, patch: Patch, stubs: Container[str]) -> Optional[str]:
+    def has_libraries_of(self, patch: Patch) -> bool:
+        """Return true if the libraries that ``patch`` changes and requires are installed in the versions it is for.
+
+        What else it needs, an NPU for example, does not matter.
+        """
+        try:
+            if any(self.unmet(requirement) is not None for requirement in patch.requires):
+                return False
+        except DeclarationError:  # the verdict of the patch has it
+            return False
+        return all(map(self.is_module, needed_libraries(patch.changes)))
+
+    def _missing(self, patch: Patch, stubs: Container[str]) -> Optional[str]:
         unmet = next(filter(None, map(self.unmet, patch.requires)), None)
         if unmet is not None:
             return unmet
@@ -143,7 +155,7 @@ def _ask(when: Callable[[], Any]) -> Verdict:
         return Verdict(SKIPPED, answer.reason)
     if not isinstance(answer, bool):
         return Verdict(FAILED, f"its when condition returned {shown(answer)}; expected True, False or Skip('why')")
-    return _FITS if answer else Verdict(SKIPPED, "its when condition is false")
+    return _APPLY if answer else Verdict(SKIPPED, "its when condition is false")
 
 
 def _place(when: Any, error: BaseException) -> str:

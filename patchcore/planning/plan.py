@@ -11,9 +11,9 @@ from patchcore.declare.patch import Patch
 from patchcore.declare.target import Step, Target
 from patchcore.errors import PlanError, TargetError, UnknownName, conflict_message, did_you_mean
 from patchcore.objects.printable import printable
-from patchcore.planning.conditions import BY_CHOICE, BY_CONFLICT, BY_FIT, Environment, Verdict
+from patchcore.planning.conditions import APPLY, OFF, Environment, Verdict
 from patchcore.planning.provenance import Provenance
-from patchcore.report import FAILED, PENDING, SKIPPED, Remark
+from patchcore.report import FAILED, SKIPPED, Remark
 from patchcore.settings import Choice, Settings
 
 __all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "continue_plan", "make_plan", "select"]
@@ -33,10 +33,9 @@ class PlannedPatch(NamedTuple):
         patch: the patch.
         provenance: who contributes it.
         targets: the target of each change, with its module.
-        status: ``pending`` when it is to be applied, else ``skipped`` or ``failed``.
-        reason: why it is not, empty when it is.
+        verdict: ``apply``, ``off``, ``skipped`` or ``failed``, see :class:`patchcore.planning.conditions.Verdict`.
+        reason: why it is not applied, empty when it is.
         chosen_by: the setting that enabled or disabled it; ``None`` for the default.
-        cause: what a verdict other than ``pending`` goes by, see :class:`patchcore.planning.conditions.Verdict`.
         rival: of a conflict, the patch that is applied instead.
         chosen_as: the name by which that setting means it.
     """
@@ -44,29 +43,18 @@ class PlannedPatch(NamedTuple):
     patch: Patch
     provenance: Provenance
     targets: tuple[Target, ...]
-    status: str
+    verdict: str
     reason: str = ""
     chosen_by: Optional[str] = None
-    cause: str = BY_FIT
     rival: Optional[str] = None
     chosen_as: Optional[str] = None
-
-    @property
-    def go(self) -> bool:
-        """True when the patch is to be applied."""
-        return self.status == PENDING
-
-    @property
-    def unwanted(self) -> bool:
-        """True when it is skipped by choice or default, not because it does not fit."""
-        return self.cause == BY_CHOICE
 
     @property
     def asked_for(self) -> bool:
         """True if its user has to know why it is not applied: it was chosen, is required or local, or has failed."""
         chosen = self.chosen_by is not None or self.patch.required or self.provenance.distribution is None
         chosen = chosen and not self.provenance.plugin.startswith("patchcore.")  # of several built-in patches one fits
-        return not self.unwanted and (chosen or self.status == FAILED or self.cause == BY_CONFLICT)
+        return self.verdict != OFF and (chosen or self.verdict == FAILED or self.rival is not None)
 
 
 #: Returns what plugins have to say about an entry of a plan.
@@ -112,7 +100,7 @@ class Plan(Declaration):
     @property
     def conflicts(self) -> list[PlannedPatch]:
         """The patches that fail because they write a slot of another."""
-        return [entry for entry in self.patches if entry.status == FAILED and entry.cause == BY_CONFLICT]
+        return [entry for entry in self.patches if entry.verdict == FAILED and entry.rival is not None]
 
     def remarks(self, entry: PlannedPatch) -> list[Remark]:
         """Return what plugins have to say about an entry of this plan; they may read sources, and import nothing."""
@@ -121,10 +109,9 @@ class Plan(Declaration):
     def __str__(self) -> str:
         lines = []
         for entry in self.patches:
-            verdict = "apply" if entry.go else entry.status
             reason = f": {entry.reason}" if entry.reason else ""
-            lines.append(f"{verdict:<8} {entry.patch.name} [{entry.provenance}]{reason}")
-            if entry.go:
+            lines.append(f"{entry.verdict:<8} {entry.patch.name} [{entry.provenance}]{reason}")
+            if entry.verdict == APPLY:
                 lines += (f"           {c.phrase(t)}" for c, t in zip(entry.patch.changes, entry.targets))
                 lines += (f"           {remark.text}" for remark in self.remarks(entry) if remark.text)
         lines += (f"note: {note}" for note in self.notes)
@@ -162,7 +149,7 @@ def continue_plan(
         order; and those of them that are applied already and have to be taken back first, because new ones go under
         them.
     """
-    beaten = {t: e for e in plan if e.cause == BY_CONFLICT and e.patch.name in tried for t in e.targets}
+    beaten = {t: e for e in plan if e.rival is not None and e.patch.name in tried for t in e.targets}
     entries: list[PlannedPatch] = []
     new: list[PlannedPatch] = []
     covered: list[PlannedPatch] = []
@@ -171,12 +158,16 @@ def continue_plan(
         before = known.get(entry.patch.name, entry)
         if entry.patch.name not in tried and entry != known.get(entry.patch.name):
             rival = next((beaten[target] for target in entry.targets if target in beaten), None)
-            if rival is not None and entry.go:  # who came first stays
-                entry = entry._replace(status=FAILED, reason=rival.reason, cause=BY_CONFLICT, rival=rival.patch.name)
+            if rival is not None and entry.verdict == APPLY:  # who came first stays
+                entry = entry._replace(verdict=FAILED, reason=rival.reason, rival=rival.patch.name)
             before = entry
             new.append(entry)
-            targets.update(entry.targets if entry.go else ())
-        elif before.go and entry.go and entry.patch.name in tried and not targets.isdisjoint(entry.targets):
+            targets.update(entry.targets if entry.verdict == APPLY else ())
+        elif (
+            before.verdict == entry.verdict == APPLY
+            and entry.patch.name in tried
+            and not targets.isdisjoint(entry.targets)
+        ):
             covered.append(before)
             new.append(before)
         entries.append(before)
@@ -207,14 +198,14 @@ def make_plan(
     notes: list[str] = []
     chosen = _choose(candidates, choices, None if complete else notes)
     verdicts = {c.patch.name: _first_verdict(c, chosen.get(c.patch.name), environment) for c in candidates}
-    going = {name for name, verdict in verdicts.items() if verdict.status == PENDING}
+    going = {name for name, verdict in verdicts.items() if verdict.word == APPLY}
     stubs = {n for c in candidates if c.patch.name in going for change in c.patch.changes for n in change.provides}
     for candidate in candidates if stubs else ():
         name = candidate.patch.name
-        # those whose condition was asked fit otherwise; it is not asked twice
-        if verdicts[name].cause == BY_FIT and environment.misfits(candidate.patch):
+        # nothing else is missing for a patch whose condition was called; it is not called twice
+        if verdicts[name].word != OFF and environment.is_missing(candidate.patch):
             verdicts[name] = environment.judge(candidate.patch, stubs)
-            if verdicts[name].status == PENDING:
+            if verdicts[name].word == APPLY:
                 going.add(name)
     ordered = _order(candidates, going)
     targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
@@ -223,10 +214,10 @@ def make_plan(
     _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts, environment)
     entries = []
     for patch, by in ordered:
-        status, reason, cause, rival = verdicts[patch.name]
+        verdict, reason, rival = verdicts[patch.name]
         choice = chosen.get(patch.name)
         origin, said = (None, None) if choice is None else (choice.origin, choice.name)
-        entries.append(PlannedPatch(patch, by, targets[patch.name], status, reason, origin, cause, rival, said))
+        entries.append(PlannedPatch(patch, by, targets[patch.name], verdict, reason, origin, rival, said))
     return Plan(tuple(entries), tuple(notes))
 
 
@@ -303,10 +294,10 @@ def _choose(
 
 def _first_verdict(candidate: Candidate, choice: Optional[Choice], environment: Environment) -> Verdict:
     if choice is not None and not choice.enable:
-        return Verdict(SKIPPED, f"disabled by {choice.origin} ({choice.name})", BY_CHOICE)
+        return Verdict(OFF, f"disabled by {choice.origin} ({choice.name})")
     if choice is None and not candidate.patch.default:
         reason = f"not in the default set; apply it with --enable {candidate.patch.name}"
-        return Verdict(SKIPPED, reason, BY_CHOICE)
+        return Verdict(OFF, reason)
     return environment.judge(candidate.patch)
 
 
@@ -375,14 +366,14 @@ def _exclude(
     for candidate in candidates:
         patch = candidate.patch
         name, names = patch.name, (patch.name, *patch.legacy_names)
-        if verdicts[name].status != PENDING:
+        if verdicts[name].word != APPLY:
             continue
         rival = None
         if patch.conflicts or refused_by:
             rival = next(filter(None, (*map(accepted.get, patch.conflicts), *map(refused_by.get, names))), None)
         if rival is not None:
             reason = f"conflicts with {rival.patch.name} ({rival.provenance}), which is applied"
-            verdicts[name] = Verdict(SKIPPED, reason, BY_CONFLICT, rival.patch.name)
+            verdicts[name] = Verdict(SKIPPED, reason, rival.patch.name)
             continue
         claimed = [claim for change, target in zip(patch.changes, targets[name]) for claim in change.claims(target)]
         claims = {(t.module, *t.path): t for t in [t if t.module else t.pin(environment.is_module) for t in claimed]}
@@ -390,7 +381,7 @@ def _exclude(
         if clash is not None:
             target, holder = clash
             message = conflict_message(str(target), holder, candidate)
-            verdicts[name] = Verdict(FAILED, message, BY_CONFLICT, holder.patch.name)
+            verdicts[name] = Verdict(FAILED, message, holder.patch.name)
             continue
         for own in names:
             accepted[own] = candidate

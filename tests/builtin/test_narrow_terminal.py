@@ -74,8 +74,8 @@ PROGRAM = "from long_shop.prices import TillOfTheShop\nTillOfTheShop().total_of_
 
 #: Of each command that prints a table, a list or facts, the arguments. The folder has reports and a lock.
 COMMANDS = [
-    "list --all",
-    "plan --all",
+    "list",
+    "list --all -v",
     "explain long_shop.prices.price_of_one_item",
     "explain long_shop.prices:TillOfTheShop.total_of_all_items",
     "explain long_shop.taxes.rate_of_value_added_tax",

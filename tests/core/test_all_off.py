@@ -80,7 +80,7 @@ def test_patches_of_loaded_modules_are_applied_and_reverted_exactly(library) -> 
     importlib.import_module("lib.registry")
     before = contents()
     patched = patcher(*patches())
-    assert [entry.status for entry in patched.plan()] == ["pending"] * 4
+    assert [entry.verdict for entry in patched.plan()] == ["apply"] * 4
     assert contents() == before
     with patched:
         assert [record.status for record in patched.report().patches] == ["applied"] * 4
@@ -190,9 +190,9 @@ def test_the_command_line_has_no_command_and_helps(arguments: list[str]) -> None
 
 
 def test_a_command_of_a_plugin_that_is_switched_off_is_unknown() -> None:
-    done = run("-m", "patchcore", "plan")
+    done = run("-m", "patchcore", "list")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no command 'plan'" in done.stderr
+    assert "no command 'list'" in done.stderr
 
 
 PROGRAM = """

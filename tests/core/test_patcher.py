@@ -128,27 +128,27 @@ def test_apply_of_the_package_stays_applied_or_is_a_with_block(shop, monkeypatch
 def test_disable_takes_a_patch_a_name_a_legacy_name_a_target_or_a_plugin(disable) -> None:
     loaded = plugins(register_patches=lambda: [LABEL])
     patcher = pc.Patcher([PRICE], plugins=loaded, disable=disable)
-    assert not patcher.plan()["shop.label"].go
-    assert patcher.plan()["shop.price"].status in ("pending", "skipped")
+    assert patcher.plan()["shop.label"].verdict != "apply"
+    assert patcher.plan()["shop.price"].verdict in ("apply", "skipped")
     assert patcher.plan()["shop.label"].chosen_by == "disable="
 
 
 def test_what_is_said_to_a_patcher_goes_over_settings(shop) -> None:
     settings = pc.Settings(choices=(Choice(False, "shop.price", "--disable", 2),))
-    assert not pc.Patcher([PRICE], settings=settings).plan()["shop.price"].go
-    assert pc.Patcher([PRICE], settings=settings, enable=PRICE).plan()["shop.price"].go
+    assert pc.Patcher([PRICE], settings=settings).plan()["shop.price"].verdict != "apply"
+    assert pc.Patcher([PRICE], settings=settings, enable=PRICE).plan()["shop.price"].verdict == "apply"
 
 
 def test_enabling_one_and_disabling_everything_leaves_the_one(shop) -> None:
     plan = pc.Patcher([PRICE, LABEL], enable="shop.price", disable="*").plan()
-    assert [entry.patch.name for entry in plan if entry.go] == ["shop.price"]
+    assert [entry.patch.name for entry in plan if entry.verdict == "apply"] == ["shop.price"]
 
 
 def test_the_last_word_to_a_patcher_counts(shop) -> None:
     patcher = pc.Patcher([PRICE])
-    assert not patcher.disable("shop.price").plan()["shop.price"].go
-    assert patcher.enable("shop.price").plan()["shop.price"].go
-    assert not patcher.disable("*").plan()["shop.price"].go
+    assert patcher.disable("shop.price").plan()["shop.price"].verdict != "apply"
+    assert patcher.enable("shop.price").plan()["shop.price"].verdict == "apply"
+    assert patcher.disable("*").plan()["shop.price"].verdict != "apply"
 
 
 def test_an_unknown_name_raises_at_the_first_plan_and_applies_nothing(shop) -> None:
@@ -503,7 +503,7 @@ def test_a_refresh_applies_what_has_come_to_fit(make_package, shop) -> None:
         make_package({"tax": LATER["tax"]})
         assert patcher.refresh()["tax.rate"].status == "pending"
         assert importlib.import_module("tax").rate is new
-        assert [entry.patch.name for entry in patcher.applied_plan if not entry.go] == []
+        assert [entry.patch.name for entry in patcher.applied_plan if entry.verdict != "apply"] == []
     assert (shop.price, shop.stock()) == (original, "stock")
     assert importlib.import_module("tax").rate() == "rate"
 
@@ -663,20 +663,20 @@ def test_a_patch_that_comes_to_fit_does_not_put_another_out(make_package, shop) 
         assert statuses(patcher.refresh()) == {"shop.a": "failed", "shop.price": "applied"}
         assert shop.price is new
         plan = patcher.applied_plan
-        assert (plan["shop.a"].go, plan["shop.price"].go) == (False, True)
+        assert (plan["shop.a"].verdict, plan["shop.price"].verdict) == ("failed", "apply")
 
 
 def test_the_applied_plan_is_that_of_the_last_apply_or_refresh(make_package, shop) -> None:
     patcher = pc.Patcher([PRICE, TAX])
-    assert not patcher.applied_plan["tax.rate"].go
+    assert patcher.applied_plan["tax.rate"].verdict != "apply"
     make_package({"tax": LATER["tax"]})
-    assert patcher.applied_plan["tax.rate"].go  # the one that would be
+    assert patcher.applied_plan["tax.rate"].verdict == "apply"  # the one that would be
     with patcher:
         applied = patcher.applied_plan
-        assert applied["tax.rate"].go
+        assert applied["tax.rate"].verdict == "apply"
         patcher.disable("shop.price")
         assert patcher.applied_plan is applied
-        assert not patcher.plan()["shop.price"].go
+        assert patcher.plan()["shop.price"].verdict != "apply"
     assert patcher.applied_plan is applied
 
 

@@ -247,14 +247,14 @@ class TestWhatNobodyAskedFor:
         provenance = Provenance("vision", distribution, distribution and "1.0")
         patcher = pc.Patcher([Candidate(patch, provenance)], **settings)
         (entry,) = patcher.plan()
-        assert (entry.go, entry.asked_for) == (False, asked_for)
+        assert (entry.verdict == "apply", entry.asked_for) == (False, asked_for)
 
     def test_a_built_in_patch_that_does_not_fit(self) -> None:
         """Of the patches that --brake asks for, each is for another version of a library."""
         patch = pc.Patch("patchcore.step.absent", [pc.Replace("absent_library:f", len)])
         patcher = pc.Patcher([Candidate(patch, Provenance("patchcore.training"))], enable="patchcore.step.absent")
         (entry,) = patcher.plan()
-        assert (entry.go, entry.asked_for) == (False, False)
+        assert (entry.verdict == "apply", entry.asked_for) == (False, False)
 
     def test_a_veto_is_told(self) -> None:
         plugins = Plugins(discover=False)

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import patchcore as pc
-from patchcore.planning.conditions import Environment, Verdict
+from patchcore.planning.conditions import APPLY, Environment, Verdict
 from patchcore.planning.plan import Candidate, Plan, make_plan
 from patchcore.plugins import Plugins
-from patchcore.report import PENDING
 from patchcore.settings import Choice, LocalModule, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +61,7 @@ class Everything(Environment):
     """An environment in which every patch fits."""
 
     def judge(self, patch: pc.Patch) -> Verdict:
-        return Verdict(PENDING)
+        return Verdict(APPLY)
 
 
 def plan(candidates: Sequence[Candidate], environment: Environment) -> Plan:

@@ -58,7 +58,7 @@ def library(make_package: Any) -> None:
 
 def check(patcher: pc.Patcher, *uses: Any) -> None:
     plan = patcher.plan()
-    assert all(entry.go for entry in plan), str(plan)
+    assert all(entry.verdict == "apply" for entry in plan), str(plan)
     with patcher:
         for use in uses:
             assert use()
@@ -91,10 +91,10 @@ def test_changes_of_imports_go_together_with_the_stub_of_another_patch(name: str
 @pytest.mark.parametrize("name", IMPORTS)
 def test_without_the_stub_the_library_is_missing(name: str) -> None:
     entry = pc.Patcher([pc.Patch("patch", [IMPORTS[name][0]])]).plan()["patch"]
-    assert (entry.status, entry.reason) == ("skipped", "gone_x is not installed")
+    assert (entry.verdict, entry.reason) == ("skipped", "gone_x is not installed")
     patches = [pc.Patch("stub", [STUB]), pc.Patch("patch", [IMPORTS[name][0]])]
     entry = pc.Patcher(patches, disable="stub").plan()["patch"]
-    assert (entry.status, entry.reason) == ("skipped", "gone_x is not installed")
+    assert (entry.verdict, entry.reason) == ("skipped", "gone_x is not installed")
 
 
 def test_a_replaced_library_carries_other_changes_of_its_patch() -> None:

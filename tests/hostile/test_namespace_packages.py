@@ -223,7 +223,7 @@ def test_needs_below_a_nested_namespace_package(make_package: Any, there: str) -
     make_package({**NESTED, "lib_x": "def price(): ..."})
     for needed, fits in ((there, True), ("projects_x.ops.nope", False)):
         entry = pc.Patcher([patch_of(pc.Replace("lib_x:price", new), needs=[needed])]).plan()["projects.patch"]
-        assert entry.go is fits, entry.reason
+        assert (entry.verdict == "apply") is fits, entry.reason
 
 
 @pytest.mark.parametrize("layout", list(itertools.product((True, False), repeat=2)))

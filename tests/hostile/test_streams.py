@@ -37,7 +37,7 @@ def report_sections():
 COMMANDS: list[tuple[tuple[str, ...], tuple[int, ...]]] = [
     (("list", "-p", "deals"), (0,)),
     (("list", "-p", "deals", "--format", "json"), (0,)),
-    (("plan", "-p", "deals"), (0,)),
+    (("list", "-p", "deals", "-v"), (0,)),
     (("explain", "-p", "deals", "shop.prices:price"), (0,)),
     (("explain", "-p", "deals", "läden.kaputt"), (0, 1, 2)),
     (("check", "-p", "deals", "--apply"), (1,)),
@@ -55,7 +55,7 @@ COMMANDS: list[tuple[tuple[str, ...], tuple[int, ...]]] = [
     (("new", "läden-npu"), (0, 2)),
     (("new", "laeden-npu", "--directory", "neu-ü"), (0,)),
     (("nopé",), (2,)),
-    (("plan", "--disable", "läden.preiß", "-p", "deals"), (2,)),
+    (("list", "--disable", "läden.preiß", "-p", "deals"), (2,)),
 ]
 
 

@@ -84,7 +84,6 @@ def register_run_options(parser):
 COMMANDS = [
     ["list"],
     ["list", "-v"],
-    ["plan"],
     ["check"],
     ["check", "--apply"],
     ["doctor"],
@@ -101,7 +100,7 @@ COMMANDS = [
     ["verify", "--help"],
     ["bisect", "--help"],
     ["explain", "shop:missing"],
-    ["plan", "--strict"],
+    ["list", "--strict"],
     ["list", "--plugin", "nope" + HOSTILE.encode("utf-8", "replace").decode()],
 ]
 
@@ -133,7 +132,7 @@ def test_commands(loud, capsys, caplog, command: list[str]) -> None:
     assert captured.out + captured.err
 
 
-@pytest.mark.parametrize("command", [["list"], ["plan"], ["doctor"], ["explain", "loud.price"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["list"], ["list", "-v"], ["doctor"], ["explain", "loud.price"]], ids=" ".join)
 def test_tables_on_a_terminal(loud, capsys, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")

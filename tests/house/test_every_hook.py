@@ -192,7 +192,7 @@ class TestTheNewKindOfChange:
 
     def test_is_skipped_without_the_library(self, plugin) -> None:
         (entry,) = patcher(threads=2).plan()
-        assert (entry.status, entry.reason) == ("skipped", "pointcloud is not installed")
+        assert (entry.verdict, entry.reason) == ("skipped", "pointcloud is not installed")
 
     def test_is_undone_with_a_patch_that_fails(self, plugin, pointcloud) -> None:
         from team_cluster.environment import SetEnvironment

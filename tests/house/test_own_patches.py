@@ -23,7 +23,7 @@ for module in own_patches.plugin_modules():
 @pytest.mark.parametrize("requests", combinations_of_requests(), ids=lambda names: " and ".join(names) or "none")
 def test_all_patches_at_once_are_planned_without_a_conflict(requests: tuple[str, ...]) -> None:
     made = plan(collect(requests), Everything())
-    assert {entry.patch.name: entry.reason for entry in made if not entry.go} == {
+    assert {entry.patch.name: entry.reason for entry in made if entry.verdict != "apply"} == {
         entry.patch.name: entry.reason
         for entry in made
         if entry.rival is not None and frozenset([entry.patch.name, entry.rival]) in EXCLUSIVE
@@ -36,7 +36,7 @@ def test_every_pair_is_planned_without_a_conflict(requests: tuple[str, ...]) -> 
     exclusive = set()
     for pair in itertools.combinations(collect(requests), 2):
         for entry in plan(pair, environment):
-            if not entry.go:
+            if entry.verdict != "apply":
                 exclusive.add(frozenset(candidate.patch.name for candidate in pair))
                 assert entry.patch.conflicts or pair[0].patch.conflicts or pair[1].patch.conflicts, entry.reason
     assert exclusive == EXCLUSIVE
@@ -49,7 +49,7 @@ def test_every_selection_in_every_order_is_planned_in_one_order(data: st.DataObj
     whole = [entry.patch.name for entry in plan(candidates, Everything())]
     some = data.draw(st.lists(st.sampled_from(candidates), unique_by=lambda candidate: candidate.patch.name))
     made = plan(some, Everything())
-    applied = {entry.patch.name for entry in made if entry.go}
+    applied = {entry.patch.name for entry in made if entry.verdict == "apply"}
     given = {candidate.patch.name for candidate in some}
     assert all(any(frozenset([name, other]) in EXCLUSIVE for other in given) for name in given - applied)
     declared = [

@@ -720,14 +720,14 @@ class TestResNetFp16:
 
     def test_enabling_it_skips_the_pooling_kernel(self) -> None:
         plan = pc.Patcher(PATCHES, enable="resnet_fp16").plan()
-        assert plan["mmdet.resnet_fp16"].go
+        assert plan["mmdet.resnet_fp16"].verdict == "apply"
         skipped = plan["mmdet.resnet_maxpool"]
         assert (skipped.status, "conflicts with mmdet.resnet_fp16" in skipped.reason) == ("skipped", True)
 
     def test_undeclared_it_would_be_a_conflict(self) -> None:
         undeclared = RESNET_FP16.evolve(conflicts=())
         plan = pc.Patcher([RESNET_MAXPOOL, undeclared], enable=undeclared).plan()
-        assert [entry.status for entry in plan] == ["failed", "pending"]
+        assert [entry.verdict for entry in plan] == ["failed", "apply"]
         (conflict,) = plan.conflicts
         assert "mmdet.models.backbones.resnet:ResNet.forward is patched by both" in conflict.reason
 
@@ -771,17 +771,17 @@ class TestPlugin:
     def test_default_set_and_legacy_names(self) -> None:
         plugins = pc.Patcher.discover(plugins=["mmcv"])
         plan = plugins.plan()
-        found = {patch.name: (plan[patch.name].status, sorted(patch.legacy_names)) for patch in HERE}
+        found = {patch.name: (plan[patch.name].verdict, sorted(patch.legacy_names)) for patch in HERE}
         assert found == {
-            "mmcv.deform_conv": ("pending", ["DeformConv", "dc", "deform_conv"]),
-            "mmcv.modulated_deform_conv": ("pending", ["ModulatedDeformConv", "mdc", "modulated_deform_conv"]),
+            "mmcv.deform_conv": ("apply", ["DeformConv", "dc", "deform_conv"]),
+            "mmcv.modulated_deform_conv": ("apply", ["ModulatedDeformConv", "mdc", "modulated_deform_conv"]),
             "mmcv.multi_scale_deformable_attention": (
-                "pending",
+                "apply",
                 ["MSDA", "MultiScaleDeformableAttention", "msda", "multi_scale_deformable_attention"],
             ),
-            "mmdet.resnet_add_relu": ("pending", ["ResNetAddRelu", "resnet_add_relu"]),
-            "mmdet.resnet_maxpool": ("pending", ["ResNetMaxPool", "resnet_maxpool"]),
-            "mmdet.resnet_fp16": ("skipped", ["ResNetFP16", "resnet_fp16"]),
+            "mmdet.resnet_add_relu": ("apply", ["ResNetAddRelu", "resnet_add_relu"]),
+            "mmdet.resnet_maxpool": ("apply", ["ResNetMaxPool", "resnet_maxpool"]),
+            "mmdet.resnet_fp16": ("off", ["ResNetFP16", "resnet_fp16"]),
         }
 
     def test_readme_lists_every_patch(self) -> None:
@@ -869,11 +869,11 @@ class TestPlugin:
             import patchcore as pc
             patcher = pc.Patcher.discover(plugins=["mmcv"])
             for entry in patcher.plan():
-                print(entry.patch.name, entry.status, entry.reason)
+                print(entry.patch.name, entry.verdict, entry.reason)
             assert not patcher.plugins.problems
             patcher.apply()
             patcher.revert()
         """
         lines = run_python(code).splitlines()
         assert len(lines) == len(PATCHES)
-        assert all(" skipped " in line for line in lines)
+        assert all(" skipped " in line or " off " in line for line in lines)

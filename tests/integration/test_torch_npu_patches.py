@@ -42,7 +42,7 @@ class TestPlugin:
         by_request = {"collections.compat", "torch.npu_fused_adamw_step", "torch_scatter.scatter"}
         by_request |= {patch.name for patch in MARKERS}
         assert {entry.patch.name for entry in plan if not entry.patch.default} == by_request
-        assert plan["numpy_type"].go
+        assert plan["numpy_type"].verdict == "apply"
         skipped = plan["index"]
         assert skipped.status == "skipped"
         assert skipped.reason == "needs module torch_npu, which is neither installed nor emulated here"
@@ -54,12 +54,13 @@ class TestPlugin:
             import patchcore as pc
             patcher = pc.Patcher.discover(plugins=["torch_npu"])
             for entry in patcher.plan():
-                print(entry.patch.name, entry.status)
+                print(entry.patch.name, entry.verdict)
             assert not patcher.plugins.problems
             patcher.apply()
             patcher.revert()
         """)
-        assert set(out.splitlines()) == {f"{patch.name} skipped" for patch in PATCHES}
+        expected = {f"{patch.name} {'skipped' if patch.default else 'off'}" for patch in PATCHES}
+        assert set(out.splitlines()) == expected
 
     def test_readme_lists_every_patch(self) -> None:
         readme = Path(__file__).parents[2] / "plugins" / "torch_npu_patches" / "README.md"

@@ -358,39 +358,39 @@ class TestPlan:
 
     def test_needs_torch_npu(self) -> None:
         plan = pc.Patcher(TRANSFER_TO_NPU).plan()
-        assert {entry.status for entry in plan} == {"skipped"}
+        assert {entry.verdict for entry in plan} == {"skipped"}
         assert plan["torch.transfer_to_npu.load"].reason.startswith("needs module torch_npu")
 
     def test_no_two_groups_write_one_place(self, torch_npu: None) -> None:
         plan = pc.Patcher(TRANSFER_TO_NPU).plan()
         assert not plan.conflicts
-        assert {entry.status for entry in plan} == {"pending"}
+        assert {entry.verdict for entry in plan} == {"apply"}
 
     def test_one_name_switches_all_of_them_off(self, torch_npu: None) -> None:
         plan = pc.Patcher(TRANSFER_TO_NPU, disable="transfer_to_npu").plan()
-        assert {entry.status for entry in plan} == {"skipped"}
+        assert {entry.verdict for entry in plan} == {"off"}
 
     @pytest.mark.parametrize("name", NAMES)
     def test_each_can_be_switched_off(self, name: str, torch_npu: None) -> None:
         plan = pc.Patcher(TRANSFER_TO_NPU, disable=name).plan()
-        assert [entry.patch.name for entry in plan if not entry.go] == [name]
+        assert [entry.patch.name for entry in plan if entry.verdict != "apply"] == [name]
 
     @pytest.mark.parametrize(("value", "go"), [("0", False), ("1", True), ("", True)])
     def test_environment_switch(self, value: str, go: bool, torch_npu: None, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(SWITCH, value)
         plan = pc.Patcher(TRANSFER_TO_NPU).plan()
-        assert {entry.go for entry in plan} == {go}
+        assert {entry.verdict == "apply" for entry in plan} == {go}
 
     def test_environment_switch_that_says_neither(self, torch_npu: None, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(SWITCH, "maybe")
         entry = pc.Patcher(TRANSFER_TO_NPU).plan()["torch.transfer_to_npu.load"]
-        assert entry.status == "failed"
+        assert entry.verdict == "failed"
         assert "TORCH_TRANSFER_TO_NPU is 0 or 1, found 'maybe'" in entry.reason
 
     def test_a_real_apex_is_left_alone(self, torch_npu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "apex.py").touch()
         entry = pc.Patcher(TRANSFER_TO_NPU).plan()["torch.transfer_to_npu.apex"]
-        assert (entry.status, entry.reason) == ("skipped", f"a real apex is installed: {tmp_path / 'apex.py'}")
+        assert (entry.verdict, entry.reason) == ("skipped", f"a real apex is installed: {tmp_path / 'apex.py'}")
 
     def test_imports_nothing(self, run_python: Callable[..., str], tmp_path: Path) -> None:
         (tmp_path / "torch_npu.py").write_text("raise AssertionError('imported')\n")
@@ -423,14 +423,14 @@ class TestPlan:
                 import apex.parallel
             except ModuleNotFoundError as error:
                 print(error)
-            print(pc.Patcher(patches).plan()["torch.transfer_to_npu.apex"].status)
+            print(pc.Patcher(patches).plan()["torch.transfer_to_npu.apex"].verdict)
             patcher.revert()
             try:
                 import apex
             except ModuleNotFoundError as error:
                 print(error)
         """)
-        assert out.splitlines() == ["No module named 'apex.parallel'", "pending", "No module named 'apex'"]
+        assert out.splitlines() == ["No module named 'apex.parallel'", "apply", "No module named 'apex'"]
 
 
 class TestVisibleDevices:

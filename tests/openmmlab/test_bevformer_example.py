@@ -119,7 +119,7 @@ class TestDiscovery:
             provenance = plan[name].provenance
             found = (provenance.plugin, provenance.distribution, provenance.version, provenance.value)
             assert found == ("bevformer", DISTRIBUTION, "0.1.0", "bevformer_npu.plugin")
-            assert plan[name].go
+            assert plan[name].verdict == "apply"
 
     def test_loading_it_imports_neither_the_model_nor_the_kernels(self, installation: Path) -> None:
         code = (

@@ -436,7 +436,7 @@ class TestPredefined:
         if predefined.target_module == "mmdet3d":
             importlib.import_module("mmdet3d_libraries")  # with what lets it be imported here
         plan = pc.Patcher(plugins, enable=plugins).plan()
-        fitting = [entry.patch for entry in plan if entry.go]
+        fitting = [entry.patch for entry in plan if entry.verdict == "apply"]
         assert fitting
         cases = [
             (check, f"{patch.name} {check.name} {number}")

@@ -151,12 +151,12 @@ class TestApplying:
     @pytest.mark.parametrize("legacy", LEGACY_NAMES)
     def test_legacy_names(self, legacy: str) -> None:
         entry = pc.Patcher(PATCHES, enable=legacy).plan()[legacy]
-        assert (entry.patch.name, entry.go) == (LEGACY_NAMES[legacy], True)
+        assert (entry.patch.name, entry.verdict) == (LEGACY_NAMES[legacy], "apply")
 
     @pytest.mark.parametrize("legacy", ["pseudo_sampler", "mmdet.pseudo_sampler"])
     def test_one_name_for_the_sampler_of_both_lines(self, legacy: str, line: int) -> None:
         plan = pc.Patcher(PATCHES, enable=legacy).plan()
-        assert [plan[f"mmdet{number}.pseudo_sampler"].go for number in (2, 3)] == [line == 1, line == 2]
+        assert [plan[f"mmdet{number}.pseudo_sampler"].verdict == "apply" for number in (2, 3)] == [line == 1, line == 2]
 
     def test_default_set(self) -> None:
         assert {name for name, patch in BY_NAME.items() if patch.default} == {

@@ -19,7 +19,7 @@ from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted, inflected
-from patchcore.planning.conditions import BY_CONFLICT
+from patchcore.planning.conditions import OFF
 from patchcore.planning.plan import Candidate, Plan, select
 
 __all__ = ["main", "parse"]
@@ -120,7 +120,7 @@ def _scope(plan: Plan, keep: Sequence[str], builtins: Collection[str]) -> _Scope
     candidates = [Candidate(entry.patch, entry.provenance) for entry in entries]
     kept = {candidate.patch.name for name in keep for candidate in select(name, candidates)}
     # one that has lost a conflict would win where the other is not tried, and that is another question
-    out = {entry.patch.name for entry in entries if entry.unwanted or entry.cause == BY_CONFLICT}
+    out = {entry.patch.name for entry in entries if entry.verdict == OFF or entry.rival is not None}
     names = [entry.patch.name for entry in entries]
     return _Scope(
         tuple(name for name in names if name not in kept | out),

@@ -12,12 +12,11 @@ from typing import Optional
 
 from patchcore.builtin.command_line import advise_on_modules
 from patchcore.builtin.rows import print_table
-from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, describe_error
 from patchcore.patcher import Patcher
-from patchcore.planning.conditions import Environment
+from patchcore.planning.conditions import APPLY, OFF, Environment
 from patchcore.planning.plan import Plan
 from patchcore.report import FAILED, PENDING, Remark
 from patchcore.settings import KEYS, OTHER_VARIABLES, Settings, find_table
@@ -90,16 +89,16 @@ def findings(patcher: Patcher, *, apply: bool, told: Optional[list[tuple[str, Re
     plan = patcher.plan()
     found: list[Finding] = []
     for entry in plan:
-        if entry.status == FAILED:
+        if entry.verdict == FAILED:
             found.append(("conflict" if entry in plan.conflicts else "failed", entry.patch.name, entry.reason))
-        elif entry.patch.required and not entry.go and not entry.unwanted:
+        elif entry.patch.required and entry.verdict not in (APPLY, OFF):
             found.append(("required", entry.patch.name, entry.reason))
     remarks = _remarks(patcher, plan)
     found += dict.fromkeys((remark.topic, name, remark.text) for name, remark in remarks if remark.finding)
     if told is not None:
         told += remarks
     if apply:
-        found += _try(patcher, [entry.patch.name for entry in plan if entry.go])
+        found += _try(patcher, [entry.patch.name for entry in plan if entry.verdict == APPLY])
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     return found
 
@@ -132,8 +131,8 @@ def _remarks(patcher: Patcher, plan: Plan) -> list[tuple[str, Remark]]:
     environment = Environment()
     found: list[tuple[str, Remark]] = []
     for entry in plan:
-        disabled = entry.unwanted and entry.chosen_by is not None
-        if not disabled and suits(entry.patch, environment):
+        disabled = entry.verdict == OFF and entry.chosen_by is not None
+        if not disabled and environment.has_libraries_of(entry.patch):
             found += ((entry.patch.name, remark) for remark in patcher.plugins.remarks(entry, thorough=True))
     return found
 
@@ -142,7 +141,9 @@ def _try(patcher: Patcher, names: list[str]) -> list[Finding]:
     found: list[Finding] = []
     try:
         with patcher:
-            for module in dict.fromkeys(t.module for entry in patcher.plan() if entry.go for t in entry.targets):
+            for module in dict.fromkeys(
+                t.module for entry in patcher.plan() if entry.verdict == APPLY for t in entry.targets
+            ):
                 try:
                     with CONTAINED:
                         importlib.import_module(module)

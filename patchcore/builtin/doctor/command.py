@@ -22,11 +22,11 @@ from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import PatchError
 from patchcore.objects.modules import find_module
-from patchcore.objects.printable import counted, inflected, printable
+from patchcore.objects.printable import counted, printable
 from patchcore.patcher import Patcher
-from patchcore.planning.conditions import Environment
+from patchcore.planning.conditions import APPLY, Environment
+from patchcore.planning.plan import Plan
 from patchcore.process import process_rank, rank_variable
-from patchcore.report import PENDING
 
 __all__ = ["add_arguments", "main"]
 
@@ -66,7 +66,7 @@ def main(options: argparse.Namespace) -> int:
     patcher = shared.patcher_from(options)
     facts = [
         *_interpreter(),
-        *_plugins(patcher),
+        *_plugins(patcher, patcher.plan()),
         *_libraries(patcher),
         *_settings(patcher),
         *_imports(),
@@ -133,18 +133,12 @@ def _interpreter() -> list[Fact]:
     ]
 
 
-def _plugins(patcher: Patcher) -> list[Fact]:
-    environment = Environment()
+def _plugins(patcher: Patcher, plan: Plan) -> list[Fact]:
     facts = []
     for plugin in patcher.plugins.provenances.values():
-        mine = [c.patch for c in patcher.collect() if c.provenance.plugin == plugin.plugin]
-        fitting = sum(environment.judge(patch).status == PENDING for patch in mine)
+        mine = [entry.verdict for entry in plan if entry.provenance.plugin == plugin.plugin]
         who = f"{plugin.distribution} {plugin.version}" if plugin.distribution else "local module"
-        patches = (
-            f"{fitting} of {counted(len(mine), 'patch')} {inflected(fitting, 'fits', 'fit')} here"
-            if mine
-            else "no patches"
-        )
+        patches = f"{mine.count(APPLY)} of {counted(len(mine), 'patch')} to apply" if mine else "no patches"
         facts.append(("plugin", plugin.plugin, f"{who}: {patches} ({plugin.file})"))
     denied = "not loaded: not in the setting plugins"
     return [*facts, *(("plugin", p.plugin, f"{p.distribution} {p.version}: {denied}") for p in patcher.plugins.denied)]

@@ -13,7 +13,6 @@ from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
 from patchcore.builtin.rows import print_table, print_text
-from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
 from patchcore.errors import UnknownName, Unseen, describe_error
@@ -136,7 +135,7 @@ def main(options: argparse.Namespace) -> int:
     for candidate in chosen:
         path = file_of(candidate.provenance)
         plugin = None if path is None else plugins.get(path)
-        if plugin is not None and suits(candidate.patch, environment):
+        if plugin is not None and environment.has_libraries_of(candidate.patch):
             plugin.take(candidate, originals, environment)
     rows = {path: plugin.rows(check=options.check) for path, plugin in plugins.items()}
     if not options.check:

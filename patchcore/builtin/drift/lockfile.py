@@ -29,6 +29,7 @@ from patchcore.builtin.stdlib.standard import is_standard
 from patchcore.declare.target import Target
 from patchcore.errors import PatchError, SettingsError, TargetNotFound, Unseen
 from patchcore.objects.modules import module_file
+from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import Plan, PlannedPatch
 from patchcore.report import FAILED
 
@@ -90,7 +91,7 @@ _FOLDERS = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:)?[\\/](?:[^\s\\/:]+[\\/])*")
 def make_lock(plan: Plan) -> Lock:
     """Return the lock of ``plan``; reads sources, imports nothing."""
     entries = [entry for entry in plan if not entry.provenance.plugin.startswith(_OPTIONS_OF_RUNS)]
-    applied = [entry for entry in entries if entry.go]
+    applied = [entry for entry in entries if entry.verdict == APPLY]
     used = {entry.provenance.plugin for entry in applied}
     origins = [entry.provenance for entry in entries]
     plugins = {each.plugin: f"{each.distribution} {each.version}" for each in origins if each.distribution}
@@ -106,9 +107,7 @@ def make_lock(plan: Plan) -> Lock:
         "plugins": {name: text for name, text in plugins.items() if name in used},
         "libraries": {root: library_version(root) or "none" for root in _libraries(applied)},
         "targets": _fingerprints(applied),
-        "not applied": {
-            entry.patch.name: _verdict(entry) for entry in entries if not entry.go and entry.status != FAILED
-        },
+        "not applied": {entry.patch.name: _verdict(entry) for entry in entries if entry.verdict not in (APPLY, FAILED)},
         "unused plugins": {name: text for name, text in plugins.items() if name not in used},
     }
     versions = {"patchcore": __version__, "python": ".".join(map(str, sys.version_info[:2]))}
@@ -119,20 +118,20 @@ def _verdicts(entries: Iterable[PlannedPatch]) -> Iterator[tuple[str, str]]:
     """Yield the patches that are to be applied, or that fail, each with its verdict and, if it counts, its order."""
     first: dict[Target, str] = {}
     for entry in entries:
-        if entry.go:
+        if entry.verdict == APPLY:
             under = dict.fromkeys(first[target] for target in entry.targets if target in first)
             first.update((target, entry.patch.name) for target in entry.targets)
             order = f", on top of {', '.join(under)}" if under else ""
             yield entry.patch.name, f"to be applied{order}, of plugin {entry.provenance.plugin}"
-        elif entry.status == FAILED:
+        elif entry.verdict == FAILED:
             yield entry.patch.name, _verdict(entry)
 
 
 def _verdict(entry: PlannedPatch) -> str:
     """Return why a patch is not applied, without what differs from machine to machine."""
-    # the origin of a choice is a path at times
-    reason = "by choice" if entry.unwanted else _FOLDERS.sub("", without_addresses(entry.reason))
-    return f"{entry.status}: {reason}"
+    if entry.verdict == OFF:  # the origin of the choice is a path at times
+        return "skipped: by choice"
+    return f"{entry.verdict}: {_FOLDERS.sub('', without_addresses(entry.reason))}"
 
 
 def _changes(entries: Iterable[PlannedPatch]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
 from patchcore.errors import DeclarationError
-from patchcore.planning.conditions import Environment
+from patchcore.planning.conditions import OFF, Environment
 from patchcore.planning.plan import PlannedPatch
 
 __all__ = ["CAN_GO", "MALFORMED", "NEEDED", "NOT_APPLIED", "WORTH_A_LOOK", "Age", "review"]
@@ -72,7 +72,7 @@ def _age(entry: PlannedPatch, environment: Environment) -> Age:
 
 def _misfit(entry: PlannedPatch, environment: Environment) -> str:
     """Return why the patch is not applied here, apart from choices; empty where it is, or would be if it was chosen."""
-    return environment.judge(entry.patch).reason if entry.unwanted else entry.reason
+    return environment.judge(entry.patch).reason if entry.verdict == OFF else entry.reason
 
 
 def _unmet(condition: str, environment: Environment) -> Optional[str]:

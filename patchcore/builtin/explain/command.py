@@ -20,7 +20,7 @@ from patchcore.declare.target import Target
 from patchcore.errors import CONTAINED, TargetError, UnknownName, describe_error, did_you_mean
 from patchcore.objects.modules import find_module, submodule_names
 from patchcore.patcher import Patcher
-from patchcore.planning.conditions import BY_CHOICE
+from patchcore.planning.conditions import OFF
 from patchcore.planning.plan import Plan, PlannedPatch, select
 
 __all__ = ["add_arguments", "main"]
@@ -144,7 +144,7 @@ def _print_patch(patch: PatchExplanation) -> None:
     reason = f": {patch.reason}" if patch.reason else ""
     said = f" {patch.chosen_as}" if patch.chosen_as else ""
     decided = f" (decided by {patch.chosen_by}{said})"
-    if patch.cause == BY_CHOICE and patch.chosen_as:  # which the reason says
+    if patch.verdict == OFF and patch.chosen_as:  # which the reason says
         decided = ""
     facts = [
         ("from", f"{patch.provenance}{f' ({patch.file})' if patch.file else ''}"),

@@ -157,11 +157,10 @@ class PatchExplanation:
     Args:
         name, summary: of the patch.
         provenance: who contributes it, in words; ``plugin``, ``distribution``, ``version`` and ``file`` one by one.
-        verdict, reason: of the plan, ``apply`` or why not.
+        verdict, reason: of the plan, see :class:`patchcore.planning.conditions.Verdict`.
         status, status_reason: what became of it, see :class:`patchcore.report.PatchRecord`.
         chosen_by: the setting that decided, ``default`` where none did; ``chosen_as`` the name it says.
         default: whether it is applied without being asked for.
-        cause: what a verdict other than ``apply`` goes by: ``fit``, ``choice``, ``conflict``.
         rival: the patch that is applied instead of it; ``beats`` those that are not because of it.
         requires, needs: libraries and modules, expected and found.
         when: where its condition is written.
@@ -185,7 +184,6 @@ class PatchExplanation:
     chosen_by: str
     chosen_as: Optional[str]
     default: bool
-    cause: str
     rival: Optional[str]
     beats: tuple[str, ...]
     requires: tuple[RequirementExplanation, ...]

@@ -1,4 +1,4 @@
-"""Built-in plugin ``list``: ``patchcore list`` shows which plugins and patches are installed."""
+"""Built-in plugin ``list``: ``patchcore list`` shows which patches are installed, and the plan for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ __all__ = ["register_commands"]
 @hookimpl
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
-        "list", group="use", help="show the patches that fit here", example="patchcore list deform -v", fill=_list
+        "list",
+        group="use",
+        help="show which patches are applied here, and why the others are not",
+        example="patchcore list deform -v --disable numpy.compat",
+        fill=_list,
     )
 
 

@@ -123,7 +123,7 @@ def test_the_patch_is_in_force_inside_the_block_only() -> None:
 
 def test_nothing_is_to_be_said_against_the_plan() -> None:
     plan = pc.Patcher(plugin.register_patches()).plan()
-    assert [(entry.patch.name, entry.go) for entry in plan] == [("{plugin}.escape", True)]
+    assert [(entry.patch.name, entry.verdict) for entry in plan] == [("{plugin}.escape", "apply")]
 '''
 
 _EXAMPLE_README = """\
@@ -134,7 +134,7 @@ Patches, as a plugin of patchcore. They are declared in `{package}/plugin.py`.
     python -m pip install -e .
     python -m pip install pytest
     python -m pytest
-    patchcore list                      # the patches, what they change, whether they fit here
+    patchcore list                      # the patches, and whether they are applied here
     patchcore explain html:escape       # what is in this place, and the difference
     patchcore run train.py              # a program, with them
 

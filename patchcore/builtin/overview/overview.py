@@ -18,7 +18,7 @@ GROUPS = ("use", "write", "trust", "find out")
 #: What to type first, and what for.
 _FIRST = (
     ("patchcore suggest .", "what to install for the project in this folder"),
-    ("patchcore list", "which patches fit here"),
+    ("patchcore list", "the patches, and which are applied here"),
     ("patchcore run train.py", "your program, patched; --emulate-npu without an NPU"),
 )
 

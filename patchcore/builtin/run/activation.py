@@ -21,6 +21,7 @@ from patchcore.builtin.run.timeline import AWAKE, TIMELINE
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, UnknownName, describe_error
 from patchcore.objects.modules import find_module
 from patchcore.patcher import Patcher
+from patchcore.planning.conditions import APPLY, OFF
 from patchcore.plugins import installed_plugins
 
 __all__ = ["Activation", "activate", "active", "look_again"]
@@ -152,9 +153,9 @@ def look_again() -> set[str]:
 
 def _missing(patcher: Patcher) -> set[str]:
     """The libraries, targeted or needed, whose absence keeps patches from being applied."""
-    misfits = [entry for entry in patcher.applied_plan if not entry.go and not entry.unwanted]
-    names = {target.root for entry in misfits for target in entry.targets}
-    names |= {name.partition(".")[0] for entry in misfits for name in entry.patch.needs}
+    left = [entry for entry in patcher.applied_plan if entry.verdict not in (APPLY, OFF)]
+    names = {target.root for entry in left for target in entry.targets}
+    names |= {name.partition(".")[0] for entry in left for name in entry.patch.needs}
     return {name for name in names if not find_module(name)}
 
 

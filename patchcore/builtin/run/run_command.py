@@ -151,7 +151,7 @@ def main(options: argparse.Namespace) -> None:
         raise SettingsError("; ".join(filter(None, (str(error), advice)))) from error
     plan = patcher.plan()  # what is wrong with it is said now, not by each process
     if patcher.settings.on_failure == "raise":
-        problems = [f"patch {e.patch.name} ({e.provenance}): {e.reason}" for e in plan if e.status == FAILED]
+        problems = [f"patch {e.patch.name} ({e.provenance}): {e.reason}" for e in plan if e.verdict == FAILED]
         problems += map(str, patcher.plugins.problems)
         if problems:
             raise PatchError(f"nothing was started: {'; '.join(problems)}")

@@ -12,6 +12,7 @@ import patchcore_startup
 from patchcore.builtin.run.compat import chosen_compat
 from patchcore.errors import SettingsError
 from patchcore.patcher import Patcher
+from patchcore.planning.conditions import OFF
 from patchcore.planning.plan import Plan
 from patchcore.settings import Choice, Given, LocalModule, Settings
 
@@ -72,7 +73,7 @@ class Session(NamedTuple):
             LoadedPlugin(p.plugin, p.distribution or "", p.version or "") for p in patcher.plugins.provenances.values()
         )
         run = os.environ.get(RUN_ID) or os.urandom(4).hex()
-        wanted = [entry for entry in plan if not entry.unwanted]
+        wanted = [entry for entry in plan if entry.verdict != OFF]
         libraries = {target.root for entry in wanted for target in entry.targets}
         libraries |= {name.partition(".")[0] for entry in wanted for name in entry.patch.needs}
         libraries |= {

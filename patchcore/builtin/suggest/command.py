@@ -13,15 +13,13 @@ from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import known_distributions
 from patchcore.builtin.rows import print_rows, print_text
 from patchcore.builtin.suggest.imports import Imports, find_imports
-from patchcore.builtin.suiting import suits
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.patch import Patch
 from patchcore.errors import SettingsError
 from patchcore.objects.modules import find_module
 from patchcore.objects.printable import counted
-from patchcore.planning.conditions import Environment
-from patchcore.report import PENDING
+from patchcore.planning.conditions import APPLY, Environment
 
 __all__ = ["add_arguments", "main"]
 
@@ -60,7 +58,7 @@ def main(options: argparse.Namespace) -> int:
     off = [
         {"name": patch.name, "summary": patch.summary}
         for patch in patches
-        if not patch.default and _libraries(patch) & imports.roots and environment.judge(patch).status == PENDING
+        if not patch.default and _libraries(patch) & imports.roots and environment.judge(patch).word == APPLY
     ]
     versions = list(_versions(patches, imports.roots, environment))
     if options.format == "json":
@@ -117,7 +115,7 @@ def _versions(patches: Collection[Patch], roots: Collection[str], environment: E
                 "supported": spec,
                 "in_range": environment.unmet(f"{library}{spec}") is None if spec else None,
                 "patches": len(own),
-                "suited": sum(suits(patch, environment) for patch in own),
+                "for_version": sum(map(environment.has_libraries_of, own)),
             }
 
 
@@ -163,7 +161,7 @@ def _unreadable(imports: Imports) -> str:
 def _fitness(library: dict[str, Any]) -> tuple[str, str]:
     """Return the version of a library, and how many patches are for it, for people."""
     found = library["version"] or ("found" if library["found"] else "not installed")
-    patches = f"{library['suited']} of {counted(library['patches'], 'patch')} for it" if library["patches"] else ""
+    patches = f"{library['for_version']} of {counted(library['patches'], 'patch')} for it" if library["patches"] else ""
     supported = f"supported: {library['supported']}" if library["supported"] else ""
     if library["found"] and library["in_range"] is False:
         supported = f"not {supported}"

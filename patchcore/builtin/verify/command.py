@@ -21,6 +21,7 @@ from patchcore.declare.patch import Patch
 from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted
 from patchcore.patcher import Patcher
+from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import Plan
 from patchcore.plugins import Plugins
 
@@ -106,13 +107,13 @@ def _chosen(plan: Plan, names: Sequence[str]) -> Iterator[Patch]:
         yield from (plan[name].patch for name in names)
         return
     for entry in plan:
-        if entry.chosen_by is None or not entry.unwanted:
+        if entry.chosen_by is None or entry.verdict != OFF:
             yield entry.patch
 
 
 def _supporting(plan: Plan) -> list[Patch]:
     """The patches that would be applied and without which a library may not be importable."""
-    return [entry.patch for entry in plan if entry.go and entry.patch.only_adds]
+    return [entry.patch for entry in plan if entry.verdict == APPLY and entry.patch.only_adds]
 
 
 def _refuse_missing(device: str) -> None:

@@ -27,6 +27,7 @@ from patchcore.declare.patch import Patch
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import CONTAINED, PatchcoreError, describe_error
 from patchcore.patcher import Patcher
+from patchcore.planning.conditions import APPLY
 from patchcore.report import FAILED, SKIPPED
 
 __all__ = [
@@ -187,8 +188,8 @@ def _verify_patch(patch: Patch, how: _How, dtypes: Optional[Sequence[str]]) -> I
         for dtype, rtol in check.tolerances.items():
             if dtype is not None and dtypes is not None and dtype not in dtypes:
                 continue
-            blank = CheckResult(patch.name, check.name, dtype, entry.status, rtol=rtol, message=entry.reason)
-            yield _Comparison(patch, check, how, blank).result() if entry.go else blank
+            blank = CheckResult(patch.name, check.name, dtype, entry.verdict, rtol=rtol, message=entry.reason)
+            yield _Comparison(patch, check, how, blank).result() if entry.verdict == APPLY else blank
 
 
 class _Raised(Exception):

@@ -82,7 +82,7 @@ def describe_refusal(plan: Plan) -> Iterator[str]:
     library = trace.tb_frame.f_globals.get("__name__") if trace is not None else None
     for patch in (MMCV_VERSION_MMDET, MMCV_VERSION_MMDET3D):
         checks = any(change.target.module == library for change in patch.changes)
-        if checks and any(entry.unwanted for entry in plan if entry.patch.name == patch.name):
+        if checks and any(entry.verdict == "off" for entry in plan if entry.patch.name == patch.name):
             yield f"{library} refused mmcv {_real_version()}, --enable {patch.name} lifts that"
 
 

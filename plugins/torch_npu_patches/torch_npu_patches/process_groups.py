@@ -30,7 +30,7 @@ def describe_missing_backend(plan: Plan) -> Iterator[str]:
     error = getattr(sys, "last_value", None)  # of the program, which Python has shown
     if not isinstance(error, Exception) or _MESSAGE not in str(error):
         return
-    is_moved = any(entry.go for entry in plan if entry.patch.name == f"{PREFIX}.distributed")
+    is_moved = any(entry.verdict == "apply" for entry in plan if entry.patch.name == f"{PREFIX}.distributed")
     transfer = ', or "nccl", which the transfer maps to hccl' if is_moved else ""
     yield (
         "the process group has no backend for NPU tensors, and gloo cannot be one: "

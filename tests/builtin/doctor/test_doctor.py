@@ -22,7 +22,7 @@ class TestDoctor:
         facts = {(fact["topic"], fact["name"]): fact["value"] for fact in result.json["facts"]}
         assert facts["interpreter", "patchcore"] == __version__
         assert facts["interpreter", "rank"] == "2 (from RANK)"
-        assert facts["plugin", "shop"].startswith("shop-npu 1.2: 2 of 3 patches fit here (")
+        assert facts["plugin", "shop"].startswith("shop-npu 1.2: 0 of 3 patches to apply (")
         assert facts["library", "tax"] == "not installed"
         assert facts["library", "shop"] == "found, version unknown"
         assert facts["setting", "on_failure"] == "ignore (from PATCHCORE_ON_FAILURE)"

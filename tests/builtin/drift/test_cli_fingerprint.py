@@ -1,4 +1,4 @@
-"""``patchcore fingerprint`` records; ``check``, ``plan`` and ``apply --strict`` tell what has changed since."""
+"""``patchcore fingerprint`` records; ``check``, ``list -v`` and ``apply --strict`` tell what has changed since."""
 
 from __future__ import annotations
 
@@ -288,13 +288,13 @@ class TestUpgrade:
         site.upgrade("1.1", "return 10", '"""The price."""\n            return (10)  # as ever')
         assert cli("check")[:2] == (0, "no findings\n")
 
-    def test_plan_has_a_remark(self, site: Site, cli: Cli) -> None:
-        assert "recorded" not in cli("plan")[1]
+    def test_list_has_a_remark(self, site: Site, cli: Cli) -> None:
+        assert "recorded" not in cli("list", "-v")[1]
         site.upgrade("1.1", "return 10", "return 12")
-        code, out, _ = cli("plan")
+        code, out, _ = cli("list", "-v")
         assert code == 0
         assert "shop.prices:price: body changed since shop 1.0" in out
-        (drift,) = json.loads(cli("plan", "--format", "json")[1])["patches"][0]["drift"]
+        (drift,) = json.loads(cli("list", "-v", "--format", "json")[1])["patches"][0]["drift"]
         assert drift == {
             "target": "shop.prices:price",
             "status": "body changed",
@@ -305,16 +305,16 @@ class TestUpgrade:
             "difference": DIFFERENCE,
         }
 
-    def test_plan_says_which_version_it_compares_with(self, site: Site, cli: Cli) -> None:
+    def test_list_says_which_version_it_compares_with(self, site: Site, cli: Cli) -> None:
         site.upgrade("2.0", "return 10", "return 10  # ten")
-        assert "shop 2.0 is not recorded; compared with 1.0: 1 target unchanged" in cli("plan")[1]
+        assert "shop 2.0 is not recorded; compared with 1.0: 1 target unchanged" in cli("list", "-v")[1]
 
     def test_a_broken_file_is_a_finding(self, site: Site, cli: Cli) -> None:
         site.file.write_text("[]")
         code, out, _ = cli("check")
         assert code == 1
         assert f"{site.file} cannot be read" in out
-        code, out, _ = cli("plan")
+        code, out, _ = cli("list", "-v")
         assert code == 0
         assert "cannot be read" in out
 

@@ -189,7 +189,6 @@ def test_requirements_expected_and_found(explain) -> None:
     assert "requires  shop<1 (requires shop<1, found shop 1.0)" in result.lines
     assert "needs     nochip (neither installed nor emulated)" in result.lines
     patch = explain(source, "deals.old", "--format", "json").patch("deals.old")
-    assert patch["cause"] == "fit"
     assert patch["requires"] == [
         {"text": "shop<1", "met": False, "found": "1.0", "reason": "requires shop<1, found shop 1.0"},
         {"text": "gone>=2", "met": False, "found": None, "reason": "requires gone>=2, gone is not installed"},
@@ -223,7 +222,7 @@ def test_both_sides_of_a_conflict(explain) -> None:
         "wins over deals.other",
     ]
     loser = explain(source, "deals.rival", "--format", "json").patch("deals.rival")
-    assert (loser["verdict"], loser["cause"], loser["rival"]) == ("failed", "conflict", "deals.price")
+    assert (loser["verdict"], loser["rival"]) == ("failed", "deals.price")
     loser = explain(source, "deals.other", "--format", "json").patch("deals.other")
     assert (loser["verdict"], loser["rival"], loser["beats"]) == ("skipped", "deals.price", [])
     assert "which is applied" in loser["reason"]
@@ -272,18 +271,18 @@ def test_the_setting_that_decided(explain, site, monkeypatch, arguments, environ
     (verdict,) = [line for line in result.lines if line.startswith("verdict")]
     said = said.format(site / "pyproject.toml")
     origin, _, name = said.rpartition(" ")
-    expected = f"skipped: disabled by {origin} ({name})" if origin else "apply (decided by default)"
+    expected = f"off: disabled by {origin} ({name})" if origin else "apply (decided by default)"
     assert verdict == f"verdict   {expected}"
     patch = explain(PRICE, "deals.price", *arguments, "--format", "json").patch("deals.price")
     assert " ".join(filter(None, (patch["chosen_by"], patch["chosen_as"]))) == said
-    assert patch["cause"] == ("fit" if said == "default" else "choice")
+    assert patch["verdict"] == ("apply" if said == "default" else "off")
 
 
 def test_the_setting_that_enabled(explain) -> None:
     source = PRICE.replace("fast))", "fast), default=False)")
     assert "verdict   apply (decided by --enable deals)" in explain(source, "deals.price", "--enable", "deals").lines
     reason = "not in the default set; apply it with --enable deals.price"
-    assert f"verdict   skipped: {reason} (decided by default)" in explain(source, "deals.price").lines
+    assert f"verdict   off: {reason} (decided by default)" in explain(source, "deals.price").lines
 
 
 def test_options_say_where_they_come_from(explain, site) -> None:

@@ -32,7 +32,7 @@ def test_every_command_is_in_a_group_and_on_a_line_of_80_columns(cli: Cli) -> No
     _, subparsers, _ = build_parser(discover=True)
     shown = [command for group in GROUPS for command in found[group]]
     assert sorted(shown) == sorted(subparsers.choices)
-    assert {"list", "run", "plan"} <= set(found["use"])
+    assert {"list", "run", "report"} <= set(found["use"])
     assert {"check", "verify"} <= set(found["trust"])
     assert "new" in found["write"]
 

@@ -149,7 +149,6 @@ class TestCurrentFolder:
         [
             ["explain", "shop.prices:price", "-p", "deals"],
             ["check", "--apply", "-p", "deals"],
-            ["plan", "-p", "deals"],
             ["list", "-p", "deals"],
             ["lock", "-p", "deals", "--file", "a.lock"],
             ["outdated", "-p", "deals"],

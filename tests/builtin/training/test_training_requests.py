@@ -223,7 +223,7 @@ class TestProfiling:
 
 class TestPlan:
     def names(self, patcher: pc.Patcher) -> list[str]:
-        return [entry.patch.name for entry in patcher.plan() if entry.go]
+        return [entry.patch.name for entry in patcher.plan() if entry.verdict == "apply"]
 
     def test_has_the_patches_of_the_core(self, gym: Any, tmp_path: Path) -> None:
         patcher = pc.Patcher().with_settings(profiling={"path": tmp_path}).with_settings(brake="auto", step=STEP)

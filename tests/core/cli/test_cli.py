@@ -21,7 +21,7 @@ from patchcore import __version__
 from patchcore.cli.options import Parser
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMANDS = ["list", "plan", "explain", "check", "doctor", "run", "bisect", "lock", "outdated", "suggest"]
+COMMANDS = ["list", "explain", "check", "doctor", "run", "bisect", "lock", "outdated", "suggest"]
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ class TestEveryCommand:
             (["list", "--format", "jsn"], "invalid choice: 'jsn'; expected one of table, json; did you mean 'json'?"),
             (["explain"], "the following arguments are required: TARGET|PATCH"),
             (["list", "--format", "xml"], "invalid choice: 'xml'"),
-            (["plan", "--disable", "shop.prize"], "did you mean 'shop.price'?"),
-            (["plan", "--enable", "shop.roundet"], "did you mean 'shop.rounded'?"),
+            (["list", "--disable", "shop.prize"], "did you mean 'shop.price'?"),
+            (["list", "--enable", "shop.roundet"], "did you mean 'shop.rounded'?"),
             (["list", "--plugin", "shp"], "; did you mean 'shop'?"),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -90,7 +90,7 @@ class TestEveryCommand:
 
     def test_settings_errors(self, cli: Cli, site: Path) -> None:
         (site / "pyproject.toml").write_text('[tool.patchcore]\ndisble = ["price"]\n')
-        result = cli("plan")
+        result = cli("list")
         assert result.code == 2
         assert "unknown setting 'disble'; did you mean 'disable'?" in result.err
         assert "pyproject.toml" in result.err
@@ -101,16 +101,16 @@ class TestEveryCommand:
         self, cli: Cli, site: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def chosen_by(*arguments: str) -> tuple[str, str]:
-            patches = cli("plan", "--format", "json", *arguments).json["patches"]
+            patches = cli("list", "--format", "json", *arguments).json["patches"]
             patch = only(patches, name="shop.price")
             return patch["verdict"], (patch["chosen_by"] or "default").rpartition("/")[2]
 
         assert chosen_by() == ("apply", "default")
         (site / "pyproject.toml").write_text('[tool.patchcore]\ndisable = ["price"]\n')
-        assert chosen_by() == ("skipped", "pyproject.toml [tool.patchcore]")
+        assert chosen_by() == ("off", "pyproject.toml [tool.patchcore]")
         monkeypatch.setenv("PATCHCORE_ENABLE", "shop.price")
         assert chosen_by() == ("apply", "PATCHCORE_ENABLE")
-        assert chosen_by("--disable", "shop") == ("skipped", "--disable")
+        assert chosen_by("--disable", "shop") == ("off", "--disable")
 
     def test_internal_error(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("patchcore.cli.options.Patcher.discover", lambda **_: 1 / 0)
@@ -154,7 +154,7 @@ class TestTerminal:
         assert "no cash register" in result.err
 
     @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
-    @pytest.mark.parametrize("command", ["list", "plan --all", "doctor"])
+    @pytest.mark.parametrize("command", ["list", "list --all", "doctor"])
     def test_tables_on_a_terminal(self, site: Path, command: str) -> None:
         shown = on_a_terminal(site, *command.split(), TERM="xterm-256color")
         assert shown.startswith("\x1b[1m")
@@ -246,6 +246,6 @@ class TestNamesOfCommandsThatHaveCommands:
 def test_the_name_of_an_installed_plugin_after_p_gets_the_option_that_takes_it(cli: Cli, site: Path) -> None:
     (site / "till_patches.py").write_text("")
     write_distribution(site, "till-patches", plugins={"till": "till_patches"})
-    result = cli("plan", "-p", "till")
+    result = cli("list", "-p", "till")
     assert result.code == 1
     assert "till is an installed plugin: --plugin till loads only this plugin, -p loads a module" in result.err

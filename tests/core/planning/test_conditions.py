@@ -21,7 +21,7 @@ EXPLODES = {"mmcv": "raise SystemExit('imported')"}
 
 def judge(**declaration: Any) -> tuple[str, str]:
     verdict = Environment().judge(pc.Patch("patch", [pc.Replace("json:dumps", len)], **declaration))
-    return verdict.status, verdict.reason
+    return verdict.word, verdict.reason
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def nothing_installed() -> Iterator[None]:
 def test_an_import_package_is_met_by_whichever_distribution_provides_it(make_package, distribution) -> None:
     write_distribution(make_package(EXPLODES), distribution, "1.7.1", packages=["mmcv"])
     assert Environment().version("mmcv") == "1.7.1"
-    assert judge(requires="mmcv>=1.3,<2") == ("pending", "")
+    assert judge(requires="mmcv>=1.3,<2") == ("apply", "")
     assert judge(requires="mmcv>=2") == ("skipped", "requires mmcv>=2, found mmcv 1.7.1")
     assert "mmcv" not in sys.modules
 
@@ -60,7 +60,7 @@ def test_a_distribution_without_top_level_txt_provides_what_its_record_lists(mak
 
 def test_the_distribution_itself_may_be_named(make_package) -> None:
     write_distribution(make_package(EXPLODES), "mmcv-full", "1.7.1", packages=["mmcv"])
-    assert judge(requires=["mmcv-full>=1.7", "mmcv_full<2"]) == ("pending", "")
+    assert judge(requires=["mmcv-full>=1.7", "mmcv_full<2"]) == ("apply", "")
 
 
 def test_what_is_left_of_a_broken_installation_is_passed_over(make_package) -> None:
@@ -68,13 +68,13 @@ def test_what_is_left_of_a_broken_installation_is_passed_over(make_package) -> N
     (folder / "aaa-1.0.dist-info").mkdir()
     (folder / "aaa-1.0.dist-info" / "top_level.txt").write_text("mmcv\n")
     write_distribution(folder, "mmcv-full", "1.7.1", packages=["mmcv"])
-    assert judge(requires="mmcv>=1.7") == ("pending", "")
+    assert judge(requires="mmcv>=1.7") == ("apply", "")
 
 
 def test_broken_metadata_of_the_required_distribution_is_not_a_version(make_package) -> None:
     folder = make_package(EXPLODES)
     (folder / "mmcv-1.0.dist-info").mkdir()
-    assert judge(requires="mmcv")[0] == "pending"
+    assert judge(requires="mmcv")[0] == "apply"
     status, reason = judge(requires="mmcv>=1")
     assert (status, reason) == (
         "skipped",
@@ -99,7 +99,7 @@ def test_broken_metadata_of_the_required_distribution_is_not_a_version(make_pack
 )
 def test_version_specifiers(make_package, installed, specifier, fits) -> None:
     write_distribution(make_package(EXPLODES), "mmcv", installed)
-    assert judge(requires=f"mmcv{specifier}")[0] == ("pending" if fits else "skipped")
+    assert judge(requires=f"mmcv{specifier}")[0] == ("apply" if fits else "skipped")
 
 
 def test_a_version_that_is_none_is_skipped_with_the_version(make_package) -> None:
@@ -117,12 +117,12 @@ def test_a_malformed_requirement_is_failed(requirement) -> None:
 
 
 def test_a_requirement_for_other_environments_does_not_count() -> None:
-    assert judge(requires="nolibrary>=2; python_version < '3'") == ("pending", "")
+    assert judge(requires="nolibrary>=2; python_version < '3'") == ("apply", "")
 
 
 def test_an_unknown_environment_marker_is_failed_and_not_blamed_on_when() -> None:
     status, reason = judge(requires="nolibrary; extra == 'npu'")
-    assert status in ("failed", "pending")  # packaging before 22 raises, later it is an empty extra
+    assert status in ("failed", "apply")  # packaging before 22 raises, later it is an empty extra
     assert "when" not in reason
 
 
@@ -132,12 +132,12 @@ def test_a_package_that_is_not_installed_is_skipped() -> None:
 
 def test_a_source_checkout_on_the_path_answers_with_the_version_it_has_loaded(make_package, monkeypatch) -> None:
     make_package({"checkout": "__version__ = '3.1'"})
-    assert judge(requires="checkout") == ("pending", "")
+    assert judge(requires="checkout") == ("apply", "")
     assert judge(requires="checkout>=3")[0] == "skipped"
     module = ModuleType("checkout")
     module.__version__ = "3.1"
     monkeypatch.setitem(sys.modules, "checkout", module)
-    assert judge(requires="checkout>=3") == ("pending", "")
+    assert judge(requires="checkout>=3") == ("apply", "")
     assert judge(requires="checkout>=4") == ("skipped", "requires checkout>=4, found checkout 3.1")
 
 
@@ -158,20 +158,20 @@ def test_needs_is_met_by_a_meta_path_finder_without_importing(monkeypatch) -> No
     reason = "needs module mx_driving, which is neither installed nor emulated here"
     assert judge(needs="mx_driving") == ("skipped", reason)
     monkeypatch.setattr(sys, "meta_path", [Emulator(), *sys.meta_path])
-    assert judge(needs="mx_driving") == ("pending", "")
+    assert judge(needs="mx_driving") == ("apply", "")
     assert "mx_driving" not in sys.modules
 
 
 def test_needs_looks_inside_packages_without_importing_them(make_package) -> None:
     make_package({"mmcv": "raise SystemExit('imported')", "mmcv.ops": ""})
-    assert judge(needs="mmcv.ops") == ("pending", "")
+    assert judge(needs="mmcv.ops") == ("apply", "")
     assert judge(needs="mmcv.opts")[0] == "skipped"
     assert "mmcv" not in sys.modules
 
 
 def test_a_target_in_a_library_that_is_not_installed_is_skipped() -> None:
     verdict = Environment().judge(pc.Patch("patch", [pc.Replace("nolibrary.deep:f", len)]))
-    assert verdict == ("skipped", "nolibrary is not installed", "fit", None)
+    assert verdict == ("skipped", "nolibrary is not installed", None)
 
 
 def test_a_finder_that_raises_fails_the_patch_and_is_not_blamed_on_when(monkeypatch) -> None:
@@ -190,7 +190,7 @@ def test_a_finder_that_raises_fails_the_patch_and_is_not_blamed_on_when(monkeypa
 @pytest.mark.parametrize(
     ("answer", "verdict"),
     [
-        (True, ("pending", "")),
+        (True, ("apply", "")),
         (False, ("skipped", "its when condition is false")),
         (pc.Skip("no NPU"), ("skipped", "no NPU")),
     ],

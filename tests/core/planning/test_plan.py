@@ -48,7 +48,7 @@ def names(made: Plan) -> list[str]:
 
 
 def applied(made: Plan) -> list[str]:
-    return [entry.patch.name for entry in made if entry.go]
+    return [entry.patch.name for entry in made if entry.verdict == "apply"]
 
 
 # --- order ---------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_two_patches_of_one_slot_conflict_and_the_message_fixes_it() -> None:
     made = plan(*by("one", first), *by("two", second))
     assert applied(made) == ["first"]
     assert names(Plan(tuple(made.conflicts))) == ["second"]
-    assert made["second"].status == "failed"
+    assert made["second"].verdict == "failed"
     assert made["second"].reason == (
         "lib:f is patched by both first (plugin one, one-patches 1.0) and second (plugin two, two-patches 1.0); "
         "to apply both, the second on top of the first, declare after=['first'] in second; "
@@ -190,7 +190,7 @@ def test_a_patch_that_lost_a_conflict_does_not_make_others_lose() -> None:
 def test_declared_conflicts_skip_the_later_patch() -> None:
     made = plan(patch("a"), patch("b", conflicts="a"), patch("c", legacy_names="old"), patch("d", conflicts="old"))
     assert applied(made) == ["a", "c"]
-    assert made["b"].status == "skipped"
+    assert made["b"].verdict == "skipped"
     assert made["b"].reason == "conflicts with a (local code), which is applied"
     assert not made.conflicts
 
@@ -291,7 +291,7 @@ def test_a_default_patch_is_applied_and_another_only_when_asked_for() -> None:
     made = plan(*GROUP)
     assert applied(made) == ["lib.conv", "lib.pool"]
     assert made["lib.attention"].reason == "not in the default set; apply it with --enable lib.attention"
-    assert made["lib.attention"].unwanted
+    assert made["lib.attention"].verdict == "off"
     enabled = plan(*GROUP, choices=[Choice(True, "lib.attention", "PATCHCORE_ENABLE")])
     assert "lib.attention" in applied(enabled)
     assert enabled["lib.attention"].chosen_by == "PATCHCORE_ENABLE"
@@ -321,7 +321,7 @@ PYPROJECT, ENVIRONMENT, COMMAND = range(3)
 )
 def test_the_stronger_source_wins_then_the_more_specific_name_then_the_refusal(choices, expected) -> None:
     made = plan(*GROUP, choices=[Choice(enable, name, "somewhere", strength) for enable, name, strength in choices])
-    assert made["lib.conv"].go is expected
+    assert (made["lib.conv"].verdict == "apply") is expected
 
 
 def test_a_single_patch_is_more_specific_than_everything_even_when_it_is_everything() -> None:
@@ -335,9 +335,9 @@ def test_a_single_patch_is_more_specific_than_everything_even_when_it_is_everyth
 def test_a_patch_that_a_user_does_not_want_is_told_from_one_that_does_not_fit() -> None:
     misfit = patch("misfit", when=lambda: pc.Skip("disabled in this model"))
     made = plan(misfit, patch("unwanted"), choices=[Choice(False, "unwanted", "--disable")])
-    assert not made["misfit"].unwanted
+    assert made["misfit"].verdict != "off"
     assert made["misfit"].reason == "disabled in this model"
-    assert made["unwanted"].unwanted
+    assert made["unwanted"].verdict == "off"
 
 
 def test_a_plan_is_looked_up_by_name_then_by_legacy_name() -> None:
@@ -351,7 +351,7 @@ def test_a_plan_is_looked_up_by_name_then_by_legacy_name() -> None:
 def test_the_plan_prints_verdicts_reasons_and_targets() -> None:
     made = plan(*GROUP, choices=[Choice(False, "text", "--disable")])
     assert str(made).splitlines() == [
-        "skipped  lib.attention [plugin text, text-patches 1.0]: disabled by --disable (text)",
+        "off      lib.attention [plugin text, text-patches 1.0]: disabled by --disable (text)",
         "apply    lib.conv [plugin vision, vision-patches 1.0]",
         "           replace lib.ops:conv",
         "apply    lib.pool [plugin vision, vision-patches 1.0]",
@@ -380,7 +380,7 @@ def test_planning_changes_nothing_and_imports_no_target_library(make_package, ru
         before = set(sys.modules)
         finders = list(sys.meta_path)
         plan = patcher.plan()
-        assert [entry.go for entry in plan] == [True], plan
+        assert [entry.verdict for entry in plan] == ["apply"], plan
         assert str(plan["lib.conv"].targets[1]) == "lib.ops:pool"
         assert sys.meta_path == finders
         assert not {"lib", "lib.ops", "kernels"} & set(sys.modules)

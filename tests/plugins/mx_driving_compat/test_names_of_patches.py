@@ -58,7 +58,7 @@ class TestAdvice:
 
 @pytest.mark.parametrize(
     ("arguments", "beginning"),
-    [(("explain", "DeformConv"), ""), (("plan", "--disable", "DeformConv"), "--disable: ")],
+    [(("explain", "DeformConv"), ""), (("list", "--disable", "DeformConv"), "--disable: ")],
 )
 def test_commands_say_which_patch_a_name_is(
     cli: Cli, site: Any, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], beginning: str

@@ -11,7 +11,6 @@ from typing import Any, Optional
 import pytest
 
 import patchcore as pc
-from patchcore.planning.conditions import BY_CHOICE, BY_FIT
 from patchcore.planning.plan import Plan, PlannedPatch
 from patchcore.planning.provenance import LOCAL
 from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU, audit, conclusion
@@ -34,8 +33,8 @@ NOT_COUNTED = f"not counted are {', '.join(audit.NOT_COUNTED)}"
 AVAILABLE = audit.counter_of(Place("group", "torch:cuda.is_available", ""))
 
 
-def plan(status: str = "pending", cause: str = BY_FIT, reason: str = "") -> Plan:
-    return Plan(tuple(PlannedPatch(patch, LOCAL, (), status, reason, cause=cause) for patch in TRANSFER_TO_NPU))
+def plan(verdict: str = "apply", reason: str = "") -> Plan:
+    return Plan(tuple(PlannedPatch(patch, LOCAL, (), verdict, reason) for patch in TRANSFER_TO_NPU))
 
 
 def described(planned: Optional[Plan] = None) -> list[str]:
@@ -104,7 +103,7 @@ def test_the_page_says_what_is_not_counted() -> None:
 
 def test_disabled_patches_count_nothing() -> None:
     first, *others = plan().patches
-    (line,) = described(Plan((first._replace(status="skipped", cause=BY_CHOICE), *others)))
+    (line,) = described(Plan((first._replace(verdict="off"), *others)))
     assert line.startswith("nothing moved: no line uses CUDA; not counted are calls of disabled patches, ")
 
 
@@ -172,7 +171,7 @@ def test_the_vendors_adapter_is_mentioned(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_nothing_is_said_where_it_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert described(plan("skipped", BY_CHOICE)) == []  # disabled
+    assert described(plan("off")) == []  # disabled
     assert described(Plan(())) == []
     monkeypatch.delitem(sys.modules, "torch")
     assert described() == []

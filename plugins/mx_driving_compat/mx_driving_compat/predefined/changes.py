@@ -25,7 +25,6 @@ from patchcore.errors import DeclarationError, TargetNotFound
 from patchcore.objects.modules import ABSENT, lineage
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Candidate
-from patchcore.report import PENDING
 
 __all__ = ["PluginChange", "Predefined", "apply_units", "units_of"]
 
@@ -113,8 +112,7 @@ class PluginChange(BasePatch):
     def misfit(self) -> str:
         if is_stub(self.declared.target.root):  # which the change fills
             return ""
-        verdict = Environment().judge(self.candidate.patch)
-        return "" if verdict.status == PENDING else verdict.reason
+        return Environment().judge(self.candidate.patch).reason
 
     def _fits(self) -> bool:
         return not self.misfit()

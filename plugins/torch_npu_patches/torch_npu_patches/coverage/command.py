@@ -168,7 +168,7 @@ def _replaced(plan: Plan) -> dict[str, list[str]]:
     found = {}
     for entry in plan:
         targets = [str(change.target) for change in entry.patch.changes if isinstance(change, Replace)]
-        if targets and not entry.unwanted:
+        if targets and entry.verdict != "off":
             found[entry.patch.name] = targets
     return found
 

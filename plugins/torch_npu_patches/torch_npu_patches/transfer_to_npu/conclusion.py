@@ -42,7 +42,7 @@ def describe_move(plan: Plan) -> Iterator[str]:
         plan: the plan that was applied.
     """
     planned = [entry for entry in plan if entry.patch.name.startswith(f"{PREFIX}.")]
-    wanted = [entry for entry in planned if not entry.unwanted]
+    wanted = [entry for entry in planned if entry.verdict != "off"]
     if "torch" not in sys.modules:
         return
     sites = audit.sites()
@@ -54,7 +54,7 @@ def describe_move(plan: Plan) -> Iterator[str]:
         yield _no_device(sites) or _moved(moved)
     elif sites:
         yield _no_device(sites) or f"nothing moved: the answer was no at {_at(sites)}; {not_counted}"
-    elif any(entry.go for entry in wanted):
+    elif any(entry.verdict == "apply" for entry in wanted):
         if _npu_was_used():
             yield f"no line uses CUDA: the program or a library uses the NPU by its own name; {not_counted}"
         else:

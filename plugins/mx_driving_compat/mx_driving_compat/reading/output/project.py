@@ -22,7 +22,7 @@ The patches of `{file}`, as a plugin of patchcore.
     python -m pip install pytest
     python -m pytest
     ruff format .                   # lays the written code out
-    patchcore list                  # the patches, what they change, whether they fit here
+    patchcore list                  # the patches, and whether they are applied here
     patchcore check --apply         # whether every target is there, where the libraries are
     patchcore run train.py          # a program, with them
 
