@@ -56,7 +56,7 @@ def ms_deform_attn_backward(
     im2col_step: int,
 ) -> None:
     """Write the gradients of the value, the locations and the weights; see the forward pass."""
-    from npu_emulator.mx_driving._differentiation import gradients
+    from npu_emulator.formulas.differentiation import gradients
     from npu_emulator.mx_driving.ops.multi_scale_deformable_attn import attend
 
     _require_support(value, attention_weights)

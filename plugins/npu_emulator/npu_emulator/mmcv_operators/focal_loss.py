@@ -5,8 +5,13 @@ Source: ``{sigmoid,softmax}_focal_loss_cuda_kernel.cuh`` in ``mmcv/ops/csrc/comm
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
+
+from npu_emulator.formulas.differentiation import gradients
+from npu_emulator.formulas.focal_loss import sigmoid_focal_loss
 
 __all__ = [
     "sigmoid_focal_loss_backward",
@@ -29,20 +34,18 @@ def sigmoid_focal_loss_forward(
         gamma: how much less well-classified samples count.
         alpha: weight of the target class; all others have 1 - alpha.
     """
-    p = torch.sigmoid(input)
-    positive = (1 - p) ** gamma * _log(p)
-    negative = p**gamma * _log(1 - p)
-    output.copy_(_by_class(input, target, weight, -alpha * positive, -(1 - alpha) * negative))
+    output.copy_(sigmoid_focal_loss(input, target, weight if weight.numel() else None, gamma, alpha))
 
 
 def sigmoid_focal_loss_backward(
     input: Tensor, target: Tensor, weight: Tensor, grad_input: Tensor, gamma: float, alpha: float
 ) -> None:
     """Write the derivative of each loss to ``grad_input``; arguments as for the forward pass."""
-    p = torch.sigmoid(input)
-    positive = (1 - p) ** gamma * (1 - p - gamma * p * _log(p))
-    negative = p**gamma * (gamma * (1 - p) * _log(1 - p) - p)
-    grad_input.copy_(_by_class(input, target, weight, -alpha * positive, -(1 - alpha) * negative))
+    loss = partial(
+        sigmoid_focal_loss, target=target, weight=weight if weight.numel() else None, gamma=gamma, alpha=alpha
+    )
+    (gradient,) = gradients(loss, (input,), torch.ones_like(input))
+    grad_input.copy_(gradient)
 
 
 def softmax_focal_loss_forward(
@@ -75,12 +78,6 @@ def softmax_focal_loss_backward(
 
 def _log(probability: Tensor) -> Tensor:
     return probability.clamp(min=torch.finfo(torch.float32).tiny).log()
-
-
-def _by_class(input: Tensor, target: Tensor, weight: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-    classes = input.shape[1]
-    found = torch.where(target.unsqueeze(1) == torch.arange(classes), positive, negative)
-    return found * weight[target.clamp(0, classes - 1)].unsqueeze(1) if weight.numel() else found
 
 
 def _of_target(input: Tensor, target: Tensor) -> Tensor:

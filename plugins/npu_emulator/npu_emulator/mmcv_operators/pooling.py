@@ -7,11 +7,11 @@ The operators go region by region: regions have different numbers of pixels, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
+
+from npu_emulator.formulas.differentiation import gradients
+from npu_emulator.formulas.sampling import mean_of_bins
 
 __all__ = [
     "deform_roi_pool_backward",
@@ -83,38 +83,6 @@ def _bins(start: Tensor, end: Tensor, count: int, extent: int) -> tuple[Tensor, 
     return first.clamp(0, extent).long(), behind.clamp(0, extent).long()
 
 
-class _Samples(NamedTuple):
-    """Where one region is sampled, (pooled height, pooled width, samples down, samples across) each.
-
-    Args:
-        number: of the region.
-        image: its index in the batch.
-        y, x: in pixels.
-        extents: width and height of the region in pixels, which offsets are shares of.
-    """
-
-    number: int
-    image: int
-    y: Tensor
-    x: Tensor
-    extents: tuple[Tensor, Tensor]
-
-    @property
-    def per_bin(self) -> int:
-        """How many samples a bin has."""
-        return self.y.shape[2] * self.y.shape[3]
-
-
-class _Corners(NamedTuple):
-    """The four pixels around samples, and the shares of the lower one in y and x."""
-
-    y_low: Tensor
-    y_high: Tensor
-    x_low: Tensor
-    x_high: Tensor
-    weights: tuple[Tensor, ...]
-
-
 def deform_roi_pool_forward(
     input: Tensor,
     rois: Tensor,
@@ -138,12 +106,8 @@ def deform_roi_pool_forward(
         sampling_ratio: samples of a bin in each direction; 0 for as many as it has pixels.
         gamma: factor of the offset.
     """
-    for samples in _sampled(rois, offset, (pooled_height, pooled_width), spatial_scale, sampling_ratio, gamma):
-        corners = _corners(samples, *input.shape[2:])
-        pixels = _pixels(input[samples.image], corners)
-        total = sum(weight * pixel for weight, pixel in zip(corners.weights, pixels))
-        assert isinstance(total, Tensor)
-        output[samples.number] = total.sum(dim=(-2, -1)) / max(samples.per_bin, 1)
+    settings = ((pooled_height, pooled_width), spatial_scale, sampling_ratio, gamma)
+    output.copy_(_deformed(input, offset, rois, *settings))
 
 
 def deform_roi_pool_backward(
@@ -160,32 +124,27 @@ def deform_roi_pool_backward(
     gamma: float,
 ) -> None:
     """Add to the gradients of the input and of the offset; see the forward pass."""
-    height, width = input.shape[2:]
-    flat = grad_input.view(*grad_input.shape[:2], -1)
-    for samples in _sampled(rois, offset, (pooled_height, pooled_width), spatial_scale, sampling_ratio, gamma):
-        if samples.per_bin == 0:
-            continue
-        corners = _corners(samples, height, width)
-        gradient = (grad_output[samples.number] / samples.per_bin)[..., None, None]
-        rows = (corners.y_low, corners.y_low, corners.y_high, corners.y_high)
-        columns = (corners.x_low, corners.x_high, corners.x_low, corners.x_high)
-        for row, column, weight in zip(rows, columns, corners.weights):
-            flat[samples.image].index_add_(1, (row * width + column).flatten(), (gradient * weight).flatten(1))
-        if not offset.numel():
-            continue
-        low_low, low_high, high_low, high_high = _pixels(input[samples.image], corners)
-        inside = sum(corners.weights) > 0
-        y, x = samples.y, samples.x
-        by_x = (high_high - high_low) * (y - corners.y_low) + (low_high - low_low) * (corners.y_high - y)
-        by_y = (high_high - low_high) * (x - corners.x_low) + (high_low - low_low) * (corners.x_high - x)
-        for axis, slope in enumerate((by_x, by_y)):
-            share = gamma * samples.extents[axis] * gradient * slope * inside
-            grad_offset[samples.number, axis] += share.sum(dim=(0, -2, -1))
+    settings = ((pooled_height, pooled_width), spatial_scale, sampling_ratio, gamma)
+
+    def pooled(input: Tensor, offset: Tensor = offset) -> Tensor:
+        return _deformed(input, offset, rois, *settings)
+
+    inputs = (input, offset) if offset.numel() else (input,)
+    for place, gradient in zip((grad_input, grad_offset), gradients(pooled, inputs, grad_output)):
+        place += gradient
 
 
-def _sampled(
-    rois: Tensor, offset: Tensor, bins: tuple[int, int], spatial_scale: float, sampling_ratio: int, gamma: float
-) -> Iterator[_Samples]:
+def _deformed(
+    input: Tensor,
+    offset: Tensor,
+    rois: Tensor,
+    bins: tuple[int, int],
+    spatial_scale: float,
+    sampling_ratio: int,
+    gamma: float,
+) -> Tensor:
+    """Return what :func:`deform_roi_pool_forward` writes, differentiable in input and offset."""
+    pooled = [input.new_zeros(0, *bins, input.shape[1])]
     for number, roi in enumerate(rois):
         left, top, right, bottom = (roi[1:] * spatial_scale - 0.5).unbind()
         width, height = right - left, bottom - top
@@ -198,30 +157,12 @@ def _sampled(
         if offset.numel():
             y = y + gamma * height * offset[number, 1][..., None, None]
             x = x + gamma * width * offset[number, 0][..., None, None]
-        shape = (*bins, down, across)
-        yield _Samples(number, int(roi[0]), y.expand(shape), x.expand(shape), (width, height))
+        y, x = (places.expand(*bins, down, across).flatten(2) for places in (y, x))
+        pooled.append(mean_of_bins(input[int(roi[0])], y, x).unsqueeze(0))
+    return torch.cat(pooled).permute(0, 3, 1, 2)
 
 
 def _places(bins: int, samples: int, size: Tensor) -> Tensor:
     """Return the distances of samples from the start of a region, (bins, samples)."""
     within = (torch.arange(samples).to(size) + 0.5) * size / max(samples, 1)
     return torch.arange(bins).to(size).unsqueeze(1) * size + within
-
-
-def _corners(samples: _Samples, height: int, width: int) -> _Corners:
-    inside = (samples.y >= -1) & (samples.y <= height) & (samples.x >= -1) & (samples.x <= width)
-    y, x = samples.y.clamp(0, height - 1), samples.x.clamp(0, width - 1)
-    y_low, x_low = y.floor().long(), x.floor().long()
-    y_high, x_high = (y_low + 1).clamp(max=height - 1), (x_low + 1).clamp(max=width - 1)
-    ly, lx = y - y_low, x - x_low
-    weights = ((1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx)
-    return _Corners(y_low, y_high, x_low, x_high, tuple(weight * inside for weight in weights))
-
-
-def _pixels(image: Tensor, corners: _Corners) -> tuple[Tensor, ...]:
-    return (
-        image[:, corners.y_low, corners.x_low],
-        image[:, corners.y_low, corners.x_high],
-        image[:, corners.y_high, corners.x_low],
-        image[:, corners.y_high, corners.x_high],
-    )

@@ -80,3 +80,16 @@ def _crossings(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     along_b = _cross(start_b - start_a, edge_a) / divisor
     crosses = ~parallel & (along_a >= 0) & (along_a <= 1) & (along_b >= 0) & (along_b <= 1)
     return (start_a + along_a.unsqueeze(-1) * edge_a).flatten(-3, -2), crosses.flatten(-2, -1)
+
+
+def check_scored_boxes(kernel: str, boxes: Tensor, scores: Tensor) -> None:
+    """Check that there are boxes of seven numbers, with a score each.
+
+    Raises:
+        ValueError: the tensors have other shapes.
+    """
+    if boxes.dim() != 2 or boxes.shape[1] != 7 or scores.shape != boxes.shape[:1]:
+        raise ValueError(
+            f"mx_driving.{kernel}: expected boxes of shape (n, 7) and scores of shape (n,), found "
+            f"{tuple(boxes.shape)} and {tuple(scores.shape)}"
+        )

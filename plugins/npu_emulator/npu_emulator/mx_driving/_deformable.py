@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional, Union
 import torch
 from torch import Tensor
 
-from npu_emulator.mx_driving._sampling import corners, weighted_rows
+from npu_emulator.formulas.sampling import corners, weighted_rows
 
 PairOfInts = tuple[int, int]
 

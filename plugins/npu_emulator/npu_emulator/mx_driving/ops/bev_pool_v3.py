@@ -11,8 +11,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from npu_emulator import limits
+from npu_emulator.formulas.differentiation import gradients
 from npu_emulator.mx_driving._counting import calls
-from npu_emulator.mx_driving._differentiation import gradients
 from npu_emulator.mx_driving._pooling import cell_of, check_coordinates, pool, require_view
 from npu_emulator.mx_driving.ops.bev_pool_v2 import lift_and_pool
 

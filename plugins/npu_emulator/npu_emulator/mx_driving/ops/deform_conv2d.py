@@ -10,9 +10,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from npu_emulator import limits
+from npu_emulator.formulas.differentiation import gradients
 from npu_emulator.mx_driving._counting import calls
 from npu_emulator.mx_driving._deformable import Geometry, check_shapes, deformable_convolution, pair
-from npu_emulator.mx_driving._differentiation import gradients
 
 
 class DeformConv2dFunction(Function):

@@ -7,8 +7,9 @@ from typing import Any
 from torch import Tensor
 from torch.autograd import Function
 
+from npu_emulator.formulas.suppression import keep_best
+from npu_emulator.mx_driving._boxes import check_scored_boxes
 from npu_emulator.mx_driving._counting import calls
-from npu_emulator.mx_driving._suppression import check_boxes, keep_best
 from npu_emulator.mx_driving.ops.boxes_overlap_bev import iou
 
 
@@ -31,7 +32,7 @@ class Nms3dFunction(Function):
         Raises:
             ValueError: the tensors have another shape than described.
         """
-        check_boxes("nms3d", boxes, scores)
+        check_scored_boxes("nms3d", boxes, scores)
         calls["nms3d"] += 1
         return keep_best(iou(boxes, boxes), scores, iou_threshold)
 

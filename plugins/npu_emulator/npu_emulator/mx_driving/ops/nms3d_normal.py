@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from npu_emulator.formulas.suppression import keep_best
+from npu_emulator.mx_driving._boxes import check_scored_boxes
 from npu_emulator.mx_driving._counting import calls
-from npu_emulator.mx_driving._suppression import check_boxes, keep_best
 
 
 class AdsNms3dNormalFunction(Function):
@@ -18,7 +19,7 @@ class AdsNms3dNormalFunction(Function):
     @staticmethod
     def forward(ctx: Any, boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
         """Suppress; arguments and result are those of nms3d, but for the angle, which is not looked at."""
-        check_boxes("nms3d_normal", boxes, scores)
+        check_scored_boxes("nms3d_normal", boxes, scores)
         calls["nms3d_normal"] += 1
         center, size = boxes[:, :2], boxes[:, 3:5]
         low, high = center - size / 2, center + size / 2

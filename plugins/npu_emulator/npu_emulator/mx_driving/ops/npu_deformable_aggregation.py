@@ -14,9 +14,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from npu_emulator import limits
+from npu_emulator.formulas.differentiation import gradients
+from npu_emulator.formulas.sampling import corners, weighted_rows
 from npu_emulator.mx_driving._counting import calls
-from npu_emulator.mx_driving._differentiation import gradients
-from npu_emulator.mx_driving._sampling import corners, weighted_rows
 
 
 class AdsDeformableAggregation(Function):

@@ -11,8 +11,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from npu_emulator import limits
+from npu_emulator.formulas.differentiation import gradients
 from npu_emulator.mx_driving._counting import calls
-from npu_emulator.mx_driving._differentiation import gradients
 from npu_emulator.mx_driving._scattering import expanded
 from npu_emulator.mx_driving._voxels import require_packable
 

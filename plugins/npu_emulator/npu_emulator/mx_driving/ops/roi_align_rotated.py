@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from npu_emulator.formulas.differentiation import gradients
+from npu_emulator.formulas.sampling import mean_of_bins
 from npu_emulator.mx_driving._counting import calls
-from npu_emulator.mx_driving._differentiation import gradients
-from npu_emulator.mx_driving._sampling import weighted_rows
 
 
 class Pooling(NamedTuple):
@@ -90,19 +90,9 @@ roi_align_rotated = RoIAlignRotatedFunction.apply
 
 
 def _align(feature_map: Tensor, rois: Tensor, pooling: Pooling) -> Tensor:
-    _, channels, height, width = feature_map.shape
-    table = feature_map.permute(0, 2, 3, 1).reshape(-1, channels)
-    pooled = [table.new_zeros(0, pooling.pooled_height, pooling.pooled_width, channels)]
-    for region in rois:  # each has samples of its own number
-        y, x = _samples(region, pooling)
-        if y.shape[-1] == 0:  # a region of no size, and as many samples as it has pixels
-            pooled.append(table.new_zeros(1, *y.shape[:2], channels))
-            continue
-        index, weight = _clamped_corners(y, x, height, width)
-        row = region[0].long() * height * width + index
-        bins = weighted_rows(table, row.flatten(start_dim=2), weight.flatten(start_dim=2)) / y.shape[-1]
-        pooled.append(bins.unsqueeze(0))
-    return torch.cat(pooled).permute(0, 3, 1, 2).contiguous()
+    bins = (mean_of_bins(feature_map[int(region[0])], *_samples(region, pooling)) for region in rois)
+    none = feature_map.new_zeros(0, pooling.pooled_height, pooling.pooled_width, feature_map.shape[1])
+    return torch.cat([none, *(each.unsqueeze(0) for each in bins)]).permute(0, 3, 1, 2).contiguous()
 
 
 def _samples(region: Tensor, pooling: Pooling) -> tuple[Tensor, Tensor]:
@@ -126,17 +116,3 @@ def _along(size: Tensor, bins: int, sampling_ratio: int) -> Tensor:
     samples = sampling_ratio if sampling_ratio > 0 else math.ceil(float(size / bins))
     numbers = torch.arange(bins * samples, device=size.device, dtype=size.dtype).view(bins, samples)
     return (numbers + 0.5) * size / (bins * samples) - size / 2 if samples else numbers
-
-
-def _clamped_corners(y: Tensor, x: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
-    """Find four pixels and their weights; places within a pixel of the border are moved onto it, others see nothing."""
-    inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
-    y, x = y.clamp(0, height - 1), x.clamp(0, width - 1)
-    top, left = y.floor(), x.floor()
-    below, right = y - top, x - left
-    index, weight = [], []
-    for row, row_weight in ((top, 1 - below), (top + 1, below)):
-        for column, column_weight in ((left, 1 - right), (left + 1, right)):
-            index.append(row.clamp(max=height - 1) * width + column.clamp(max=width - 1))
-            weight.append(torch.where(inside, row_weight * column_weight, 0))
-    return torch.stack(index, dim=-1).long(), torch.stack(weight, dim=-1)

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import logsigmoid
 
+from npu_emulator.formulas.differentiation import gradients
+from npu_emulator.formulas.focal_loss import sigmoid_focal_loss as focal_loss
 from npu_emulator.mx_driving._counting import calls
-from npu_emulator.mx_driving._differentiation import gradients
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -73,14 +73,7 @@ sigmoid_focal_loss = SigmoidFocalLossFunction.apply
 def _loss(
     logit: Tensor, target: Tensor, weight: Optional[Tensor], gamma: float, alpha: float, reduction: str
 ) -> Tensor:
-    classes = torch.arange(logit.shape[1], device=logit.device)
-    is_target = target.unsqueeze(1) == classes
-    probability = logit.sigmoid()
-    positive = -alpha * (1 - probability) ** gamma * logsigmoid(logit)
-    negative = -(1 - alpha) * probability**gamma * logsigmoid(-logit)
-    loss = torch.where(is_target, positive, negative)
-    if weight is not None:
-        loss = loss * weight[target].unsqueeze(1)
+    loss = focal_loss(logit, target, weight, gamma, alpha)
     if reduction == "mean":
         return loss.sum() / logit.shape[0]
     return loss.sum() if reduction == "sum" else loss

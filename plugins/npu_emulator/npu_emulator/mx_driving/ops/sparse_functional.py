@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from npu_emulator.formulas.differentiation import gradients
 from npu_emulator.mx_driving._counting import calls
-from npu_emulator.mx_driving._differentiation import gradients
 from npu_emulator.mx_driving._rulebook import Rulebook, convolve
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from npu_emulator.errors import NotEmulated
+from npu_emulator.formulas.sampling import bilinear
 from npu_emulator.torch_npu.ops.registry import operator
-from npu_emulator.torch_npu.ops.sampling import bilinear
 
 __all__ = [
     "npu_conv2d",

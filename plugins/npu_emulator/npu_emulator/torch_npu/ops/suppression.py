@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from npu_emulator.errors import NotEmulated
+from npu_emulator.formulas.suppression import keep_best
 from npu_emulator.torch_npu.ops.boxes import pairwise_areas
 from npu_emulator.torch_npu.ops.precision import accumulated
 from npu_emulator.torch_npu.ops.registry import operator
@@ -138,9 +139,8 @@ def _kept(boxes: Tensor, iou_threshold: float) -> Tensor:
     """Return which boxes of a falling order stay, as bool of shape (n,)."""
     area, other_area, intersection = pairwise_areas(accumulated(boxes), accumulated(boxes))
     union = area + other_area - intersection
-    overlapping = intersection > iou_threshold * union
-    kept = torch.ones(boxes.shape[0], dtype=torch.bool, device=boxes.device)
-    for index in range(boxes.shape[0]):
-        # What is suppressed suppresses nothing.
-        kept[index + 1 :] &= ~(overlapping[index, index + 1 :] & kept[index])
+    iou = torch.where(union > 0, intersection / union, 0)
+    order = torch.arange(len(boxes), 0, -1, device=boxes.device)  # the best first
+    kept = torch.zeros(len(boxes), dtype=torch.bool, device=boxes.device)
+    kept[keep_best(iou, order, iou_threshold)] = True
     return kept

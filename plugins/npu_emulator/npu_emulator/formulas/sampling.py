@@ -1,4 +1,4 @@
-"""Bilinear sampling, the part that all deformable kernels share."""
+"""Bilinear sampling, the part that deformable kernels and those that pool regions share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Union
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
+
+__all__ = ["bilinear", "corners", "mean_of_bins", "weighted_rows"]
 
 
 def corners(y: Tensor, x: Tensor, height: Union[int, Tensor], width: Union[int, Tensor]) -> tuple[Tensor, Tensor]:
@@ -60,3 +62,48 @@ def weighted_rows(table: Tensor, index: Tensor, weight: Tensor) -> Tensor:
     terms = index.shape[-1]
     rows = embedding_bag(index.reshape(-1, terms), table, per_sample_weights=weight.reshape(-1, terms), mode="sum")
     return rows.reshape(*index.shape[:-1], table.shape[-1])
+
+
+def bilinear(images: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """Interpolate images, which are zero outside as for :func:`corners`.
+
+    Args:
+        images: shape (n, c, h, w).
+        y: vertical positions in pixels, shape (n, p); 0 is the centre of the first row.
+        x: horizontal positions, likewise.
+
+    Returns:
+        Shape (n, c, p), differentiable in all arguments.
+    """
+    index, weight = corners(y, x, *images.shape[2:])
+    at = index.flatten(1).unsqueeze(1).expand(-1, images.shape[1], -1)
+    return (images.flatten(2).gather(2, at).unflatten(2, index.shape[1:]) * weight.unsqueeze(1)).sum(dim=-1)
+
+
+def mean_of_bins(image: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """Return the means of bilinear samples, of which those within a pixel of the border are moved onto it.
+
+    Samples farther outside are zero (``roi_align_rotated`` and ``deform_roi_pool`` of mmcv 2.1.0).
+
+    Args:
+        image: shape (c, h, w).
+        y: vertical positions in pixels, shape (rows, columns, samples of a bin).
+        x: horizontal positions, likewise.
+
+    Returns:
+        Shape (rows, columns, c), zero where bins have no samples; differentiable in all arguments.
+    """
+    channels, height, width = image.shape
+    if y.shape[-1] == 0:
+        return image.new_zeros(*y.shape[:2], channels)
+    inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
+    y, x = y.clamp(0, height - 1), x.clamp(0, width - 1)
+    top, left = y.detach().floor(), x.detach().floor()
+    below, right = y - top, x - left
+    index, weight = [], []
+    for row, row_weight in ((top, 1 - below), (top + 1, below)):
+        for column, column_weight in ((left, 1 - right), (left + 1, right)):
+            index.append(row.clamp(max=height - 1) * width + column.clamp(max=width - 1))
+            weight.append(torch.where(inside, row_weight * column_weight, 0))
+    rows, weights = torch.cat(index, dim=-1).long(), torch.cat(weight, dim=-1)
+    return weighted_rows(image.flatten(1).T, rows, weights) / y.shape[-1]

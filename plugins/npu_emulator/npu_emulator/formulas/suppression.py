@@ -26,16 +26,3 @@ def keep_best(iou: Tensor, scores: Tensor, threshold: float) -> Tensor:
             kept.append(number)
             suppressed |= overlaps[number]
     return order[torch.tensor(kept, dtype=torch.int64, device=order.device)]
-
-
-def check_boxes(kernel: str, boxes: Tensor, scores: Tensor) -> None:
-    """Check that there are boxes of seven numbers, with a score each.
-
-    Raises:
-        ValueError: the tensors have other shapes.
-    """
-    if boxes.dim() != 2 or boxes.shape[1] != 7 or scores.shape != boxes.shape[:1]:
-        raise ValueError(
-            f"mx_driving.{kernel}: expected boxes of shape (n, 7) and scores of shape (n,), found "
-            f"{tuple(boxes.shape)} and {tuple(scores.shape)}"
-        )
