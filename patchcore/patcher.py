@@ -34,7 +34,8 @@ __all__ = ["Patcher", "apply"]
 Name = Union[str, Patch]
 
 #: Levels of :mod:`logging`: how loud a summary is logged, and a failure, by policy.
-_INFO, _LEVELS = 20, {"warn": 30, "raise": 40, "ignore": 10}
+_INFO, _WARNING = 20, 30
+_LEVELS = {"warn": _WARNING, "raise": 40, "ignore": 10}
 
 
 class Patcher(contextlib.ContextDecorator):
@@ -424,7 +425,8 @@ class Patcher(contextlib.ContextDecorator):
                 raise PatchError(f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {entry.reason}")
 
     def _refuse_findings(self, entry: PlannedPatch) -> None:
-        found = [remark for remark in self.plugins.remarks(entry, thorough=True) if remark.finding]
+        remarks = self.plugins.remarks(entry, thorough=True)
+        found = [remark for remark in remarks if remark.finding and remark.level >= _WARNING]
         if found:
             texts, advice = (dict.fromkeys(filter(None, each)) for each in zip(*((r.text, r.advice) for r in found)))
             raise PatchError(

@@ -46,11 +46,11 @@ GROUP = "npu_patches"
 BUILTINS = (
     "call", "imports", "stdlib", "signatures", "holders", "drift", "training", "torchscript",
     "list", "check", "run", "page", "explain", "doctor", "verify", "bisect", "new", "suggest",
-    "overview", "forgotten",
+    "overview",
 )  # fmt: skip
 
 #: Those that add commands and do nothing else.
-COMMANDS = ("list", "check", "page", "explain", "doctor", "verify", "bisect", "overview")
+COMMANDS = ("list", "page", "explain", "doctor", "verify", "bisect", "overview")
 
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.
 _WITHOUT = "no:"

@@ -154,7 +154,8 @@ class Remark(NamedTuple):
     Args:
         text: one line, for people; empty for a remark that only programs read.
         level: how loud it is logged, as a level of :mod:`logging`.
-        finding: True where ``patchcore check`` fails because of it, and ``strict`` refuses the patch.
+        finding: True where ``patchcore check`` fails because of it. If ``level`` is that of a warning or higher, the
+            patch is also refused under the policy ``raise``.
         advice: what to do about a finding, a sentence without its end.
         topic: what it is about, in a word: the kind of the finding, and the key of ``data`` in JSON.
         data: for programs: a list of dictionaries.

@@ -86,7 +86,7 @@ COMMANDS = [
     "lock",
     "lock --explain",
     "lock --check --file other.lock --disable long_shop.prices.price_of_one_item",
-    "outdated",
+    "check",
     "suggest .",
     "new --help",
     "run --help",

@@ -44,7 +44,6 @@ COMMANDS: list[tuple[tuple[str, ...], tuple[int, ...]]] = [
     (("doctor", "-p", "deals", "--apply", "--workers"), (1,)),
     (("verify", "-p", "deals"), (0, 1)),
     (("lock", "-p", "deals"), (0,)),
-    (("outdated", "-p", "deals"), (0, 1)),
     (("run", "-p", "deals", "--report-dir", "berichte-ü", "verkäufe.py"), (0,)),
     (("run", "-p", "deals", "gibt-es-nicht-ü.py"), (2,)),
     (("bisect", "-p", "deals", "--", "verkäufe.py", "ü"), (0, 1, 2)),

@@ -90,7 +90,6 @@ COMMANDS = [
     ["doctor", "--apply"],
     ["explain", "loud.price"],
     ["explain", "shop:price"],
-    ["outdated"],
     ["verify", "loud.price", "--no-timing"],
     ["lock", "--file", "patchcore.lock"],
     ["lock", "--check", "--file", "patchcore.lock"],

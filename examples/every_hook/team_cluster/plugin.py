@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from logging import WARNING
 from pathlib import Path
 from typing import Any, Optional
 
@@ -91,9 +92,10 @@ def name_original(function: Any, original: Any, is_method: bool) -> None:
 
 @pc.hookimpl
 def remarks(entry: Any, thorough: bool) -> Iterator[pc.Remark]:
-    """Have ``patchcore check`` fail for a patch that does not say what it is for."""
+    """Have ``patchcore check`` fail for a patch that does not say what it is for, and ``strict`` refuse it."""
     if thorough and not entry.patch.summary:
-        yield pc.Remark("it has no summary", finding=True, advice="give the patch a summary=", topic="summary")
+        advice = "give the patch a summary="
+        yield pc.Remark("it has no summary", level=WARNING, finding=True, advice=advice, topic="summary")
 
 
 @pc.hookimpl

@@ -1,4 +1,4 @@
-"""``patchcore check``: for CI; exit 1 on broken plugins, conflicts, failing or unmet required patches, and drift."""
+"""``patchcore check``: for CI; exit 1 on broken plugins, conflicts, failing, unmet or old patches, and drift."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Optional
+from typing import Any, NamedTuple
 
 from patchcore.builtin.command_line import advise_on_modules
 from patchcore.builtin.rows import print_table
@@ -22,19 +22,40 @@ from patchcore.report import FAILED, PENDING, Remark
 from patchcore.settings import KEYS, OTHER_VARIABLES, Settings, find_table
 from patchcore.stdlib import difflib
 
-__all__ = ["COLUMNS", "Finding", "add_arguments", "findings", "main", "settings_findings"]
+__all__ = ["Findings", "add_arguments", "look", "main", "print_findings"]
 
 #: Kind, subject and message.
 Finding = tuple[str, str, str]
 _PREFIX = "PATCHCORE_"
-COLUMNS = ("KIND", "SUBJECT", "MESSAGE")
+
+
+class Findings(NamedTuple):
+    """What is wrong.
+
+    Args:
+        findings: each with its kind, its subject and a message.
+        differences: patch, target and the difference to the source that was recorded, where one is known.
+        steps: what to do about the findings.
+    """
+
+    findings: list[Finding]
+    differences: list[tuple[str, str, str]]
+    steps: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON view."""
+        return {
+            "findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in self.findings],
+            "differences": [dict(zip(("subject", "target", "difference"), each)) for each in self.differences],
+            "next": self.steps,
+        }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
-        "For CI: exit with 1 when a plugin is broken, patches conflict or fail, a required patch cannot be applied, "
-        "or a target has changed since its fingerprint was recorded."
+        "For CI: exit with 1 when a plugin is broken, patches conflict or fail, a required patch cannot be applied, a "
+        "target has changed since its fingerprint was recorded, or a patch is no longer needed."
     )
     shared.add_selection(parser)
     shared.add_format(parser)
@@ -47,47 +68,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print the findings; 1 when there are any."""
     patcher = shared.patcher_from(options)
-    told: list[tuple[str, Remark]] = []
-    found = [*settings_findings(patcher, os.environ), *findings(patcher, apply=options.apply, told=told)]
-    steps = list(dict.fromkeys(remark.advice for _, remark in told if remark.finding and remark.advice))
-    differences = [
-        (patch, each["target"], each["difference"])
-        for patch, remark in told
-        for each in remark.data
-        if each.get("difference")
-    ]
+    found = look(patcher, apply=options.apply)
     if options.format == "json":
-        print_json(
-            {
-                "findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in found],
-                "differences": [dict(zip(("subject", "target", "difference"), each)) for each in differences],
-                "next": steps,
-            }
-        )
-    elif found:
-        print_table("Findings", COLUMNS, found)
-        for patch, target, difference in differences:
-            print_line(f"\n{target} ({patch})\n{textwrap.indent(difference, '  ')}")
-        if steps:
-            print_line("")
-        for step in steps:
-            print_line(f"next: {step[:1].lower()}{step[1:]}")
+        print_json(found.to_dict())
     else:
+        print_findings(found)
+    advise_on_modules(patcher, (message for _, _, message in found.findings))
+    return 1 if found.findings else 0
+
+
+def print_findings(found: Findings) -> None:
+    """Print the findings as a table, and what to do about them."""
+    if not found.findings:
         print_line("no findings")
-    advise_on_modules(patcher, (message for _, _, message in found))
-    return 1 if found else 0
+        return
+    print_table("Findings", ("KIND", "SUBJECT", "MESSAGE"), found.findings)
+    for patch, target, difference in found.differences:
+        print_line(f"\n{target} ({patch})\n{textwrap.indent(difference, '  ')}")
+    if found.steps:
+        print_line("")
+    for step in found.steps:
+        print_line(f"next: {step[:1].lower()}{step[1:]}")
 
 
-def findings(patcher: Patcher, *, apply: bool, told: Optional[list[tuple[str, Remark]]] = None) -> list[Finding]:
-    """Return what is wrong.
+def look(patcher: Patcher, *, apply: bool) -> Findings:
+    """Return what is wrong here.
 
     Args:
         patcher: not applied.
-        apply: import every target library that fits, apply and revert, so that missing targets are found too.
-        told: gets the names of patches with what plugins remark on them.
+        apply: import every target library that can be patched, apply and revert, so that missing targets are found too.
     """
     plan = patcher.plan()
-    found: list[Finding] = []
+    found = list(_settings_findings(patcher, os.environ))
     for entry in plan:
         if entry.verdict == FAILED:
             found.append(("conflict" if entry in plan.conflicts else "failed", entry.patch.name, entry.reason))
@@ -95,15 +107,20 @@ def findings(patcher: Patcher, *, apply: bool, told: Optional[list[tuple[str, Re
             found.append(("required", entry.patch.name, entry.reason))
     remarks = _remarks(patcher, plan)
     found += dict.fromkeys((remark.topic, name, remark.text) for name, remark in remarks if remark.finding)
-    if told is not None:
-        told += remarks
     if apply:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.verdict == APPLY])
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
-    return found
+    differences = [
+        (name, each["target"], each["difference"])
+        for name, remark in remarks
+        for each in remark.data
+        if each.get("difference")
+    ]
+    steps = dict.fromkeys(remark.advice for _, remark in remarks if remark.finding and remark.advice)
+    return Findings(found, differences, list(steps))
 
 
-def settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield what is wrong with settings that no command has refused: variants, and variables that nobody reads.
 
     Args:

@@ -41,7 +41,7 @@ Fact = tuple[str, str, str]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.description = "Show what in this environment affects patches, and report problems."
+    parser.description = "Show what in this environment affects patches, and what patchcore check finds."
     shared.add_selection(parser)
     shared.add_format(parser)
     parser.add_argument(
@@ -72,15 +72,15 @@ def main(options: argparse.Namespace) -> int:
         *_imports(),
         *_sections(patcher),
     ]
-    found = check.findings(patcher, apply=options.apply)
+    found = check.look(patcher, apply=options.apply)
     workers = _workers(patcher) if options.workers else []
-    found += (("worker", w["kind"], w["detail"]) for w in workers if w["result"] == UNPATCHED)
+    found.findings.extend(("worker", w["kind"], w["detail"]) for w in workers if w["result"] == UNPATCHED)
     stale = _stale_references(patcher) if options.apply else []
     if options.format == "json":
         print_json(
             {
                 "facts": [dict(zip(("topic", "name", "value"), fact)) for fact in facts],
-                "findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in found],
+                **found.to_dict(),
                 "workers": workers,
                 "stale_references": [dict(zip(("patch", "target", "place"), reference)) for reference in stale],
             }
@@ -96,11 +96,8 @@ def main(options: argparse.Namespace) -> int:
             title = "Stale references: they refer to the original while the patch is applied"
             print_table(title, ("PATCH", "TARGET", "PLACE"), stale)
             print_line()
-        if found:
-            print_table("Findings", check.COLUMNS, found)
-        else:
-            print_line("no findings")
-    return 1 if found else 0
+        check.print_findings(found)
+    return 1 if found.findings else 0
 
 
 def _in_short(facts: Sequence[Fact]) -> list[Fact]:

@@ -1,8 +1,8 @@
-"""Built-in plugin ``drift``: warns if the target of a patch has changed since the patch was written.
+"""Built-in plugin ``drift``: warns if the target of a patch has changed, or if the patch is no longer needed.
 
-Plugins carry fingerprints of their targets. The remarks compare these with the installed libraries. ``patchcore
-fingerprint`` records them, ``patchcore lock`` pins a whole environment, and ``patchcore outdated`` names patches that
-can go.
+Plugins carry fingerprints of their targets. The remarks compare these with the installed libraries, and ``remove_when``
+of each patch with their versions. ``patchcore fingerprint`` records fingerprints, ``patchcore lock`` pins a whole
+environment.
 """
 
 from __future__ import annotations
@@ -27,23 +27,26 @@ _NAME = "patchcore.drift.collected"
 @hookimpl
 def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
     # fingerprints are stored beside the file of a plugin
-    files = {candidate.provenance.file for candidate in candidates}
-    if files.difference([None]):
+    if any(c.provenance.file or c.patch.remove_when or c.patch.upstream for c in candidates):
         plugins.add(_Remarks(), _NAME)
 
 
 class _Remarks:
-    """Has remarks on patches of plugins that may carry fingerprints."""
+    """Has remarks on patches of plugins that may carry fingerprints, and on patches that declare when they end."""
 
     @hookimpl(trylast=True)
     def remarks(self, entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
-        if entry.provenance.file is None:
-            return []
-        if entry.patch.only_adds and not thorough:  # what was not there has no fingerprint
-            return []
-        from patchcore.builtin.drift.drift import remarks_on  # reads files
+        found: list[Remark] = []
+        # what was not there has no fingerprint
+        if entry.provenance.file is not None and (thorough or not entry.patch.only_adds):
+            from patchcore.builtin.drift.drift import remarks_on  # reads files
 
-        return remarks_on(entry, thorough=thorough)
+            found += remarks_on(entry, thorough=thorough)
+        if thorough and (entry.patch.remove_when or entry.patch.upstream):
+            from patchcore.builtin.drift.outdated import remarks_on_end
+
+            found += remarks_on_end(entry)
+        return found
 
 
 @hookimpl
@@ -79,13 +82,6 @@ def register_commands(subparsers: Any) -> None:
         fill=_lock,
     )
     subparsers.add_parser(
-        "outdated",
-        group="trust",
-        help="show patches that are no longer needed",
-        example="patchcore outdated",
-        fill=_outdated,
-    )
-    subparsers.add_parser(
         "fingerprint",
         group="write",
         help="record fingerprints of targets, for check",
@@ -98,12 +94,6 @@ def _lock(parser: argparse.ArgumentParser) -> None:
     from patchcore.builtin.drift import lock_command
 
     lock_command.add_arguments(parser)
-
-
-def _outdated(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.drift import outdated_command
-
-    outdated_command.add_arguments(parser)
 
 
 def _fingerprint(parser: argparse.ArgumentParser) -> None:

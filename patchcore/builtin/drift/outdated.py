@@ -1,78 +1,45 @@
-"""Which patches can go? Answered from what they declare: ``remove_when`` and ``upstream``."""
+"""Which patches can be removed? Answered from what they declare: ``remove_when`` and ``upstream``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, Optional
+from collections.abc import Iterator
+from typing import Optional
 
 from patchcore.errors import DeclarationError
-from patchcore.planning.conditions import OFF, Environment
+from patchcore.planning.conditions import APPLY, OFF, Environment
 from patchcore.planning.plan import PlannedPatch
+from patchcore.report import Remark
 
-__all__ = ["CAN_GO", "MALFORMED", "NEEDED", "NOT_APPLIED", "WORTH_A_LOOK", "Age", "review"]
+__all__ = ["remarks_on_end"]
 
-#: Its ``remove_when`` holds, and nothing but a choice keeps it from being applied.
-CAN_GO = "can go"
-#: Its ``remove_when`` holds; it does not fit here, and is not applied anyway.
-NOT_APPLIED = "not applied"
-#: It has an ``upstream`` link, which may say by now that it is not needed any more.
-WORTH_A_LOOK = "worth a look"
-#: Its ``remove_when`` does not hold.
-NEEDED = "needed"
-#: Its ``remove_when`` cannot be read, and would never hold.
-MALFORMED = "malformed"
+_TOPIC = "outdated"
 
 
-class Age(NamedTuple):
-    """What is known about the time of a patch.
+def remarks_on_end(entry: PlannedPatch, environment: Optional[Environment] = None) -> Iterator[Remark]:
+    """Yield whether a patch is still needed here; imports nothing and asks no server. See the hook ``remarks``.
+
+    It is a finding if ``remove_when`` holds and nothing but a choice keeps the patch from being applied, or if
+    ``remove_when`` cannot be read. A patch that cannot be applied here may be needed in other environments.
 
     Args:
-        entry: the patch, as it is planned here.
-        verdict: ``CAN_GO``, ``NOT_APPLIED``, ``WORTH_A_LOOK``, ``NEEDED`` or ``MALFORMED``.
-        reason: what the verdict goes by.
-    """
-
-    entry: PlannedPatch
-    verdict: str
-    reason: str
-
-    @property
-    def is_finding(self) -> bool:
-        """True when something is to be done."""
-        return self.verdict in (CAN_GO, MALFORMED)
-
-
-def review(plan: Iterable[PlannedPatch], environment: Optional[Environment] = None) -> list[Age]:
-    """Return the age of each patch that declares ``remove_when`` or ``upstream``, in the order of the plan.
-
-    Imports nothing and asks no server.
-
-    Args:
-        plan: what is planned here.
+        entry: planned here.
         environment: what is installed; looked up anew by default.
     """
-    environment = environment or Environment()
-    return [_age(entry, environment) for entry in plan if entry.patch.remove_when or entry.patch.upstream]
-
-
-def _age(entry: PlannedPatch, environment: Environment) -> Age:
-    condition = entry.patch.remove_when
-    reason = "it declares no remove_when"
-    if condition:
+    patch, environment = entry.patch, environment or Environment()
+    if patch.remove_when:
         try:
-            unmet = _unmet(condition, environment)
+            unmet = _unmet(patch.remove_when, environment)
         except DeclarationError as error:
-            return Age(entry, MALFORMED, str(error))
+            yield Remark(str(error), finding=True, advice=f"Correct remove_when of {patch.name}", topic=_TOPIC)
+            return
         if unmet is None:
-            misfit = _misfit(entry, environment)
-            return Age(entry, NOT_APPLIED, misfit) if misfit else Age(entry, CAN_GO, f"{condition} holds")
-        reason = unmet
-    return Age(entry, WORTH_A_LOOK if entry.patch.upstream else NEEDED, reason)
-
-
-def _misfit(entry: PlannedPatch, environment: Environment) -> str:
-    """Return why the patch is not applied here, apart from choices; empty where it is, or would be if it was chosen."""
-    return environment.judge(entry.patch).reason if entry.verdict == OFF else entry.reason
+            if entry.verdict == APPLY or (entry.verdict == OFF and not environment.judge(patch).reason):
+                text = f"is no longer needed: {patch.remove_when} holds"
+                yield Remark(text, finding=True, advice=f"Remove the patch {patch.name}", topic=_TOPIC)
+            return
+        yield Remark(f"is needed until {patch.remove_when}: {unmet}", topic=_TOPIC)
+    if patch.upstream:
+        yield Remark(f"may be resolved by now: {patch.upstream}", topic=_TOPIC)
 
 
 def _unmet(condition: str, environment: Environment) -> Optional[str]:

@@ -42,6 +42,16 @@ class TestCheck:
             assert result.code == 1
             assert any(re.sub(" +", " ", line).startswith(finding) for line in result.lines())
 
+    @pytest.mark.parametrize("command", ["check", "doctor"])
+    def test_patches_that_their_plugin_does_not_return(self, cli: Cli, site: Path, command: str) -> None:
+        (site / "m.py").write_text("import patchcore as pc\n\nP = pc.Patch('m.p', [pc.Replace('json:nosuch', len)])\n")
+        result = cli(command, "--plugin", "shop", "-p", "m", "--format", "json")
+        finding = only(result.json["findings"], kind="plugin")
+        assert (result.code, finding["subject"]) == (1, "m")
+        assert finding["message"].startswith(
+            "register_patches: m has 1 patch (P), but no register_patches; write: @patchcore.hookimpl"
+        )
+
     @pytest.mark.parametrize(
         ("source", "finding"),
         [

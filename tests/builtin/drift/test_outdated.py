@@ -1,4 +1,4 @@
-"""outdated.py and ``patchcore outdated``: patches that say when they end."""
+"""outdated.py: patches that declare when they are no longer needed, and what ``check`` and ``list -v`` say of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distributions import write_distribution
 from patch_folder import PatchFolder
 
 import patchcore as pc
-from patchcore.builtin.drift.outdated import review
+from patchcore.builtin.drift.outdated import remarks_on_end
 
 
 @pytest.fixture
@@ -20,80 +20,69 @@ def shop(make_package: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return made
 
 
-def verdict(**declaration: Any) -> tuple[str, str]:
+def remarks(**declaration: Any) -> list[tuple[str, bool]]:
     patch = pc.Patch("shop.price", [pc.Replace("shop:price", print)], **declaration)
-    (age,) = review(pc.Patcher([patch]).plan())
-    return age.verdict, age.reason
+    return [(remark.text, remark.finding) for remark in remarks_on_end(pc.Patcher([patch]).plan()["shop.price"])]
 
 
-class TestVerdict:
-    def test_can_go(self, shop: PatchFolder) -> None:
-        assert verdict(remove_when="shop>=2") == ("can go", "shop>=2 holds")
+NO_LONGER = ("is no longer needed: shop>=2 holds", True)
+LINK = "https://shop.example/1"
 
-    def test_also_where_it_would_have_to_be_chosen(self, shop: PatchFolder) -> None:
-        assert verdict(remove_when="shop>=2", default=False) == ("can go", "shop>=2 holds")
+
+class TestRemarks:
+    @pytest.mark.parametrize("default", [True, False])
+    def test_no_longer_needed(self, shop: PatchFolder, default: bool) -> None:
+        assert remarks(remove_when="shop>=2", default=default) == [NO_LONGER]
 
     @pytest.mark.parametrize("default", [True, False])
-    def test_that_it_does_not_fit_anyway(self, shop: PatchFolder, default: bool) -> None:
-        found = verdict(remove_when="shop>=2", requires="shop<2", default=default)
-        assert found == ("not applied", "requires shop<2, found shop 2.1")
+    def test_nothing_if_it_cannot_be_applied_anyway(self, shop: PatchFolder, default: bool) -> None:
+        assert remarks(remove_when="shop>=2", requires="shop<2", default=default) == []
 
-    def test_needed(self, shop: PatchFolder) -> None:
-        assert verdict(remove_when="shop>=2.2") == ("needed", "found shop 2.1")
-
-    def test_library_that_is_not_installed(self, shop: PatchFolder) -> None:
-        assert verdict(remove_when="nosuch>=2") == ("needed", "nosuch is not installed")
-
-    def test_marker_that_does_not_hold(self, shop: PatchFolder) -> None:
-        found = verdict(remove_when="shop>=2; python_version < '3'")
-        assert found == ("needed", 'python_version < "3" does not hold here')
+    @pytest.mark.parametrize(
+        ("condition", "why"),
+        [
+            ("shop>=2.2", "found shop 2.1"),
+            ("nosuch>=2", "nosuch is not installed"),
+            ("shop>=2; python_version < '3'", 'python_version < "3" does not hold here'),
+        ],
+    )
+    def test_needed(self, shop: PatchFolder, condition: str, why: str) -> None:
+        assert remarks(remove_when=condition) == [(f"is needed until {condition}: {why}", False)]
 
     def test_link(self, shop: PatchFolder) -> None:
-        assert verdict(upstream="https://shop.example/1") == ("worth a look", "it declares no remove_when")
-        assert verdict(upstream="https://shop.example/1", remove_when="shop>=3") == ("worth a look", "found shop 2.1")
-        assert verdict(upstream="https://shop.example/1", remove_when="shop>=2")[0] == "can go"
+        resolved = (f"may be resolved by now: {LINK}", False)
+        assert remarks(upstream=LINK) == [resolved]
+        assert remarks(upstream=LINK, remove_when="shop>=3")[1:] == [resolved]
+        assert remarks(upstream=LINK, remove_when="shop>=2") == [NO_LONGER]
 
     def test_what_is_no_requirement(self, shop: PatchFolder) -> None:
-        status, reason = verdict(remove_when="when hell freezes over")
-        assert status == "malformed"
-        assert reason.startswith("remove_when='when hell freezes over' is not a requirement like 'mmcv>=2.3': ")
-
-    def test_nothing_declared(self, shop: PatchFolder) -> None:
-        assert review(pc.Patcher([pc.Patch("shop.price", [pc.Replace("shop:price", print)])]).plan()) == []
+        ((text, finding),) = remarks(remove_when="when hell freezes over")
+        assert finding
+        assert text.startswith("remove_when='when hell freezes over' is not a requirement like 'mmcv>=2.3': ")
 
 
-class TestCommand:
-    def test_findings_first(self, shop: PatchFolder) -> None:
-        shop.replace(
-            "PATCHES = [", 'ENDS = {"sale": {"remove_when": "shop>=2"}, "price": {"upstream": "x"}}\nPATCHES = ['
-        )
+class TestCommands:
+    def declare(self, shop: PatchFolder, **ends: dict[str, str]) -> None:
+        shop.replace("PATCHES = [", f"ENDS = {ends!r}\nPATCHES = [")
         shop.replace("new)])", "new)], **ENDS.get(name, {}))")
-        result = shop.run("outdated")
+
+    def test_check_has_a_finding(self, shop: PatchFolder) -> None:
+        self.declare(shop, sale={"remove_when": "shop>=2"}, price={"upstream": LINK})
+        result = shop.run("check")
         assert (result.code, result.err) == (1, "")
-        assert [line.split() for line in result.out.splitlines()] == [
-            ["Patches", "with", "remove_when", "or", "upstream"],
-            ["PATCH", "VERDICT", "REMOVE", "WHEN", "WHY", "UPSTREAM"],
-            ["shop.sale", "can", "go", "shop>=2", "shop>=2", "holds"],
-            ["shop.price", "worth", "a", "look", "it", "declares", "no", "remove_when", "x"],
+        assert [line.split() for line in result.out.splitlines()[2:]] == [
+            ["outdated", "shop.sale", *["is", "no", "longer", "needed:", "shop>=2", "holds"]],
             [],
-            ["1", "finding"],
+            ["next:", "remove", "the", "patch", "shop.sale"],
         ]
-        row = shop.run("outdated", "--format", "json").json["patches"][0]
-        assert row == {
-            "name": "shop.sale",
-            "verdict": "can go",
-            "reason": "shop>=2 holds",
-            "remove_when": "shop>=2",
-            "upstream": None,
-            "plugin": "deals",
-            "distribution": None,
-            "version": None,
-        }
+        (finding,) = shop.run("doctor", "--format", "json").json["findings"]
+        assert finding["kind"] == "outdated"
 
-    def test_only_links_are_no_finding(self, shop: PatchFolder) -> None:
-        shop.replace("new)])", 'new)], upstream="x")')
-        result = shop.run("outdated")
-        assert (result.code, result.out.splitlines()[-1]) == (0, "no findings")
+    def test_list_says_how_long_a_patch_is_needed(self, shop: PatchFolder) -> None:
+        self.declare(shop, price={"remove_when": "shop>=3"})
+        assert "is needed until shop>=3: found shop 2.1" in shop.run("list", "-v").out
 
-    def test_nothing_declared(self, shop: PatchFolder) -> None:
-        assert shop.run("outdated") == (0, "no patch declares remove_when or upstream\n", "")
+    def test_strict_applies_a_patch_that_is_no_longer_needed(self, shop: PatchFolder) -> None:
+        patch = pc.Patch("shop.price", [pc.Replace("shop:price", print)], remove_when="shop>=2")
+        with pc.Patcher([patch], strict=True) as patcher:
+            assert patcher.report()["shop.price"].status == "pending"

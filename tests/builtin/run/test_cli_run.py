@@ -151,7 +151,6 @@ class TestCurrentFolder:
             ["check", "--apply", "-p", "deals"],
             ["list", "-p", "deals"],
             ["lock", "-p", "deals", "--file", "a.lock"],
-            ["outdated", "-p", "deals"],
         ],
         ids=lambda command: command[0],
     )

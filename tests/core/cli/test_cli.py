@@ -21,7 +21,7 @@ from patchcore import __version__
 from patchcore.cli.options import Parser
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMANDS = ["list", "explain", "check", "doctor", "run", "bisect", "lock", "outdated", "suggest"]
+COMMANDS = ["list", "explain", "check", "doctor", "run", "bisect", "lock", "suggest"]
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
-"""Built-in plugin ``forgotten``: reports plugins that define patches and return none, because a hook is missing, say.
+"""Plugins that define patches and return none, because a hook is missing for example; and plugins without any hook.
 
-It also reports an installed plugin without any hook. A local module without hooks and patches is fine: its user may
-want to import it and nothing else.
+A local module without hooks and patches is fine: its user may want to import it and nothing else.
 """
 
 from __future__ import annotations
@@ -9,21 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from patchcore.hookspecs import hookimpl
+from patchcore.declare.patch import Patch
+from patchcore.errors import PluginError
 from patchcore.objects.printable import counted
 
 if TYPE_CHECKING:
     from patchcore.plugins import Plugins
 
-__all__ = ["after_collect"]
+__all__ = ["note_forgotten"]
 
 _HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return [...]"
 
 
-@hookimpl
-def after_collect(plugins: Plugins, answers: Mapping[str, Sequence[Any]]) -> None:
-    from patchcore.errors import PluginError
+def note_forgotten(plugins: Plugins, answers: Mapping[str, Sequence[Any]]) -> None:
+    """Note each plugin whose patches nobody gets as a problem of that plugin; see the hook ``after_collect``.
 
+    Args:
+        plugins: the loaded plugins.
+        answers: what each plugin has returned from ``register_patches``, by name of the plugin.
+    """
     known = {(problem.plugin, problem.message) for problem in plugins.problems}  # patches may be collected again
     for name, provenance in plugins.provenances.items():
         plugin = plugins.manager.get_plugin(name)
@@ -44,8 +47,6 @@ def after_collect(plugins: Plugins, answers: Mapping[str, Sequence[Any]]) -> Non
 
 def _patches_in(plugin: Any) -> list[str]:
     """Return the names in a plugin's namespace that hold patches, or lists of them."""
-    from patchcore.declare.patch import Patch
-
     space = getattr(plugin, "__dict__", None)
     if not isinstance(space, dict):
         return []
