@@ -13,7 +13,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional, TypedDict
 
 from patchcore import __version__
@@ -21,7 +21,7 @@ from patchcore.declare.target import Target
 from patchcore.objects.modules import find_module, module_file
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.distributions import version_of, version_of_provider
-from patchcore.planning.plan import Plan, PlannedPatch
+from patchcore.planning.plan import PlannedPatch
 from patchcore.report import SKIPPED
 
 __all__ = [
@@ -34,11 +34,19 @@ __all__ = [
     "hash_of_file",
     "library_version",
     "make_manifest",
-    "without_addresses",
+    "verdict_of",
 ]
 
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+
+#: The folders of an absolute path, which differ from machine to machine.
+_FOLDERS = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:)?[\\/](?:[^\s\\/:]+[\\/])*")
+
+#: Tables of a manifest or lock besides the patches, with what a message calls an entry.
+_TABLES = {"libraries": "library", "files": "file of", "targets": "target"}
+
+_NOT_PATCHED = "not patched"
 
 
 class Difference(NamedTuple):
@@ -55,13 +63,14 @@ class Difference(NamedTuple):
     other: str
 
 
-#: What a process would do with one patch. ``changes`` has a text for each: kind, target, ``<-``, replacement. ``file``
-#: is the hash of the file of its plugin.
+#: What would become of one patch. ``on top of``: the patches of the same targets that are applied before it.
+#: ``changes``: a text for each, kind, target, ``<-``, replacement. ``file``: the hash of the file of its plugin.
 PatchFacts = TypedDict(
     "PatchFacts",
     {
         "verdict": str,
         "reason": str,
+        "on top of": list[str],
         "changes": list[str],
         "options": dict[str, str],
         "contributed by": str,
@@ -71,7 +80,7 @@ PatchFacts = TypedDict(
 
 
 class Manifest(TypedDict):
-    """What a process would patch, and into what.
+    """What would be patched, and into what.
 
     Args:
         patchcore, python: versions.
@@ -87,50 +96,110 @@ class Manifest(TypedDict):
     files: dict[str, Optional[str]]
 
 
-def make_manifest(plan: Plan) -> Manifest:
-    """Return the manifest of ``plan``; imports nothing."""
-    targets = {target for entry in plan for target in entry.targets}
+def make_manifest(entries: Iterable[PlannedPatch]) -> Manifest:
+    """Return the manifest of the entries of a plan; imports nothing."""
+    entries = list(entries)
+    targets = {target for entry in entries for target in entry.targets}
     roots = sorted({target.root for target in targets})
     modules = sorted({target.module for target in targets if target.module is not None})
     fingerprint = functools.cache(hash_of_file)  # many patches are of one file
+    patches: dict[str, PatchFacts] = {}
+    first: dict[Target, str] = {}
+    for entry in entries:
+        targets_applied = entry.targets if entry.verdict == APPLY else ()
+        below = dict.fromkeys(first[target] for target in targets_applied if target in first)
+        first.update(dict.fromkeys(targets_applied, entry.patch.name))
+        patches[entry.patch.name] = {
+            "verdict": {APPLY: "to be applied", OFF: SKIPPED}.get(entry.verdict, entry.verdict),
+            # the origin of a choice is a path at times
+            "reason": "by choice" if entry.verdict == OFF else _FOLDERS.sub("", without_addresses(entry.reason)),
+            "on top of": list(below),
+            "changes": [f"{c.kind} {t} <- {as_text(c.source)}" for c, t in zip(entry.patch.changes, entry.targets)],
+            "options": {key: as_text(value) for key, value in sorted(entry.patch.options.items())},
+            "contributed by": str(entry.provenance),
+            "file": fingerprint(entry.provenance.file),
+        }
     return {
         "patchcore": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
-        "patches": {entry.patch.name: _describe(entry, fingerprint(entry.provenance.file)) for entry in plan},
+        "patches": patches,
         "libraries": {root: library_version(root) for root in roots},
         "files": {name: fingerprint(module_file(name)) for name in modules},
     }
 
 
-def digest(manifest: Mapping[str, Any]) -> str:
+def digest(manifest: Manifest) -> str:
     """Return the hash of a manifest: 16 hexadecimal digits."""
     return _hash(json.dumps(manifest, sort_keys=True).encode())
 
 
 def compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference]:
-    """Return what differs between two manifests, patches first."""
-    found = list(_compare_tables("patch ", one["patches"], other["patches"], missing="no plugin contributes it"))
-    for prefix, table in (("", "libraries"), ("file of ", "files")):
-        for difference in _compare_tables("", one[table], other[table], missing="not patched"):
-            name = difference.subject
-            found.append(difference._replace(subject=f"{prefix}{name}, of {_patches_on(name, one, other)}"))
+    """Return what differs between two manifests or two locks, patches first.
+
+    Patches with the same difference are one subject. What only one side has because only there a patch is applied is
+    not repeated for every library and file of the patch.
+    """
+    found = list(_compare_patches(*({**m.get("not_applied", {}), **m["patches"]} for m in (one, other))))
+    patches_differ = bool(found)
+    both = one["patches"].keys() & other["patches"].keys()
+    for table, label in _TABLES.items():
+        mine, theirs = one.get(table, {}), other.get(table, {})
+        for name in dict.fromkeys((*mine, *theirs)):
+            pair = mine.get(name, _NOT_PATCHED), theirs.get(name, _NOT_PATCHED)
+            users = _patches_on(name, one, other)
+            if pair[0] == pair[1] or (
+                not both.intersection(users) if users else _NOT_PATCHED in pair and patches_differ
+            ):
+                continue
+            of = f", of patch {', '.join(users)}" if users else ""
+            found.append(Difference(f"{label} {name}{of}", *map(_text, pair)))
     found += (Difference(key, one[key], other[key]) for key in ("python", "patchcore") if one[key] != other[key])
     return found
 
 
-def _patches_on(place: str, *manifests: Mapping[str, Any]) -> str:
-    """Name the patches that change something in ``place``: a module or, for a library, below it."""
-    names = {
-        name: None
-        for manifest in manifests
-        for name, patch in manifest["patches"].items()
-        if any(_is_in(change.split(" ")[1], place) for change in patch["changes"])
-    }
-    return f"patch {', '.join(names)}"
+def _patches_on(place: str, *manifests: Mapping[str, Any]) -> list[str]:
+    """Name the patches that change something in ``place``, a library, module or target, or replace by it."""
+    inside = f"{place}.", f"{place}:", f"{place}["
+    return sorted(
+        {
+            name
+            for manifest in manifests
+            for name, patch in manifest["patches"].items()
+            if any(f"{word}.".startswith(inside) for change in patch["changes"] for word in change.split(" ")[1:])
+        }
+    )
 
 
-def _is_in(target: str, place: str) -> bool:
-    return target == place or f"{target.partition(':')[0]}.".startswith(f"{place}.")
+def _compare_patches(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Difference]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in dict.fromkeys((*one, *other)):
+        for pair in _compare_facts(one.get(name), other.get(name)):
+            found.setdefault(pair, []).append(name)
+    for pair, names in found.items():
+        yield Difference(f"patch {', '.join(sorted(names))}", *pair)
+
+
+def _compare_facts(mine: Any, theirs: Any) -> Iterator[tuple[str, str]]:
+    """Yield what differs between two patches: of each only the options and changes that the other does not have."""
+    verdicts = verdict_of(mine), verdict_of(theirs)
+    if verdicts[0] != verdicts[1]:
+        yield verdicts
+    elif isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+        for key in (key for key in mine if mine[key] != theirs[key]):
+            yield f"{key} {_text(mine[key], theirs[key])}", f"{key} {_text(theirs[key], mine[key])}"
+
+
+def verdict_of(patch: Any) -> str:
+    """Return the verdict of a patch with its reason.
+
+    Args:
+        patch: its :class:`PatchFacts`, what a lock has of it, or ``None`` if there is no such patch.
+    """
+    if patch is None:
+        return "no plugin contributes it"
+    if isinstance(patch, str):
+        return patch  # a lock has no more of a patch that is not applied
+    return f"{patch['verdict']}: {patch['reason']}" if patch["reason"] else str(patch["verdict"])
 
 
 def library_version(library: str) -> Optional[str]:
@@ -141,46 +210,14 @@ def library_version(library: str) -> Optional[str]:
     return version
 
 
-def _describe(entry: PlannedPatch, fingerprint: Optional[str]) -> PatchFacts:
-    return {
-        "verdict": {APPLY: "to be applied", OFF: SKIPPED}.get(entry.verdict, entry.verdict),
-        # the origin of a choice is a path at times
-        "reason": "by choice" if entry.verdict == OFF else without_addresses(entry.reason),
-        "changes": [f"{c.kind} {t} <- {as_text(c.source)}" for c, t in zip(entry.patch.changes, entry.targets)],
-        "options": {key: as_text(value) for key, value in sorted(entry.patch.options.items())},
-        "contributed by": str(entry.provenance),
-        "file": fingerprint,
-    }
-
-
-def _compare_tables(
-    prefix: str, one: Mapping[str, Any], other: Mapping[str, Any], *, missing: str
-) -> Iterator[Difference]:
-    for name in dict.fromkeys((*one, *other)):
-        mine, theirs = one.get(name, missing), other.get(name, missing)
-        if mine == theirs:
-            continue
-        if not isinstance(mine, Mapping) or not isinstance(theirs, Mapping):
-            yield Difference(prefix + name, _text(mine), _text(theirs))
-        elif (mine["verdict"], mine["reason"]) != (theirs["verdict"], theirs["reason"]):
-            yield Difference(prefix + name, _verdict(mine), _verdict(theirs))
-        else:
-            for key in (key for key in mine if mine[key] != theirs.get(key)):
-                yield Difference(prefix + name, f"{key} {_text(mine[key])}", f"{key} {_text(theirs.get(key))}")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping) and "verdict" in value:
-        return _verdict(value)
+def _text(value: Any, other: Any = None) -> str:
+    """Return one of two different values as text; of options and changes only those that the other has not."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={item}" for key, item in value.items()) or "none"
+        value, other = ([f"{key}={item}" for key, item in each.items()] for each in (value, other))
     if isinstance(value, list):
-        return ", ".join(value)
+        value = [each for each in value if each not in other] if set(value) != set(other) else value
+        return ", ".join(value) or "none"
     return "none" if value is None else str(value)
-
-
-def _verdict(patch: Mapping[str, Any]) -> str:
-    return f"{patch['verdict']}: {patch['reason']}" if patch["reason"] else str(patch["verdict"])
 
 
 def as_text(value: Any) -> str:

@@ -52,6 +52,7 @@ def test_content(folder: Path) -> None:
             "shop.both": {
                 "verdict": "to be applied",
                 "reason": "",
+                "on top of": [],
                 "changes": [
                     "wrap shop:price <- test_manifest.test_content.<locals>.<lambda>",
                     "replace shop:label <- reports.new",
@@ -63,6 +64,7 @@ def test_content(folder: Path) -> None:
             "tax.rate": {
                 "verdict": "skipped",
                 "reason": "tax is not installed",
+                "on top of": [],
                 "changes": ["replace tax:rate <- reports.new"],
                 "options": {},
                 "contributed by": "plugin shop, shop-npu 1.0",
@@ -250,7 +252,7 @@ def test_libraries_and_versions_of_python_and_patchcore(folder: Path) -> None:
     one = manifest(PRICE)
     other = {**copy.deepcopy(one), "python": "3.8.1", "patchcore": "0.0", "libraries": {"shop": "2.0"}}
     assert compare(one, other) == [
-        Difference("shop, of patch shop.price", "none", "2.0"),
+        Difference("library shop, of patch shop.price", "none", "2.0"),
         Difference("python", one["python"], "3.8.1"),
         Difference("patchcore", __version__, "0.0"),
     ]
@@ -261,9 +263,27 @@ def test_a_patch_that_only_one_has(folder: Path) -> None:
     assert compare(one, other) == [
         Difference("patch shop.label", "to be applied", "no plugin contributes it"),
     ]
-    assert compare(manifest(PRICE), manifest())[1:] == [
-        Difference("shop, of patch shop.price", "none", "not patched"),
-        Difference("file of shop, of patch shop.price", one["files"]["shop"], "not patched"),
+    assert compare(other, manifest()) == [
+        Difference("patch shop.price", "to be applied", "no plugin contributes it"),
+    ]
+
+
+def test_patches_that_differ_alike_are_one_difference(folder: Path) -> None:
+    assert compare(manifest(PRICE, LABEL), manifest(PRICE, LABEL, version="2.0")) == [
+        Difference(
+            "patch shop.label, shop.price",
+            "contributed by plugin shop, shop-npu 1.0",
+            "contributed by plugin shop, shop-npu 2.0",
+        )
+    ]
+
+
+def test_another_order_of_two_patches_of_one_target(folder: Path) -> None:
+    tax = PRICE.evolve(name="shop.tax")
+    one, other = manifest(PRICE, tax.evolve(after=["shop.price"])), manifest(PRICE, tax.evolve(before=["shop.price"]))
+    assert compare(one, other) == [
+        Difference("patch shop.price", "on top of none", "on top of shop.tax"),
+        Difference("patch shop.tax", "on top of shop.price", "on top of none"),
     ]
 
 

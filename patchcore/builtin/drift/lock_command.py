@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from patchcore.builtin.command_line import print_problems
-from patchcore.builtin.drift.lockfile import FILE, differences, find_lock, make_lock, read_lock, write_lock
-from patchcore.builtin.rows import print_rows, print_table, print_text
+from patchcore.builtin.drift.lockfile import FILE, differences, find_lock, make_lock, write_lock
+from patchcore.builtin.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.errors import PluginError
@@ -22,17 +22,12 @@ COLUMNS = ("SUBJECT", "LOCKED", "HERE")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
-        f"Write what would be patched here, and into what, to {FILE}: a line for each fact that can change the result, "
-        "and a hash of what is not applied. With --check compare, and exit with 1 when something differs. Imports no "
-        "target."
+        f"Write what would be patched here, and into what, to {FILE}. With --check compare, and exit with 1 when "
+        "something differs. Imports no target."
     )
     shared.add_selection(parser)
     shared.add_format(parser)
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--check", action="store_true", help="write nothing; show what differs from the file")
-    instead.add_argument(
-        "--explain", action="store_true", help="write nothing; show what the hash in the file stands for"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; show what differs from the file")
     parser.add_argument(
         "--file",
         type=Path,
@@ -43,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Write the lock file, or print what differs from it or what its hash stands for.
+    """Write the lock file, or print what differs from it.
 
     Returns:
         1 when something differs, or a plugin is broken.
@@ -53,8 +48,6 @@ def main(options: argparse.Namespace) -> int:
         SettingsError: the file cannot be read or written.
     """
     path: Path = options.file or find_lock(Path.cwd()) or Path(FILE)
-    if options.explain:
-        return _explain(path, options.format == "json")
     patcher = shared.patcher_from(options)
     plan = patcher.plan()
     print_problems(patcher)
@@ -70,23 +63,8 @@ def _write(path: Path, plan: Plan, as_json: bool) -> int:
     if as_json:
         print_json({"file": str(path), "changed": changed, "lock": lock})
     else:
-        counts = f"{counted(len(lock['patches']), 'patch')} to be applied, {len(lock['not applied'])} not applied"
+        counts = f"{counted(len(lock['patches']), 'patch')} to be applied, {len(lock['not_applied'])} not applied"
         print_text(f"{path} {'written' if changed else 'is unchanged'}: {counts}", indent=2)
-    return 0
-
-
-def _explain(path: Path, as_json: bool) -> int:
-    """Print what the hash of a lock file stands for; nothing of this environment is looked at."""
-    lock = read_lock(path)
-    patches, plugins = lock["not applied"], lock["unused plugins"]
-    if as_json:
-        print_json({"file": str(path), "not_applied": patches, "unused_plugins": plugins})
-        return 0
-    print_text(f"{counted(len(patches), 'patch')} not applied where {path} was written", style="bold")
-    print_rows(list(patches.items()), whole=True)
-    if plugins:
-        print_text("plugins of which no patch is applied", style="bold")
-        print_rows(list(plugins.items()), whole=True)
     return 0
 
 

@@ -213,7 +213,7 @@ def test_a_library_of_another_version(reports: Reports) -> None:
     manifest = {**content["manifest"], "libraries": {"shop": "2.1"}, "python": "3.8.0"}
     reports.write(patcher(PRICE), 1, role="rank", manifest=manifest, digest="other")
     assert [(d.subject, d.message.partition(";")[0]) for d in found(reports)] == [
-        ("shop, of patch shop.price", "2.1"),
+        ("library shop, of patch shop.price", "2.1"),
         ("python", "3.8.0"),
     ]
 
