@@ -146,11 +146,11 @@ def compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference
         mine, theirs = one.get(table, {}), other.get(table, {})
         for name in dict.fromkeys((*mine, *theirs)):
             pair = mine.get(name, _NOT_PATCHED), theirs.get(name, _NOT_PATCHED)
-            users = _patches_on(name, one, other)
-            if pair[0] == pair[1] or (
-                not both.intersection(users) if users else _NOT_PATCHED in pair and patches_differ
-            ):
+            if pair[0] == pair[1]:
                 continue
+            users = _patches_on(name, one, other)
+            if not both.intersection(users) if users else _NOT_PATCHED in pair and patches_differ:
+                continue  # a difference of a patch has it
             of = f", of patch {', '.join(users)}" if users else ""
             found.append(Difference(f"{label} {name}{of}", *map(_text, pair)))
     found += (Difference(key, one[key], other[key]) for key in ("python", "patchcore") if one[key] != other[key])

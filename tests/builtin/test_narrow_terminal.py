@@ -84,7 +84,6 @@ COMMANDS = [
     "verify long_shop.rounded_total_of_all_items",
     "report reports --all",
     "lock",
-    "lock --explain",
     "lock --check --file other.lock --disable long_shop.prices.price_of_one_item",
     "check",
     "suggest .",

@@ -546,7 +546,7 @@ class TestOtherFiles:
 
     def test_a_lock(self, tmp_path: Path) -> None:
         path = tmp_path / "patchcore.lock"
-        path.write_text(f'{{"schema_version": 2, "patches": {"[" * self.DEEP}{"]" * self.DEEP}}}')
+        path.write_text(f'{{"schema_version": 3, "patches": {"[" * self.DEEP}{"]" * self.DEEP}}}')
         with pytest.raises(
             pc.SettingsError, match=r"patchcore\.lock cannot be read: .*; write it anew: patchcore lock"
         ):

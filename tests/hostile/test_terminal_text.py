@@ -93,7 +93,6 @@ COMMANDS = [
     ["verify", "loud.price", "--no-timing"],
     ["lock", "--file", "patchcore.lock"],
     ["lock", "--check", "--file", "patchcore.lock"],
-    ["lock", "--explain", "--file", "patchcore.lock"],
     ["--help"],
     ["run", "--help"],
     ["verify", "--help"],
