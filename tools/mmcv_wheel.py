@@ -8,17 +8,12 @@ minutes. The wheel fits one Python and one torch, so the cache is keyed by both:
 
 Without ``PATCHCORE_CACHE`` the folder is ``patchcore`` in ``XDG_CACHE_HOME`` (``~/.cache``).
 
-``cached_wheel`` is what the noxfile calls; as a script::
-
-    python tools/mmcv_wheel.py mmcv==2.1.0        # prints the path of the wheel, progress goes to stderr
-
-The interpreter that the wheel is for must have torch, a setuptools that still has ``pkg_resources``, pip and ninja:
-``requirements/torch.txt`` installs them.
+The noxfile calls ``cached_wheel``. The interpreter that the wheel is for must have torch, a setuptools that still has
+``pkg_resources``, pip and ninja: ``requirements/torch.txt`` installs them.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -27,12 +22,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable, NamedTuple
+from types import SimpleNamespace
+from typing import Callable
 
 try:
     import fcntl
@@ -51,9 +46,6 @@ _spec.loader.exec_module(files)
 OLD_SETUP = Path(__file__).resolve().parent / "old_setup"
 
 _OTHER_FOLDER = "or name another folder for it: PATCHCORE_CACHE=~/patchcore-cache"
-
-HEARTBEAT_SECONDS = 10.0
-BAR_WIDTH = 30
 
 # What nearly every operator source includes, by way of mmcv's pytorch_cpp_helper.hpp.
 TORCH_HEADER = "#include <torch/types.h>\n"
@@ -76,21 +68,16 @@ CPU_ONLY = {
 
 PROBE = """
 import json, shutil, sys, sysconfig
-facts = {"tag": "cp%d%d" % sys.version_info[:2], "version": "%d.%d" % sys.version_info[:2]}
+facts = {"python": sys.executable, "version": "%d.%d" % sys.version_info[:2], "error": ""}
 facts["platform"] = sysconfig.get_platform().replace("-", "_").replace(".", "_")
 facts["python_headers"] = sysconfig.get_paths()["include"]
 facts["scripts"] = sysconfig.get_paths()["scripts"]
 try:
-    import torch
+    import pkg_resources, torch
     from torch.utils.cpp_extension import include_paths
-    facts["torch"] = str(torch.__version__)
-    facts["torch_headers"] = list(include_paths())
+    facts.update(torch=str(torch.__version__), torch_headers=list(include_paths()))
 except Exception as error:
-    facts["torch_error"] = "%s: %s" % (type(error).__name__, error)
-try:
-    import pkg_resources
-except ImportError as error:
-    facts["setuptools_error"] = str(error)
+    facts["error"] = "%s: %s" % (type(error).__name__, error)
 json.dump(facts, sys.stdout)
 """
 
@@ -103,60 +90,26 @@ class MissingTool(WheelError):
     """A compiler, the headers of Python or ninja is missing; the message names it and the line that installs it."""
 
 
-class Interpreter(NamedTuple):
-    """What the build needs to know of the Python that the wheel is for.
+def facts_of(python: str) -> SimpleNamespace:
+    """Return what the build needs to know of an interpreter, see :data:`PROBE`.
 
-    Attributes:
+    Args:
         python: path of the executable.
-        version: ``"3.11"``.
-        tag: ``"cp311"``.
-        platform: ``"linux_x86_64"``.
-        scripts: folder of its console scripts, where pip puts ninja.
-        torch: torch's version with its local part, ``"2.13.0+cpu"``.
-        torch_headers: include folders of torch.
-        python_headers: folder that should hold ``Python.h``.
+
+    Raises:
+        WheelError: it cannot be run, or torch or a setuptools that mmcv can use is not installed in it.
     """
-
-    python: str
-    version: str
-    tag: str
-    platform: str
-    scripts: str
-    torch: str
-    torch_headers: tuple[str, ...]
-    python_headers: str
-
-    @classmethod
-    def probe(cls, python: str) -> Interpreter:
-        """Ask the interpreter itself.
-
-        Args:
-            python: path of the executable.
-
-        Raises:
-            WheelError: it cannot be run, or torch or a setuptools that mmcv can use is not installed in it.
-        """
-        try:
-            answer = subprocess.run([python, "-W", "ignore", "-c", PROBE], capture_output=True, text=True, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise WheelError(f"cannot run {python}: {getattr(error, 'stderr', None) or error}") from error
-        facts = json.loads(answer.stdout)
-        for key, package in (("torch_error", "torch"), ("setuptools_error", "pkg_resources, of setuptools 80,")):
-            if key in facts:
-                raise WheelError(
-                    f"{package} cannot be imported by {python}: {facts[key]}\n"
-                    f"install it: {python} -m pip install -c constraints.txt -r requirements/torch.txt"
-                )
-        return cls(
-            python=python,
-            version=facts["version"],
-            tag=facts["tag"],
-            platform=facts["platform"],
-            scripts=facts["scripts"],
-            torch=facts["torch"],
-            torch_headers=tuple(facts["torch_headers"]),
-            python_headers=facts["python_headers"],
+    try:
+        answer = subprocess.run([python, "-W", "ignore", "-c", PROBE], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise WheelError(f"cannot run {python}: {getattr(error, 'stderr', None) or error}") from error
+    facts = SimpleNamespace(**json.loads(answer.stdout))
+    if facts.error:
+        raise WheelError(
+            f"torch or pkg_resources, of setuptools 80, cannot be imported by {python}: {facts.error}\n"
+            f"install them: {python} -m pip install -c constraints.txt -r requirements/torch.txt"
         )
+    return facts
 
 
 def cache_root() -> Path:
@@ -176,7 +129,7 @@ def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = p
     Args:
         requirement: exact pin, ``"mmcv==2.1.0"`` or ``"mmcv-full==1.7.2"``.
         python: the interpreter that the wheel is for.
-        log: called with each line of progress; every 10 seconds while something runs.
+        log: called with what is done.
 
     Returns:
         Path of a complete wheel that contains the compiled operators.
@@ -185,7 +138,7 @@ def cached_wheel(requirement: str, *, python: str = sys.executable, log: Log = p
         WheelError: a build tool is missing, the build failed, or others can enter the folder of the wheel.
     """
     name, version = _parsed(requirement)
-    interpreter = Interpreter.probe(python)
+    interpreter = facts_of(python)
     folder = _folder(name, version, interpreter)
     try:
         folder = files.refuse_shared(folder)
@@ -212,7 +165,7 @@ def require_tools(requirement: str, *, python: str = sys.executable) -> None:
         WheelError: as by ``cached_wheel``.
     """
     name, version = _parsed(requirement)
-    interpreter = Interpreter.probe(python)
+    interpreter = facts_of(python)
     folder = _folder(name, version, interpreter)
     if _find_wheel(folder) is None:
         _Build(name, version, interpreter, folder, -1, print).require_tools()
@@ -225,8 +178,9 @@ def _parsed(requirement: str) -> tuple[str, str]:
     return pin[1], pin[2]
 
 
-def _folder(name: str, version: str, interpreter: Interpreter) -> Path:
-    key = f"{name}-{version}-{interpreter.tag}-torch{interpreter.torch}-{interpreter.platform}"
+def _folder(name: str, version: str, interpreter: SimpleNamespace) -> Path:
+    tag = f"cp{interpreter.version.replace('.', '')}"
+    key = f"{name}-{version}-{tag}-torch{interpreter.torch}-{interpreter.platform}"
     return cache_root() / "wheels" / key
 
 
@@ -252,27 +206,22 @@ def _build_lock(path: Path, log: Log) -> Iterator[int]:
     """Hold the lock of one cache entry; gives its file descriptor."""
     if fcntl is None:
         raise WheelError("mmcv's operators can be built on Linux and macOS only: this Python has no fcntl")
-    started = time.monotonic()
     # The system releases the lock when the last process that has the file open ends, however it ends.
     with open(path, "w") as file:
-        announced = started - HEARTBEAT_SECONDS
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                now = time.monotonic()
-                if now - announced >= HEARTBEAT_SECONDS:
-                    log(f"another process builds this wheel, waiting for it ({now - started:.0f} s, lock {path})")
-                    announced = now
-                time.sleep(0.5)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log(f"another process builds this wheel, waiting for it (lock {path})")
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield file.fileno()
 
 
 class _Build:
     """One build, in a folder of the cache that only the holder of the lock touches."""
 
-    def __init__(self, name: str, version: str, interpreter: Interpreter, folder: Path, lock: int, log: Log) -> None:
+    def __init__(
+        self, name: str, version: str, interpreter: SimpleNamespace, folder: Path, lock: int, log: Log
+    ) -> None:
         self.name = name
         self.version = version
         self.interpreter = interpreter
@@ -285,12 +234,11 @@ class _Build:
         self.environment.update(CPU_ONLY)
         # torch's BuildExtension starts ninja by name.
         self.environment["PATH"] = os.pathsep.join([interpreter.scripts, self.environment.get("PATH", os.defpath)])
-        self.environment.setdefault("MAX_JOBS", str(_usable_cores()))
+        self.environment.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
         self.compiler = self.environment.get("CXX", "c++").split()
 
     def run(self) -> Path:
         self.require_tools()
-        started = time.monotonic()
         # A build that was killed leaves up to 500 MB here.
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir()
@@ -304,7 +252,7 @@ class _Build:
             os.replace(wheel, placed)
         finally:
             shutil.rmtree(self.work, ignore_errors=True)
-        self.log(f"{self._label} built in {time.monotonic() - started:.0f} s: {placed}")
+        self.log(f"{self._label} built: {placed}")
         return placed
 
     @property
@@ -312,28 +260,28 @@ class _Build:
         return f"{self.name} {self.version}"
 
     def require_tools(self) -> None:
-        path = self.environment["PATH"]
-        version = self.interpreter.version
+        path, version = self.environment["PATH"], self.interpreter.version
+        missing = ""
         if shutil.which(self.compiler[0], path=path) is None:
-            raise MissingTool(
-                f"{self._label} has operators to compile, and no C++ compiler is on PATH: expected "
-                f"{self.compiler[0]!r} ({'CXX' if 'CXX' in self.environment else 'the default'}), found none\n"
+            missing = (
+                f"no C++ compiler is on PATH: expected {self.compiler[0]!r} "
+                f"({'CXX' if 'CXX' in self.environment else 'the default'}), found none\n"
                 "install one: apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), or point CXX at it\n"
                 "what else needs one: the compiled core of npu-emulator, npu-graph's vendor c, inductor, torch_scatter"
             )
-        if not Path(self.interpreter.python_headers, "Python.h").is_file():
-            raise MissingTool(
-                f"{self._label} has operators to compile, and the headers of Python {version} are missing: expected "
-                f"{self.interpreter.python_headers}/Python.h\n"
+        elif not Path(self.interpreter.python_headers, "Python.h").is_file():
+            missing = (
+                f"the headers of Python {version} are missing: expected {self.interpreter.python_headers}/Python.h\n"
                 f"install them: apt-get install python{version}-dev (Debian, Ubuntu), dnf install "
                 f"python{version}-devel (Fedora); a Python made by pyenv has them already"
             )
-        if shutil.which("ninja", path=path) is None:
-            raise MissingTool(
-                f"{self._label} has operators to compile, and ninja is missing: expected it in "
-                f"{self.interpreter.scripts} or on PATH\n"
+        elif shutil.which("ninja", path=path) is None:
+            missing = (
+                f"ninja is missing: expected it in {self.interpreter.scripts} or on PATH\n"
                 f"install it: {self.interpreter.python} -m pip install ninja"
             )
+        if missing:
+            raise MissingTool(f"{self._label} has operators to compile, and {missing}")
 
     def _precompile_header(self) -> Path | None:
         """Compile torch's headers once; ``None`` when this compiler cannot."""
@@ -343,7 +291,7 @@ class _Build:
         command = [*self.compiler, "-x", "c++-header", *CFLAGS, *EXTENSION_FLAGS]
         command += [f"-I{folder}" for folder in folders]
         command += [str(header), "-o", f"{header}.gch"]
-        code = self._watch(command, "precompiling torch's headers")
+        code = self._run(command, "precompiling torch's headers")
         if code != 0:
             self.log(
                 f"{self._label}: the compiler cannot precompile torch's headers (exit {code}, {self.log_file}); "
@@ -362,10 +310,10 @@ class _Build:
         command = [self.interpreter.python, "-m", "pip", "wheel", "--verbose", "--progress-bar", "off"]
         command += ["--no-cache-dir", "--no-deps", "--no-build-isolation", f"--no-binary={self.name}"]
         command += ["--wheel-dir", str(output), f"{self.name}=={self.version}"]
-        code = self._watch(command, "compiling operators")
+        code = self._run(command, "compiling operators")
         wheel = _find_wheel(output)
         if code != 0 or wheel is None:
-            tail = "\n".join(self._logged().splitlines()[-25:])
+            tail = "\n".join(self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()[-25:])
             raise WheelError(
                 f"{self._label} did not build (pip wheel, exit {code}). The last lines of {self.log_file}:\n{tail}"
             )
@@ -377,14 +325,12 @@ class _Build:
                 )
         return wheel
 
-    def _watch(self, command: list[str], doing: str) -> int:
-        """Run a command with its output in the log file; show a bar on a terminal, else a line at each heartbeat."""
-        started = time.monotonic()
-        terminal = sys.stderr.isatty()
-        self.log(f"{self._label}: {doing}")
+    def _run(self, command: list[str], doing: str) -> int:
+        """Run a command with its output in the log file."""
+        self.log(f"{self._label}: {doing}; output in {self.log_file}")
         with open(self.log_file, "ab") as output:
             # The child keeps the lock too: should this process be killed, nobody starts over while the child goes on.
-            process = subprocess.Popen(
+            done = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -392,66 +338,4 @@ class _Build:
                 env=self.environment,
                 pass_fds=[self.lock],
             )
-            try:
-                while True:
-                    try:
-                        return process.wait(timeout=1.0 if terminal else HEARTBEAT_SECONDS)
-                    except subprocess.TimeoutExpired:
-                        state = f"{self._label}: {doing}, {time.monotonic() - started:.0f} s"
-                        if terminal:
-                            print(f"\r{state}{self._progress(bar=True)}\033[K", end="", file=sys.stderr, flush=True)
-                        else:
-                            self.log(f"{state}{self._progress()}")
-            finally:
-                if terminal:
-                    print(file=sys.stderr)
-                if process.poll() is None:
-                    process.terminate()
-                    process.wait()
-
-    def _progress(self, bar: bool = False) -> str:
-        logged = self._logged()
-        # ninja numbers its steps: [23/77]
-        steps = re.findall(r"\[(\d+)/(\d+)\]", logged)
-        progress = ""
-        if steps:
-            done, total = map(int, steps[-1])
-            drawn = f" [{'#' * (BAR_WIDTH * done // total):.<{BAR_WIDTH}}]" if bar else ","
-            progress = f"{drawn} {done} of {total} files"
-        # gcc names the flag that differs, once per file, and goes on without.
-        if "[-Winvalid-pch]" in logged:
-            progress += f", slowly: the compiler does not take the precompiled header, see {self.log_file}"
-        return progress
-
-    def _logged(self) -> str:
-        return self.log_file.read_text(encoding="utf-8", errors="replace")
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def main() -> int:
-    """Run as a script: build or find the wheel, print its path on stdout."""
-    parser = argparse.ArgumentParser(description="Build the mmcv wheel with CPU operators, once per Python and torch.")
-    parser.add_argument("requirement", help="exact pin, for example mmcv==2.1.0 or mmcv-full==1.7.2")
-    parser.add_argument("--python", default=sys.executable, help="interpreter the wheel is for (default: this one)")
-    arguments = parser.parse_args()
-    try:
-        wheel = cached_wheel(
-            arguments.requirement, python=arguments.python, log=lambda line: print(line, file=sys.stderr, flush=True)
-        )
-    except WheelError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted: no wheel was made, the next run starts over", file=sys.stderr)
-        return 130
-    print(wheel)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return done.returncode

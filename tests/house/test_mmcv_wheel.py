@@ -1,4 +1,4 @@
-"""tools/mmcv_wheel.py and tools/old_setup: setup.py files on every Python, what a build lacks, its progress."""
+"""tools/mmcv_wheel.py and tools/old_setup: setup.py files on every Python, what a build lacks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,17 +33,16 @@ def interpreter(mmcv_wheel: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ninja = tmp_path / "bin" / "ninja"
     ninja.write_text("#!/bin/sh\n")
     ninja.chmod(0o755)
-    found = mmcv_wheel.Interpreter(
+    found = SimpleNamespace(
         python=sys.executable,
         version="3.12",
-        tag="cp312",
         platform="linux_x86_64",
         scripts=str(ninja.parent),
         torch="2.13.0+cu130",
-        torch_headers=(),
+        torch_headers=[],
         python_headers=str(tmp_path / "include"),
     )
-    monkeypatch.setattr(mmcv_wheel.Interpreter, "probe", lambda python: found)
+    monkeypatch.setattr(mmcv_wheel, "facts_of", lambda python: found)
     return found
 
 
@@ -116,21 +116,3 @@ class TestMissingTools:
         with pytest.raises(mmcv_wheel.WheelError, match="did not build") as caught:
             mmcv_wheel.cached_wheel("no-such-library==1.0", log=lambda line: None)
         assert not isinstance(caught.value, mmcv_wheel.MissingTool)
-
-
-class TestProgress:
-    @pytest.mark.parametrize(
-        ("logged", "line", "bar"),
-        [
-            ("", "", ""),
-            ("[1/77] a\n[38/77] b\n", ", 38 of 77 files", " [##############................] 38 of 77 files"),
-            ("[77/77] c\n", ", 77 of 77 files", f" [{'#' * 30}] 77 of 77 files"),
-        ],
-    )
-    def test_counts_the_steps_of_ninja(
-        self, mmcv_wheel: Any, interpreter: Any, tmp_path: Path, logged: str, line: str, bar: str
-    ) -> None:
-        build = mmcv_wheel._Build("mmcv", "2.1.0", interpreter, tmp_path, 0, print)
-        build.log_file.write_text(logged)
-        assert build._progress() == line
-        assert build._progress(bar=True) == bar

@@ -175,18 +175,6 @@ def test_everything_is_as_it_was(sequence: list[tuple[str, int, Any]]) -> None:
     assert (replaced, WRAPPERS) == OWN
 
 
-@settings(max_examples=25)
-@given(st.lists(patches, min_size=1, max_size=6), st.permutations(range(6)))
-def test_whatever_the_order_of_reverting(chosen: list[AtomicPatch], order: list[int]) -> None:
-    modules = build()
-    before = spaces(*modules)
-    patchers = [Patcher().add(patch).apply() for patch in chosen]
-    for number in order:
-        if number < len(patchers):
-            patchers[number].revert()
-    assert_identical(spaces(*modules), before)
-
-
 def test_what_many_patches_declare_grows_with_their_number_only() -> None:
     units = [Unit(pc.Patch(f"geo.p{i}", [pc.Replace(f"json.tool:f{i}", print)]), [None]) for i in range(100)]
     theirs = Unit(pc.Patch("theirs.p", [pc.Replace("json.tool:g", print)]), [None], Provenance("theirs"))
