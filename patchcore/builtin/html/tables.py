@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
-from patchcore.builtin.html.document import document, header
-from patchcore.builtin.html.elements import Content, Element, h
-from patchcore.builtin.html.parts import badge, code, command, lines, section, table
-from patchcore.objects.printable import counted
+from patchcore.builtin.html.rendering import PageSection, render
 
 __all__ = ["TablesPage", "TextTable"]
 
@@ -54,23 +51,24 @@ class TablesPage(NamedTuple):
     kinds: Mapping[str, str] = {}
 
     def render(self) -> str:
-        """Return the page, as HTML."""
-        head = header(self.command, self.title, h("p", self.summary, class_="sizes"), good=self.good)
-        facts = [(name, lines(value)) for name, value in self.facts]
-        result = section(
-            "result",
-            "Result",
-            table("What was looked at", ("Fact", "Value"), facts, class_="facts") if facts else None,
-            h("ul", [h("li", note) for note in self.notes]) if self.notes else None,
-            [h("p", "Next:"), [command(text) for text in self.next_commands]] if self.next_commands else None,
+        """Return the page, as HTML.
+
+        Raises:
+            SettingsError: Jinja2 is not installed.
+        """
+        tables = (
+            PageSection(f"table-{number}", shown.title, "table.html", shown)
+            for number, shown in enumerate(self.tables, 1)
         )
-        sections = [result, *(self._section(number, shown) for number, shown in enumerate(self.tables, 1))]
-        return document(f"{self.command}: {self.title}", head, sections, written_by=self.command)
-
-    def _section(self, number: int, shown: TextTable) -> Element:
-        columns = [column.capitalize() for column in shown.columns]
-        rows = [[code(name), *map(self._cell, others)] for name, *others in shown.rows]
-        return section(f"table-{number}", shown.title, table(counted(len(rows), "row"), columns, rows))
-
-    def _cell(self, text: str) -> Content:
-        return badge(text, self.kinds[text]) if text in self.kinds else lines(text)
+        return render(
+            "document.html",
+            __package__,
+            title=f"{self.command}: {self.title}",
+            command=self.command,
+            over=self.command,
+            heading=self.title,
+            summary=self.summary,
+            good=self.good,
+            sections=[PageSection("result", "Result", "result.html"), *tables],
+            page=self,
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Optional, TypeVar
@@ -11,7 +13,7 @@ from patchcore.builtin.page.words import who
 from patchcore.builtin.run.roles import RANK
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 
-__all__ = ["STATUSES", "ChangeView", "PatchView", "Run", "Standing", "TargetView", "Variant", "view_of"]
+__all__ = ["STATUSES", "ChangeView", "Group", "PatchView", "Run", "Standing", "TargetView", "Variant", "origin_of", "view_of"]
 
 #: Statuses in the order in which people want to hear of them.
 STATUSES = (FAILED, REVERTED, APPLIED, PENDING, SKIPPED)
@@ -57,6 +59,16 @@ class ChangeView:
     calls: Optional[int]
     replaced: Optional[int]
 
+    @property
+    def hits(self) -> Optional[int]:
+        """How many calls the replacement answered, ``None`` where nobody counted."""
+        return self.calls if self.replaced is None else self.replaced
+
+    @property
+    def has_reasons(self) -> bool:
+        """Whether any status has a reason."""
+        return any(standing.reason for standing in self.standings)
+
 
 @dataclass(frozen=True)
 class PatchView:
@@ -97,12 +109,17 @@ class PatchView:
     @property
     def hits(self) -> Optional[int]:
         """How often it did something: calls that its replacements answered; ``None`` where nobody counted."""
-        return _sum(change.calls if change.replaced is None else change.replaced for change in self.changes)
+        return _sum(change.hits for change in self.changes)
 
     @property
     def never_hit(self) -> bool:
         """True when calls were counted, and there were none for it to answer."""
         return self.status == APPLIED and self.hits == 0
+
+    @property
+    def is_uniform(self) -> bool:
+        """True when all changes have the status of the patch everywhere."""
+        return all([s.status for s in change.standings] == [self.status] for change in self.changes)
 
 
 class Variant(NamedTuple):
@@ -129,6 +146,34 @@ class TargetView(NamedTuple):
 
     target: str
     variants: tuple[Variant, ...]
+
+    @property
+    def root(self) -> str:
+        """The package of the target."""
+        return self.target.partition(":")[0].partition(".")[0]
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether it is patched several times."""
+        return any(len(variant.layers) > 1 for variant in self.variants)
+
+
+class Group(NamedTuple):
+    """Processes that are alike.
+
+    Args:
+        processes: which, in words.
+        finished: whether they finished.
+        summary: of their patches.
+        program: that they run.
+        digest: of their manifest.
+    """
+
+    processes: str
+    finished: bool
+    summary: str
+    program: str
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -159,9 +204,87 @@ class Run:
         sections = (section for process in self.processes for section in process.content["sections"])
         return list(dict.fromkeys(section["mark"] for section in sections if section["mark"]))
 
-    def grouped(self, key: Callable[[Process], Hashable]) -> list[list[Process]]:
-        """Return the processes in groups that have the same key, in order."""
-        return _grouped((key(process), process) for process in self.processes)
+    @property
+    def by_status(self) -> dict[str, list[PatchView]]:
+        """The patches of each status that some have."""
+        found = {status: [patch for patch in self.patches if patch.status == status] for status in STATUSES}
+        return {status: patches for status, patches in found.items() if patches}
+
+    @property
+    def never_hit(self) -> list[PatchView]:
+        """The patches that were applied and whose replacements were never called."""
+        return [patch for patch in self.patches if patch.never_hit]
+
+    @property
+    def alike(self) -> list[Group]:
+        """The processes in groups that are alike."""
+        groups = _grouped(((*_facts(process), process.content["digest"]), process) for process in self.processes)
+        alone = len(self.processes) == 1
+        return [
+            Group(str(same[0]) if alone else self.who(same), *_facts(same[0])[1:], same[0].content["digest"])
+            for same in groups
+        ]
+
+    @property
+    def problems(self) -> list[Mapping[str, Any]]:
+        """The problems of plugins, each once."""
+        found = (problem for process in self.processes for problem in process.content["problems"])
+        return list({(each["plugin"], each["where"], each["message"]): each for each in found}.values())
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of all processes, each once."""
+        return list(_union(process.content["notes"] for process in self.processes))
+
+    @property
+    def libraries(self) -> list[str]:
+        """The names of the libraries that patches are for."""
+        return sorted({name for process in self.processes for name in process.content["manifest"]["libraries"]})
+
+    @property
+    def plugins(self) -> Mapping[tuple[str, str], int]:
+        """How many patches each plugin has, by plugin and distribution."""
+        return Counter((patch.plugin, patch.origin) for patch in self.patches)
+
+    @property
+    def commands(self) -> list[str]:
+        """The arguments of ``patchcore run``, quoted for a shell."""
+        found = dict.fromkeys(tuple(process.content.get("arguments", ())) for process in self.processes)
+        return [shlex.join(arguments) for arguments in found if arguments]
+
+    @property
+    def settings(self) -> list[tuple[str, str, str]]:
+        """Name, value and origin of each setting."""
+        found = (setting for process in self.processes for setting in process.content.get("settings", ()))
+        return list(dict.fromkeys((each["name"], each["value"], each["origin"]) for each in found))
+
+    def references(self, kind: str) -> list[tuple[str, str, str]]:
+        """Return the names that are bound to a target by value, each with target and patch.
+
+        Args:
+            kind: ``rebound``, ``kept`` or ``unreachable``.
+        """
+        return [
+            (name, change.target, patch.name)
+            for patch in self.patches
+            for change in patch.changes
+            for name in getattr(change, kind)
+        ]
+
+    def values(self, *keys: str, missing: str = "") -> list[tuple[str, str]]:
+        """Return each value that processes have in their reports, and which processes have it.
+
+        Args:
+            keys: where it is in a report.
+            missing: the text where there is none.
+        """
+        groups: dict[str, list[Process]] = {}
+        for process in self.processes:
+            value: Any = process.content
+            for key in keys:
+                value = value.get(key)
+            groups.setdefault(missing if value in (None, "") else str(value), []).append(process)
+        return [(text, self.who(group)) for text, group in groups.items()]
 
 
 def view_of(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -> Run:
@@ -178,6 +301,16 @@ def view_of(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) ->
     patches = tuple(_patch(name, records, processes, times.get(name, ())) for name, records in by_name.items())
     found = any(change.calls is not None for patch in patches for change in patch.changes)
     return Run(processes, findings(processes, unreadable), patches, _targets(processes), found)
+
+
+def origin_of(record: Mapping[str, Any]) -> str:
+    """Return the distribution that a patch or layer comes from, or the plugin if it has none."""
+    return f"{record['distribution']} {record['version'] or ''}".strip() if record["distribution"] else record["plugin"]
+
+
+def _facts(process: Process) -> tuple[str, bool, str, str]:
+    content = process.content
+    return content["role"], content["finished"], content["summary"], " ".join(content["environment"]["program"].split())
 
 
 def _patch(
@@ -199,7 +332,7 @@ def _patch(
     everywhere = sum(map(_is_rank, having)) in (0, sum(map(_is_rank, everybody)))
     return PatchView(
         name,
-        f"{first['distribution']} {first['version'] or ''}".strip() if first["distribution"] else first["plugin"],
+        origin_of(first),
         first["plugin"],
         _standings(records, everybody),
         "" if len(having) == len(everybody) else who(having, everybody),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional
@@ -69,6 +70,10 @@ class LinesOfProgram(NamedTuple):
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
         total = f"; {sum(row.count for row in self.rows):,} in all" if self.counts else ""
         return f"{counted(len(self.rows), 'line')}{f': {kinds}' if kinds else ''}{total}"
+
+    def by_file(self) -> list[LinesOfProgram]:
+        """Return the rows of each file."""
+        return [self._replace(rows=list(rows)) for _, rows in itertools.groupby(self.rows, lambda row: row.file)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON has of it."""
