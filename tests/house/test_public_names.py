@@ -119,6 +119,9 @@ def test_declaring_patches_loads_neither_engine_nor_patcher(run_python) -> None:
         assert "msgspec" not in sys.modules
         pc.Patcher
         assert "patchcore.patcher" in sys.modules
+        from patchcore.cli import main
+        main(["list"])
+        assert "jinja2" not in sys.modules
         """
     )
 

@@ -304,6 +304,18 @@ class TestUsage:
         assert message in captured.err
         assert "tracing" not in captured.err
 
+    def test_without_jinja_it_does_not_run_the_program_for_a_page(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from patchcore.cli import main
+
+        monkeypatch.chdir(HERE)
+        monkeypatch.setitem(sys.modules, "jinja2", None)
+        assert main(["ops", "--html", "ops.html", "operator_models.py"]) == 2
+        captured = capsys.readouterr()
+        assert "patchcore ops --html needs Jinja2, which is not installed: " in captured.err
+        assert "tracing" not in captured.err
+
     def test_a_program_that_fails_is_said_and_counts(self, tmp_path: Path) -> None:
         (tmp_path / "fails.py").write_text("import torch\ntorch.ones(2).sin()\nraise SystemExit(7)\n")
         result = ops(tmp_path, "--device", "cpu", "fails.py")

@@ -239,7 +239,7 @@ class TestWheels:
                 "torch-npu-patches",
                 "torch_npu = torch_npu_patches.plugin",
                 ["packaging>=21"],
-                {"torch", "numpy", "migrate"},
+                {"torch", "numpy", "migrate", "html"},
             ),
         ],
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+from patchcore.builtin.html import need_jinja
 from patchcore.builtin.page.compare import compare
 from patchcore.builtin.page.hits import Hits, count_hits, never_hit
 from patchcore.builtin.page.merge import Process, SectionLine, findings, read_reports, section_lines
@@ -52,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print the processes and the findings, or write a page; 1 when there are findings."""
     directory, page = _paths(options)
+    if page is not None:
+        need_jinja("patchcore report --html")
     every, unreadable = read_reports(directory)
     processes = every if options.all else _of_run(every, options.run, options.compare)
     compared = None if options.compare is None else _compared(every, processes, options)

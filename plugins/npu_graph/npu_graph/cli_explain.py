@@ -13,7 +13,7 @@ from typing import Any
 from npu_graph.explaining import Explanation, explain_program
 from npu_graph.recording import EAGER, HOST, GraphRecord
 from patchcore.builtin.files import write_whole
-from patchcore.builtin.html import TablesPage, TextTable
+from patchcore.builtin.html import TablesPage, TextTable, need_jinja
 from patchcore.builtin.rows import print_table
 from patchcore.builtin.run.logs import log_to_stderr
 from patchcore.cli import FINDINGS, OK
@@ -59,8 +59,10 @@ def explain(options: argparse.Namespace) -> int:
     Raises:
         SettingsError: there is no such script, or the page cannot be written.
     """
-    if options.html is not None and not options.html.absolute().parent.is_dir():
-        raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
+    if options.html is not None:
+        need_jinja("patchcore graph explain --html")
+        if not options.html.absolute().parent.is_dir():
+            raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
     log_to_stderr()  # what the precision check warns of
     found = explain_program(options.program, options.arguments, as_module=options.as_module, vendor=options.backend)
     if options.html is not None:

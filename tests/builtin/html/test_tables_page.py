@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchcore.builtin.html import TablesPage, TextTable, code, h
-from patchcore.builtin.html.elements import render
+import patchcore as pc
+from patchcore.builtin.html import TablesPage, TextTable
 
 
 def page_of(text: str) -> TablesPage:
@@ -49,7 +50,8 @@ def test_no_text_becomes_markup(text: str) -> None:
     ],
 )
 def test_a_name_goes_on_in_the_next_line_between_its_words_only(name: str, parts: list[str]) -> None:
-    (written,) = re.findall(r"<code>(.*?)</code>", render(h("p", code(name))))
+    page = TablesPage("c", "t", "s", tables=[TextTable("T", ("A",), [(name,)])])
+    written = re.findall(r"<code>(.*?)</code>", page.render())[0]
     assert written.split("<wbr>") == parts
 
 
@@ -63,3 +65,11 @@ def test_a_word_that_says_how_it_went_stands_out() -> None:
 def test_commands_can_be_copied() -> None:
     page = TablesPage("c", "t", "s", next_commands=["patchcore run --emulate-npu train.py"])
     assert '<code class="command">patchcore run --emulate-npu train.py</code>' in page.render()
+
+
+def test_without_jinja_a_page_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(pc.SettingsError) as e:
+        TablesPage("patchcore ops --html", "t", "s").render()
+    line = pc.install_command("patchcore[html]")
+    assert str(e.value) == f"patchcore ops --html needs Jinja2, which is not installed: {line}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import hashlib
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Optional
@@ -13,6 +14,7 @@ import pytest
 from page_runs import LABELS, NASTY, SHOWN, a_report, large_run, member, nasty_run
 from reports import PRICE, SHOP, Reports, patcher
 
+from patchcore import install_command
 from patchcore.builtin.page.html import make_page
 from patchcore.builtin.page.merge import Process
 from patchcore.cli import main
@@ -441,6 +443,17 @@ def test_the_command_writes_the_page_and_prints_its_path(
     assert main(["report", str(reports.folder), "--html", str(elsewhere)]) == 1
     assert capsys.readouterr().out == f"{elsewhere}\n"
     assert "unfinished" in elsewhere.read_text(encoding="utf-8")
+
+
+def test_without_jinja_there_is_no_page_but_the_report(
+    reports: Reports, content: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports.write(patcher(PRICE))
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert main(["report", str(reports.folder), "--html"]) == 2
+    assert f"needs Jinja2, which is not installed: {install_command('patchcore[html]')}" in capsys.readouterr().err
+    assert not (reports.folder / "report.html").exists()
+    assert main(["report", str(reports.folder)]) == 0
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(

@@ -191,6 +191,12 @@ def test_without_torch_explain_says_what_to_install(
     assert pc.install_command("npu-graph[torch]") in capsys.readouterr().err
 
 
+def test_without_jinja_no_page_is_promised(installed: None, capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert main(["graph", "explain", "--html", "page.html", "nowhere.py"]) == 2
+    assert pc.install_command("patchcore[html]") in capsys.readouterr().err
+
+
 def test_vendors_are_listed_without_torch(installed: None, run_python: Any) -> None:
     printed = run_python(
         """

@@ -220,6 +220,14 @@ class TestMistakes:
         assert "patchcore migrate needs libcst and pathspec" in result.err
         assert pc.install_command("torch-npu-patches[migrate]") in result.err
 
+    def test_without_jinja_a_page_is_refused_before_anything_is_read(
+        self, migrate: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "jinja2", None)
+        result = migrate("shop", "--report", "a.html")
+        assert (result.code, result.out) == (2, "")
+        assert pc.install_command("patchcore[html]") in result.err
+
     def test_the_plugin_imports_neither_libcst_nor_torch(self) -> None:
         code = "import sys, torch_npu_patches.plugin, torch_npu_patches.migrate.command as c\n" + (
             "print([name for name in ('libcst', 'torch', 'pathspec') if name in sys.modules])"

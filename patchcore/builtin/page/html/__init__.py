@@ -23,10 +23,8 @@ from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted
 from patchcore.report import FAILED
 
-__all__ = ["COMMAND", "make_page", "write_page"]
+__all__ = ["make_page", "write_page"]
 
-#: What writes the page.
-COMMAND = "patchcore report --html"
 _MOST_COMMANDS = 3
 
 
@@ -61,7 +59,7 @@ def make_page(
         "report.html",
         __package__,
         title=f"patchcore: run {runs}",
-        command=COMMAND,
+        command="patchcore report --html",
         over=f"patchcore report, run {runs}",
         heading=counted(len(run.findings), "finding") if run.findings else "No findings",
         summary=_summary(run),

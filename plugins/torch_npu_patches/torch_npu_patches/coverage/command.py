@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.files import write_whole
+from patchcore.builtin.html import need_jinja
 from patchcore.builtin.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
@@ -75,8 +76,10 @@ def main(options: argparse.Namespace) -> int:
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     program = Program(options.program, tuple(arguments))
     program.command("cpu")  # says now that there is none
-    if options.html is not None and not options.html.absolute().parent.is_dir():
-        raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
+    if options.html is not None:
+        need_jinja("patchcore ops --html")
+        if not options.html.absolute().parent.is_dir():
+            raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
     patcher = shared.patcher_from(options, start=program.folder)
     table = Table.read(choose(options.torch_npu, _torch_version()))
     coverage = _trace(options, program, table, patcher.plan())

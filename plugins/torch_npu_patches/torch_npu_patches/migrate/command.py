@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 import patchcore as pc
 from patchcore.builtin.files import write_whole
+from patchcore.builtin.html import need_jinja
 from torch_npu_patches.migrate import reports
 from torch_npu_patches.migrate.findings import NEEDS_A_PERSON, Finding
 from torch_npu_patches.migrate.rules import Rule, RuleTable, built_in_rules, read_rules
@@ -140,6 +141,8 @@ def _check(options: argparse.Namespace) -> None:
     for path in options.report:
         if path.suffix not in (".json", ".csv", ".html"):
             raise pc.SettingsError(f"--report {path}: expected a name that ends in .json, .csv or .html")
+        if path.suffix == ".html":
+            need_jinja("patchcore migrate --report FILE.html")
 
 
 def _rules(files: Sequence[str]) -> Iterator[Rule]:
