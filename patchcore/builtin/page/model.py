@@ -13,7 +13,18 @@ from patchcore.builtin.page.words import who
 from patchcore.builtin.run.roles import RANK
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 
-__all__ = ["STATUSES", "ChangeView", "Group", "PatchView", "Run", "Standing", "TargetView", "Variant", "origin_of", "view_of"]
+__all__ = [
+    "STATUSES",
+    "ChangeView",
+    "Group",
+    "PatchView",
+    "Run",
+    "Standing",
+    "TargetView",
+    "Variant",
+    "origin_of",
+    "view_of",
+]
 
 #: Statuses in the order in which people want to hear of them.
 STATUSES = (FAILED, REVERTED, APPLIED, PENDING, SKIPPED)
