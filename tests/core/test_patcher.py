@@ -55,15 +55,6 @@ def plugins(**hooks: Any) -> Plugins:
 # --- apply and revert ----------------------------------------------------------------------------------------------
 
 
-def test_a_with_block_applies_and_restores(shop) -> None:
-    original = shop.price
-    with pc.Patcher([PRICE]) as patcher:
-        assert shop.price is new
-        assert patcher.applied
-    assert shop.price is original
-    assert not patcher.applied
-
-
 def test_a_with_block_restores_when_its_body_raises(shop) -> None:
     original = shop.price
     with pytest.raises(ZeroDivisionError), pc.Patcher([PRICE]):

@@ -158,7 +158,6 @@ ERRORS = [
     ("a", "variants = {}", "unknown setting 'variants'"),
     ("a", "variant = 'b'", "variant cannot be set in a variant"),
     ("PATCHCORE_ON_FAILURE", "explode", "on_failure = 'explode'; expected one of"),
-    ("argument", {"variant": 3}, "variant = 3; expected a string"),
     *(("argument", {"count": value}, f"count = {value!r}; expected true or false") for value in ("maybe", 2, [True])),
     *(("argument", {"modules": value}, f"modules = {value!r}; expected a list of names") for value in (3, [3])),
     *(

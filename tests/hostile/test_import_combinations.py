@@ -88,15 +88,6 @@ def test_changes_of_imports_go_together_with_the_stub_of_another_patch(name: str
     check(pc.Patcher(patches, strict=True), use)
 
 
-@pytest.mark.parametrize("name", IMPORTS)
-def test_without_the_stub_the_library_is_missing(name: str) -> None:
-    entry = pc.Patcher([pc.Patch("patch", [IMPORTS[name][0]])]).plan()["patch"]
-    assert (entry.verdict, entry.reason) == ("skipped", "gone_x is not installed")
-    patches = [pc.Patch("stub", [STUB]), pc.Patch("patch", [IMPORTS[name][0]])]
-    entry = pc.Patcher(patches, disable="stub").plan()["patch"]
-    assert (entry.verdict, entry.reason) == ("skipped", "gone_x is not installed")
-
-
 def test_a_replaced_library_carries_other_changes_of_its_patch() -> None:
     changes = [pc.ReplaceImport("gone_x", with_="npu_x"), pc.Replace("gone_x.ops:attention", new)]
     check(

@@ -10,7 +10,6 @@ import pytest
 
 import patchcore
 from patchcore.builtin.call.snapshot import Snapshot
-from patchcore.errors import PatchError
 from patchcore.objects.modules import ABSENT, namespace
 
 SHOP = {
@@ -160,40 +159,6 @@ def test_names_that_hold_what_the_function_replaced_follow_and_come_back(make_pa
 def fails_half_way(module: Any, options: Any) -> None:
     legacy(module, options)
     raise RuntimeError("half way")
-
-
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_a_function_that_raises_leaves_nothing(make_package, error: type) -> None:
-    def fails(module: Any, options: Any) -> None:
-        legacy(module, options)
-        raise error("half way")
-
-    make_package(SHOP)
-    tools, late = importlib.import_module("shop.tools"), importlib.import_module("shop.late")
-    before = state(tools, late)
-    failing = patcher(fails)
-    if error is KeyboardInterrupt:
-        with pytest.raises(KeyboardInterrupt):
-            failing.apply()
-    else:
-        assert failing.apply()["legacy"].status == "failed"
-    assert same(before, state(tools, late))
-    failing.revert()
-    assert same(before, state(tools, late))
-
-
-def test_strictly_a_function_that_raises_takes_the_other_patches_with_it(make_package) -> None:
-    make_package(SHOP)
-    tools = importlib.import_module("shop.tools")
-    before = state(tools)
-    patches = [
-        patchcore.Patch("first", [patchcore.Replace("shop.tools:RATE", 5)]),
-        patchcore.Patch("legacy", [patchcore.Call(fails_half_way, module="shop.tools")], after="first"),
-    ]
-    with pytest.raises(PatchError, match=r"legacy .* failed: call shop.tools.*half way"):
-        patchcore.Patcher(patches, strict=True).apply()
-    before[-1]["Late"] = sys.modules["shop.late"].Late
-    assert same(before, state(tools))
 
 
 def test_a_function_that_changes_nothing_is_skipped(make_package) -> None:

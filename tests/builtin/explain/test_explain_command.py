@@ -52,37 +52,6 @@ class TestExplain:
             assert dict(vars(sys.modules[name])) == content
         assert shop.price("") == shop.deals.usual("") == 10
 
-    def test_references_to_the_original(self, cli: Cli) -> None:
-        __import__("shop.deals")
-        lines = cli("explain", "price", "--no-diff").lines()
-        assert "rebound     shop:price" in lines
-        assert "rebound     shop.deals:usual" in lines
-        assert any(line.startswith("unreachable list shop.deals:KEPT") for line in lines)
-        assert "+++ replacement" not in lines
-
-    def test_a_name_that_took_the_target_by_value(self, cli: Cli) -> None:
-        lines = cli("explain", "shop:price", "--no-diff").lines()
-        assert "follows   shop.prices:price" in lines
-        assert "by shop.price (plugin shop, shop-npu 1.2)" in lines
-
-    def test_layers(self, cli: Cli, site: Path) -> None:
-        (site / "more.py").write_text(
-            "import patchcore as pc\n\n@pc.wrap('shop.prices:price', name='more.twice', after='shop.price')\n"
-            "def twice(original, item):\n    return 2 * original(item)\n\n"
-            "@pc.hookimpl\ndef register_patches():\n    return [twice]\n"
-        )
-        result = cli("explain", "-p", "more", "shop.prices:price", "--format", "json")
-        content = result.json
-        assert [patch["name"] for patch in content["patches"]] == ["shop.price", "more.twice"]
-        (target,) = content["targets"]
-        assert [(layer["patch"], layer["what"]) for layer in target["layers"]] == [
-            ("more.twice", "wrap"),
-            ("shop.price", "replace"),
-        ]
-        assert target["layers"][0]["diff"] == ""
-        assert "-    return 10" in target["layers"][1]["diff"]
-        assert [change["status"] for change in target["changes"]] == ["applied", "applied"]
-
     def test_one_target_of_several(self, cli: Cli, site: Path) -> None:
         (site / "both.py").write_text(
             "import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n    return [pc.Patch('both.both', "
@@ -97,19 +66,6 @@ class TestExplain:
         assert targets == ["shop.prices:price", "shop.prices:Till.total", "tax:rate"]
         content = cli("explain", "shop.prices:Till", "--format", "json").json
         assert [target["target"] for target in content["targets"]] == ["shop.prices:Till.total"]
-
-    def test_a_patch_that_is_not_applied(self, cli: Cli) -> None:
-        lines = cli("explain", "shop.tax").lines()
-        reason = "requires no-such-package, no_such_package is not installed"
-        assert f"verdict   skipped: {reason} (decided by default)" in lines
-        assert "cannot be looked at: ModuleNotFoundError: No module named 'tax'" in lines
-        assert f"shop.tax: skipped ({reason})" in lines
-
-    def test_a_target_that_nobody_patches(self, cli: Cli, site: Path) -> None:
-        result = cli("explain", "shop.prices:Till.total", "--disable", "shop.rounded")
-        assert result.code == 0
-        lines = cli("explain", "shop.prices:Till.__init__").lines()
-        assert lines == ["shop.prices:Till.__init__", "original  builtins:object.__init__"]
 
     @pytest.mark.parametrize(
         ("name", "message"),

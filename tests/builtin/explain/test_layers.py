@@ -48,21 +48,6 @@ def layers(*changes: Any) -> dict[str, TargetRecord]:
         return {target.target: target for target in describe_layers(ENGINE.journal)}
 
 
-def test_one_layer(shop: Any) -> None:
-    (target,) = layers(pc.Replace("shop:price", replacement)).values()
-    (layer,) = target.layers
-    assert (layer.patch, layer.kind, layer.plugin, layer.distribution) == ("p0", "replace", "local", None)
-    assert layer.place == Place("test_layers:replacement", __file__, LINE)
-    assert target.original == Place("shop:price", shop.__file__, 3)
-
-
-def test_several_layers_from_the_outermost_on(shop: Any) -> None:
-    found = layers(pc.Replace("shop:price", replacement), pc.Wrap("shop:price", "kernels:wrapper"))
-    inner, outer = ("replace", "test_layers:replacement"), ("wrap", "kernels:wrapper")
-    assert [(layer.kind, layer.place.name) for layer in found["shop:price"].layers] == [outer, inner]
-    assert found["shop:price"].original.name == "shop:price"
-
-
 def test_what_a_dispatcher_calls_is_named_and_not_the_dispatcher(shop: Any) -> None:
     found = layers(pc.Replace("shop:price", "kernels:fast", when_call=lambda: True))
     (layer,) = found["shop:price"].layers

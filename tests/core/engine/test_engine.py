@@ -343,20 +343,6 @@ def test_patches_that_declare_their_order_stack_through_an_alias(make_package, l
     assert lib.area() == "area"
 
 
-def test_a_consumer_of_a_patched_alias_gets_the_original_back(make_package) -> None:
-    make_package({**ALIASED, "user": "from lib import area", "kernels": "def area(): return 'kernel'"})
-    import lib.ops
-
-    original = lib.area
-    inner = pc.Patch("lib.inner", [pc.Replace("lib.ops:area", "kernels:area")])
-    outer = pc.Patch("lib.outer", [pc.Wrap("lib:area", tagged("outer"))], after=["lib.inner"])
-    with pc.Patcher([inner, outer]):
-        import user
-
-        assert user.area() == "outer(kernel)"
-    assert user.area is lib.area is lib.ops.area is original
-
-
 def test_an_alias_that_the_replacement_itself_reads_stays_the_original(make_package) -> None:
     make_package({**ALIASED, "plug": "from lib import area as plain\ndef area(): return f'plug({plain()})'"})
     import lib.ops
@@ -670,47 +656,12 @@ def test_a_function_that_patches_by_hand_is_not_charged_with_patches_of_modules_
     assert lib.area() == "area"
 
 
-def test_a_registered_class_imported_from_its_home_later_survives_the_revert(make_package) -> None:
-    make_package(
-        {
-            "registry": """
-                class Registry:
-                    def __init__(self): self._module_dict = {}
-                MODELS = Registry()
-            """,
-            "models": "class Net: pass",
-            "user": "from models import Net",
-        }
-    )
-    import registry
-
-    with pc.Patcher([pc.Patch("registry.net", [pc.Register("registry:MODELS", "models:Net")])]):
-        import models
-        import user
-
-        assert registry.MODELS._module_dict == {"Net": models.Net}
-    assert registry.MODELS._module_dict == {}
-    assert user.Net is models.Net
-
-
 def test_a_name_the_patch_added_stays_with_a_consumer_that_took_it(make_package, shop) -> None:
     make_package({"user": "from shop import discount"})
     with pc.Patcher([pc.Patch("shop.add", [pc.Replace("shop:discount", new, create=True)])]):
         import user
     assert not hasattr(shop, "discount")
     assert user.discount is new  # there is nothing to go back to
-
-
-def test_a_replacement_seen_at_home_before_the_patch_stays_there_in_any_package(make_package, shop) -> None:
-    make_package({"kernels": "def price(): return 'kernel'", "user": "from kernels import price as fast"})
-    import kernels
-    import user
-
-    original = shop.price
-    with pc.Patcher([pc.Patch("shop.price", [pc.Replace("shop:price", "kernels:price")])]):
-        pass
-    assert shop.price is original
-    assert user.fast is kernels.price
 
 
 def test_consumers_of_a_second_holder_are_not_taken_for_homes_of_the_replacement(make_package, shop) -> None:

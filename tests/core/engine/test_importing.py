@@ -50,14 +50,6 @@ def test_only_watched_modules_are_told_of_and_each_once(make_package, watch: Wat
     assert type(sys.modules["user"].__spec__) is importlib.machinery.ModuleSpec
 
 
-def test_the_body_has_run_when_the_watch_is_told(make_package, watch: Watch) -> None:
-    make_package(SHOP)
-    watch("shop.tools")
-    watch.callback = lambda name, module, fresh: vars(module).update(seen=module.price())
-    assert importlib.import_module("shop.tools").seen == "original"
-    assert watch.told[0][1] is sys.modules["shop.tools"]
-
-
 def test_the_finder_is_on_the_meta_path_only_while_something_is_watched(make_package, watch: Watch) -> None:
     before = list(sys.meta_path)
     watch("shop")
@@ -83,13 +75,6 @@ def test_all_of_a_package_is_watched_inside_the_block(make_package, watch: Watch
         importlib.import_module("user")
     importlib.import_module("other")
     assert watch.names == ["shop", "shop.tools"]
-
-
-def test_nested_imports_are_told_from_the_inside_out(make_package, watch: Watch) -> None:
-    make_package({"outer": "import middle", "middle": "import inner", "inner": ""})
-    watch("outer", "inner", "middle")
-    importlib.import_module("outer")
-    assert watch.names == ["inner", "middle", "outer"]
 
 
 def test_circular_imports_are_told_when_each_body_ends(make_package, watch: Watch) -> None:
@@ -170,26 +155,6 @@ def test_what_the_callback_raises_fails_the_import(make_package, watch: Watch) -
         importlib.import_module("user")
     assert "shop.tools" not in sys.modules
     assert "user" not in sys.modules
-
-
-def test_a_reload_is_told_of_again(make_package, watch: Watch) -> None:
-    make_package(SHOP)
-    watch("shop.tools")
-    watch.callback = replace
-    tools = importlib.import_module("shop.tools")
-    assert importlib.reload(tools) is tools
-    assert tools.price is new
-    assert watch.names == ["shop.tools", "shop.tools"]
-
-
-def test_a_module_imported_anew_is_told_of_again(make_package, watch: Watch) -> None:
-    make_package(SHOP)
-    watch("shop.tools")
-    first = importlib.import_module("shop.tools")
-    del sys.modules["shop.tools"]
-    second = importlib.import_module("shop.tools")
-    assert first is not second
-    assert [module for _, module, _ in watch.told] == [first, second]
 
 
 def test_a_module_that_puts_another_object_in_its_place_is_told_of_as_that(make_package, watch: Watch) -> None:
@@ -359,19 +324,6 @@ def test_a_finder_that_asks_importlib_again_does_not_go_round_in_circles(
     importlib.import_module("shop")
     assert asked == ["shop"]
     assert watch.names == ["shop"]
-    watch.end()
-
-
-def test_a_finder_that_came_in_front_is_overtaken_at_the_next_watch(
-    make_package, watch: Watch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_package(SHOP)
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    watch("shop")
-    sys.meta_path.insert(0, Finder("other"))
-    watch("other")
-    importlib.import_module("other")
-    assert watch.names == ["other"]
     watch.end()
 
 

@@ -117,21 +117,6 @@ def test_a_dropped_layer_does_not_disturb_who_patches_the_slot_next(journal, mod
     assert "discount" not in vars(module)
 
 
-def test_followers_go_where_the_slot_goes_and_come_back(journal, module, slot) -> None:
-    consumer = ModuleType("consumer")
-    consumer.cost = original
-    record = wrap(journal, slot, A)
-    journal.follow(record, NamespaceSlot(consumer, "cost", "consumer:cost"))
-    assert consumer.cost is module.price
-    wrap(journal, slot, B)
-    assert consumer.cost is module.price
-    assert consumer.cost() == "B(A(original))"
-    remove(journal, A)
-    assert consumer.cost is module.price
-    remove(journal, B)
-    assert consumer.cost is original
-
-
 def test_a_follower_that_somebody_else_bound_is_left_alone_and_noted(journal, slot) -> None:
     consumer = ModuleType("consumer")
     consumer.cost = original
@@ -252,30 +237,6 @@ def test_a_slot_that_holds_a_replacement_as_its_own_keeps_it(journal, module, sl
     assert journal.find(home).base is len
     remove(journal, B)
     assert kernels.price is len
-
-
-def test_an_override_of_a_patched_method_is_rebuilt_when_the_base_class_is_restored(journal) -> None:
-    class Base:
-        def price(self) -> str:
-            return "base"
-
-    class Sub(Base):
-        pass
-
-    before = vars(Base)["price"]
-    put(journal, ClassSlot(Base, "price", "Base.price"), A, lambda self: "A")
-    slot = ClassSlot(Sub, "price", "Sub.price")
-
-    def build(below: Any, slot: Slot) -> Any:
-        return lambda self: f"B({below(self)})"
-
-    journal.push(slot, Layer(B, Change("B"), build(slot.lookup(), slot), slot.lookup(), build))
-    assert Sub().price() == "B(A)"
-    remove(journal, A)
-    assert Sub().price() == "B(base)"
-    remove(journal, B)
-    assert "price" not in vars(Sub)
-    assert vars(Base)["price"] is before
 
 
 def test_adopting_over_a_patched_slot_takes_its_followers_along(journal, module, slot) -> None:

@@ -95,21 +95,6 @@ def test_one_patcher_applied_by_two_threads_is_applied_once_and_whole_when_eithe
         assert not list(ENGINE.journal)
 
 
-def test_two_patchers_with_the_same_patches_share_them(make_package) -> None:
-    make_package(SHOP)
-    import shop.tools
-
-    for _ in range(ROUNDS):
-        patchers = [pc.Patcher([A, B]) for _ in range(3)]
-        together(*(patcher.apply for patcher in patchers))
-        assert sorted(shop.tools.price().split("(")) == ["A", "B", "price))"]
-        assert shop.tools.Item().weigh() == "A(weigh)"
-        together(*(patcher.revert for patcher in patchers))
-        assert shop.price is shop.tools.price
-        assert shop.price() == "price"
-        assert not list(ENGINE.journal)
-
-
 def test_overlapping_patchers_come_and_go_at_once(make_package) -> None:
     make_package(SHOP)
     import shop.tools
@@ -133,23 +118,6 @@ def test_overlapping_patchers_come_and_go_at_once(make_package) -> None:
         assert dict(vars(shop.tools)) == original
         assert shop.price is original["price"]
         assert not list(ENGINE.journal)
-
-
-@pytest.mark.parametrize("importers", [1, 2])
-def test_applying_while_other_threads_import_the_target(make_package, importers) -> None:
-    make_package(SHOP)
-    for _ in range(ROUNDS):
-        forget("shop")
-        patcher = pc.Patcher([A])
-        modules = together(patcher.apply, *[lambda: importlib.import_module("shop.tools")] * importers)[1:]
-        assert all(module is modules[0] for module in modules)
-        shop = importlib.import_module("shop")
-        assert patcher.report()["shop.a"].status == "applied"
-        assert shop.price() == shop.tools.price() == "A(price)"
-        assert shop.tools.Item().weigh() == "A(weigh)"
-        patcher.revert()
-        assert shop.price() == shop.tools.price() == "price"
-        assert shop.tools.Item().weigh() == "weigh"
 
 
 def test_two_modules_of_one_patch_imported_by_two_threads(make_package) -> None:

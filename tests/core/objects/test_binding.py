@@ -56,14 +56,6 @@ def with_owner(name: str, raw: Any) -> type:
 # --- a replacement takes the form of what it replaces ---------------------------------------------------------------
 
 
-def test_a_function_in_place_of_a_property_becomes_its_getter_and_the_setter_stays() -> None:
-    raw = bind_like(vars(Owner)["prop"], lambda self: "new", in_class=True)
-    assert type(raw) is property
-    made = with_owner("prop", raw)()
-    made.prop = 3
-    assert (made.prop, made.was_set) == ("new", 3)
-
-
 def test_a_property_of_its_own_class_stays_of_that_class() -> None:
     class Special(property):
         pass

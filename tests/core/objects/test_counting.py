@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import functools
 import importlib
@@ -11,7 +10,6 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -294,32 +292,6 @@ def test_an_exception_passes_and_its_call_counts(shop) -> None:
         with pytest.raises(TypeError, match="items"):  # was not called
             shop.prices.total()
         assert calls(patcher) == [1]
-
-
-def test_generators_and_coroutines_count_once_and_are_what_they_were(shop) -> None:
-    def stock() -> Iterator[str]:
-        got = yield "one"
-        yield f"got {got}"
-
-    async def order(item: Any) -> Any:
-        await asyncio.sleep(0)
-        return "new", item
-
-    async def orders() -> Any:
-        yield "one"
-        yield "two"
-
-    async def main() -> Any:
-        return await shop.prices.order("a"), [item async for item in shop.prices.orders()]
-
-    patcher = counting(*(pc.Replace(f"shop.prices:{f.__name__}", f) for f in (stock, order, orders)), name="p")
-    with patcher:
-        assert inspect.isgeneratorfunction(shop.prices.stock)
-        assert inspect.iscoroutinefunction(shop.prices.order)
-        generator = shop.prices.stock()
-        assert (next(generator), generator.send(1)) == ("one", "got 1")
-        assert asyncio.run(main()) == (("new", "a"), ["one", "two"])
-        assert calls(patcher) == [1, 1, 1]
 
 
 def test_threads_lose_no_counts(shop) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import pickle
 import sys
 import traceback
 import types
@@ -14,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import patchcore as pc
 from patchcore.objects.binding import wrap
 from patchcore.objects.counting import Counter
 
@@ -249,92 +246,6 @@ def test_a_declared_signature_does_not_hide_what_a_wrapper_really_takes() -> Non
     assert wrap(defaults, wrapper, in_class=False)(1, c=2) == ((1,), {"c": 2})
 
 
-class Owner:
-    def method(self, x, scale=1.0):
-        return "original", self, x, scale
-
-    @staticmethod
-    def static(x, scale=1.0):
-        return "original", x, scale
-
-    @classmethod
-    def klass(cls, x, scale=1.0):
-        return "original", cls, x, scale
-
-    @property
-    def prop(self):
-        return "original", self
-
-
-def of_method(original, self, x, scale=1.0):
-    return "wrapper", original(self, x, scale)
-
-
-def of_static(original, x, scale=1.0):
-    return "wrapper", original(x, scale)
-
-
-def of_class(original, cls, x, scale=1.0):
-    return "wrapper", original(cls, x, scale)
-
-
-def of_property(original, self):
-    return "wrapper", original(self)
-
-
-@pytest.mark.parametrize(
-    ("name", "wrapper"), [("method", of_method), ("static", of_static), ("klass", of_class), ("prop", of_property)]
-)
-def test_methods_and_properties_keep_their_form(name: str, wrapper: Any) -> None:
-    raw = vars(Owner)[name]
-    made = wrap(raw, wrapper, in_class=True)
-    assert type(made) is type(raw)
-    function = made.fget if name == "prop" else getattr(made, "__func__", made)
-    assert function.__code__.co_filename == f"{GENERATED}{__name__}:Owner.{name}>"
-    klass = type("Patched", (Owner,), {name: made})
-    owner = klass()
-    if name == "prop":
-        assert owner.prop == ("wrapper", ("original", owner))
-        return
-    first = {"method": (owner,), "static": (), "klass": (klass,)}[name]
-    assert getattr(owner, name)(1) == ("wrapper", ("original", *first, 1, 1.0))
-    assert getattr(owner, name)(scale=2, x=1) == ("wrapper", ("original", *first, 1, 2))
-
-
-def test_coroutines_and_generators_stay_what_they_are() -> None:
-    async def fetch(x, times=2):
-        return x * times
-
-    async def around_fetch(original, x, times=2):
-        return await original(x, times) + 1
-
-    def numbers(n):
-        return (yield from range(n))
-
-    def around_numbers(original, n):
-        return original(n + 1)
-
-    async def stream(n):
-        for i in range(n):
-            yield i
-
-    def around_stream(original, n):
-        return original(n + 1)
-
-    async def collected(found: Any) -> list[int]:
-        return [i async for i in found]
-
-    fetching = wrap(fetch, around_fetch, in_class=False)
-    assert inspect.iscoroutinefunction(fetching)
-    assert asyncio.run(fetching(3)) == 7
-    generating = wrap(numbers, around_numbers, in_class=False)
-    assert inspect.isgeneratorfunction(generating)
-    assert list(generating(n=2)) == [0, 1, 2]
-    streaming = wrap(stream, around_stream, in_class=False)
-    assert inspect.isasyncgenfunction(streaming)
-    assert asyncio.run(collected(streaming(1))) == [0, 1]
-
-
 def test_a_traceback_shows_the_call_of_the_wrapper_and_a_bad_call_names_the_original() -> None:
     def failing(original, a, b):
         raise RuntimeError("wrapper failed")
@@ -366,18 +277,3 @@ def test_functions_with_the_same_parameters_share_no_name_of_a_file() -> None:
     ]
     assert made[0].__code__ is not made[1].__code__
     assert [one(1) for one in made] == [1, 1]
-
-
-def test_a_patch_is_pickled_by_reference_and_reverted(make_package: Any) -> None:
-    make_package({"shop": "def price(x, tax=2):\n    return x * tax\n"})
-    import shop
-
-    def dearer(original, x, tax=2):
-        return original(x, tax) + 1
-
-    before = shop.price
-    with pc.Patcher([pc.Patch("p", pc.Wrap("shop:price", dearer))], strict=True) as patcher:
-        assert shop.price(3) == 7
-        assert pickle.loads(pickle.dumps(shop.price)) is shop.price
-        assert patcher.report()["p"].status == "applied"
-    assert sys.modules["shop"].price is before
