@@ -458,7 +458,10 @@ def _allow(
         if name not in names:
             known = ", ".join(sorted(names)) or "none"
             hint = did_you_mean(name, names)
-            if not hint and name.isidentifier() and find_module(name):
+            meant = next((provenance.plugin for provenance, _ in installed if provenance.is_meant_by(name)), None)
+            if meant is not None:
+                hint = f"; write --plugin {meant}, the name of that plugin"
+            elif name.replace(".", "").isidentifier() and find_module(name):
                 hint = (
                     f"; {name} is a module: -p {name} loads the patches of a module, --plugin names installed plugins"
                 )

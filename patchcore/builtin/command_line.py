@@ -9,9 +9,21 @@ from typing import Optional
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error
 from patchcore.errors import did_you_mean, missing_modules
+from patchcore.objects.modules import find_module
 from patchcore.patcher import Patcher
 
-__all__ = ["advise_on_modules", "describe_problems", "parse", "print_problems"]
+__all__ = ["advise_on_modules", "describe_problems", "parse", "positive", "print_problems"]
+
+
+def positive(text: str) -> int:
+    """Return the number that an option has got; for ``type=`` of an option.
+
+    Raises:
+        argparse.ArgumentTypeError: it is no whole number, or less than 1.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more, got {text!r}")
+    return int(text)
 
 
 def parse(parser: shared.Parser, arguments: Sequence[str], patcher: Patcher) -> argparse.Namespace:
@@ -25,16 +37,22 @@ def parse(parser: shared.Parser, arguments: Sequence[str], patcher: Patcher) -> 
     options: argparse.Namespace
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        hint = _hint(unknown, parser, patcher)
+        hint = _hint(unknown, arguments, parser, patcher)
         if not hint:
             parser.refuse(unknown)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}; {hint}")
     return options
 
 
-def _hint(unknown: Sequence[str], parser: shared.Parser, patcher: Patcher) -> str:
-    """Return why options may be missing: their plugin is not installed, or may not be loaded; empty if misspelt."""
+def _hint(unknown: Sequence[str], arguments: Sequence[str], parser: shared.Parser, patcher: Patcher) -> str:
+    """Return why options may be missing: their plugin is not installed, or is not loaded; empty if misspelt."""
     command = parser.prog.rpartition(" ")[2]
+    behind = arguments[arguments.index(unknown[0]) :] if unknown[0] in arguments else ()
+    pairs = zip(behind, behind[1:])  # those of the program may look the same
+    late = [(option, value) for option, value in pairs if option in ("-p", "--module", "--plugin")]
+    loaded = patcher.plugins.provenances
+    if any(value not in loaded and (option == "--plugin" or find_module(value)) for option, value in late):
+        return "-p MODULE and --plugin NAME come first; the options of these plugins come after them"
     for name in (argument.partition("=")[0] for argument in unknown if argument.startswith("-")):
         advice: Optional[str] = patcher.plugins.advice(name, command)
         if advice:

@@ -157,13 +157,27 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
             where = directories[problem.plugin]
             lines = [] if _is_missing(problem) else problem.traceback.rstrip().splitlines()[-3:]
             message = f"the patch module {problem.plugin} (in {where}) cannot be loaded: {problem.message}"
-            installed = (*patcher.plugins.provenances.values(), *patcher.plugins.denied)
-            if any(other.plugin == problem.plugin and other.distribution for other in installed):
-                name = problem.plugin
-                lines = [f"{name} is an installed plugin: --plugin {name} loads only this plugin, -p loads a module"]
             lines += patcher.plugins.advice_on_modules(missing_modules([problem.message]))
+            lines = _installed_as(problem.plugin, patcher) or lines
             raise PluginError("\n    ".join([message, *lines]))
+    for name in directories:
+        if name in patcher.plugins.provenances and not patcher.plugins.manager.get_hookcallers(
+            patcher.plugins.manager.get_plugin(name)
+        ):
+            lines = _installed_as(name, patcher)
+            if lines:
+                raise PluginError("\n    ".join([f"the module {name} has no patches", *lines]))
     return patcher
+
+
+def _installed_as(name: str, patcher: Patcher) -> list[str]:
+    """Return what to write instead of ``-p NAME`` if the name means an installed plugin; nothing if it does not."""
+    for plugin in (*patcher.plugins.provenances.values(), *patcher.plugins.denied):
+        if plugin.distribution and plugin.is_meant_by(name):
+            what = "is an" if name == plugin.plugin else "belongs to an"
+            hint = f"--plugin {plugin.plugin} loads only this plugin, -p loads a module"
+            return [f"{name} {what} installed plugin: {hint}"]
+    return []
 
 
 def _is_missing(problem: Problem) -> bool:

@@ -24,6 +24,12 @@ class Provenance(NamedTuple):
     value: Optional[str] = None
     file: Optional[str] = None
 
+    def is_meant_by(self, name: str) -> bool:
+        """Return true if ``name`` is that of the plugin, its distribution, its module or the package of that."""
+        module = (self.value or "").partition(":")[0]
+        distribution = (self.distribution or "").lower().replace("_", "-")
+        return name in (self.plugin, module, module.partition(".")[0]) or name.lower().replace("_", "-") == distribution
+
     def __str__(self) -> str:
         if self.distribution is None:
             return f"plugin {self.plugin}" if self.plugin != LOCAL.plugin else "local code"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin import examples
+from patchcore.builtin import command_line, examples
 from patchcore.builtin.bisect.bisection import Search, dependencies
 from patchcore.builtin.bisect.trials import Oracle, Trial, Trials
 from patchcore.builtin.command_line import print_problems
@@ -293,7 +294,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--repeat",
-        type=_times,
+        type=command_line.positive,
         default=1,
         metavar="N",
         help="run each set of patches N times; the set fails when one of these runs fails",
@@ -316,14 +317,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected seconds, more than 0, got {text}")
-    return seconds
-
-
-def _times(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more, got {text}")
-    return number
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise argparse.ArgumentTypeError(f"expected seconds, more than 0, got {text!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -17,24 +17,42 @@ from patchcore.errors import PatchcoreError, PatchError, SettingsError
 from patchcore.patcher import Patcher
 from patchcore.plugins import Plugins
 from patchcore.report import FAILED
+from patchcore.settings import Settings
 
 __all__ = ["add_arguments", "main", "options_of_run", "parse", "parse_options"]
 
 logger = logging.getLogger("patchcore")
 
 
+#: What chooses plugins: by the names of the parsed options, how each is written.
+_CHOOSING = {"plugins": "--plugin", "modules": "-p", "variant": "--variant"}
+
+#: Further options that decide on settings, and on the pyproject.toml that they are read from.
+_DECISIVE = ("enable", "disable", "strict", "count", "as_module")
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments after ``run``, with the options that plugins add; the order of the options is free."""
+    """Parse the arguments after ``run``, with the options that plugins add.
+
+    Plugins add options, and ``-p`` and ``--plugin`` choose plugins: these come first. The first parse knows the options
+    of patchcore and chooses the plugins; the second one knows the options of these plugins, too.
+    """
     from patchcore.builtin.run.logs import level_of, log_to_stderr
 
-    patcher, parser, project = _settle(arguments)
+    chosen, _ = _build_parser(Plugins(discover=False), add_help=False).parse_known_args(arguments)
+    patcher, project = _load(chosen, arguments)
+    parser = _build_parser(patcher.plugins)
+    options = command_line.parse(parser, arguments, patcher)
+    late = [name for name in _CHOOSING if getattr(options, name) != getattr(chosen, name)]
+    if late:
+        parser.error(f"{_CHOOSING[late[0]]} comes before the options of plugins; write: {_reordered(options)}")
+    if _settings(options) != _settings(chosen):
+        patcher, project = _load(options, arguments)
     log_to_stderr(level_of(patcher.settings))
-    for problem in patcher.plugins.problems:  # now that it is certain which plugins are loaded
+    for problem in patcher.plugins.problems:  # now that it is certain how loud to log
         logger.warning("%s\n%s", problem, problem.traceback)
     command_line.advise_on_modules(patcher, (problem.message for problem in patcher.plugins.problems))
     chosen_compat(patcher.settings, patcher.plugins)  # refuses unknown names before anything is started
-    parser.add_argument("-h", "--help", action="help", help="show this help message and exit")
-    options = command_line.parse(parser, arguments, patcher)
     if options.program[:1] == ["--"]:
         del options.program[0]
     if not options.program:
@@ -49,36 +67,24 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _settle(arguments: Sequence[str]) -> tuple[Patcher, shared.Parser, Optional[Path]]:
-    """Return the Patcher that the arguments describe, the parser with its plugins' options, and the script's folder.
-
-    Plugins add options, and options choose plugins: only with a plugin's option ``--markers trace`` is it certain that
-    ``trace`` is not the program, and that ``-p MODULE`` behind it is an option of patchcore. So the arguments are
-    parsed again until they choose the plugins that they were parsed with, and the settings of these plugins are set.
-    """
-    base = _build_parser(Plugins(discover=False), add_help=False)
-    options, _ = base.parse_known_args(arguments)
-    known = vars(options).keys() - {"program"}
-    patcher, project = _load(options, arguments)
-    tried: list[dict[str, Any]] = []
-    while True:
-        parser = _build_parser(patcher.plugins, add_help=False)
-        tried.append(_decisive(options, known))
-        options, unknown = _parse_as_far_as_known(parser, arguments)
-        if _decisive(options, known) in tried:
-            return patcher, parser, project
-        try:
-            patcher, project = _load(options, arguments)
-        except PatchcoreError:
-            if unknown:  # what was taken for an option may be none: better to complain about the unknown one
-                return patcher, parser, project
-            raise
+def _reordered(options: argparse.Namespace) -> str:
+    """Return the beginning of the command line with the options that choose plugins in front."""
+    given = ((option, getattr(options, name)) for name, option in _CHOOSING.items())
+    pairs = ((option, value) for option, values in given for value in _listed(values))
+    return " ".join(["patchcore run", *(f"{option} {value}" for option, value in pairs), "..."])
 
 
-def _decisive(options: argparse.Namespace, known: Container[str]) -> dict[str, Any]:
-    """Return the options that decide on plugins and settings: those of patchcore, and those that set a setting."""
-    given = ((name, value) for name, value in vars(options).items() if value is not None)
-    return {name: value for name, value in given if name in known or name.startswith(shared.SETTING)}
+def _listed(values: Any) -> Sequence[str]:
+    return values if isinstance(values, list) else [values] if values else []
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the parsed options that decide on settings, those of plugins too, and on the folder of the project."""
+    return {
+        name: value
+        for name, value in vars(options).items()
+        if value is not None and (name in _DECISIVE or name.startswith(shared.SETTING))
+    }
 
 
 def _load(options: argparse.Namespace, arguments: Sequence[str]) -> tuple[Patcher, Optional[Path]]:
@@ -90,23 +96,6 @@ def _load(options: argparse.Namespace, arguments: Sequence[str]) -> tuple[Patche
         allowed = (*(settings.plugins or ()), *sorted(left_out))
         patcher = Patcher.discover(settings=settings._replace(plugins=allowed))
     return patcher, project
-
-
-def _parse_as_far_as_known(
-    parser: argparse.ArgumentParser, arguments: Sequence[str]
-) -> tuple[argparse.Namespace, list[str]]:
-    """Parse arguments past options that are not known, taking what follows one for its value; return those, too."""
-    rest, passed = list(arguments), list[str]()
-    while True:
-        options, unknown = parser.parse_known_args(rest)
-        if not unknown or not set(rest).issuperset(unknown):
-            return options, [*passed, *unknown]
-        for option in unknown:
-            start = rest.index(option)
-            may_have_value = "=" not in option and option not in ("-h", "--help")
-            follows = may_have_value and start + 1 < len(rest) and not rest[start + 1].startswith("-")
-            del rest[start : start + 1 + follows]
-        passed += unknown
 
 
 def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namespace:
@@ -143,6 +132,7 @@ def main(options: argparse.Namespace) -> None:
     from patchcore.builtin.run.session import Session
 
     patcher: Patcher = options.patcher
+    _refuse_report_dir(patcher.settings)
     name, *arguments = options.program
     try:
         command = find_command(name, arguments, as_module=options.as_module)
@@ -160,6 +150,21 @@ def main(options: argparse.Namespace) -> None:
     if refusal is not None:
         raise refusal
     command.replace_process(Session.of(patcher, plan, options.arguments).environment(os.environ))
+
+
+def _refuse_report_dir(settings: Settings) -> None:
+    """Raise :class:`SettingsError` where no process could write its report into the folder for them."""
+    path = settings.get("report_dir")
+    if path is None:
+        return
+    folder = next(each for each in (Path(path), *Path(path).absolute().parents) if each.exists())
+    if not folder.is_dir():
+        why = f"{folder} is not a folder"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        why = f"{folder} is not writable"
+    else:
+        return
+    raise SettingsError(f"{settings.origins.get('report_dir')}: reports cannot be written to {path}: {why}")
 
 
 def _is_error(answer: object) -> bool:

@@ -148,7 +148,11 @@ def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = 
     shared.add_format(parser)
     parser.add_argument("--device", help="where replacements run (default: npu if torch has one, else cpu)")
     parser.add_argument(
-        "--rounds", type=_positive, default=5, metavar="N", help="cases per check, dtype and size (default: 5)"
+        "--rounds",
+        type=command_line.positive,
+        default=5,
+        metavar="N",
+        help="cases per check, dtype and size (default: 5)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random cases (default: 0)")
     parser.add_argument(
@@ -174,10 +178,3 @@ def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = 
     parser.add_argument(
         "patches", nargs="*", metavar="PATCH", help="patch to verify (default: every patch that fits here)"
     )
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more, got {text}")
-    return number

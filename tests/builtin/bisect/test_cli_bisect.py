@@ -329,8 +329,8 @@ class TestUsage:
             (["--", "-m"], "expected the command to run after --"),
             (["sell.py", "--", "sell.py"], "unexpected before --: 'sell.py'"),
             (["--oracle", "(", "--", "sell.py"], "'(' is not a regular expression: "),
-            (["--repeat", "0", "--", "sell.py"], "expected a whole number, 1 or more, got 0"),
-            (["--timeout", "0", "--", "sell.py"], "expected seconds, more than 0, got 0"),
+            (["--repeat", "0", "--", "sell.py"], "expected a whole number, 1 or more, got '0'"),
+            (["--timeout", "0", "--", "sell.py"], "expected seconds, more than 0, got '0'"),
             (["--nosuch", "--", "sell.py"], "unrecognized arguments: --nosuch"),
             (["--", "nosuch.py"], "can't find 'nosuch.py'"),
             (

@@ -55,13 +55,16 @@ def halts(make_package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class TestOrder:
+    """What chooses plugins comes first; the other options have no order."""
+
     @hypothesis.given(st.permutations(list(GROUPS)), st.sampled_from([["sell.py"], ["--", "sell.py"], ["-m", "sell"]]))
     @hypothesis.settings(
         max_examples=60, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture], deadline=None
     )
-    def test_is_free(self, halts: None, groups: Sequence[tuple[str, ...]], program: list[str]) -> None:
+    def test_of_the_others_is_free(self, halts: None, groups: Sequence[tuple[str, ...]], program: list[str]) -> None:
         own = ["-p", "5", "--halt", "9", "--rebate"]  # of the program
-        given = [*(argument for group in groups for argument in group)]
+        first = sorted(groups, key=lambda group: group[0] not in ("-p", "--module=deals"))
+        given = [*(argument for group in first for argument in group)]
         options = run.parse([*given, *program, *own])
         expected = dict(GROUPS.values())
         expected["modules"] = ["deals", "deals"]
@@ -75,11 +78,10 @@ class TestOrder:
         "arguments",
         [
             ["--nope", "sell.py"],
-            ["--nope", "value", "-p", "deals", "sell.py"],
+            ["--nope", "-p", "deals", "sell.py"],
             ["-p", "deals", "--nope", "sell.py"],
-            ["--halt", "3", "--nope", "--rebate", "2", "-p", "deals", "sell.py"],
+            ["-p", "deals", "--halt", "3", "--nope", "--rebate", "2", "sell.py"],
             ["--nope", "sell.py", "-p", "5"],  # the program's
-            ["--halt", "3", "--nope", "--plugin", "gone", "sell.py"],
         ],
     )
     def test_an_unknown_option_is_named(self, halts: None, capsys, arguments: list[str]) -> None:
@@ -88,14 +90,38 @@ class TestOrder:
         assert stopped.value.code == 2
         assert "unrecognized arguments: --nope" in capsys.readouterr().err
 
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (
+                ["--halt", "3", "-p", "deals", "sell.py"],
+                "-p comes before the options of plugins; write: patchcore run -p deals ...",
+            ),
+            (
+                ["--halt", "3", "--plugin", "halts", "sell.py"],
+                "--plugin comes before the options of plugins; write: patchcore run --plugin halts ...",
+            ),
+            (
+                ["--rebate", "2", "-p", "deals", "sell.py"],
+                "unrecognized arguments: --rebate; -p MODULE and --plugin NAME come first; the options of these "
+                "plugins come after them",
+            ),
+        ],
+    )
+    def test_what_chooses_plugins_comes_first(self, halts: None, capsys, arguments: list[str], message: str) -> None:
+        with pytest.raises(SystemExit) as stopped:
+            main(["run", *arguments])
+        assert stopped.value.code == 2
+        assert f"error: {message}\n" in capsys.readouterr().err
+
     def test_an_option_of_a_plugin_that_is_left_out_is_named(self, halts: None, capsys) -> None:
         with pytest.raises(SystemExit):
-            main(["run", "--halt", "3", "--plugin", "halts", "--rebate", "2", "sell.py"])
+            main(["run", "--plugin", "halts", "--halt", "3", "--rebate", "2", "sell.py"])
         assert "unrecognized arguments: --rebate" in capsys.readouterr().err
 
-    def test_help_has_the_options_of_modules_named_further_right(self, halts: None, capsys) -> None:
+    def test_help_has_the_options_of_modules(self, halts: None, capsys) -> None:
         with pytest.raises(SystemExit):
-            main(["run", "--rebate", "2", "-p", "deals", "--help"])
+            main(["run", "-p", "deals", "--rebate", "2", "--help"])
         out = capsys.readouterr().out
         assert "--rebate" in out
         assert "--halt" in out
@@ -103,9 +129,22 @@ class TestOrder:
     def test_in_processes_of_the_run(self, programs: Programs) -> None:
         source = DEALS + "\n@pc.hookimpl\ndef configure_run(options): print(options.rebate, flush=True)\n"
         programs.write({**SHOP, "deals.py": source})
-        done = programs.run(programs.patchcore, "--rebate", "much", "--count", "-p", "deals", "sell.py")
+        done = programs.run(programs.patchcore, "-p", "deals", "--rebate", "much", "--count", "sell.py")
         assert done.stdout == "much\n20\n"
         assert done.stderr == "patchcore: 1 applied\n"
+
+
+class TestReportFolder:
+    @pytest.mark.parametrize("path", ["sell.py", "sell.py/reports"])
+    def test_that_cannot_be_one_is_refused_before_anything_starts(self, programs: Programs, path: str) -> None:
+        programs.write(SHOP)
+        done = programs.run(programs.patchcore, "--report-dir", path, "sell.py", code=2)
+        file = programs.folder.resolve() / "sell.py"
+        where = programs.folder.resolve() / path
+        assert (done.stdout, done.stderr) == (
+            "",
+            f"patchcore: --report-dir: reports cannot be written to {where}: {file} is not a folder\n",
+        )
 
 
 class TestErrorsAreSaidOnce:

@@ -70,6 +70,7 @@ class TestEveryCommand:
             (["list", "--plugim", "shop"], "unrecognized arguments: --plugim; did you mean '--plugin'?"),
             (["list", "--disble=shop"], "unrecognized arguments: --disble=shop; did you mean '--disable'?"),
             (["run", "--strct", "train.py"], "unrecognized arguments: --strct; did you mean '--strict'?"),
+            (["verify", "--rounds", "x"], "argument --rounds: expected a whole number, 1 or more, got 'x'"),
             (["verify", "--round", "3"], "unrecognized arguments: --round; did you mean '--rounds'?"),
             (["--verson"], "unrecognized arguments: --verson; did you mean '--version'?"),
             (["--nosuch", "list"], "unrecognized arguments: --nosuch\n"),
@@ -249,3 +250,21 @@ def test_the_name_of_an_installed_plugin_after_p_gets_the_option_that_takes_it(c
     result = cli("list", "-p", "till")
     assert result.code == 1
     assert "till is an installed plugin: --plugin till loads only this plugin, -p loads a module" in result.err
+    result = cli("list", "-p", "till_patches")
+    assert result.code == 1
+    assert "till_patches belongs to an installed plugin: --plugin till loads only this plugin" in result.err
+
+
+@pytest.mark.parametrize("name", ["shop_npu", "shop-npu", "shop_npu.plugin"])
+def test_a_package_or_distribution_after_plugin_gets_the_name_of_the_plugin(cli: Cli, name: str) -> None:
+    result = cli("list", "--plugin", name)
+    assert result.code == 2
+    assert "; write --plugin shop, the name of that plugin" in result.err
+
+
+def test_a_module_after_plugin_gets_the_option_that_takes_it(cli: Cli, site: Path) -> None:
+    (site / "patch_folder_of_mine").mkdir()
+    (site / "patch_folder_of_mine" / "patch.py").write_text("")
+    result = cli("list", "--plugin", "patch_folder_of_mine.patch")
+    assert result.code == 2
+    assert "is a module: -p patch_folder_of_mine.patch loads the patches of a module" in result.err
