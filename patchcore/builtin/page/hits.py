@@ -35,7 +35,7 @@ def count_hits(processes: Sequence[Process]) -> list[Hits]:
     for process in processes:
         for patch in process.content["patches"]:
             for change in patch["changes"] if patch["status"] in (APPLIED, REVERTED) else ():
-                calls, replaced = change.get("calls"), change.get("replaced")
+                calls, replaced = change["calls"], change["replaced"]
                 if calls is None:
                     continue
                 before = found.get((patch["name"], change["target"]))

@@ -5,7 +5,6 @@ A whole report takes tens of milliseconds where there are a thousand patches, a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,8 @@ def add_news(content: dict[str, Any], news: list[dict[str, Any]]) -> None:
     latest = {one["patch"]["name"]: one["patch"] for one in later}
     content["patches"] = [latest.get(patch["name"], patch) for patch in content["patches"]]
     content["written"] = later[-1]["written"]
-    if "timeline" in content:
-        timeline = content["timeline"]
-        timeline["events"] += (_event(one, timeline["started"]) for one in later)
+    timeline = content["timeline"]
+    timeline["events"] += (_event(one, timeline["started"]) for one in later)
     content["summary"] = _summary(content)
 
 
@@ -45,17 +43,10 @@ def _event(news: dict[str, Any], started: float) -> dict[str, Any]:
 
 
 def _summary(content: dict[str, Any]) -> str:
-    patches = tuple(
-        _made(PatchRecord, patch, changes=_all(ChangeRecord, patch["changes"])) for patch in content["patches"]
+    patches = (
+        PatchRecord(**{**patch, "changes": tuple(ChangeRecord(**change) for change in patch["changes"])})
+        for patch in content["patches"]
     )
-    problems, sections = _all(Problem, content["problems"]), _all(Section, content["sections"])
-    return Report(patches, problems, sections=sections).summary()
-
-
-def _all(kind: Any, views: Iterable[dict[str, Any]]) -> tuple[Any, ...]:
-    return tuple(_made(kind, view) for view in views)
-
-
-def _made(kind: Any, view: dict[str, Any], **others: Any) -> Any:
-    """Return the record that a dictionary describes; what the record does not have is left out."""
-    return kind(**{key: value for key, value in {**view, **others}.items() if key in kind._fields})
+    problems = (Problem(**problem) for problem in content["problems"])
+    sections = (Section(**section) for section in content["sections"])
+    return Report(tuple(patches), tuple(problems), sections=tuple(sections)).summary()

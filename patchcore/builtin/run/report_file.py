@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Optional, get_
 
 import msgspec
 
+from patchcore import __version__
 from patchcore.builtin.explain.layers import TargetRecord
 from patchcore.builtin.manifest import Manifest
 from patchcore.builtin.run.news import add_news, news_of
@@ -168,7 +169,7 @@ def _checked(content: Any, kind: Any) -> Any:
     try:
         return msgspec.to_builtins(msgspec.convert(content, kind))
     except msgspec.ValidationError as error:
-        raise Malformed(printable(f"is no report of a process: {error}")) from None
+        raise Malformed(printable(f"is not what patchcore {__version__} writes: {error}")) from None
     except RecursionError:
         raise Malformed(_TOO_DEEP) from None
 

@@ -12,6 +12,7 @@ import pytest
 from reports import LABEL, PRICE, SHOP, Reports, new, patcher
 
 import patchcore as pc
+from patchcore import __version__
 from patchcore.builtin.page.merge import Finding, findings, read_reports, section_lines
 from patchcore.report import SCHEMA_VERSION
 
@@ -65,7 +66,7 @@ def test_a_report_that_cannot_be_read_is_left_out_and_named(reports: Reports) ->
     path.write_text(json.dumps(content))
     processes, unreadable = read_reports(reports.folder)
     assert [process.rank for process in processes] == [0]
-    fault = "is no report of a process: Object missing required field `pid` - at `$.environment`"
+    fault = f"is not what patchcore {__version__} writes: Object missing required field `pid` - at `$.environment`"
     assert unreadable == [Finding("unreadable", "", path.name, f"{fault}; the report is left out")]
     assert findings(processes, unreadable) == unreadable
 
