@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
 from patchcore.builtin.html import need_jinja
 from patchcore.builtin.page.compare import compare
 from patchcore.builtin.page.hits import Hits, count_hits, never_hit
-from patchcore.builtin.page.merge import Process, SectionLine, findings, read_reports, section_lines
-from patchcore.builtin.page.places import LinesOfProgram, lines_of_program
+from patchcore.builtin.page.merge import Process, findings, read_reports, some_of
+from patchcore.builtin.page.sections import PluginSection, plugin_sections
 from patchcore.builtin.page.words import who
 from patchcore.builtin.rows import print_table, print_text
 from patchcore.cli import options as shared
@@ -74,7 +73,11 @@ def main(options: argparse.Namespace) -> int:
                 "findings": [finding._asdict() for finding in found],
                 "hits": [hit._asdict() for hit in hits],
                 "never_hit": never_hit(hits),
-                "lines": [lines.to_dict() for lines in _lines_of_program(processes)],
+                "lines": [
+                    {"title": section.title, **section.table.to_dict()}
+                    for section in plugin_sections(processes)
+                    if section.table and section.table.of_lines
+                ],
                 **({} if compared is None else {"differences": [difference._asdict() for difference in differences]}),
             }
         )
@@ -85,9 +88,8 @@ def main(options: argparse.Namespace) -> int:
             _rows(processes),
         )
         print()
-        for title, lines in itertools.groupby(section_lines(processes), key=lambda line: line.title):
-            _print_section(title, list(lines), processes)
-            print()
+        for section in plugin_sections(processes):
+            _print_section(section, processes)
         if hits:
             _print_hits(hits, processes)
         if compared is not None:
@@ -101,32 +103,30 @@ def main(options: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def _print_section(title: str, lines: Sequence[SectionLine], processes: Sequence[Process]) -> None:
+def _print_section(section: PluginSection, processes: Sequence[Process]) -> None:
     """Print what a section says about lines of the program by line, anything else as the processes wrote it."""
-    found = lines_of_program(processes, title)
-    if found is None:
-        print_table(title, ("PROCESS", "WHAT"), [(line.processes, line.line) for line in lines])
+    if not section.lines:
         return
-    heads = (*(name.replace("_", " ").upper() for name in found.columns), *(["COUNT"] if found.counts else []))
-    rows = [
-        (
-            f"{row.file}:{row.line}",
-            *map("\n".join, row.cells),
-            *([str(row.count)] if found.counts else []),
-            "all processes" if len(row.processes) == len(processes) else who(row.processes, processes),
-        )
-        for row in found.rows
-    ]
-    print_table(title, ("PLACE", *heads, "PROCESS"), rows)
-    print_text(f"  {found.summary}", indent=4)
-
-
-def _lines_of_program(processes: Sequence[Process]) -> Iterator[LinesOfProgram]:
-    """Yield what sections say about lines of the program."""
-    for title in dict.fromkeys(part["title"] for process in processes for part in process.content["sections"]):
-        found = lines_of_program(processes, title)
-        if found is not None:
-            yield found
+    table = section.table
+    if table is None or not table.of_lines:
+        lines = [(some_of(processes, having), line) for line, having in section.lines.items()]
+        print_table(section.title, ("PROCESS", "WHAT"), lines)
+    else:
+        heads = (*(name.replace("_", " ").upper() for name in table.columns), *(["COUNT"] if table.counts else []))
+        rows = [
+            (
+                f"{row.file}:{row.line}",
+                *map("\n".join, row.cells(table.columns)),
+                *([str(row.count)] if table.counts else []),
+                "all processes"
+                if len(row.processes) == len(processes)
+                else who(list(row.processes.values()), processes),
+            )
+            for row in table.rows
+        ]
+        print_table(section.title, ("PLACE", *heads, "PROCESS"), rows)
+        print_text(f"  {table.summary}", indent=4)
+    print()
 
 
 def _print_hits(hits: Sequence[Hits], processes: Sequence[Process]) -> None:

@@ -18,7 +18,7 @@ from patchcore.errors import SettingsError, describe_error
 from patchcore.objects.printable import printable
 from patchcore.report import FAILED, SKIPPED
 
-__all__ = ["Finding", "Process", "Reports", "SectionLine", "findings", "read_reports", "section_lines"]
+__all__ = ["Finding", "Process", "Reports", "findings", "read_reports", "some_of"]
 
 
 #: What the processes of a run are held to is the first of them: rank 0 itself, not who started it, perhaps elsewhere.
@@ -41,20 +41,6 @@ class Finding(NamedTuple):
     processes: str
     subject: str
     message: str
-
-
-class SectionLine(NamedTuple):
-    """What plugins tell of processes besides patches.
-
-    Args:
-        title: of the section.
-        processes: whose it is.
-        line: one of the section.
-    """
-
-    title: str
-    processes: str
-    line: str
 
 
 @dataclass(frozen=True)
@@ -159,20 +145,6 @@ def findings(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -
     return [*unreadable, *_differences(processes), *_failures(processes), *_unfinished(processes), *_missing(processes)]
 
 
-def section_lines(processes: Sequence[Process]) -> list[SectionLine]:
-    """Return the lines of the sections of all processes, each once, section by section."""
-    groups: dict[tuple[str, str], list[Process]] = {}
-    for process in processes:
-        for section in process.content["sections"]:
-            for line in section["lines"]:
-                groups.setdefault((section["title"], line), []).append(process)
-    titles = list(dict.fromkeys(title for title, _ in groups))
-    return sorted(
-        (SectionLine(title, _some_of(processes, group), line) for (title, line), group in groups.items()),
-        key=lambda line: titles.index(line.title),
-    )
-
-
 def _differences(processes: Sequence[Process]) -> list[Finding]:
     groups: dict[str, list[Process]] = {}
     for process in processes:
@@ -219,8 +191,7 @@ def _failures(processes: Sequence[Process]) -> list[Finding]:
             message = f"{problem['where']}: {problem['message']}"
             groups.setdefault(("plugin", f"plugin {problem['plugin']}", message), []).append(process)
     return [
-        Finding(kind, _some_of(processes, group), subject, message)
-        for (kind, subject, message), group in groups.items()
+        Finding(kind, some_of(processes, group), subject, message) for (kind, subject, message), group in groups.items()
     ]
 
 
@@ -256,7 +227,8 @@ def _gaps(ranks: Iterable[int], size: int) -> list[str]:
     return named
 
 
-def _some_of(processes: Sequence[Process], group: Sequence[Process]) -> str:
+def some_of(processes: Sequence[Process], group: Sequence[Process]) -> str:
+    """Return which of ``processes`` are in ``group``: the ranks, and one process of each."""
     return "all processes" if len(group) == len(processes) else _names(group)
 
 

@@ -16,7 +16,6 @@ from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 __all__ = [
     "STATUSES",
     "ChangeView",
-    "Group",
     "PatchView",
     "Run",
     "Standing",
@@ -169,24 +168,6 @@ class TargetView(NamedTuple):
         return any(len(variant.layers) > 1 for variant in self.variants)
 
 
-class Group(NamedTuple):
-    """Processes that are alike.
-
-    Args:
-        processes: which, in words.
-        finished: whether they finished.
-        summary: of their patches.
-        program: that they run.
-        digest: of their manifest.
-    """
-
-    processes: str
-    finished: bool
-    summary: str
-    program: str
-    digest: str
-
-
 @dataclass(frozen=True)
 class Run:
     """All that a page tells.
@@ -227,14 +208,14 @@ class Run:
         return [patch for patch in self.patches if patch.never_hit]
 
     @property
-    def alike(self) -> list[Group]:
-        """The processes in groups that are alike."""
-        groups = _grouped(((*_facts(process), process.content["digest"]), process) for process in self.processes)
-        alone = len(self.processes) == 1
-        return [
-            Group(str(same[0]) if alone else self.who(same), *_facts(same[0])[1:], same[0].content["digest"])
-            for same in groups
-        ]
+    def alike(self) -> list[list[Process]]:
+        """The processes in groups that have the same role, state, patches, manifest and program."""
+        return _grouped(
+            ((content["role"], content["finished"], content["summary"], content["digest"], program), process)
+            for process in self.processes
+            for content in [process.content]
+            for program in [" ".join(content["environment"]["program"].split())]
+        )
 
     @property
     def problems(self) -> list[Mapping[str, Any]]:
@@ -317,11 +298,6 @@ def view_of(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) ->
 def origin_of(record: Mapping[str, Any]) -> str:
     """Return the distribution that a patch or layer comes from, or the plugin if it has none."""
     return f"{record['distribution']} {record['version'] or ''}".strip() if record["distribution"] else record["plugin"]
-
-
-def _facts(process: Process) -> tuple[str, bool, str, str]:
-    content = process.content
-    return content["role"], content["finished"], content["summary"], " ".join(content["environment"]["program"].split())
 
 
 def _patch(

@@ -112,6 +112,25 @@ def test_rows_without_a_place_are_shown_as_the_processes_wrote_them(
     assert json.loads(report("--format", "json").out)["lines"] == []
 
 
+def test_what_plugins_report_is_merged_line_by_line(reports: Reports, report: Callable[..., Result]) -> None:
+    one = {"title": "audit", "lines": ["a.py:1", "b.py:2"], "mark": "", "counts": "", "data": None}
+    device = {"title": "device", "lines": ["emulated"], "mark": "", "counts": "", "data": None}
+    reports.write(patcher(PRICE), 0, sections=[one, device])
+    reports.write(patcher(PRICE), 1, sections=[{**one, "lines": ["b.py:2", "c.py:3"]}, device])
+    rows = report().rows()
+    start = rows.index(["audit"])
+    assert [row for row in rows[start : start + 9] if row != [""]] == [
+        ["audit"],
+        ["PROCESS", "WHAT"],
+        ["rank 0, main 101 on box", "a.py:1"],
+        ["all processes", "b.py:2"],
+        ["rank 1, main 102 on box", "c.py:3"],
+        ["device"],
+        ["PROCESS", "WHAT"],
+        ["all processes", "emulated"],
+    ]
+
+
 def test_json(reports: Reports, report: Callable[..., Result]) -> None:
     reports.write(patcher(PRICE))
     assert json.loads(report("--format", "json").out)["findings"] == []

@@ -13,7 +13,7 @@ from reports import LABEL, PRICE, SHOP, Reports, new, patcher
 
 import patchcore as pc
 from patchcore import __version__
-from patchcore.builtin.page.merge import Finding, findings, read_reports, section_lines
+from patchcore.builtin.page.merge import Finding, findings, read_reports
 from patchcore.report import SCHEMA_VERSION
 
 
@@ -286,19 +286,3 @@ def test_workers_are_killed_when_they_are_not_needed_any_more(reports: Reports) 
 def test_a_single_process(reports: Reports) -> None:
     reports.write(patcher())
     assert found(reports) == []
-
-
-# --- sections ------------------------------------------------------------------------------------------------------
-
-
-def test_what_plugins_tell_is_merged_line_by_line(reports: Reports) -> None:
-    one = {"title": "audit", "lines": ["a.py:1", "b.py:2"], "mark": "", "data": None}
-    device = {"title": "device", "lines": ["emulated"], "mark": "", "data": None}
-    reports.write(patcher(PRICE), 0, sections=[one, device])
-    reports.write(patcher(PRICE), 1, sections=[{**one, "lines": ["b.py:2", "c.py:3"]}, device])
-    assert [tuple(line) for line in section_lines(read_reports(reports.folder).processes)] == [
-        ("audit", "rank 0, main 101 on box", "a.py:1"),
-        ("audit", "all processes", "b.py:2"),
-        ("audit", "rank 1, main 102 on box", "c.py:3"),
-        ("device", "all processes", "emulated"),
-    ]

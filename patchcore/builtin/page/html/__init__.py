@@ -14,9 +14,9 @@ from patchcore.builtin.files import write_whole
 from patchcore.builtin.html import PageSection, render
 from patchcore.builtin.page.compare import compare
 from patchcore.builtin.page.html.timeline import timeline_of
-from patchcore.builtin.page.html.told import told_by_plugins
 from patchcore.builtin.page.merge import Finding, Process
 from patchcore.builtin.page.model import STATUSES, Run, origin_of, view_of
+from patchcore.builtin.page.sections import plugin_sections
 from patchcore.builtin.page.words import clock, duration, span
 from patchcore.builtin.run.roles import RANK
 from patchcore.errors import SettingsError
@@ -38,7 +38,7 @@ def make_page(
         compared: the processes of another run, to show what differs.
     """
     run = view_of(processes, unreadable)
-    told = told_by_plugins(processes)
+    told = plugin_sections(processes)
     sections = [PageSection("verdict", "Verdict", "verdict.html", _next_commands(run))]
     if compared is not None:
         content = compare(compared, processes), compared[0].run, processes[0].run

@@ -12,7 +12,7 @@ from patchcore.builtin.page.words import duration
 from patchcore.builtin.run.timeline import AWAKE, COMPARED, IMPORTED
 from patchcore.report import APPLIED, FAILED, REVERTED
 
-__all__ = ["Bar", "Import", "Lane", "Mark", "Timeline", "timeline_of"]
+__all__ = ["Lane", "Timeline", "timeline_of"]
 
 _MOST_WORKERS = 12  # lanes, where no process leads
 _DEEPEST = 4  # imports inside imports
@@ -21,36 +21,18 @@ _MOST_NAMED = 8  # of a mark
 _STEP = 0.4  # marks nearer to each other are one, percent
 
 
-class Bar(NamedTuple):
-    """What took some time.
-
-    Args:
-        kind: ``import`` or ``awake``.
-        begin, end: seconds since the first process started.
-        name: of the module.
-        detail: more about it.
-        row: 0, or more for an import inside another one.
-    """
-
-    kind: str
-    begin: float
+class _Bar(NamedTuple):
+    kind: str  # import or awake
+    begin: float  # seconds since the first process started
     end: float
     name: str
     detail: str
-    row: int
+    row: int  # 0, or more for an import inside another one
 
 
-class Mark(NamedTuple):
-    """What happened at one moment, or so close to it that it looks like one.
-
-    Args:
-        kind: the worst of it.
-        at: seconds since the first process started.
-        names: the first few events, and how many more there are.
-    """
-
-    kind: str
-    at: float
+class _Mark(NamedTuple):
+    kind: str  # the worst of its events
+    at: float  # seconds since the first process started
     names: list[str]
 
 
@@ -84,10 +66,10 @@ class Lane:
         return f"{duration(self.end - self.begin)}{state}"
 
     @property
-    def bars(self) -> list[Bar]:
+    def bars(self) -> list[_Bar]:
         """What took some time; an import inside another one is on the row below."""
         lasting = (e for e in self.events if e["kind"] in (IMPORTED, AWAKE) and e["took"] is not None)
-        bars: list[Bar] = []
+        bars: list[_Bar] = []
         around: list[float] = []
         for event in sorted(lasting, key=lambda event: (event["at"], -event["took"])):
             begin = self.begin + event["at"]
@@ -95,11 +77,11 @@ class Lane:
             while around and around[-1] <= begin:
                 around.pop()
             kind, name = ("awake", "patchcore starts") if event["kind"] == AWAKE else ("import", event["subject"])
-            bars.append(Bar(kind, begin, end, name, event["detail"], min(len(around), _DEEPEST - 1)))
+            bars.append(_Bar(kind, begin, end, name, event["detail"], min(len(around), _DEEPEST - 1)))
             around.append(end)
         return bars
 
-    def marks(self, scale: TimeScale) -> list[Mark]:
+    def marks(self, scale: TimeScale) -> list[_Mark]:
         """Return what happened at moments."""
         near: dict[int, list[Mapping[str, Any]]] = {}
         for event in self.events:
@@ -107,12 +89,12 @@ class Lane:
                 near.setdefault(int(scale(self.begin + event["at"]) / _STEP), []).append(event)
         return [self._mark(events) for _, events in sorted(near.items())]
 
-    def _mark(self, events: Sequence[Mapping[str, Any]]) -> Mark:
+    def _mark(self, events: Sequence[Mapping[str, Any]]) -> _Mark:
         names = [f"{event['kind']} {event['subject'] or event['detail']}" for event in events[:_MOST_NAMED]]
         if events[_MOST_NAMED:]:
             names.append(f"and {len(events) - _MOST_NAMED} more")
         worst = min((event["kind"] for event in events), key=_MARKS.index)
-        return Mark(worst, self.begin + events[0]["at"], names)
+        return _Mark(worst, self.begin + events[0]["at"], names)
 
     def count(self, kind: str) -> int:
         """Return the number of events of a kind."""
@@ -126,21 +108,11 @@ class Lane:
         yield self.end, self.end
 
 
-class Import(NamedTuple):
-    """A module that patches waited for.
-
-    Args:
-        module: its name.
-        patches: names of the patches.
-        processes: that imported it.
-        at: when each of them did, in seconds since its start.
-        took: how long that took, in seconds.
-    """
-
+class _Import(NamedTuple):
     module: str
-    patches: list[str]
+    patches: list[str]  # that wait for it
     processes: list[Process]
-    at: list[float]
+    at: list[float]  # seconds since the start of each process
     took: list[float]
 
 
@@ -157,7 +129,7 @@ class Timeline(NamedTuple):
     origin: float
     scale: TimeScale
     lanes: list[Lane]
-    imports: list[Import]
+    imports: list[_Import]
 
     @property
     def grid(self) -> list[float]:
@@ -193,17 +165,17 @@ def timeline_of(run: Run) -> Optional[Timeline]:
     return Timeline(origin, scale, leading or workers[:_MOST_WORKERS], _imports(run, timed))
 
 
-def _imports(run: Run, timed: Sequence[Process]) -> list[Import]:
+def _imports(run: Run, timed: Sequence[Process]) -> list[_Import]:
     waiting: dict[str, dict[str, None]] = {}
     for patch in run.patches:
         for change in patch.changes:
             waiting.setdefault(change.target.partition(":")[0], {})[patch.name] = None
-    found: dict[str, Import] = {}
+    found: dict[str, _Import] = {}
     for process in timed:
         for event in process.content["timeline"]["events"]:
             if event["kind"] == IMPORTED:
                 module = event["subject"]
-                row = found.setdefault(module, Import(module, list(waiting.get(module, ())), [], [], []))
+                row = found.setdefault(module, _Import(module, list(waiting.get(module, ())), [], [], []))
                 if not row.processes or row.processes[-1] is not process:
                     row.processes.append(process)
                 row.at.append(event["at"])
