@@ -276,6 +276,16 @@ class TestStubImport:
             made.refresh()
             assert made.report()["needing"].status == "skipped"
 
+    def test_it_is_undone_with_the_patch(self, make_package) -> None:
+        make_package(REAL)
+        importlib.import_module("real")
+        made = patcher(pc.StubImport("gone"), pc.Replace("real:missing", 1), strict=False)
+        made.apply()
+        assert made.report()["p"].status == "failed"
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("gone")
+        made.revert()
+
     def test_an_attribute_that_cannot_be_looked_up_fails_the_patch(self, make_package) -> None:
         make_package(REAL)
         made = patcher(pc.StubImport("gone", attributes={"f": "real:missing"}), strict=False)

@@ -154,6 +154,13 @@ def test_objects_are_compared_by_identity_whatever_they_make_of_it() -> None:
     assert len({Replace("m:f", array), Replace("m:f", array), Replace("m:f", other)}) == 2
 
 
+def test_a_declaration_shows_what_was_given_and_no_defaults() -> None:
+    assert repr(Replace("m:f", Literal("2"))) == (
+        "Replace(target=Target(module='m', path=('f',)), replacement=Literal(value='2'))"
+    )
+    assert "Array()" in repr(Replace("m:f", Array()))
+
+
 def test_the_declared_options_are_a_copy_nobody_can_change() -> None:
     options = {"x": 1}
     change = Call(new, module="m", options=options)
