@@ -91,101 +91,42 @@ def test_a_plugin_may_be_a_class_or_an_object_of_a_module(install, make_package)
 
 # --- a plugin that fails -------------------------------------------------------------------------------------------
 
+HOOK = "import patchcore as pc\n@pc.hookimpl\ndef "
+BROKEN = "(): raise RuntimeError('broken in the hook')"
+HALF_WAY = """register_patches():
+    yield pc.Patch("bad.first", [pc.Replace("shop:label", len)])
+    raise RuntimeError("broken half way")
+"""
+UNKNOWN = "ValueError: patchcore has no hook 'register_patch'; did you mean 'register_patches'?"
+
+#: By kind: the source, the place that fails, and the message.
 FAILURES = {
     "at load": ("raise RuntimeError('broken at load')", "load", "RuntimeError: broken at load"),
     "at load, by ending the program": ("raise SystemExit('no NPU')", "load", "SystemExit: no NPU"),
     "by a missing import": ("import nolibrary", "load", "ModuleNotFoundError: No module named 'nolibrary'"),
-    "in register_patches": (
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def register_patches(): raise RuntimeError("broken in the hook")
-        """,
-        "register_patches",
-        "RuntimeError: broken in the hook",
-    ),
-    "in register_patches, half way through a generator": (
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def register_patches():
-            yield pc.Patch("bad.first", [pc.Replace("shop:label", len)])
-            raise RuntimeError("broken half way")
-        """,
-        "register_patches",
-        "RuntimeError: broken half way",
-    ),
-    "by a malformed declaration": (
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def register_patches(): return [pc.Patch("bad patch")]
-        """,
-        "register_patches",
-        "a patch name may contain only",
-    ),
-    "by an item that is no patch": (
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def register_patches(): return ["a patch"]
-        """,
-        "register_patches",
-        "expected a Patch, got 'a patch'",
-    ),
-    "by returning no list": (
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def register_patches(): return 3
-        """,
-        "register_patches",
-        "TypeError: 'int' object is not iterable",
-    ),
-    "by an unknown hook": (
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def register_patch(): return []
-        """,
-        "load",
-        "ValueError: patchcore has no hook 'register_patch'; did you mean 'register_patches'?",
-    ),
-    "by an argument that the hook does not have": (
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def register_patches(setings): return []
-        """,
-        "load",
-        "setings",
-    ),
-    "in before_apply": (
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def before_apply(): raise RuntimeError("broken in the hook")
-        """,
-        "before_apply",
-        "RuntimeError: broken in the hook",
-    ),
+    **{
+        f"in {hook}": (HOOK + hook + BROKEN, hook, "RuntimeError: broken in the hook")
+        for hook in ("register_patches", "before_apply", "after_apply")
+    },
+    "half way through a generator": (HOOK + HALF_WAY, "register_patches", "RuntimeError: broken half way"),
+    **{
+        f"by what register_patches returns, {returned}": (
+            f"{HOOK}register_patches(): return {returned}",
+            "register_patches",
+            message,
+        )
+        for returned, message in {
+            "[pc.Patch('bad patch')]": "a patch name may contain only",
+            "['a patch']": "expected a Patch, got 'a patch'",
+            "3": "TypeError: 'int' object is not iterable",
+        }.items()
+    },
+    "by an unknown hook": (f"{HOOK}register_patch(): return []", "load", UNKNOWN),
+    "by an argument that the hook does not have": (f"{HOOK}register_patches(setings): return []", "load", "setings"),
     "by a wrong answer of before_apply": (
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def before_apply(): return False
-        """,
+        f"{HOOK}before_apply(): return False",
         "before_apply",
         "TypeError: expected None or Skip('why'), got False",
-    ),
-    "in after_apply": (
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def after_apply(): raise RuntimeError("broken in the hook")
-        """,
-        "after_apply",
-        "RuntimeError: broken in the hook",
     ),
 }
 
@@ -228,22 +169,8 @@ def test_strict_raises_for_a_plugin_that_fails_and_leaves_nothing_applied(instal
 
 
 def test_a_plugin_that_fails_in_on_failure_leaves_the_decision_to_the_policy(install, shop) -> None:
-    install(
-        "bad",
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def on_failure(): raise RuntimeError("broken in the hook")
-        """,
-    )
-    install(
-        "wrong",
-        """
-        import patchcore as pc
-        @pc.hookimpl
-        def on_failure(): return "explode"
-        """,
-    )
+    install("bad", f"{HOOK}on_failure{BROKEN}")
+    install("wrong", f"{HOOK}on_failure(): return 'explode'")
     patch = pc.Patch("shop.bad", [pc.Replace("shop:missing", len)])
     with pc.Patcher.discover(patches=[patch]) as patcher:
         problems = {problem.plugin: problem.message for problem in patcher.report().problems}
