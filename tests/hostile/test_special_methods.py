@@ -215,57 +215,13 @@ SHAPES = {
     """,
 }
 
-METHODS = [
-    "__new__",
-    "__init__",
-    "__call__",
-    "__getattribute__",
-    "__getattr__",
-    "__setattr__",
-    "__delattr__",
-    "__hash__",
-    "__eq__",
-    "__lt__",
-    "__repr__",
-    "__str__",
-    "__bool__",
-    "__iter__",
-    "__next__",
-    "__len__",
-    "__contains__",
-    "__getitem__",
-    "__setitem__",
-    "__delitem__",
-    "__add__",
-    "__radd__",
-    "__iadd__",
-    "__mul__",
-    "__rmul__",
-    "__imul__",
-    "__sub__",
-    "__rsub__",
-    "__or__",
-    "__neg__",
-    "__int__",
-    "__float__",
-    "__index__",
-    "__pow__",
-    "__matmul__",
-    "__enter__",
-    "__exit__",
-    "__aenter__",
-    "__await__",
-    "__aiter__",
-    "__anext__",
-    "__get__",
-    "__set__",
-    "__delete__",
-    "__del__",
-    "__format__",
-    "__reversed__",
-    "__buffer__",
-    "__reduce_ex__",
-]
+METHODS = """
+    __new__ __init__ __call__ __getattribute__ __getattr__ __setattr__ __delattr__ __hash__ __eq__ __lt__ __repr__
+    __str__ __bool__ __iter__ __next__ __len__ __contains__ __getitem__ __setitem__ __delitem__ __add__ __radd__
+    __iadd__ __mul__ __rmul__ __imul__ __sub__ __rsub__ __or__ __neg__ __int__ __float__ __index__ __pow__
+    __matmul__ __enter__ __exit__ __aenter__ __await__ __aiter__ __anext__ __get__ __set__ __delete__ __del__
+    __format__ __reversed__ __buffer__ __reduce_ex__
+    """.split()  # noqa: SIM905
 
 
 class Right:
