@@ -516,25 +516,6 @@ def test_the_original_may_be_called_for_another_instance(kinds: Any) -> None:
             assert kinds.Derived in getattr(kinds.Base(), name)(*CALLED[name]), name
 
 
-def test_wrappers_of_a_descriptor_are_stacked_and_taken_off_in_any_order(kinds: Any) -> None:
-    def adding(name: str) -> Any:
-        return pc.Patch(
-            name,
-            pc.Wrap("kinds:Base.remembering", lambda original, *args: (name, original(*args))),
-            after=["one"] if name == "two" else [],
-        )
-
-    one, two = pc.Patcher([adding("one")], strict=True), pc.Patcher([adding("one"), adding("two")], strict=True)
-    raw = vars(kinds.Base)["remembering"]
-    both = pc.Patcher([adding("one"), adding("two")], strict=True)
-    both.apply()
-    assert kinds.Base().remembering(1)[:1] == ("two",)
-    assert kinds.Base().remembering(1)[1][0] == "one"
-    both.revert()
-    assert vars(kinds.Base)["remembering"] is raw
-    assert one is not two
-
-
 def test_what_cannot_be_told_is_refused_with_what_to_write(kinds: Any) -> None:
     for change in changes_of("kinds:Base.lazy").values():
         with pytest.raises(PatchError, match=r"a lazy is called or read; write Replace\(target, factory=function\)"):

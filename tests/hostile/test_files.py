@@ -8,16 +8,14 @@ from __future__ import annotations
 import ast
 import importlib
 import itertools
-import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 
@@ -74,112 +72,33 @@ def opened() -> Iterator[list[tuple[str, int]]]:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write_lock(folder: Path) -> Path:
-    from patchcore.builtin.drift.lockfile import make_lock, write_lock
-    from patchcore.planning.plan import Plan
-
-    write_lock(folder / "patchcore.lock", make_lock(Plan(())))
-    return folder / "patchcore.lock"
-
-
-def write_fingerprints(folder: Path) -> Path:
-    from patchcore.builtin.drift.recorded import Recorded
-
-    Recorded(folder / "fingerprints.json", {}).write()
-    return folder / "fingerprints.json"
-
-
-def write_page(folder: Path) -> Path:
-    from patchcore.builtin.page import html as page
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "make_page", lambda *reports: "<html>")
-        page.write_page([], folder / "page.html")
-    return folder / "page.html"
-
-
-def write_converted(folder: Path) -> Path:
-    migrate = pytest.importorskip("torch_npu_patches.migrate.files")
-    migrate.write(folder / "train.py", b"new")
-    return folder / "train.py"
-
-
-def write_trace(folder: Path) -> Path:
-    records = pytest.importorskip("torch_npu_patches.coverage.records")
-    records.ProcessTrace(7, ("train.py",), None, ()).write(folder)
-    return folder / "operators-7.json"
-
-
-def write_request(folder: Path) -> Path:
-    pytest.importorskip("torch_npu_patches")
-    tracing = importlib.import_module("torch_npu_patches.coverage.tracing")
-    tracing.Request().write(folder)
-    return folder / tracing.REQUEST
-
-
-def write_project(folder: Path) -> Path:
-    from patchcore.builtin.new.project import write_project
-
-    shutil.rmtree(folder / "plugin", ignore_errors=True)
-    write_project(folder / "plugin", {"README.md": "new"})
-    os.replace(folder / "plugin" / "README.md", folder / "README.md")
-    (folder / "plugin").rmdir()
-    return folder / "README.md"
-
-
-def write_text(folder: Path) -> Path:
-    write_whole(folder / "text", "new")
-    return folder / "text"
-
-
-WRITERS = [write_text, write_lock, write_fingerprints, write_page]
-WRITERS += [write_project, write_converted, write_trace, write_request]
-
-
-@pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.__name__)
-class TestWriters:
-    """Everything that writes a file by a name that can be guessed."""
-
-    def test_no_link_beside_it_is_followed(self, writer: Callable[[Path], Path], tmp_path: Path, victim: Path) -> None:
-        folder = tmp_path / "shared"
-        folder.mkdir()
-        name = writer(folder).name
-        (folder / name).unlink()
-        planted = [f"{name}{end}" for end in (".part", ".tmp", ".new", "~", ".lock")] + [f".{name}.part", f".{name}"]
+class TestWriteWhole:
+    def test_no_link_beside_it_is_followed(self, tmp_path: Path, victim: Path) -> None:
+        planted = [f"text{end}" for end in (".part", ".tmp", ".new", "~", ".lock")] + [".text.part", ".text"]
         for each in planted:
-            (folder / each).symlink_to(victim)
-        writer(folder)
-        assert named_files(folder) == sorted([name, *planted])
+            (tmp_path / each).symlink_to(victim)
+        write_whole(tmp_path / "text", "new")
+        assert named_files(tmp_path) == sorted(["text", "victim", *planted])
 
     def test_files_are_made_under_a_new_name_without_following_links(
-        self, writer: Callable[[Path], Path], tmp_path: Path, opened: list[tuple[str, int]]
+        self, tmp_path: Path, opened: list[tuple[str, int]]
     ) -> None:
-        made = set()
         for _ in range(3):
-            path = writer(tmp_path)
-            path.unlink()  # a lock that would not change is not written
-            made.add(path.name)
+            write_whole(tmp_path / "text", "new")
         wanted = os.O_EXCL | os.O_NOFOLLOW | os.O_CREAT
         own = [(path, flags) for path, flags in opened if path.startswith(str(tmp_path))]
         assert len({path for path, _ in own}) == 3
         assert all(flags & wanted == wanted for _, flags in own), own
-        assert not {Path(path).name for path, _ in own} & made
+        assert "text" not in {Path(path).name for path, _ in own}
 
-
-class TestWriteWhole:
     def test_a_link_in_its_place_is_replaced(self, tmp_path: Path, victim: Path) -> None:
-        path = tmp_path / "lock"
-        path.symlink_to(victim)
-        write_whole(path, "new")
-        assert (path.read_text(), path.is_symlink()) == ("new", False)
-
-    def test_a_link_that_leads_nowhere_is_replaced(self, tmp_path: Path) -> None:
         (tmp_path / "one").symlink_to(tmp_path / "two")
         (tmp_path / "two").symlink_to(tmp_path / "one")
         (tmp_path / "three").symlink_to(tmp_path / "absent")
-        for name in ("one", "three"):
+        (tmp_path / "four").symlink_to(victim)
+        for name in ("one", "three", "four"):
             write_whole(tmp_path / name, "new")
-            assert (tmp_path / name).read_text() == "new"
+            assert ((tmp_path / name).read_text(), (tmp_path / name).is_symlink()) == ("new", False)
         assert not (tmp_path / "absent").exists()
 
     @pytest.mark.parametrize("linked", [False, True], ids=["itself", "by a link"])
@@ -459,74 +378,6 @@ def test_a_relative_folder_of_caches_is_ignored(cache: Any, tmp_path: Path, monk
         assert cache({"XDG_CACHE_HOME": relative}) == by_default
     assert by_default.is_absolute()
     assert cache({"XDG_CACHE_HOME": "/own/cache"}).parts[:3] == ("/", "own", "cache")
-
-
-class Kernels:
-    """A cache of kernels whose compiler and loader are functions of this test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.module = importlib.import_module("npu_graph.cache")
-        self.folder = folder
-        self.loaded: list[str] = []
-
-    def get(self) -> Any:
-        def compile(source: Path) -> None:
-            (source.parent / "kernel").write_text("ours")
-
-        def load(source: Path) -> Callable[[], str]:
-            text = (source.parent / "kernel").read_text()
-            self.loaded.append(text)
-            return lambda: text
-
-        return self.module.Cache(self.folder / "acme").get("ab" * 32, "source.txt", "source", compile, load)
-
-    @property
-    def entry(self) -> Path:
-        return self.folder / "acme" / "ab" / ("ab" * 32)
-
-    def change(self) -> None:
-        """Put another kernel there, with a manifest that fits."""
-        (self.entry / "kernel").write_text("theirs")
-        manifest = json.loads((self.entry / self.module.MANIFEST).read_text())
-        manifest["files"]["kernel"] = self.module._digest(self.entry / "kernel")
-        (self.entry / self.module.MANIFEST).write_text(json.dumps(manifest))
-
-
-@pytest.fixture
-def kernels(tmp_path: Path) -> Kernels:
-    return Kernels(tmp_path / "kernels")
-
-
-@pytest.mark.libraries("filelock")
-class TestKernels:
-    @pytest.mark.parametrize("how", ["others", "stranger"])
-    def test_no_kernel_is_run_from_a_folder_that_others_can_enter(
-        self, kernels: Kernels, tmp_path: Path, how: str
-    ) -> None:
-        kernels.get()
-        kernels.change()
-        place = tmp_path / "kernels" / "acme"
-        if how == "stranger":
-            if not is_root:
-                pytest.skip("only root can give files to others")
-            os.chown(place, NOBODY, -1)
-        else:
-            place.chmod(0o755)
-        kernels.loaded.clear()
-        with pytest.raises(UntrustedPath) as caught:
-            kernels.get()
-        assert kernels.loaded == []
-        assert str(Path(os.path.realpath(place))) in str(caught.value)
-        assert how == "stranger" or "change that: chmod 700" in str(caught.value)
-
-    @pytest.mark.parametrize("mask", [0o000, 0o002, 0o022])
-    def test_what_is_made_is_used_later_whatever_the_umask(self, kernels: Kernels, mask: int) -> None:
-        before = os.umask(mask)
-        try:
-            outcomes = [kernels.get().outcome for _ in range(2)]
-        finally:
-            os.umask(before)
-        assert outcomes == ["built", "hit"]
 
 
 def test_no_message_recommends_a_folder_that_everybody_may_write_to() -> None:
