@@ -113,10 +113,6 @@ def check_reverted(kind: str) -> None:
         assert sys.modules["user_x"].cost() == sys.modules["pkg_x"].price() == "original"
 
 
-#: Found by going through all of the orders.
-CASES = [Order(swapped=False, first=144, second=MOST), Order(swapped=False, first=147, second=MOST)]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=16, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=st.builds(Order, st.booleans(), st.integers(0, 180), st.integers(0, 180) | st.just(MOST)))

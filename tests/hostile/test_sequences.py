@@ -14,10 +14,6 @@ def wrap(tag: str) -> Any:
     return lambda original, *args: f"<{tag}>{original(*args)}"
 
 
-def patcher(name: str, *targets: str) -> pc.Patcher:
-    return pc.Patcher([pc.Patch(name, [pc.Wrap(target, wrap(name)) for target in targets])], strict=True)
-
-
 @pytest.fixture
 def user(make_package: Any) -> Any:
     source = """

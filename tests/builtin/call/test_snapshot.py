@@ -156,11 +156,6 @@ def test_names_that_hold_what_the_function_replaced_follow_and_come_back(make_pa
     assert user.p is tools.price is original
 
 
-def fails_half_way(module: Any, options: Any) -> None:
-    legacy(module, options)
-    raise RuntimeError("half way")
-
-
 def test_a_function_that_changes_nothing_is_skipped(make_package) -> None:
     make_package(SHOP)
     importlib.import_module("shop.tools")
