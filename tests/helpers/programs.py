@@ -21,8 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # The console script that an installer writes, and the other way to start it; both have a sys.path[0] of their own.
 CONSOLE_SCRIPT = "import sys\nfrom patchcore.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
 
-#: What a process of a run needs; only commands need rich and msgspec.
-PATCHCORE = ("patchcore", "patchcore_startup", "pluggy", "packaging", "tomli")
+PATCHCORE = ("patchcore", "patchcore_startup", "pluggy", "packaging", "tomli", "msgspec")
 
 #: A library, a program that uses it, and a patch module whose patch makes it print 20, not 10.
 SHOP = {
