@@ -12,14 +12,13 @@ from torch import Tensor, nn
 
 from benchmarks.subjects import missing
 
-__all__ = ["BACKENDS", "Workload", "compiler", "functions", "models", "unusable"]
+__all__ = ["Workload", "compiler", "functions", "models", "unusable"]
 
 #: What ``torch.compile`` is given, by the name that rows use; ``eager`` is not compiled.
 BACKENDS: Mapping[str, str] = {
     "c": "patchcore_c",
     "reference": "patchcore_reference",
     "inductor": "inductor",
-    "aot_eager": "aot_eager",
 }
 
 Step = Callable[[], object]

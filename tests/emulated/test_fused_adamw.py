@@ -50,14 +50,3 @@ class TestFusedAdamW:
         model, fused = model_and_optimizer(amsgrad=amsgrad)
         groups = [{key: group[key] for key in ("params", "lr", "weight_decay")} for group in fused.param_groups]
         torch.testing.assert_close(actual, train(model, torch.optim.AdamW(groups, amsgrad=amsgrad)))
-
-    def test_a_sparse_gradient_is_an_error_and_no_step(self) -> None:
-        with applied(FUSED_ADAMW_STEP):
-            model, optimizer = model_and_optimizer()
-            train(model, optimizer, steps=1)
-            weight = model[0].weight
-            weight.grad = torch.sparse_coo_tensor([[0], [1]], [1.0], weight.shape).to("npu")
-            with pytest.raises(RuntimeError, match=r"a sparse one of shape \(7, 5\) in parameter group 0; use torch"):
-                optimizer.step()
-        assert optimizer.state[weight]["step"] == 1
-        assert calls["fused_adamw_custom"] == 2

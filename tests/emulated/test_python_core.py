@@ -126,33 +126,6 @@ class TestOutputs:
     def matrix(self):
         return torch.arange(9.0).view(3, 3).npu()
 
-    @pytest.mark.parametrize(
-        "out",
-        [
-            pytest.param(lambda: torch.empty(3, 3, device="npu"), id="right_size"),
-            pytest.param(lambda: torch.empty(0, device="npu"), id="no_memory"),
-            pytest.param(lambda: torch.empty(6, 6, device="npu")[::2, ::2], id="strided"),
-        ],
-    )
-    def test_out_is_filled_and_returned(self, matrix, out):
-        target = out()
-        assert torch.mm(matrix, matrix, out=target) is target
-        assert torch.equal(target, matrix @ matrix)
-
-    @pytest.mark.parametrize("size", [2, 20], ids=["too_small", "too_large"])
-    @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
-    def test_out_of_another_size_is_resized(self, matrix, size):
-        target = torch.empty(size, device="npu")
-        torch.mm(matrix, matrix, out=target)
-        assert torch.equal(target, matrix @ matrix)
-
-    def test_several_outputs_are_filled(self, matrix):
-        values = torch.empty(0, device="npu")
-        indices = torch.empty(3, dtype=torch.long, device="npu")
-        torch.max(matrix, 1, out=(values, indices))
-        assert values.tolist() == [2, 5, 8]
-        assert indices.tolist() == [2, 2, 2]
-
     def test_an_output_of_a_view_is_written_to_the_base(self, matrix):
         base = torch.zeros(4, 3, 3, device="npu")
         torch.mm(matrix, matrix, out=base[2])
@@ -365,19 +338,6 @@ class TestPinnedMemory:
     def test_pinning_what_is_pinned_copies_nothing(self):
         pinned = torch.ones(4).pin_memory()
         assert pinned.pin_memory().data_ptr() == pinned.data_ptr()
-
-
-class TestAccelerator:
-    def test_the_device_is_selected_for_a_block(self, core):
-        torch.accelerator.set_device_index(1)
-        assert core.current_device() == 1
-        with torch.accelerator.device_index(0):
-            assert core.current_device() == 0
-        assert torch.accelerator.current_device_index() == 1
-
-    def test_memory_is_that_of_the_core(self, core):
-        tensor = torch.empty(100, device="npu")
-        assert torch.accelerator.memory_allocated(0) == core.memory(0).allocated >= tensor.nbytes
 
 
 class TestStreams:

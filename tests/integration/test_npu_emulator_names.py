@@ -30,6 +30,7 @@ PARAMETERS = {
     "boxes_iou_bev": "boxes_a boxes_b",
     "boxes_overlap_bev": "boxes_a boxes_b",
     "deformable_aggregation": "mc_ms_feat spatial_shape scale_start_index sampling_location weights",
+    "deform_conv2d": "x offset weight stride padding dilation groups deformable_groups bias im2col_step",
     "dynamic_scatter": "feats coors reduce_type",
     "furthest_point_sampling": "point_xyz num_points",
     "fused_adamw_custom": (
@@ -38,9 +39,14 @@ PARAMETERS = {
     "geometric_kernel_attention": "value spatial_shapes level_start_index sampling_locations attention_weights",
     "group_points": "features indices",
     "knn": "k xyz center_xyz transposed",
+    "modulated_deform_conv2d": "x offset mask weight bias stride padding dilation groups deformable_groups",
+    "multi_scale_deformable_attn": (
+        "value value_spatial_shapes value_level_start_index sampling_locations attention_weights kwargs"
+    ),
     "nms3d": "boxes scores iou_threshold",
     "nms3d_normal": "boxes scores iou_threshold",
     "npu_batch_matmul": "projection_mat pts_extend",
+    "npu_max_pool2d": "x kernel_size stride padding",
     "npu_multi_scale_deformable_attn_function": "value shape offset locations weight",
     "points_in_box": "boxes pts",
     "points_in_boxes_all": "boxes pts",

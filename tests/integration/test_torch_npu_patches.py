@@ -322,11 +322,6 @@ class TestMaskSelection:
             getitem(x, mask)
         assert str(actual.value) == str(expected.value)
 
-    def test_number_of_rank_0(self) -> None:
-        x, mask = torch.tensor(3.0), torch.ones(1, dtype=torch.bool)
-        with pytest.raises(IndexError):
-            getitem(x, mask)
-
     def test_tensors_of_another_device_and_masks_from_the_cpu(self) -> None:
         mask = torch.ones(5, dtype=torch.bool)
         patched, handed = counting(device="meta")
@@ -370,10 +365,6 @@ class TestTensorIndex:
         assert x[1:, ..., None].shape == (2, 2, 1)
         with pytest.raises(IndexError):
             x[3]
-
-    def test_is_applied_and_reported(self, patched: pc.Patcher) -> None:
-        record = patched.report()["torch.tensor_index"]
-        assert (record.status, record.changes[0].slots) == ("applied", ("torch:Tensor.__getitem__",))
 
     def test_subclasses_and_iteration(self, patched: pc.Patcher) -> None:
         class Sub(Tensor):
@@ -430,11 +421,6 @@ class TestTensorIndex:
         assert torch.equal(torch.vmap(lambda row: row[1:])(torch.ones(2, 3)), torch.ones(2, 2))
         with FakeTensorMode():
             assert torch.empty(4, 3)[1:, 0].shape == (3,)
-
-    def test_replacement_keeps_the_signature(self, patched: pc.Patcher) -> None:
-        with pytest.raises(TypeError):
-            Tensor.__getitem__(torch.ones(2))
-        assert Tensor.__getitem__(torch.ones(2), 0) == 1
 
 
 def test_a_tensor_without_dimensions_is_no_sequence_while_indexing_is_patched_nor_afterwards() -> None:

@@ -7,7 +7,6 @@ does not change by that, so a distribution's metadata comes first here.
 from __future__ import annotations
 
 import functools
-import os
 import re
 import sys
 from types import FunctionType
@@ -20,7 +19,7 @@ __all__ = ["check_version", "get_version", "is_mmcv_v1x", "is_mmcv_v2x", "mmcv_v
 
 _LEADING_NUMBERS = r"(\d+)(?:\.(\d+))?"
 
-#: By package: what the answer was read from (see :func:`_source`), and the answer. Only packages that were found.
+#: By package: the loaded module, which keeps its version whatever is installed afterwards, and the version.
 _found: dict[str, tuple[Any, str]] = {}
 
 
@@ -34,11 +33,12 @@ def get_version(package: str) -> Optional[str]:
         package: name for ``import``; of ``"mmcv.ops"``, where there is such a module, the version of mmcv.
     """
     known = _found.get(package)
-    if known is not None and known[0] == _source(package):
+    if known is not None and known[0] is sys.modules.get(package):
         return known[1]
     version = installed_version(package) or _told_by_package(package)
-    if version is not None:
-        _found[package] = (_source(package), version)  # the lookup may have imported the package
+    module = sys.modules.get(package)  # the lookup may have imported it
+    if version is not None and module is not None:
+        _found[package] = (module, version)
     return version
 
 
@@ -120,24 +120,6 @@ def installed_version(package: str) -> Optional[str]:
     if found is None and find_module(package):
         found = version_of_provider(package.partition(".")[0])
     return found
-
-
-def _source(package: str) -> Any:
-    """Return the key for the cache: the loaded module, else the state of the folders on ``sys.path``.
-
-    A loaded module keeps its version, whatever is installed afterwards. Installing and removing change the time of a
-    folder; :class:`importlib.machinery.FileFinder` relies on that, too.
-    """
-    module = sys.modules.get(package)
-    if module is not None:
-        return module
-    folders = []
-    for entry in sys.path:
-        try:
-            folders.append((entry, os.stat(entry or ".").st_mtime_ns))
-        except (OSError, TypeError, ValueError):  # not there, or no path at all
-            continue
-    return tuple(folders), tuple(sys.meta_path)
 
 
 def _told_by_package(package: str) -> Optional[str]:
