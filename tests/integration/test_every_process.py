@@ -469,14 +469,6 @@ if sys.argv[1:] and os.environ["RANK"] == sys.argv[1]:
     os.kill(os.getpid(), signal.SIGKILL)
 time.sleep(60)
 """
-LOAD = """
-from torch.utils.data import DataLoader
-from looking import Looks, say
-
-if __name__ == "__main__":
-    loader = DataLoader(Looks(), batch_size=None, num_workers=1, multiprocessing_context="spawn")
-    say("loader", list(loader))
-"""
 BREAK = """
 import os
 import re
@@ -528,7 +520,7 @@ print(model(torch.ones(1)).item())
 def fragile(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     place = of_plugin(tmp_path_factory.mktemp("fragile")).place
     place.write(
-        {"wait.py": WAIT, "load.py": LOAD, "break.py": BREAK, "compile.py": COMPILE, "file": "", "meet.py": MEET}
+        {"wait.py": WAIT, "break.py": BREAK, "compile.py": COMPILE, "meet.py": MEET}
     )
     place.write({"shop/prices.py": ""})
     return place
@@ -548,7 +540,6 @@ def broken(fragile: Workplace) -> dict[str, Job]:
             "killed without run": start(*TORCHRUN, "wait.py", "1", code=1),
             "interrupted": functools.partial(interrupt, fragile, *RUN, *TORCHRUN[1:], "wait.py", code=1),
             "full disk": start(*RUN, "--", *TORCHRUN, *limited, "meet.py", "env://"),
-            "file in the way": start(*RUN, "--report-dir", "file/reports", "load.py"),
             "worker": start(*RUN, "break.py", code=1),
             "worker without run": start(*PYTHON, "break.py", code=1),
         }
@@ -609,15 +600,6 @@ class TestEnds:
 
     def test_reports_that_could_not_be_written_are_missed(self, broken: dict[str, Job]) -> None:
         assert broken["full disk"].report().code == 1
-
-    def test_a_file_in_the_way(self, broken: dict[str, Job], fragile: Workplace) -> None:
-        """The program says so, once; its worker, which is patched too, does not."""
-        job = broken["file in the way"]
-        assert [sight["value"] for sight in sights(job)["loader"]] == [7.0, 7.0]
-        complaint, summary = job.ours
-        assert complaint.startswith(f"patchcore: the report could not be written to {fragile.folder}/file/reports/")
-        assert complaint.endswith(": Not a directory")
-        assert summary == "patchcore: 1 applied"
 
     def test_an_error_in_a_worker_looks_as_ever(self, broken: dict[str, Job]) -> None:
         job = broken["worker"]

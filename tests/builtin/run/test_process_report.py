@@ -332,8 +332,12 @@ if __name__ == "__main__":
 """
 
 
+#: What a program does that puts a file in the place of a folder.
+IN_THE_WAY = "import shutil\nshutil.rmtree('file', ignore_errors=True)\nopen('file', 'w').close()\n"
+
+
 def test_a_file_in_the_way_is_said_once_and_by_the_leader_only(shop: Programs) -> None:
-    shop.write({"file": "", "script.py": FAMILY})
+    shop.write({"script.py": IN_THE_WAY + FAMILY})
     done = shop.run(shop.patchcore, "-p", "deals", "--report-dir", "file/reports", "script.py", code=5)
     assert done.stdout.splitlines() == ["20"] * 3  # spawn imports the script again, fork does not
     first, last = errors(done)
@@ -389,7 +393,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 @pytest.mark.parametrize("directory", [(), ("--report-dir", "file/out")], ids=" ".join)
 def test_the_log_of_the_program_is_on_the_disk_that_is_full(shop: Programs, directory: Sequence[str]) -> None:
-    shop.write({"file": "", "script.py": "import sys, sell\nsys.exit(6)\n"})
+    shop.write({"script.py": f"{IN_THE_WAY}import sys, sell\nsys.exit(6)\n"})
     command = [*shop.patchcore, "-p", "deals", *directory, "script.py"]
     done = shop.run(["bash", "-c", 'exec "$@" 2>/dev/full', "-", *command], code=6)
     assert done.stdout == "20\n"
