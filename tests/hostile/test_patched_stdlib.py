@@ -264,7 +264,9 @@ class TestCommands:
         assert view["finished"]
         assert view["patches"][1]["changes"][0]["calls"] == 1
 
-    @pytest.mark.parametrize("command", [["explain", "shop:price"], ["check", "--apply"], ["doctor", "--apply"]])
+    @pytest.mark.parametrize(
+        "command", [["explain", "--apply", "shop:price"], ["check", "--apply"], ["doctor", "--apply"]]
+    )
     def test_that_apply(self, shop: Programs, command: list[str]) -> None:
         script = [*shop.python, str(shop.folder / "bin" / "patchcore")]
         done = shop.run(script, *command, "-p", "deals", "--format", "json", code=0, PYTHONPATH=str(shop.folder))

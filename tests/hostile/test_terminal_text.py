@@ -90,6 +90,7 @@ COMMANDS = [
     ["doctor", "--apply"],
     ["explain", "loud.price"],
     ["explain", "shop:price"],
+    ["explain", "--apply", "shop:price"],
     ["verify", "loud.price", "--no-timing"],
     ["lock", "--file", "patchcore.lock"],
     ["lock", "--check", "--file", "patchcore.lock"],

@@ -519,9 +519,7 @@ print(model(torch.ones(1)).item())
 @pytest.fixture(scope="module")
 def fragile(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     place = of_plugin(tmp_path_factory.mktemp("fragile")).place
-    place.write(
-        {"wait.py": WAIT, "break.py": BREAK, "compile.py": COMPILE, "meet.py": MEET}
-    )
+    place.write({"wait.py": WAIT, "break.py": BREAK, "compile.py": COMPILE, "meet.py": MEET})
     place.write({"shop/prices.py": ""})
     return place
 

@@ -1,12 +1,14 @@
-"""``patchcore explain``: who changes a target, from where, how, and what that means for names bound to it.
+"""``patchcore explain``: which patches change a target, what they wait for, and why a patch is not applied.
 
-Imports the library of the target, applies the plan, looks, and takes everything back.
+With ``--apply``, import the library of the target, apply the plan, look, and take everything back: that shows the
+layers on the target, and what names are bound to.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
@@ -32,23 +34,34 @@ _DIFF = {"+": "green", "-": "red", "@": "cyan"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = (
-        "Show which patches change a target, where each comes from, and which names refer to the target. Imports the "
-        "library of the target, applies the plan and reverts it."
+        "Show which patches change a target, where each comes from, and why it is not applied or which import it waits "
+        "for. Imports no target; with --apply also show what lies on the target, and which names refer to it."
     )
     parser.add_argument("name", metavar="TARGET|PATCH", help="a target, or a patch, legacy name or plugin")
     shared.add_selection(parser)
     shared.add_format(parser)
+    parser.add_argument(
+        "--apply",
+        action="store_true",
+        help="also import the target, apply the patches and look at what is there, with source differences",
+    )
     parser.add_argument("--no-diff", action="store_true", help="leave out the source differences")
-    parser.set_defaults(command=main)
+    parser.set_defaults(command=main, usage_error=parser.error)
 
 
 def main(options: argparse.Namespace) -> int:
     """Print the explanation of every target that the name means."""
+    module, colon, path = options.name.partition(":")
+    if not module or (colon and not path):
+        options.usage_error(
+            f"{options.name!r} is neither a patch nor a target; a target is written package.module:Class.attribute"
+        )
     patcher = shared.patcher_from(options)
     plan = patcher.plan()
     entries, targets = _meant(options.name, patcher, plan)
+    modules = dict.fromkeys(target.module for target in targets)
     with patcher:
-        failures = _import(target.module for target in targets)
+        failures = _import(modules) if options.apply else _absent(modules)
         explainer = Explainer(patcher, plan, failures, diff=not options.no_diff)
         explained = [explainer.target(target) for target in targets]
         if not entries:
@@ -130,6 +143,12 @@ def _import(modules: Iterable[str]) -> dict[str, str]:
     return failures
 
 
+def _absent(modules: Iterable[str]) -> dict[str, str]:
+    """Return the modules that cannot be found inside a package that can, and the nearest that can; imports nothing."""
+    absent = [name for name in modules if find_module(name.partition(".")[0]) and not find_module(name)]
+    return {name: _missing(name) for name in absent if name not in sys.modules}
+
+
 def _print(patches: Sequence[PatchExplanation], targets: Sequence[TargetExplanation]) -> None:
     for patch in patches:
         _print_patch(patch)
@@ -175,6 +194,8 @@ def _print_target(target: TargetExplanation) -> None:
     if target.error:
         print_text(f"  cannot be looked at: {target.error}", style="red", indent=4)
     for label, text in (
+        ("module", target.hint),
+        ("waits for", target.waits),
         ("follows", target.follows),
         ("holds", f"the original of {target.holds}, it was not bound to the patch" if target.holds else None),
     ):

@@ -1,6 +1,7 @@
 """Explaining: who changes a target, from where and how, why not, and what that means for names bound to it.
 
-It is done while the patches are applied, with the libraries of the targets imported.
+It is done while the patches are applied. Of a target whose module is not imported, sources and metadata say what there
+is to say.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from patchcore.builtin.explain.explanation import (
     RequirementExplanation,
     TargetExplanation,
 )
-from patchcore.builtin.explain.places import difference, place_in_source
+from patchcore.builtin.explain.places import Place, difference, place_in_source
 from patchcore.declare.changes import Change, Replace, resolve
 from patchcore.declare.slots import Slot, find_slot
 from patchcore.declare.target import Target
@@ -31,10 +32,11 @@ from patchcore.engine.engine import ENGINE
 from patchcore.engine.journal import Layer, Record
 from patchcore.errors import DeclarationError, PluginError, describe_error
 from patchcore.objects.binding import has_identity, reference, wrapped_callable
+from patchcore.objects.modules import module_file
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Plan, PlannedPatch
-from patchcore.report import APPLIED, ChangeRecord, PatchRecord
+from patchcore.report import APPLIED, PENDING, ChangeRecord, PatchRecord
 
 __all__ = ["Explainer"]
 
@@ -112,6 +114,15 @@ class Explainer:
         named = [made for made in self._changes if made.target == target]
         changes = tuple(map(self._change, named))
         error = self._failures.get(target.module)
+        if error is None and target.module not in sys.modules:
+            pending = [made for made in named if made.record.status == PENDING]
+            return TargetExplanation(
+                str(target),
+                waits=_module(target.module) if pending else None,
+                hint="" if named else f"{_module(target.module)} is not imported; --apply imports it and looks",
+                layers=tuple(map(self._declared_layer, reversed(pending))),
+                changes=changes,
+            )
         if error or not target.path:
             applied = [] if error else [made for made in named if made.record.status == APPLIED]
             layers = tuple(map(self._import_layer, reversed(applied)))
@@ -194,6 +205,24 @@ class Explainer:
             diff=diff,
         )
 
+    def _declared_layer(self, made: _Made) -> LayerExplanation:
+        """What a pending change will put over its target, as it is declared."""
+        source, predicate = made.change.source, getattr(made.change, "when_call", None)
+        place = (
+            Place(str(source))
+            if isinstance(source, Target)
+            else place_in_source(wrapped_callable(reference(resolve(source))))
+        )
+        return LayerExplanation(
+            made.patch.name,
+            made.change.kind,
+            str(self._plan[made.patch.name].provenance),
+            str(place),
+            place.file,
+            place.line,
+            when_call=None if predicate is None else str(place_in_source(predicate)),
+        )
+
     def _import_layer(self, made: _Made) -> LayerExplanation:
         """What an import gives."""
         place = place_in_source(sys.modules[made.target.module])
@@ -221,6 +250,12 @@ class Explainer:
             OptionExplanation(name, _plain(value), origin if name in given else "default")
             for name, value in entry.patch.options.items()
         ]
+
+
+def _module(name: str) -> str:
+    """Return the name of a module that is not imported, and its file if it has one."""
+    file = module_file(name)
+    return f"{name} ({file})" if file else name
 
 
 def _plain(value: Any) -> Any:

@@ -93,6 +93,8 @@ class TargetExplanation:
     Args:
         target: with its module.
         error: why it cannot be looked at.
+        waits: the module that a pending patch waits for, and its file; ``None`` if it is imported, or if nothing waits.
+        hint: how to learn more.
         follows: the patched slot that it has its value from: it is bound to the same object, or inherits it.
         holds: the patched slot whose original it holds still.
         original: what is there without patches, and where that is written.
@@ -102,6 +104,8 @@ class TargetExplanation:
 
     target: str
     error: Optional[str] = None
+    waits: Optional[str] = None
+    hint: str = ""
     follows: Optional[str] = None
     holds: Optional[str] = None
     original: Optional[str] = None

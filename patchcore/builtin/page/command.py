@@ -12,6 +12,7 @@ from patchcore.builtin.html import need_jinja
 from patchcore.builtin.page.compare import compare
 from patchcore.builtin.page.hits import Hits, count_hits, never_hit
 from patchcore.builtin.page.merge import Process, findings, read_reports, some_of
+from patchcore.builtin.page.pending import count_pending
 from patchcore.builtin.page.sections import PluginSection, plugin_sections
 from patchcore.builtin.page.words import who
 from patchcore.builtin.rows import print_table, print_text
@@ -60,6 +61,7 @@ def main(options: argparse.Namespace) -> int:
     differences = [] if compared is None else compare(compared, processes)
     found = findings(processes, unreadable)
     hits = count_hits(processes)
+    pending = count_pending(processes)
     if page is not None:
         from patchcore.builtin.page.html import write_page  # for those who want it only
 
@@ -78,6 +80,10 @@ def main(options: argparse.Namespace) -> int:
                     for section in plugin_sections(processes)
                     if section.table and section.table.of_lines
                 ],
+                "pending": [
+                    {"reason": each.reason, "patches": each.patches, "processes": list(map(str, each.processes))}
+                    for each in pending
+                ],
                 **({} if compared is None else {"differences": [difference._asdict() for difference in differences]}),
             }
         )
@@ -92,6 +98,10 @@ def main(options: argparse.Namespace) -> int:
             _print_section(section, processes)
         if hits:
             _print_hits(hits, processes)
+        if pending:
+            rows = [(p.reason, str(len(p.patches)), who(p.processes, processes), ", ".join(p.patches)) for p in pending]
+            print_table("Pending", ("WHY", "PATCHES", "PROCESS", "NAMES"), rows)
+            print()
         if compared is not None:
             runs = (compared[0].run, processes[0].run)
             print_table(f"Run {runs[0]} compared with run {runs[1]}", ("WHAT", "NAME", *runs), differences)

@@ -94,7 +94,7 @@ def explain(site: Path, make_package: Any, capsys: pytest.CaptureFixture[str]) -
         sys.modules.pop("deals", None)
         capsys.readouterr()
         try:
-            code = main([command, "-p", "deals", *arguments])
+            code = main([command, "-p", "deals", *(["--apply"] if command == "explain" else []), *arguments])
         except SystemExit as exit:
             code = int(exit.code or 0)
         return Explained(code, *capsys.readouterr())
@@ -476,3 +476,37 @@ def test_a_terminal_shows_verdicts_and_differences_in_colour(explain, monkeypatc
     out = explain(PRICE, "deals.price").out
     assert ("\x1b[32m    +    return 11" in out) == colours
     assert ("\x1b[32m  verdict   apply" in out) == colours
+
+
+# --- without --apply ------------------------------------------------------------------------------------------------
+
+
+class TestPending:
+    """Why a patch is pending, without the import of its module."""
+
+    @pytest.fixture
+    def static(self, explain: Explain, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+        def run(patches: str, *arguments: str) -> list[str]:
+            explain(patches, "--help")  # writes the module
+            assert main(["explain", "-p", "deals", *arguments]) == 0
+            assert "shop.prices" not in sys.modules
+            return [line.strip() for line in capsys.readouterr().out.splitlines()]
+
+        return run
+
+    @pytest.mark.parametrize("name", ["deals.price", "shop.prices:price"])
+    def test_which_import_a_patch_waits_for(self, static: Callable[..., list[str]], site: Path, name: str) -> None:
+        lines = static(PRICE, name)
+        assert "outcome   pending: waits for the import of shop.prices" in lines
+        assert f"waits for shop.prices ({site / 'shop' / 'prices.py'})" in lines
+        assert "deals.price: pending (waits for the import of shop.prices)" in lines
+        assert any(line.startswith("outermost replace deals:fast (") and "deals.py:" in line for line in lines)
+
+    def test_a_module_that_will_never_be_imported(self, static: Callable[..., list[str]]) -> None:
+        lines = static(PRICE.replace("shop.prices", "shop.pricez"), "deals.price")
+        why = "there is no module shop.pricez: shop has no module pricez; did you mean 'shop.prices'?"
+        assert f"cannot be looked at: {why}" in lines
+
+    def test_a_target_that_no_patch_names(self, static: Callable[..., list[str]], site: Path) -> None:
+        hint = f"module    shop.prices ({site / 'shop' / 'prices.py'}) is not imported; --apply imports it and looks"
+        assert hint in static(PRICE, "shop.prices:Till")

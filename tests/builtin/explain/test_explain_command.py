@@ -14,7 +14,7 @@ from shop_commands import Cli, cli, site  # noqa: F401
 class TestExplain:
     @pytest.mark.parametrize("name", ["shop.price", "price", "shop.prices:price", "shop.prices.price"])
     def test_patch_legacy_name_and_target(self, cli: Cli, site: Path, name: str) -> None:
-        result = cli("explain", name)
+        result = cli("explain", "--apply", name)
         assert (result.code, result.err) == (0, "")
         plugin, prices = site / "shop_npu" / "plugin.py", site / "shop" / "prices.py"
         line = plugin.read_text().splitlines().index("def fast_price(item):") + 1
@@ -47,7 +47,7 @@ class TestExplain:
         import shop.deals
 
         before = {name: dict(vars(module)) for name, module in sys.modules.items() if name.startswith("shop")}
-        assert cli("explain", "shop.price").code == 0
+        assert cli("explain", "--apply", "shop.price").code == 0
         for name, content in before.items():
             assert dict(vars(sys.modules[name])) == content
         assert shop.price("") == shop.deals.usual("") == 10
@@ -81,12 +81,12 @@ class TestExplain:
         ],
     )
     def test_unknown_name(self, cli: Cli, name: str, message: str) -> None:
-        result = cli("explain", name)
+        result = cli("explain", "--apply", name)
         assert (result.code, result.out) == (2, "")
         assert message in result.err
 
     def test_wrapped_class_and_descriptors(self, cli: Cli) -> None:
-        content = cli("explain", "shop.rounded", "--enable", "shop.rounded", "--format", "json").json
+        content = cli("explain", "--apply", "shop.rounded", "--enable", "shop.rounded", "--format", "json").json
         (layer,) = content["targets"][0]["layers"]
         assert (layer["patch"], layer["what"]) == ("shop.rounded", "wrap")
         assert "shop_npu.plugin:rounded" in layer["place"]

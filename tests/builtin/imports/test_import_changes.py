@@ -753,5 +753,5 @@ class TestCommands:
         assert command("check", "--apply") == "no findings\n"
 
     def test_explain(self, command) -> None:
-        assert "stub: applied" in command("explain", "gone")
-        assert "applied while picky was imported" in command("explain", "shown")
+        assert "stub: applied" in command("explain", "--apply", "gone")
+        assert "applied while picky was imported" in command("explain", "--apply", "shown")

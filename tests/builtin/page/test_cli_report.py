@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from reports import LABEL, PRICE, SHOP, Reports, patcher
 
+import patchcore as pc
 from patchcore.cli import main
 from patchcore.process import describe_process
 
@@ -57,7 +58,31 @@ def test_a_run_without_findings(reports: Reports, report: Callable[..., Result])
         ["0", "main", "101", "box", "finished", "1 pending", "train.py"],
         ["1", "rank", "102", "box", "finished", "1 pending", "train.py"],
         [""],
+        ["Pending"],
+        ["WHY", "PATCHES", "PROCESS", "NAMES"],
+        ["waits for the import of shop", "1", "all processes", "shop.price"],
+        [""],
         ["no findings"],
+    ]
+
+
+def test_pending_patches_are_counted_by_the_module_they_wait_for(
+    reports: Reports, report: Callable[..., Result]
+) -> None:
+    elsewhere = pc.Patch("csv.reader", [pc.Replace("wave:open", len)])
+    reports.write(patcher(PRICE, LABEL))
+    reports.write(patcher(PRICE, elsewhere), 1, role="rank")
+    assert json.loads(report("--format", "json").out)["pending"] == [
+        {
+            "reason": "waits for the import of shop",
+            "patches": ["shop.price", "shop.label"],
+            "processes": ["rank 0, main 101 on box", "rank 1, rank 102 on box"],
+        },
+        {
+            "reason": "waits for the import of wave",
+            "patches": ["csv.reader"],
+            "processes": ["rank 1, rank 102 on box"],
+        },
     ]
 
 

@@ -76,6 +76,8 @@ class TestEveryCommand:
             (["--nosuch", "list"], "unrecognized arguments: --nosuch\n"),
             (["list", "--format", "jsn"], "invalid choice: 'jsn'; expected one of table, json; did you mean 'json'?"),
             (["explain"], "the following arguments are required: TARGET|PATCH"),
+            (["explain", ":"], "error: ':' is neither a patch nor a target; a target is written package.module:Class"),
+            (["explain", "shop:"], "error: 'shop:' is neither a patch nor a target"),
             (["list", "--format", "xml"], "invalid choice: 'xml'"),
             (["list", "--disable", "shop.prize"], "did you mean 'shop.price'?"),
             (["list", "--enable", "shop.roundet"], "did you mean 'shop.rounded'?"),
