@@ -83,7 +83,10 @@ def test_patches_of_loaded_modules_are_applied_and_reverted_exactly(library) -> 
     assert [entry.verdict for entry in patched.plan()] == ["apply"] * 4
     assert contents() == before
     with patched:
-        assert [record.status for record in patched.report().patches] == ["applied"] * 4
+        report = patched.report(unreachable=True)
+        assert [record.status for record in report.patches] == ["applied"] * 4
+        assert "rebound lib:conv" in str(report)
+        assert json.loads(report.to_json())["patches"][0]["changes"][0]["rebound"] == ["lib:conv"]
         assert_patched(lib)
     assert contents() == before
 
@@ -99,32 +102,6 @@ def test_patches_are_applied_on_import_and_reverted_exactly(library) -> None:
     assert lib.ops.pool(1) == ("pool", 1)
     assert lib.ops.Net.__module__ == "lib.ops"
     assert lib.registry.MODELS._module_dict == {}
-
-
-def test_the_report_is_text_and_json(library) -> None:
-    importlib.import_module("lib")
-    with patcher(patches()[0]) as patched:
-        report = patched.report(unreachable=True)
-    assert str(report) == (
-        "patchcore: 1 applied\n"
-        "  applied  replaced [local]\n"
-        "           replace lib.ops:conv: applied\n"
-        "             rebound lib:conv\n"
-        "           replace lib.ops:Net: applied"
-    )
-    (record,) = json.loads(report.to_json())["patches"]
-    assert (record["name"], record["status"], record["changes"][0]["rebound"]) == ("replaced", "applied", ["lib:conv"])
-
-
-def test_a_failing_patch_is_undone_and_named_and_the_others_go_on(library) -> None:
-    lib = importlib.import_module("lib")
-    conv = lib.conv
-    broken = pc.Patch("broken", [pc.Replace("lib.ops:conv", new), pc.Replace("lib.ops:cnv", new)])
-    with patcher(broken, patches()[1]) as patched:
-        assert patched.report()["broken"].reason.endswith("did you mean 'conv'?")
-        assert (lib.conv, lib.ops.conv) == (conv, conv)
-        assert patched.report()["wrapped"].status == "applied"
-    assert new(1) == ("new", 1)  # this module has it from where it is defined, and not from the patched slot
 
 
 @pytest.mark.parametrize(
@@ -181,15 +158,11 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, env=variables, text=True, capture_output=True, timeout=600)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
-def test_the_command_line_has_no_command_and_helps(arguments: list[str]) -> None:
-    done = run("-m", "patchcore", *arguments)
+def test_the_command_line_has_no_command_and_helps() -> None:
+    done = run("-m", "patchcore", "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "patchcore" in done.stdout
     assert "report" not in done.stdout
-
-
-def test_a_command_of_a_plugin_that_is_switched_off_is_unknown() -> None:
     done = run("-m", "patchcore", "list")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no command 'list'" in done.stderr

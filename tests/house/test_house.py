@@ -66,3 +66,10 @@ def test_signatures_are_read_in_one_place() -> None:
     files = [*(ROOT / "patchcore").rglob("*.py"), *ROOT.glob("plugins/*/*/**/*.py")]
     found = [file for file in files if "inspect.signature(" in file.read_text(encoding="utf-8")]
     assert [file.relative_to(ROOT).as_posix() for file in found] == ["patchcore/objects/generated.py"]
+
+
+def test_modules_of_tests_that_are_collected_together_have_names_of_their_own() -> None:
+    """The folders are no packages: pytest refuses a second module of a name."""
+    folders = [ROOT / "tests" / name for name in ("core", "hostile", "builtin", "plugins", "house", "integration")]
+    names = Counter(path.name for folder in folders for path in folder.rglob("*.py") if path.name != "conftest.py")
+    assert not [name for name, count in names.items() if count > 1]
