@@ -136,7 +136,7 @@ def test_a_process_of_a_run_loads_nothing_that_only_commands_need(tmp_path: Path
         patcher = pc.Patcher()
         patcher.settings = patcher.settings._replace(values={{"report_dir": {str(tmp_path)!r}}})
         ProcessReport(Session("r", 1, patcher.settings), patcher, "main").write()
-        print(sorted({{"rich", "msgspec"}} & set(sys.modules)))
+        print(sorted({{"rich", "msgspec", "jinja2"}} & set(sys.modules)))
         """
     )
     assert out.strip() == "[]"

@@ -220,8 +220,10 @@ class Run:
     @property
     def problems(self) -> list[Mapping[str, Any]]:
         """The problems of plugins, each once."""
-        found = (problem for process in self.processes for problem in process.content["problems"])
-        return list({(each["plugin"], each["where"], each["message"]): each for each in found}.values())
+        found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+        for problem in (problem for process in self.processes for problem in process.content["problems"]):
+            found.setdefault((problem["plugin"], problem["where"], problem["message"]), problem)
+        return list(found.values())
 
     @property
     def notes(self) -> list[str]:
