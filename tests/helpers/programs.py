@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # The console script that an installer writes, and the other way to start it; both have a sys.path[0] of their own.
 CONSOLE_SCRIPT = "import sys\nfrom patchcore.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
 
-PATCHCORE = ("patchcore", "patchcore_startup", "pluggy", "packaging", "tomli", "msgspec")
+PATCHCORE = ("patchcore", "patchcore_startup", "pluggy", "packaging", "tomli", "msgspec", "jinja2", "markupsafe")
 
 #: A library, a program that uses it, and a patch module whose patch makes it print 20, not 10.
 SHOP = {
