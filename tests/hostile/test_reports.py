@@ -357,17 +357,11 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (b"", "JSONDecodeError"),
             (b"\xff\xfe", "UnicodeDecodeError"),
-            (b"\xef\xbb\xbf{}", "JSONDecodeError"),
             (b"[" * 100_000, "too deep"),
-            (b'{"a":' * 100_000, "too deep"),
-            (b"[" * 900 + b"]" * 900, "Expected `object`, got `array`"),
             (b'{"schema_version": 1' + b"0" * 5000 + b"}", ""),
             (b'{"schema_version": NaN}', "NaN is not a JSON value"),
-            (b'{"schema_version": 1e999}', "has schema_version inf"),
             (b'{"schema_version": true}', "Expected `int`, got `bool` - at `$.schema_version`"),
-            (b'{"schema_version": 2, "run": ', "JSONDecodeError"),
             (b'{"schema_version": 2}', "has schema_version 2, this patchcore reads 1"),
             (b"null", "Expected `object`, got `null`"),
             (b"\x00" * 1000, "JSONDecodeError"),
