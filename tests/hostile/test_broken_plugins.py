@@ -182,7 +182,7 @@ class TestCommandsEnd:
         install("good", GOOD)
         assert main(["check", "--apply"]) == 1
         assert f"{ENDS[end]} was raised" in capsys.readouterr().out
-        assert main(["explain", "good.dearer"]) == 0
+        assert main(["explain", "--apply", "good.dearer"]) == 0
         assert f"{ENDS[end]} was raised" in capsys.readouterr().out
 
     @pytest.mark.parametrize("end", ENDS)
