@@ -45,12 +45,12 @@ GROUP = "npu_patches"
 #: else of them.
 BUILTINS = (
     "call", "imports", "stdlib", "signatures", "holders", "drift", "training", "torchscript",
-    "list", "check", "run", "page", "explain", "doctor", "verify", "bisect", "new", "suggest",
+    "list", "check", "run", "report", "explain", "doctor", "verify", "bisect", "new", "suggest",
     "overview",
 )  # fmt: skip
 
 #: Those that add commands and do nothing else.
-COMMANDS = ("list", "page", "explain", "doctor", "verify", "bisect", "overview")
+COMMANDS = ("list", "report", "explain", "doctor", "verify", "bisect", "overview")
 
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.
 _WITHOUT = "no:"

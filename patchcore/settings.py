@@ -98,7 +98,7 @@ class Settings(NamedTuple):
 
     Args:
         plugins: names of the plugins to load, ``None`` for all that are installed. ``no:NAME`` leaves one out, a
-            built-in one (``no:patchcore.page``) or an installed one.
+            built-in one (``no:patchcore.report``) or an installed one.
         modules: local modules that are plugins, from every source, weakest first.
         choices: the names that were enabled and disabled, weakest source first.
         on_failure: ``warn``, ``raise`` or ``ignore``.

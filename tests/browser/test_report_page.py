@@ -10,8 +10,8 @@ import pytest
 from page_runs import LABELS, SHOWN, large_run, nasty_run
 from views import View
 
-from patchcore.builtin.page.html import make_page
-from patchcore.builtin.page.merge import Process
+from patchcore.builtin.report.html import make_page
+from patchcore.builtin.report.merge import Process
 
 Look = Callable[..., View]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from reports import LABEL, PRICE, Reports, patcher
 
-from patchcore.builtin.page.merge import Process
+from patchcore.builtin.report.merge import Process
 
 #: Text that would do something in a page that does not escape it.
 NASTY = (

@@ -20,7 +20,7 @@ import patchcore as pc
 from patchcore import process
 from patchcore.builtin.drift.lockfile import read_lock
 from patchcore.builtin.drift.recorded import Recorded
-from patchcore.builtin.page.merge import findings, read_reports
+from patchcore.builtin.report.merge import findings, read_reports
 from patchcore.builtin.run import report_file
 from patchcore.builtin.run.agreement import compare_ranks
 from patchcore.builtin.run.session import Session
@@ -428,7 +428,7 @@ class TestRanks:
 
     @given(st.sets(st.integers(0, 60)), st.integers(2, 50))
     def test_every_missing_rank_is_named_once(self, ranks: set[int], size: int) -> None:
-        from patchcore.builtin.page.merge import _gaps
+        from patchcore.builtin.report.merge import _gaps
 
         named: list[int] = []
         for text in _gaps(ranks, size):

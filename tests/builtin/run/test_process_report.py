@@ -19,7 +19,7 @@ from programs import PATCHES, SHOP, Programs
 from reports import PRICE, patcher
 from reports import SHOP as LIBRARY
 
-from patchcore.builtin.page.merge import read_reports
+from patchcore.builtin.report.merge import read_reports
 from patchcore.builtin.run import process_report
 from patchcore.builtin.run.process_report import ProcessReport
 from patchcore.builtin.run.report_file import Malformed, read_report

@@ -11,9 +11,9 @@ import pytest
 from page_runs import a_report
 from reports import SHOP, Reports
 
-from patchcore.builtin.page.compare import Difference, compare
-from patchcore.builtin.page.html import make_page
-from patchcore.builtin.page.merge import Process
+from patchcore.builtin.report.compare import Difference, compare
+from patchcore.builtin.report.html import make_page
+from patchcore.builtin.report.merge import Process
 from patchcore.cli import main
 
 

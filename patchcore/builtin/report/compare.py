@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from patchcore.builtin.page.merge import Process
-from patchcore.builtin.page.model import view_of
-from patchcore.builtin.page.words import duration
+from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.model import view_of
+from patchcore.builtin.report.words import duration
 from patchcore.report import APPLIED
 
 __all__ = ["Difference", "compare"]

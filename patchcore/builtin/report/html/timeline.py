@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin.page.html.timescale import TimeScale
-from patchcore.builtin.page.merge import Process
-from patchcore.builtin.page.model import Run
-from patchcore.builtin.page.words import duration
+from patchcore.builtin.report.html.timescale import TimeScale
+from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.model import Run
+from patchcore.builtin.report.words import duration
 from patchcore.builtin.run.timeline import AWAKE, COMPARED, IMPORTED
 from patchcore.report import APPLIED, FAILED, REVERTED
 

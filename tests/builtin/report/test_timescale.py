@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from patchcore.builtin.page.html.timescale import TimeScale
+from patchcore.builtin.report.html.timescale import TimeScale
 
 times = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 spells = st.lists(st.tuples(times, times).map(lambda ends: (min(ends), max(ends))), min_size=1, max_size=30)

@@ -15,8 +15,8 @@ from page_runs import LABELS, NASTY, SHOWN, a_report, large_run, member, nasty_r
 from reports import PRICE, SHOP, Reports, patcher
 
 from patchcore import install_command
-from patchcore.builtin.page.html import make_page
-from patchcore.builtin.page.merge import Process
+from patchcore.builtin.report.html import make_page
+from patchcore.builtin.report.merge import Process
 from patchcore.cli import main
 
 VOID = ("meta", "link", "br", "img", "hr", "input", "wbr")

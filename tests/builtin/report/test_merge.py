@@ -13,7 +13,7 @@ from reports import LABEL, PRICE, SHOP, Reports, new, patcher
 
 import patchcore as pc
 from patchcore import __version__
-from patchcore.builtin.page.merge import Finding, findings, read_reports
+from patchcore.builtin.report.merge import Finding, findings, read_reports
 from patchcore.report import SCHEMA_VERSION
 
 

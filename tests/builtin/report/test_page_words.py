@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchcore.builtin.page.merge import Process
-from patchcore.builtin.page.words import clock, counted, duration, numbers, span, who
+from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.words import clock, counted, duration, numbers, span, who
 
 
 def process(role: str, rank: int = 0) -> Process:

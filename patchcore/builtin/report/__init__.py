@@ -1,4 +1,4 @@
-"""Built-in plugin ``page``: ``patchcore report`` merges the reports of a run's processes, as text, JSON or a page."""
+"""Built-in plugin ``report``: ``patchcore report`` merges the reports of a run's processes, as text, JSON or a page."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def register_commands(subparsers: Any) -> None:
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.page import command
+    from patchcore.builtin.report import command
 
     command.add_arguments(parser)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Optional
 
 from patchcore.builtin.html import need_jinja
-from patchcore.builtin.page.compare import compare
-from patchcore.builtin.page.hits import Hits, count_hits, never_hit
-from patchcore.builtin.page.merge import Process, findings, read_reports, some_of
-from patchcore.builtin.page.pending import count_pending
-from patchcore.builtin.page.sections import PluginSection, plugin_sections
-from patchcore.builtin.page.words import who
+from patchcore.builtin.report.compare import compare
+from patchcore.builtin.report.hits import Hits, count_hits, never_hit
+from patchcore.builtin.report.merge import Process, findings, read_reports, some_of
+from patchcore.builtin.report.pending import count_pending
+from patchcore.builtin.report.sections import PluginSection, plugin_sections
+from patchcore.builtin.report.words import who
 from patchcore.builtin.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
@@ -63,7 +63,7 @@ def main(options: argparse.Namespace) -> int:
     hits = count_hits(processes)
     pending = count_pending(processes)
     if page is not None:
-        from patchcore.builtin.page.html import write_page  # for those who want it only
+        from patchcore.builtin.report.html import write_page  # for those who want it only
 
         write_page(processes, page, unreadable, compared)
         print(page)

@@ -12,12 +12,12 @@ from typing import Optional
 
 from patchcore.builtin.files import write_whole
 from patchcore.builtin.html import PageSection, render
-from patchcore.builtin.page.compare import compare
-from patchcore.builtin.page.html.timeline import timeline_of
-from patchcore.builtin.page.merge import Finding, Process
-from patchcore.builtin.page.model import STATUSES, Run, origin_of, view_of
-from patchcore.builtin.page.sections import plugin_sections
-from patchcore.builtin.page.words import clock, duration, span
+from patchcore.builtin.report.compare import compare
+from patchcore.builtin.report.html.timeline import timeline_of
+from patchcore.builtin.report.merge import Finding, Process
+from patchcore.builtin.report.model import STATUSES, Run, origin_of, view_of
+from patchcore.builtin.report.sections import plugin_sections
+from patchcore.builtin.report.words import clock, duration, span
 from patchcore.builtin.run.roles import RANK
 from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted
@@ -34,7 +34,7 @@ def make_page(
     """Return the page, as HTML.
 
     Args:
-        processes, unreadable: at least one process; see :class:`patchcore.builtin.page.merge.Reports`.
+        processes, unreadable: at least one process; see :class:`patchcore.builtin.report.merge.Reports`.
         compared: the processes of another run, to show what differs.
     """
     run = view_of(processes, unreadable)

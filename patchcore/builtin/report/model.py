@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Optional, TypeVar
 
-from patchcore.builtin.page.merge import Finding, Process, findings
-from patchcore.builtin.page.words import who
+from patchcore.builtin.report.merge import Finding, Process, findings
+from patchcore.builtin.report.words import who
 from patchcore.builtin.run.roles import RANK
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 
@@ -285,7 +285,7 @@ def view_of(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) ->
     """Return the view of the run that ``processes``, at least one, took part in.
 
     Args:
-        processes, unreadable: see :class:`patchcore.builtin.page.merge.Reports`.
+        processes, unreadable: see :class:`patchcore.builtin.report.merge.Reports`.
     """
     by_name: dict[str, list[_Record]] = {}
     for group in _alike(processes, lambda process: process.content["patches"]):
