@@ -17,5 +17,5 @@ def register_writers() -> dict[str, str]:
     return {
         f"{changes}:StubImport": f"{writers}.stub_imports:StubWriter",
         f"{changes}:ReplaceImport": f"{writers}.replaced_imports:ReplacementWriter",
-        f"{changes}:WhileImporting": f"{writers}.windows:WindowWriter",
+        f"{changes}:WhileImporting": f"{writers}.while_importing:WhileImportingWriter",
     }

@@ -1,6 +1,6 @@
-"""Windows: patches that are in force while the body of a module runs.
+"""Patches that are in force while the body of a module runs.
 
-A :class:`~patchcore.builtin.imports.changes.WhileImporting` opens one.
+The writer of :class:`~patchcore.builtin.imports.changes.WhileImporting`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from patchcore.report import APPLIED, PENDING, SKIPPED
 if TYPE_CHECKING:
     from patchcore.engine.engine import Engine
 
-__all__ = ["WindowWriter"]
+__all__ = ["WhileImportingWriter"]
 
 
-class WindowWriter:
+class WhileImportingWriter:
     """Puts :class:`~patchcore.builtin.imports.changes.WhileImporting` in force: a window around a module's body."""
 
     def __init__(self, engine: Engine) -> None:
