@@ -5,8 +5,8 @@ first that opens counts: ``patchcore_startup.pth`` in site-packages, which also 
 ``site/sitecustomize.py`` on ``PYTHONPATH``, for where patchcore is on the path without being installed there.
 
 The program itself is patched at once. A child that imports only the standard library has nothing to patch, so there
-patchcore stays unimported until the first import of something else (or of a part of the standard library that a patch
-is for): :class:`Sleeper`. That is why this is a package of its own: ``import patchcore`` takes longer than such a
+patchcore is only imported at the first import of something else (or of a part of the standard library that a patch is
+for): :class:`ActivationFinder`. That is why this is a package of its own: ``import patchcore`` takes longer than such a
 process may. It uses nothing that the interpreter has not loaded by itself.
 """
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, Optional
 
-__all__ = ["SESSION", "SITE", "WAKES", "Sleeper", "sleeper", "start", "wake"]
+__all__ = ["SESSION", "SITE", "TRIGGERS", "ActivationFinder", "activate", "finder", "start"]
 
 #: Environment variable that describes the run, as JSON; nothing happens in a process without it.
 SESSION = "PATCHCORE_SESSION"
-#: Environment variable with the process id of the program and the top-level modules that patches are for.
-WAKES = "PATCHCORE_WAKES"
+#: Environment variable with what activates the run: the process id of the program, the top-level modules of patches.
+TRIGGERS = "PATCHCORE_TRIGGERS"
 #: The folder that goes on PYTHONPATH.
 SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
 
 #: Environment variable with the folder of the program, for the processes it starts.
 _FOLDER = "PATCHCORE_FOLDER"
 
-#: Seconds that a thread which imports waits for another one that wakes patchcore; both may wait for each other.
+#: Seconds that a thread which imports waits for another one that activates the run; both may wait for each other.
 _PATIENCE = 5.0
 
 #: Looked up while the site is set up; only after the first of them sys.path is complete.
 _SITE_MODULES = ("sitecustomize", "usercustomize")
 
-#: The one of this process, once it was started.
-sleeper: Optional[Sleeper] = None
+#: The finder of this process, after :func:`start`.
+finder: Optional[ActivationFinder] = None
 
 
 def start(site_is_complete: bool = False) -> None:
@@ -52,60 +52,60 @@ def start(site_is_complete: bool = False) -> None:
     Args:
         site_is_complete: whether ``sys.path`` has all that ``site`` adds, so that plugins can be found.
     """
-    global sleeper
-    if sleeper is None and os.environ.get(SESSION):
+    global finder
+    if finder is None and os.environ.get(SESSION):
         sys.path[:] = [entry for entry in sys.path if entry != SITE]  # it has done its duty
-        sleeper = Sleeper(os.environ.get(WAKES, "").split(","))
-        sys.meta_path = [sleeper, *sys.meta_path]
-    if sleeper is not None and site_is_complete:
-        sleeper.complete_site()
+        finder = ActivationFinder(os.environ.get(TRIGGERS, "").split(","))
+        sys.meta_path = [finder, *sys.meta_path]
+    if finder is not None and site_is_complete:
+        finder.complete_site()
 
 
-def wake() -> bool:
+def activate() -> bool:
     """Apply the patches of the run in this process now; return whether it is part of one.
 
     Raises:
         Exception: a patch failed, under the policy to raise.
     """
     start(site_is_complete=True)
-    if sleeper is not None:
-        sleeper.wake()
-    return sleeper is not None
+    if finder is not None:
+        finder.activate()
+    return finder is not None
 
 
-class Sleeper:
-    """A meta path finder that wakes patchcore at the first import that may concern a patch.
+class ActivationFinder:
+    """A meta path finder that activates the run at the first import that may concern a patch.
 
     After that it stays only for libraries that patches are for and that could not be found yet: programs add to
     ``sys.path``.
 
     Args:
-        wakes: top-level modules that wake it, whatever is not of the standard library does anyway; and process ids of
-            programs that do not sleep.
+        triggers: top-level modules whose import activates the run, in addition to all that is not of the standard
+            library; and process ids of programs that activate it at their start.
     """
 
-    def __init__(self, wakes: Iterable[str]) -> None:
-        self._wakes = frozenset(wakes)
+    def __init__(self, triggers: Iterable[str]) -> None:
+        self._triggers = frozenset(triggers)
         names = getattr(sys, "stdlib_module_names", sys.builtin_module_names)  # the former since Python 3.10
         # patchcore is not for patching itself
         ours = ("patchcore", "patchcore_startup", "pluggy", "packaging", "__main__", "__mp_main__")
-        self._ignored = frozenset(names).union(ours, _SITE_MODULES) - self._wakes
+        self._ignored = frozenset(names).union(ours, _SITE_MODULES) - self._triggers
         self._ready = False  # sys.path is complete
-        self._awake = False
-        self._error: Optional[Exception] = None  # what came of waking up, under the policy to raise
+        self._activated = False
+        self._error: Optional[Exception] = None  # what the activation raised, under the policy to raise
         self._lock = allocate_lock()
-        self._waking: Optional[int] = None  # the thread that does
+        self._activating: Optional[int] = None  # the thread that does
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
 
     def complete_site(self) -> None:
-        """Note that ``sys.path`` is complete; wake up if this is the program, or what a patch is for is loaded."""
+        """Note that ``sys.path`` is complete; activate if this is the program, or a trigger is loaded."""
         if self._ready:
             return
         self._ready = True
-        if str(os.getpid()) in self._wakes or any(name in sys.modules for name in self._wakes):
+        if str(os.getpid()) in self._triggers or any(name in sys.modules for name in self._triggers):
             try:
-                self._wake_before_the_program()
+                self._activate_before_the_program()
             except KeyboardInterrupt:  # ends the process as it does a program
                 from signal import SIG_DFL, SIGINT, signal
 
@@ -115,56 +115,56 @@ class Sleeper:
                 _say(str(error) or type(error).__name__)
                 os._exit(1)
 
-    def _wake_before_the_program(self) -> None:
-        """Wake up with the program's folder on ``sys.path``, where it is going to be."""
-        self._waking = get_ident()  # whatever is imported here
+    def _activate_before_the_program(self) -> None:
+        """Activate the run with the program's folder on ``sys.path``, where it is going to be."""
+        self._activating = get_ident()  # whatever is imported here
         try:
             import patchcore.builtin.run.activation  # noqa: F401  # it is not to find the program's modules for its own
         except ImportError:
             pass  # is said at the right time
         finally:
-            self._waking = None
+            self._activating = None
         folders = [folder for folder in _program_folders() if folder not in sys.path]
         sys.path[:0] = folders
         try:
-            self.wake()
+            self.activate()
         finally:
             sys.path[:] = [entry for entry in sys.path if entry not in folders]
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
-        """Wake up if ``name`` is found and may concern a patch, and let the finders that are there then find it."""
+        """Activate the run if ``name`` is found and may concern a patch; return what the other finders then find."""
         if name in _SITE_MODULES:
             self.complete_site()
         root = name.partition(".")[0]
-        if root not in self._wakes if self._awake else root in self._ignored:
+        if root not in self._triggers if self._activated else root in self._ignored:
             return None
-        if not self._ready or self._waking == get_ident():
+        if not self._ready or self._activating == get_ident():
             return None
         spec = self._ask_others(name, path, target)
-        is_expected = not self._awake and root in self._wakes  # a plugin may make it when it is loaded
+        is_expected = not self._activated and root in self._triggers  # a plugin may make it when it is loaded
         if not is_expected and (spec is None or self._is_of_the_library(spec)):
             return None  # copy and pickle try to import Jython's classes, and so on
         was_there = name in sys.modules
-        self.wake(again=True)
+        self.activate(again=True)
         if name in sys.modules and not was_there and _is_imported():
             return _already_loaded(sys.modules[name])
         return self._ask_others(name, path, target)
 
-    def wake(self, *, again: bool = False) -> None:
+    def activate(self, *, again: bool = False) -> None:
         """Apply the patches of the run, once; raise again what that raised.
 
         Args:
             again: if this was done before, apply those whose libraries could not be found then.
         """
-        if self._waking == get_ident() or (self._awake and not again):
+        if self._activating == get_ident() or (self._activated and not again):
             return
         # importlib asks finders while it holds the lock that every import of every thread needs, and fork
         held = _release_import_lock()
         try:
             if self._lock.acquire(timeout=_PATIENCE):
                 try:
-                    if self._error is None and (again or not self._awake):
-                        self._wake()
+                    if self._error is None and (again or not self._activated):
+                        self._activate()
                 finally:
                     self._lock.release()
         finally:
@@ -173,16 +173,16 @@ class Sleeper:
         if self._error is not None:
             raise self._error.with_traceback(None)
 
-    def _wake(self) -> None:
-        self._waking = get_ident()
+    def _activate(self) -> None:
+        self._activating = get_ident()
         try:
-            self._wakes = frozenset(_look_again() if self._awake else _activate())
-            self._awake = True
+            self._triggers = frozenset(_look_again() if self._activated else _activate_run())
+            self._activated = True
         except Exception as error:
             self._error = error  # and stay: nothing goes on unpatched
         finally:
-            self._waking = None
-        if not self._wakes and self._error is None:
+            self._activating = None
+        if not self._triggers and self._error is None:
             self._go()
 
     def _go(self) -> None:
@@ -191,8 +191,8 @@ class Sleeper:
     def _forked(self) -> None:
         """In the child of a fork: what another thread of the parent had begun is never ended here."""
         self._lock = allocate_lock()
-        if self._waking not in (None, get_ident()):
-            self._waking = None
+        if self._activating not in (None, get_ident()):
+            self._activating = None
             error = RuntimeError(
                 "this process is not patched: it was forked while another thread was applying the patches"
             )
@@ -212,7 +212,7 @@ class Sleeper:
 
     def _is_of_the_library(self, spec: ModuleSpec) -> bool:
         """Tell whether a module is of the standard library, on a Python that has no list of it."""
-        if self._awake or hasattr(sys, "stdlib_module_names"):
+        if self._activated or hasattr(sys, "stdlib_module_names"):
             return False
         origin = spec.origin or ""
         folders = os.path.dirname(origin).split(os.sep)
@@ -224,7 +224,7 @@ class Sleeper:
 
 
 class _Loaded:
-    """Stands in for the loader of a module that was imported while patchcore woke up for it: nothing is left to do."""
+    """Stands in for the loader of a module that the activation has imported: nothing is left to do."""
 
     def __init__(self, module: ModuleType, loader: Any) -> None:
         self._module = module
@@ -304,7 +304,7 @@ def _is_archive(path: str) -> bool:
     return True
 
 
-def _activate() -> Iterable[str]:
+def _activate_run() -> Iterable[str]:
     """Apply the patches of the run; return the libraries that cannot be found yet."""
     try:
         from patchcore.builtin.run.activation import activate
@@ -347,7 +347,7 @@ def _install_arguments() -> str:
         names = ["patchcore", *(distribution for _, distribution, _ in plugins if distribution)]
     except (KeyError, TypeError, ValueError):
         names = ["patchcore"]
-    environ = {name: value for name, value in os.environ.items() if name not in (SESSION, WAKES)}
+    environ = {name: value for name, value in os.environ.items() if name not in (SESSION, TRIGGERS)}
     code = (
         "import sys; sys.path[:] = filter(None, sys.path)\n"  # without the folder of the program
         "from patchcore.builtin.install.command import install_arguments\n"

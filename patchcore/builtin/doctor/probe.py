@@ -36,7 +36,7 @@ _PATIENCE = 120  # seconds that a child may take; torch takes some to import
 _CODE = """
 import sys
 startup = sys.modules.get("patchcore_startup")
-if startup is None or startup.sleeper is None:
+if startup is None or startup.finder is None:
     print("null")
 else:
     import json
@@ -49,7 +49,7 @@ _PYTHON = sys.executable
 
 def look() -> Sight:
     """Return what this process is patched with."""
-    if not patchcore_startup.wake():
+    if not patchcore_startup.activate():
         return None
     from patchcore.builtin.run.activation import active
 

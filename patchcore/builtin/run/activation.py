@@ -1,4 +1,4 @@
-"""A process of a run: what wakes up in it, applies its patches and reports on them."""
+"""The activation of a run in a process: applies its patches and reports on them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _active: Optional[Activation] = None
 
 
 def active() -> Optional[Activation]:
-    """Return what this process does for its run, ``None`` when it is part of none or sleeps still."""
+    """Return what this process does for its run, ``None`` if it is part of none or is not activated yet."""
     return _active
 
 

@@ -42,7 +42,7 @@ _AT_ONCE = 1000
 class ProcessReport:
     """Writes what has become of the patches of this process to the run's report directory, and says it at the end.
 
-    The file is written when the process wakes up, when imports complete patches, after a fork for the child, when the
+    The file is written when the run is activated, when imports complete patches, after a fork for the child, when the
     ranks meet, and at the end. Where that takes long because there are many patches, imports that complete some append
     a line for each to a file beside it, which readers add to the report. A process that is killed leaves what is
     written, marked as unfinished.

@@ -18,7 +18,7 @@ RANK = "rank"
 #: Any other: pool and DataLoader workers, programs that the others start.
 WORKER = "worker"
 
-#: Set by the first process of a rank that wakes up, for its children to see.
+#: Set by the first process of a rank that activates the run, for its children to see.
 _LED = "PATCHCORE_LED"
 
 #: Programs that start the ranks of a job and do none of its work: their own summary would say nothing about it.

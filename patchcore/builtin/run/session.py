@@ -121,7 +121,7 @@ class Session(NamedTuple):
         return {
             **environ,
             patchcore_startup.SESSION: json.dumps(described, default=str),
-            patchcore_startup.WAKES: ",".join([str(self.launcher), *self.libraries]),
+            patchcore_startup.TRIGGERS: ",".join([str(self.launcher), *self.libraries]),
             "PYTHONPATH": os.pathsep.join([patchcore_startup.SITE, *entries]),
         }
 

@@ -410,7 +410,7 @@ def test_stderr_is_closed(shop: Programs, directory: Sequence[str]) -> None:
 def test_a_message_about_the_report_does_not_go_to_stdout(shop: Programs) -> None:
     """When stderr is None, which print() takes for stdout."""
     shop.write({"file": ""})
-    source = "import sys\nsys.stderr = None\nimport patchcore_startup\npatchcore_startup.wake()\nimport sell\n"
+    source = "import sys\nsys.stderr = None\nimport patchcore_startup\npatchcore_startup.activate()\nimport sell\n"
     run = shop.in_run("deals", report_dir=str(shop.folder / "file" / "out"))
     assert shop.child(source, run=run).stdout == "20\n"
 

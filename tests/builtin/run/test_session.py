@@ -88,11 +88,11 @@ class TestEnvironment:
         added = SESSION.environment(environ)
         assert environ == {"HOME": "/root", "PYTHONPATH": "mine"}
         assert added["HOME"] == "/root"
-        assert added.keys() - environ.keys() == {patchcore_startup.SESSION, patchcore_startup.WAKES}
+        assert added.keys() - environ.keys() == {patchcore_startup.SESSION, patchcore_startup.TRIGGERS}
 
     def test_says_what_wakes_a_process(self) -> None:
         session = Session("cafe", 4711, Settings(), libraries=("json", "mmcv"))
-        assert written(session)[patchcore_startup.WAKES] == "4711,json,mmcv"
+        assert written(session)[patchcore_startup.TRIGGERS] == "4711,json,mmcv"
 
     @pytest.mark.parametrize(
         ("path", "entries"),

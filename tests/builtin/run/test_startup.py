@@ -1,4 +1,4 @@
-"""What a Python process does first: nothing outside a run; in one it sleeps until an import may concern a patch."""
+"""What a Python process does first: nothing outside a run; in one, patches wait until an import may concern a patch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from programs import FAILING, PATCHES, ROOT, SELL, SHOP, Programs, make_environm
 
 import patchcore_startup
 from patchcore.builtin.install.command import install_arguments
-from patchcore_startup import Sleeper
+from patchcore_startup import ActivationFinder
 
 STATE = """
 import sys
@@ -51,18 +51,18 @@ class TestOutsideARun:
     @pytest.mark.parametrize("session", [{}, {"PATCHCORE_SESSION": ""}], ids=["none", "empty"])
     def test_a_process_is_untouched(self, programs: Programs, session: dict[str, str]) -> None:
         expected = programs.run(programs.python, "-c", STATE).stdout
-        assert "Sleeper" not in expected
+        assert "ActivationFinder" not in expected
         site = str(patchcore_startup.SITE)
         for path in ("", site):  # a door may be open still
             done = programs.run(programs.python, "-c", STATE, PYTHONPATH=path, **session)
             assert (done.stdout, done.stderr) == (expected, "")
 
-    def test_wake_tells_that_there_is_no_run(self, programs: Programs) -> None:
-        code = "import patchcore_startup, sys; print(patchcore_startup.wake(), 'patchcore' in sys.modules)"
+    def test_activate_tells_that_there_is_no_run(self, programs: Programs) -> None:
+        code = "import patchcore_startup, sys; print(patchcore_startup.activate(), 'patchcore' in sys.modules)"
         assert programs.run(programs.python, "-c", code).stdout == "False False\n"
 
 
-class TestSleeps:
+class TestActivatesLate:
     # copy, pickle: try to import Jython's org.python; the others: packages, extension modules, compiled lazily, frozen
     CODE = """
 import copy, pickle, json.tool, decimal, zipfile, ctypes, xml.dom.minidom, multiprocessing.pool, importlib.resources
@@ -76,8 +76,8 @@ except ImportError as error:
         done = by_door.child(self.CODE + STATE)
         said, state = done.stdout.splitlines()
         assert said == "No module named 'nosuchmodule'"
-        assert state.startswith("['Sleeper', ")  # once
-        assert state.count("Sleeper") == 1
+        assert state.startswith("['ActivationFinder', ")  # once
+        assert state.count("ActivationFinder") == 1
         assert state.endswith(" False")
         assert done.stderr == ""
 
@@ -87,13 +87,13 @@ except ImportError as error:
         assert "import 'patchcore'" not in done.stderr
 
 
-class TestWakes:
+class TestActivates:
     def test_at_the_first_import_of_something_else(self, by_door: Programs) -> None:
         done = by_door.child(SELL + STATE)
         price, state = done.stdout.splitlines()
         assert price == "20"
         assert state.endswith(" True")
-        assert "Sleeper" not in state  # all that patches are for could be found: there is nothing to wait for
+        assert "ActivationFinder" not in state  # all that patches are for could be found: there is nothing to wait for
         assert done.stderr == "patchcore: 1 applied\n"
 
     @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ print(dumps({"b": 1, "a": 2}), dumps is json.dumps, json.__spec__.name, type(jso
         assert programs.child(code, run=run).stdout == '{"a": 2, "b": 1}\n'
 
     def test_on_demand(self, shop: Programs) -> None:
-        done = shop.child(f"import patchcore_startup as s; print(s.wake(), s.wake()){STATE}{SELL}")
+        done = shop.child(f"import patchcore_startup as s; print(s.activate(), s.activate()){STATE}{SELL}")
         assert done.stdout.splitlines()[0] == "True True"
         assert done.stdout.endswith("20\n")
 
@@ -213,8 +213,8 @@ print(sys.ran, shop.prices is vars(shop)["prices"])
 """
 
 
-class TestAnImportInsideTheOneThatWakes:
-    """A plugin imports the module whose import has woken patchcore."""
+class TestAnImportInsideTheOneThatActivates:
+    """A plugin imports the module whose import has activated the run."""
 
     @pytest.mark.parametrize("needed", ["shop", "shop.prices", "json, shop.prices", "nosuchmodule"])
     def test_the_module_is_executed_once(self, programs: Programs, needed: str) -> None:
@@ -223,7 +223,7 @@ class TestAnImportInsideTheOneThatWakes:
         assert programs.child(LOOK).stdout == expected
 
     def test_of_a_part_of_the_standard_library(self, programs: Programs) -> None:
-        """Waking up itself imports json."""
+        """The activation itself imports json."""
         programs.write({"tidy.py": f"import json.tool\n{JSON_PATCH}"})
         code = "import json.decoder, json; print(json, json.__spec__.name, json.decoder)"
         expected = programs.run(programs.python, "-c", code).stdout
@@ -279,14 +279,14 @@ print(found)
         assert programs.child(code).stdout == "[20, 20, 20]\n"
 
     def test_that_wait_for_each_other_do_not_do_so_for_ever(self, programs: Programs) -> None:
-        """The thread that wakes imports what another one is importing, which then imports something else itself."""
-        body = "import sys; sys.begun.set(); sys.woken.wait()\nimport colorsys\n"
-        programs.write({**SHOP, "__mp_main__.py": body})  # never wakes patchcore
-        programs.write({"deals.py": f"import sys, time; sys.woken.set(); import __mp_main__\n{PATCHES}"})
+        """The thread that activates the run imports what another one is importing, which then imports something else."""
+        body = "import sys; sys.begun.set(); sys.activating.wait()\nimport colorsys\n"
+        programs.write({**SHOP, "__mp_main__.py": body})  # never activates the run
+        programs.write({"deals.py": f"import sys, time; sys.activating.set(); import __mp_main__\n{PATCHES}"})
         code = f"""
 import faulthandler, sys, threading
 faulthandler.dump_traceback_later(300, exit=True)
-sys.begun, sys.woken = threading.Event(), threading.Event()
+sys.begun, sys.activating = threading.Event(), threading.Event()
 threading.Thread(target=lambda: __import__("__mp_main__"), daemon=True).start()
 sys.begun.wait()
 {SELL}
@@ -295,15 +295,15 @@ sys.begun.wait()
 
     def test_a_plugin_that_hangs_holds_up_no_other_thread_for_ever(self, programs: Programs) -> None:
         programs.write(
-            {**SHOP, "other.py": "", "deals.py": f"import sys, time; sys.woken.set(); time.sleep(900)\n{PATCHES}"}
+            {**SHOP, "other.py": "", "deals.py": f"import sys, time; sys.activating.set(); time.sleep(900)\n{PATCHES}"}
         )
         code = f"""
 import faulthandler, os, patchcore_startup, sys, threading
 faulthandler.dump_traceback_later(300, exit=True)
 patchcore_startup._PATIENCE = 0.1
-sys.woken = threading.Event()
+sys.activating = threading.Event()
 threading.Thread(target=lambda: __import__("other"), daemon=True).start()
-sys.woken.wait()
+sys.activating.wait()
 {SELL}
 os._exit(0)
 """
@@ -322,8 +322,8 @@ class TestAPluginThatCannotBeImported:
         shop.write({"broken.py": "1 / 0\n", "script.py": f"print('begin')\n{SELL}\n"})
         run = shop.in_run("broken", "deals", on_failure="raise")
         if program:  # bash becomes the Python that runs the script: its process id stays
-            wakes = 'PATCHCORE_WAKES="$$,$PATCHCORE_WAKES"'
-            command = ["bash", "-c", f"{wakes} exec {shlex.quote(shop.python[0])} script.py"]
+            triggers = 'PATCHCORE_TRIGGERS="$$,$PATCHCORE_TRIGGERS"'
+            command = ["bash", "-c", f"{triggers} exec {shlex.quote(shop.python[0])} script.py"]
         else:
             command = [*shop.python, "script.py"]
         done = shop.run(command, code=1, **run)
@@ -387,8 +387,8 @@ class TestLibrariesThatAppearLater:
 
     def test_are_looked_for_no_more_when_they_have_come(self, later: Programs) -> None:
         done = later.child(f"import a, sys; print(type(sys.meta_path[0]).__name__); {self.LATER}{SELL}{STATE}")
-        assert done.stdout.splitlines()[0] == "Sleeper"
-        assert "Sleeper" not in done.stdout.splitlines()[-1]
+        assert done.stdout.splitlines()[0] == "ActivationFinder"
+        assert "ActivationFinder" not in done.stdout.splitlines()[-1]
         assert done.stderr == "patchcore: 1 applied\n"
 
     @pytest.mark.parametrize("policy", ["warn", "raise"])
@@ -407,25 +407,25 @@ class TestLibrariesThatAppearLater:
         assert "Traceback" not in done.stderr
 
 
-class TestTheSleeper:
-    """Inside this process: when it wakes, with what wakes it stood in for."""
+class TestTheFinder:
+    """Inside this process: when it activates the run, with stand-ins for the activation."""
 
     @pytest.fixture
-    def woken(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    def activated(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         calls: list[str] = []
-        monkeypatch.setattr(patchcore_startup, "_activate", lambda: calls.append("activate") or {"nosuchlibrary"})
+        monkeypatch.setattr(patchcore_startup, "_activate_run", lambda: calls.append("activate") or {"nosuchlibrary"})
         monkeypatch.setattr(patchcore_startup, "_look_again", lambda: calls.append("look again") or ())
         return calls
 
-    def make(self, *wakes: str, ready: bool = True) -> Sleeper:
-        sleeper = Sleeper(wakes)
+    def make(self, *triggers: str, ready: bool = True) -> ActivationFinder:
+        finder = ActivationFinder(triggers)
         if ready:
-            sleeper.complete_site()
-        return sleeper
+            finder.complete_site()
+        return finder
 
     @pytest.mark.parametrize("listed", [True, False], ids=["", "without a list of the standard library"])
     @pytest.mark.parametrize(
-        ("name", "wakes"),
+        ("name", "triggers"),
         [
             ("json.tool", False),
             ("_json", False),
@@ -439,66 +439,68 @@ class TestTheSleeper:
             ("xmlrpc", True),
         ],
     )
-    def test_wakes_at(
-        self, woken: list[str], monkeypatch: pytest.MonkeyPatch, listed: bool, name: str, wakes: bool
+    def test_activates_at(
+        self, activated: list[str], monkeypatch: pytest.MonkeyPatch, listed: bool, name: str, triggers: bool
     ) -> None:
         if not listed:  # Python 3.9
             monkeypatch.delattr(sys, "stdlib_module_names", raising=False)
-        sleeper = self.make("xmlrpc")
+        finder = self.make("xmlrpc")
         parent, _, last = name.rpartition(".")
         path = getattr(sys.modules.get(parent), "__path__", None) if last else None
-        spec = sleeper.find_spec(name, path)
-        assert woken == (["activate"] if wakes else [])
-        assert (spec is not None) == wakes
+        spec = finder.find_spec(name, path)
+        assert activated == (["activate"] if triggers else [])
+        assert (spec is not None) == triggers
 
-    def test_does_not_wake_before_the_site_is_complete(self, woken: list[str]) -> None:
-        sleeper = self.make(ready=False)
-        assert sleeper.find_spec("pytest") is None
-        assert woken == []
-        assert sleeper.find_spec("sitecustomize") is None  # looked up when it is
-        assert sleeper.find_spec("pytest") is not None
-        assert woken == ["activate"]
+    def test_does_not_activate_before_the_site_is_complete(self, activated: list[str]) -> None:
+        finder = self.make(ready=False)
+        assert finder.find_spec("pytest") is None
+        assert activated == []
+        assert finder.find_spec("sitecustomize") is None  # looked up when it is
+        assert finder.find_spec("pytest") is not None
+        assert activated == ["activate"]
 
     @pytest.mark.parametrize(
-        ("wakes", "calls"), [([str(os.getpid())], 1), (["os"], 1), (["nosuchlibrary", str(os.getppid())], 0)]
+        ("triggers", "calls"), [([str(os.getpid())], 1), (["os"], 1), (["nosuchlibrary", str(os.getppid())], 0)]
     )
-    def test_wakes_when_the_site_is_complete(self, woken: list[str], wakes: list[str], calls: int) -> None:
+    def test_activates_when_the_site_is_complete(self, activated: list[str], triggers: list[str], calls: int) -> None:
         path = list(sys.path)
-        sleeper = self.make(*wakes)
-        assert woken == ["activate"] * calls
+        finder = self.make(*triggers)
+        assert activated == ["activate"] * calls
         assert sys.path == path
-        sleeper.complete_site()
-        assert woken == ["activate"] * calls
+        finder.complete_site()
+        assert activated == ["activate"] * calls
 
     def test_looks_again_at_libraries_that_were_missing(
-        self, woken: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+        self, activated: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        sleeper = self.make()
-        sleeper.wake()
-        assert sleeper.find_spec("pytest") is None  # no concern of any patch
-        assert sleeper.find_spec("nosuchlibrary") is None
-        assert woken == ["activate"]
+        finder = self.make()
+        finder.activate()
+        assert finder.find_spec("pytest") is None  # no concern of any patch
+        assert finder.find_spec("nosuchlibrary") is None
+        assert activated == ["activate"]
         (tmp_path / "nosuchlibrary.py").write_text("")
         monkeypatch.syspath_prepend(tmp_path)
-        assert sleeper.find_spec("nosuchlibrary") is not None
-        assert sleeper.find_spec("nosuchlibrary") is None
-        assert woken == ["activate", "look again"]
+        assert finder.find_spec("nosuchlibrary") is not None
+        assert finder.find_spec("nosuchlibrary") is None
+        assert activated == ["activate", "look again"]
 
-    def test_raises_at_every_import_what_waking_has_raised(
-        self, woken: list[str], monkeypatch: pytest.MonkeyPatch
+    def test_raises_at_every_import_what_the_activation_has_raised(
+        self, activated: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail() -> Any:
-            woken.append("failed")
+            activated.append("failed")
             raise ValueError("strict")
 
-        monkeypatch.setattr(patchcore_startup, "_activate", fail)
-        sleeper = self.make()
+        monkeypatch.setattr(patchcore_startup, "_activate_run", fail)
+        finder = self.make()
         for _ in range(2):
             with pytest.raises(ValueError, match="strict"):
-                sleeper.find_spec("pytest")
-        assert woken == ["failed"]
+                finder.find_spec("pytest")
+        assert activated == ["failed"]
 
-    def test_finders_of_the_old_kind_are_passed_over(self, woken: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_finders_of_the_old_kind_are_passed_over(
+        self, activated: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(sys, "meta_path", [object(), *sys.meta_path])
         assert self.make().find_spec("pytest") is not None
 
