@@ -22,7 +22,6 @@ from patchcore.objects.modules import find_module, module_file
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.distributions import version_of, version_of_provider
 from patchcore.planning.plan import PlannedPatch
-from patchcore.report import SKIPPED
 
 __all__ = [
     "Difference",
@@ -110,9 +109,9 @@ def make_manifest(entries: Iterable[PlannedPatch]) -> Manifest:
         below = dict.fromkeys(first[target] for target in targets_applied if target in first)
         first.update(dict.fromkeys(targets_applied, entry.patch.name))
         patches[entry.patch.name] = {
-            "verdict": {APPLY: "to be applied", OFF: SKIPPED}.get(entry.verdict, entry.verdict),
+            "verdict": entry.verdict,
             # the origin of a choice is a path at times
-            "reason": "by choice" if entry.verdict == OFF else _FOLDERS.sub("", without_addresses(entry.reason)),
+            "reason": "" if entry.verdict == OFF else _FOLDERS.sub("", without_addresses(entry.reason)),
             "on top of": list(below),
             "changes": [f"{c.kind} {t} <- {as_text(c.source)}" for c, t in zip(entry.patch.changes, entry.targets)],
             "options": {key: as_text(value) for key, value in sorted(entry.patch.options.items())},

@@ -50,7 +50,7 @@ def test_content(folder: Path) -> None:
         "python": ".".join(map(str, sys.version_info[:3])),
         "patches": {
             "shop.both": {
-                "verdict": "to be applied",
+                "verdict": "apply",
                 "reason": "",
                 "on top of": [],
                 "changes": [
@@ -194,10 +194,10 @@ def different(folder: Path, **changes: Any) -> list[Difference]:
             "changes replace shop:label <- reports.new",
         ),
         ({"changes": []}, "changes replace shop:price <- reports.new", "changes "),
-        ({"requires": ["shop>=99"]}, "to be applied", "skipped: requires shop>=99, the version of shop is unknown"),
-        ({"when": lambda: pc.Skip("a holiday")}, "to be applied", "skipped: a holiday"),
-        ({"when": lambda: 1 / 0}, "to be applied", "failed: its when condition raised ZeroDivisionError"),
-        ({"default": False}, "to be applied", "skipped: "),
+        ({"requires": ["shop>=99"]}, "apply", "skipped: requires shop>=99, the version of shop is unknown"),
+        ({"when": lambda: pc.Skip("a holiday")}, "apply", "skipped: a holiday"),
+        ({"when": lambda: 1 / 0}, "apply", "failed: its when condition raised ZeroDivisionError"),
+        ({"default": False}, "apply", "off"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -261,10 +261,10 @@ def test_libraries_and_versions_of_python_and_patchcore(folder: Path) -> None:
 def test_a_patch_that_only_one_has(folder: Path) -> None:
     one, other = manifest(PRICE, LABEL), manifest(PRICE)
     assert compare(one, other) == [
-        Difference("patch shop.label", "to be applied", "no plugin contributes it"),
+        Difference("patch shop.label", "apply", "no plugin contributes it"),
     ]
     assert compare(other, manifest()) == [
-        Difference("patch shop.price", "to be applied", "no plugin contributes it"),
+        Difference("patch shop.price", "apply", "no plugin contributes it"),
     ]
 
 

@@ -54,7 +54,7 @@ class TestContent:
         assert all(re.fullmatch(r"[0-9a-f]{16} \(\)", found) for found in content["targets"].values())
         assert content.pop("about").startswith("Written by patchcore lock")
         facts = {
-            "verdict": "to be applied",
+            "verdict": "apply",
             "reason": "",
             "on top of": [],
             "options": {},
@@ -214,12 +214,12 @@ class TestDifferences:
         assert compare(lock_of(PRICE, LABEL), lock_of(PRICE, left_out)) == [
             (
                 "patch shop.label",
-                "to be applied",
+                "apply",
                 "skipped: requires nosuch>=2, nosuch is not installed",
             )
         ]
         assert compare(lock_of(PRICE), lock_of(PRICE, LABEL)) == [
-            ("patch shop.label", "no plugin contributes it", "to be applied")
+            ("patch shop.label", "no plugin contributes it", "apply")
         ]
 
     def test_why_a_patch_is_not_applied(self, make_package: Any) -> None:
@@ -311,14 +311,14 @@ class TestCommand:
         title, columns, sale, label = result.out.splitlines()
         assert title == f"Differences from {shop.folder / 'patchcore.lock'}"
         assert columns.split() == ["SUBJECT", "LOCKED", "HERE"]
-        locked = "to be applied"
-        assert re.split("  +", sale.strip()) == ["patch shop.sale", locked, "skipped: by choice"]
+        locked = "apply"
+        assert re.split("  +", sale.strip()) == ["patch shop.sale", locked, "off"]
         subject, before, here = re.split("  +", label.strip())
         assert subject == "target shop:label, of patch shop.label"
         assert re.fullmatch(r"[0-9a-f]{16} \(\)", before)
         assert re.fullmatch(r"[0-9a-f]{16} \(size=1\)", here)
         rows = shop.run("lock", "--check", "--disable", "shop.sale", "--format", "json").json["differences"]
-        assert rows[0] == {"subject": "patch shop.sale", "locked": locked, "here": "skipped: by choice"}
+        assert rows[0] == {"subject": "patch shop.sale", "locked": locked, "here": "off"}
 
     def test_other_looks_of_a_library_are_no_difference(self, shop: PatchFolder) -> None:
         shop.run("lock")
@@ -387,7 +387,7 @@ class TestLockedRun:
         assert (result.code, started) == (1, [])
         assert result.err == (
             f"patchcore: nothing was started: this environment is not what {shop.folder / 'patchcore.lock'} says:\n"
-            "  patch shop.sale: locked: to be applied; here: skipped: by choice\n"
+            "  patch shop.sale: locked: apply; here: off\n"
             "if it is as it should be, write that down and review it: patchcore lock\n"
         )
 

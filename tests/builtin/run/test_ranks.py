@@ -96,7 +96,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(record.levelname, record.getMessage()) for record in caplog.records if "rank" in record.getMessage()]
 
 
-LINE = "rank 1 differs from rank 0: patch shop.label: to be applied; on rank 0: no plugin contributes it"
+LINE = "rank 1 differs from rank 0: patch shop.label: apply; on rank 0: no plugin contributes it"
 
 
 @pytest.mark.parametrize("on_failure", ["warn", "ignore", "raise"])
