@@ -286,6 +286,14 @@ class TestStubImport:
             importlib.import_module("gone")
         made.revert()
 
+    def test_again_and_again(self) -> None:
+        made = patcher(pc.StubImport("gone"))
+        seen = []
+        for _ in range(3):
+            with made:
+                seen.append(importlib.import_module("gone.inner"))
+        assert len({id(module) for module in seen}) == 3
+
     def test_an_attribute_that_cannot_be_looked_up_fails_the_patch(self, make_package) -> None:
         make_package(REAL)
         made = patcher(pc.StubImport("gone", attributes={"f": "real:missing"}), strict=False)
