@@ -10,7 +10,7 @@ python3 -m nox --list
 Virtual environments are kept in .nox/ and reinstalled only when a file that decides their contents has changed. The
 compiled mmcv wheel is kept outside the checkout, see tools/mmcv_wheel.py.
 
-An environment with the real libraries (``Libraries``) has one of OpenMMLab's two lines on one Python. It is made in two
+An environment with the real libraries (``Libraries``) has the libraries of mmcv 1.x or of mmcv 2.x on one Python. It is made in two
 steps: torch and the distributions of this checkout, which need no compiler (session ``libraries``), then the OpenMMLab
 libraries with compiled operators (session ``operators``). Where the compiler is missing, the second step says what to
 install, and the sessions run what they can without.
@@ -95,6 +95,7 @@ TEST_TORCH = REQUIREMENTS / "test-torch.txt"
 PACKAGING = REQUIREMENTS / "packaging.txt"
 RELEASE = REQUIREMENTS / "release.txt"
 BENCH = REQUIREMENTS / "bench.txt"
+COVERAGE = REQUIREMENTS / "coverage.txt"
 SOURCES = REQUIREMENTS / "sources.txt"
 LINT = REQUIREMENTS / "lint.txt"
 TYPES = REQUIREMENTS / "types.txt"
@@ -103,37 +104,37 @@ BROWSER = REQUIREMENTS / "browser.txt"
 
 
 class OpenMMLab(NamedTuple):
-    """One of the two lines of the OpenMMLab libraries, which cannot be installed together.
+    """The OpenMMLab libraries of one major version of mmcv; those of another cannot be installed beside them.
 
     Args:
-        line: 1 for mmcv 1.x and what is built on it, 2 for mmcv 2.x.
+        mmcv: the major version: 1 with mmdet 2.x and mmdet3d 1.0, 2 with mmengine, mmdet 3.x and mmdet3d 1.4.
         suffix: of the names of the sessions that prepare its environment.
         others: whatever else that environment needs.
     """
 
-    line: int
+    mmcv: int
     suffix: str
     others: tuple[Path, ...] = ()
 
     @property
     def dependencies(self) -> Path:
         """What the libraries import, installed as pip resolves it."""
-        return REQUIREMENTS / f"openmmlab-{self.line}.txt"
+        return REQUIREMENTS / f"openmmlab-{self.mmcv}.txt"
 
     @property
     def nodeps(self) -> Path:
         """The libraries whose own lists of dependencies cannot be met."""
-        return REQUIREMENTS / f"openmmlab-{self.line}-nodeps.txt"
+        return REQUIREMENTS / f"openmmlab-{self.mmcv}-nodeps.txt"
 
     @property
     def operators(self) -> Path:
         """The library with compiled operators, mmcv."""
-        return REQUIREMENTS / f"openmmlab-{self.line}-operators.txt"
+        return REQUIREMENTS / f"openmmlab-{self.mmcv}-operators.txt"
 
 
-LINE_1 = OpenMMLab(1, "-1")
-# Line 2 is also the environment of tests, demo and bench.
-LINE_2 = OpenMMLab(2, "", (PACKAGING, BENCH))
+MMCV_1 = OpenMMLab(1, "-1")
+# This is also the environment of tests, demo and bench.
+MMCV_2 = OpenMMLab(2, "", (PACKAGING, BENCH))
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests"]
@@ -265,11 +266,11 @@ class Libraries(NamedTuple):
     """What decides an environment with the real libraries.
 
     Args:
-        openmmlab: the line of the OpenMMLab libraries.
+        openmmlab: the OpenMMLab libraries.
         python: the version that has them.
     """
 
-    openmmlab: OpenMMLab = LINE_2
+    openmmlab: OpenMMLab = MMCV_2
     python: str = LIBRARIES_PYTHON
 
     def named(self, session: str) -> str:
@@ -317,20 +318,20 @@ class Environment:
 Run = Callable[..., None]
 
 
-def with_libraries(*lines: OpenMMLab, name: str = "", operators: bool = True) -> Callable[[Run], Run]:
+def with_libraries(*needs: OpenMMLab, name: str = "", operators: bool = True) -> Callable[[Run], Run]:
     """Register a session for each Python that can have the real libraries: ``name``, and ``name-3.13`` on another.
 
     The function that is decorated gets the session and the Environment, and what ``nox.parametrize`` adds.
 
     Args:
-        lines: those that the session needs; the Environment is of the first, line 2 by default.
+        needs: the libraries that the session needs, by default those of mmcv 2.x; the Environment has the first.
         name: of the session, by default the function's.
         operators: False if torch and the distributions of this checkout are enough at its start.
     """
 
     def register(run: Run) -> Run:
         for python in (LIBRARIES_PYTHON, *OTHER_PYTHONS):
-            needed = [Libraries(openmmlab, python) for openmmlab in lines or (LINE_2,)]
+            needed = [Libraries(openmmlab, python) for openmmlab in needs or (MMCV_2,)]
             requires = [each.operators if operators else each.libraries for each in needed]
             session_of(run, needed[0].named(name or run.__name__), needed[0], requires=requires)
         return run
@@ -352,7 +353,7 @@ def session_of(run: Run, name: str, libraries: Libraries, requires: Sequence[str
 
 
 def register_environments(openmmlab: OpenMMLab) -> None:
-    """Register the sessions that prepare the environments of one line of the libraries."""
+    """Register the sessions that prepare the environments of one major version of mmcv."""
     for python in (LIBRARIES_PYTHON, *OTHER_PYTHONS):
         libraries = Libraries(openmmlab, python)
 
@@ -446,8 +447,8 @@ def build_native_core(session: nox.Session, environment: Environment) -> None:
         )
 
 
-register_environments(LINE_2)
-register_environments(LINE_1)
+register_environments(MMCV_2)
+register_environments(MMCV_1)
 
 
 def pins(file: Path) -> list[str]:
@@ -528,20 +529,20 @@ def has_native_core(session: nox.Session, environment: Environment) -> bool:
     return isinstance(printed, str) and printed.split()[-1:] == ["True"]
 
 
-@with_libraries(LINE_1, name="openmmlab-1")
+@with_libraries(MMCV_1, name="openmmlab-1")
 def openmmlab_1(session: nox.Session, environment: Environment) -> None:
     """Run tests/openmmlab on the emulated NPU with mmcv 1.x, mmdet 2.x and mmdet3d 1.0."""
     run_openmmlab(session, environment)
 
 
-@with_libraries(LINE_2, name="openmmlab-2")
+@with_libraries(MMCV_2, name="openmmlab-2")
 def openmmlab_2(session: nox.Session, environment: Environment) -> None:
     """Run tests/openmmlab on the emulated NPU with mmcv 2.x, mmengine, mmdet 3.x and mmdet3d 1.4."""
     run_openmmlab(session, environment)
 
 
 def run_openmmlab(session: nox.Session, environment: Environment) -> None:
-    """Run tests/openmmlab with one line of the libraries, on the emulator's compiled core where it could be built."""
+    """Run tests/openmmlab with the libraries of one major version of mmcv, on the emulator's compiled core where it could be built."""
     if not has_operators(environment):
         session.skip(f"mmcv's operators are not compiled: nox -s {environment.libraries.operators} says what they need")
     options = ("tests/openmmlab", "--emulate-npu", "--numprocesses=auto")
@@ -596,7 +597,7 @@ def other_python(session: nox.Session) -> None:
 @nox.session(python=False)
 def prepare(session: nox.Session) -> None:
     """Prepare the environments of tests and other-python."""
-    for libraries in (Libraries(), Libraries(LINE_1), *(Libraries(python=python) for python in OTHER_PYTHONS[:1])):
+    for libraries in (Libraries(), Libraries(MMCV_1), *(Libraries(python=python) for python in OTHER_PYTHONS[:1])):
         session.notify(libraries.libraries)
         session.notify(libraries.operators)
 
@@ -636,16 +637,16 @@ def run_cuda_script(session: nox.Session, environment: Environment, *command: st
     session.run(environment.python, "-m", "patchcore", "report", directory, env=environment.env, external=True)
 
 
-@with_libraries(LINE_2, LINE_1)
+@with_libraries(MMCV_2, MMCV_1)
 def models(session: nox.Session, environment: Environment) -> None:
     """Train a configuration of every family on the CPU and on the emulated NPU; write docs/models.md. Resumable."""
     failed = False
-    for openmmlab in (LINE_2, LINE_1):
+    for openmmlab in (MMCV_2, MMCV_1):
         each = Environment(session, environment.libraries._replace(openmmlab=openmmlab))
         command = (each.python, "-m", "tools.models", *session.posargs)
         try:
             session.run(*command, env=each.env, external=True)
-        except nox.command.CommandFailed:  # the other line is trained all the same
+        except nox.command.CommandFailed:  # the models of the other version are trained all the same
             failed = True
     if failed:
         session.error("models do not train: docs/models.md says which")
@@ -711,6 +712,19 @@ def core_tests(version: str) -> list[Path]:
     on_each = modules_in(folder for folder in CORE_TESTS if folder not in SHARED_TESTS)
     shared = modules_in(SHARED_TESTS)
     return on_each + (shared[SHARING.index(version) :: len(SHARING)] if version in SHARING else shared)
+
+
+@nox.session(python=ONE_PYTHON)
+def coverage(session: nox.Session) -> None:
+    """Report the lines and branches of the core that its tests reach; what follows -- goes to pytest. No threshold."""
+    install_requirements(session, TEST, BUILD, LINT, COVERAGE)
+    install_distributions(session, ROOT, *plugins())
+    tests = session.posargs or ["tests/core", "tests/builtin"]
+    # A test that fails because it is measured does not cost the report. Parts of the last run would count too.
+    session.run("coverage", "erase")
+    session.run("coverage", "run", "-m", "pytest", "-q", "--numprocesses=auto", *tests, success_codes=[0, 1])
+    session.run("coverage", "combine", "--quiet")
+    session.run("coverage", "report")
 
 
 @nox.session

@@ -1,4 +1,4 @@
-"""The timeline of this process: when the run was activated, modules that patches wait for were imported, patches applied.
+"""The timeline of this process: when the run was activated, awaited modules imported, patches applied.
 
 Noting something takes about a microsecond and no system call; all else is done when somebody asks for the view.
 """

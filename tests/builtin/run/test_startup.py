@@ -279,7 +279,7 @@ print(found)
         assert programs.child(code).stdout == "[20, 20, 20]\n"
 
     def test_that_wait_for_each_other_do_not_do_so_for_ever(self, programs: Programs) -> None:
-        """The thread that activates the run imports what another one is importing, which then imports something else."""
+        """The activating thread imports what another one is importing, which then imports something else itself."""
         body = "import sys; sys.begun.set(); sys.activating.wait()\nimport colorsys\n"
         programs.write({**SHOP, "__mp_main__.py": body})  # never activates the run
         programs.write({"deals.py": f"import sys, time; sys.activating.set(); import __mp_main__\n{PATCHES}"})
