@@ -95,7 +95,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _why_nothing(patches: Sequence[Patch], checks: Sequence[Check], dtypes: Optional[Sequence[str]]) -> str:
     if not patches:
-        return "no patch fits here"
+        return "no patch can be applied here"
     if not checks:
         return "no selected patch has checks; declare them: checks=[patchcore.Check(...)]"
     return f"no check is declared for --dtype {', '.join(dtypes or ())}"
@@ -176,5 +176,5 @@ def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = 
     if plugins is not None:
         plugins.notify("register_run_options", parser=parser, command="verify")
     parser.add_argument(
-        "patches", nargs="*", metavar="PATCH", help="patch to verify (default: every patch that fits here)"
+        "patches", nargs="*", metavar="PATCH", help="patch to verify (default: every patch that can be applied here)"
     )

@@ -76,7 +76,7 @@ class CheckResult(NamedTuple):
         check: name of the check.
         dtype: ``"float16"``; ``None`` for cases as they were drawn.
         status: ``agrees``, ``differs``, ``not reached`` (the replacement was never called), ``failed`` (something
-            raised) or ``skipped`` (the patch does not fit here).
+            raised) or ``skipped`` (the patch cannot be applied here).
         forward_error: the largest difference of results found, as a share of the largest value expected; 0 where
             nothing was compared.
         gradient_error: that of gradients, ``None`` where there are none.
@@ -211,7 +211,7 @@ class _Comparison:
     """One check in one dtype.
 
     Args:
-        patch: of the check; it fits here.
+        patch: of the check; it can be applied here.
         check: see :class:`patchcore.Check`.
         how: see there.
         blank: the result, with nothing in it but what it is the result of.
