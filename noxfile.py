@@ -10,10 +10,10 @@ python3 -m nox --list
 Virtual environments are kept in .nox/ and reinstalled only when a file that decides their contents has changed. The
 compiled mmcv wheel is kept outside the checkout, see tools/mmcv_wheel.py.
 
-An environment with the real libraries (``Libraries``) has the libraries of mmcv 1.x or of mmcv 2.x on one Python. It is made in two
-steps: torch and the distributions of this checkout, which need no compiler (session ``libraries``), then the OpenMMLab
-libraries with compiled operators (session ``operators``). Where the compiler is missing, the second step says what to
-install, and the sessions run what they can without.
+An environment with the real libraries (``Libraries``) has the libraries of mmcv 1.x or of mmcv 2.x on one Python. It
+is made in two steps: torch and the distributions of this checkout, which need no compiler (session ``libraries``), then
+the OpenMMLab libraries with compiled operators (session ``operators``). Where the compiler is
+missing, the second step says what to install, and the sessions run what they can without.
 """
 
 from __future__ import annotations
@@ -542,7 +542,7 @@ def openmmlab_2(session: nox.Session, environment: Environment) -> None:
 
 
 def run_openmmlab(session: nox.Session, environment: Environment) -> None:
-    """Run tests/openmmlab with the libraries of one major version of mmcv, on the emulator's compiled core where it could be built."""
+    """Run tests/openmmlab with one major version of mmcv, on the emulator's compiled core where it could be built."""
     if not has_operators(environment):
         session.skip(f"mmcv's operators are not compiled: nox -s {environment.libraries.operators} says what they need")
     options = ("tests/openmmlab", "--emulate-npu", "--numprocesses=auto")
