@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         ReplaceImport,
         Size,
         StubImport,
-        TrainingLoop,
         WhileImporting,
         install_command,
     )
@@ -47,7 +46,6 @@ _LATER = {
     "patchcore.builtin.call.change": ("Call",),
     "patchcore.builtin.imports.changes": ("InjectImport", "ReplaceImport", "StubImport", "WhileImporting"),
     "patchcore.builtin.install.command": ("install_command",),
-    "patchcore.builtin.training.loops": ("TrainingLoop",),
     "patchcore.builtin.verify.check": ("Case", "Check", "Size"),
     "patchcore.patcher": ("Patcher", "apply"),
     "patchcore.planning.plan": ("Context", "Plan"),
@@ -88,7 +86,6 @@ __all__ = [
     "Target",
     "TargetError",
     "TargetNotFound",
-    "TrainingLoop",
     "UnknownName",
     "WhileImporting",
     "Wrap",

@@ -1,13 +1,14 @@
 """Loads plugins and calls their hooks, so that no plugin can take another one down.
 
-patchcore's own features are plugins too, see :data:`BUILTINS`. They are loaded first, and each can be left out with
-``no:NAME``. A plugin that fails, while it is loaded or in a hook, becomes a :class:`~patchcore.report.Problem` with its
-distribution and traceback; the other plugins go on.
+patchcore's own features are plugins too, see :data:`BUILTINS`. They are loaded first, then those of the group
+:data:`SUPPORT`, with every Patcher; each can be left out with ``no:NAME``. A plugin that fails, while it is loaded or
+in a hook, becomes a :class:`~patchcore.report.Problem` with its distribution and traceback; the other plugins go on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import inspect
 import os
@@ -36,21 +37,26 @@ from patchcore.settings import LocalModule, Setting
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-__all__ = ["BUILTINS", "GROUP", "Plugins", "installed_plugins"]
+__all__ = ["BUILTINS", "GROUP", "SUPPORT", "Plugins", "installed_plugins"]
 
 #: The entry-point group that plugins are declared in.
 GROUP = "npu_patches"
 
+#: The group of plugins that teach patchcore about a library: how its compilers see a wrapper, what a step of training
+#: is. As the built-in plugins, they are loaded with every Patcher, also with one that discovers none, and contribute no
+#: patches by themselves.
+SUPPORT = "patchcore_support"
+
 #: The features that ship with the core, each a package of that name in ``patchcore.builtin``. The core knows nothing
 #: else of them.
 BUILTINS = (
-    "call", "imports", "stdlib", "signatures", "holders", "drift", "training", "torchscript",
+    "call", "imports", "stdlib", "signatures", "holders", "drift",
     "list", "check", "run", "report", "explain", "doctor", "verify", "bisect", "new", "suggest",
     "overview",
 )  # fmt: skip
 
 #: Those that add commands and do nothing else.
-COMMANDS = ("list", "report", "explain", "doctor", "verify", "bisect", "overview")
+COMMANDS = ("list", "report", "explain", "bisect", "overview")
 
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.
 _WITHOUT = "no:"
@@ -61,15 +67,20 @@ _BRINGING = "register_hookspecs"
 Loader = Callable[[], Any]
 
 
-def installed_plugins() -> list[tuple[Provenance, Loader]]:
-    """Return every installed plugin with the function that loads it, sorted by name and distribution; load none.
+def installed_plugins(group: str = GROUP) -> list[tuple[Provenance, Loader]]:
+    """Return every installed plugin of a group with the function that loads it, sorted by name and distribution.
 
-    A distribution that is on the path twice, installed and editable for example, counts once: the first one, as for
-    imports. A distribution with broken metadata becomes a plugin that fails to load.
+    None is loaded. A distribution that is on the path twice, installed and editable for example, counts once: the first
+    one, as for imports. A distribution with broken metadata becomes a plugin of ``GROUP`` that fails to load.
     """
-    from patchcore.stdlib import metadata  # for those who discover only
+    return _look_for_plugins()[group]
 
-    found: dict[tuple[str, str], tuple[Provenance, Loader]] = {}
+
+def _look_for_plugins() -> dict[str, list[tuple[Provenance, Loader]]]:
+    """Look through all distributions; return what :func:`installed_plugins` returns for each group."""
+    from patchcore.stdlib import metadata
+
+    groups: dict[str, dict[tuple[str, str], tuple[Provenance, Loader]]] = {GROUP: {}, SUPPORT: {}}
     seen: set[str] = set()
     path = [os.curdir if entry == "" else entry for entry in sys.path]  # metadata lists the folder "" anew each time
     for distribution in metadata.distributions():
@@ -86,14 +97,21 @@ def installed_plugins() -> list[tuple[Provenance, Loader]]:
             known = headers(first)
             name, version = known["Name"], known["Version"]
             for entry in first.entry_points:
-                if entry.group == GROUP:
-                    found[entry.name, name] = Provenance(entry.name, name, version, entry.value), entry.load
+                if entry.group in groups:
+                    provenance = Provenance(entry.name, name, version, entry.value)
+                    groups[entry.group][entry.name, name] = provenance, entry.load
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             where = str(getattr(distribution, "_path", distribution))  # all there is to tell it by
-            found[where, where] = Provenance(where, where), partial(_raise, error)
-    return [found[key] for key in sorted(found)]
+            groups[GROUP][where, where] = Provenance(where, where), partial(_raise, error)
+    return {group: [found[key] for key in sorted(found)] for group, found in groups.items()}
+
+
+@functools.lru_cache(maxsize=8)
+def _support(path: tuple[str, ...]) -> list[tuple[Provenance, Loader]]:
+    """Return the plugins of ``SUPPORT``, looked for once for each ``sys.path``: many Patchers discover nothing else."""
+    return installed_plugins(SUPPORT)
 
 
 class Plugins:
@@ -101,7 +119,7 @@ class Plugins:
 
     Args:
         allowed: names of the installed plugins to load, ``None`` for all. ``no:NAME`` leaves a plugin out, installed or
-            built-in. Built-in plugins are loaded without being named.
+            built-in. Built-in plugins and those of ``SUPPORT`` are loaded without being named.
         discover: whether to load installed plugins.
         modules: local modules that are plugins without being packaged.
         commands: whether to load the built-in plugins that only add commands, too: for the command line.
@@ -123,6 +141,7 @@ class Plugins:
         self.problems: list[Problem] = []
         self._known: dict[str, Provenance] = {}
         self.builtins: dict[str, Provenance] = {}
+        self.support: dict[str, Provenance] = {}
         self.provenances: dict[str, Provenance] = {}  # of the others
         self.denied: list[Provenance] = []
         self.absent: list[str] = []  # names of plugins that whoever started this process has, and that are not here
@@ -132,11 +151,16 @@ class Plugins:
         without = [name[len(_WITHOUT) :] for name in allowed or () if name.startswith(_WITHOUT)]
         builtin = [_builtin(name) for name in BUILTINS]
         left_out = {*without, *(f"patchcore.{name}" for name in COMMANDS if not commands)}
+        looked_for = _look_for_plugins() if discover else {GROUP: [], SUPPORT: _support(tuple(sys.path))}
+        installed, support = looked_for[GROUP], looked_for[SUPPORT]
         self.load(item for item in builtin if item[0].plugin not in left_out)
         self.builtins, self.provenances = self.provenances, {}
-        installed = installed_plugins() if discover else []
+        self.load(item for item in support if item[0].plugin not in without)
+        self.support, self.provenances = self.provenances, {}
         if discover:
-            _refuse_unknown(without, [item[0] for item in (*builtin, *installed)])
+            _refuse_unknown(without, [item[0] for item in (*builtin, *support, *installed)])
+        if named is not None:  # these are loaded without being named
+            named = [name for name in named if name not in {item[0].plugin for item in support}]
         declared = _allow(installed, None if without and not named else named, without, self.denied)
         declared += ((Provenance(local.name, value=local.name), partial(_import_local, local)) for local in modules)
         self.load(declared)
@@ -145,6 +169,11 @@ class Plugins:
     def complete(self) -> bool:
         """False when some plugin was not loaded or has failed, so that patches may be missing."""
         return not self.problems and not self.denied and not self.absent
+
+    @property
+    def installed(self) -> list[Provenance]:
+        """Those that are loaded and do not come with patchcore."""
+        return [*self.support.values(), *self.provenances.values()]
 
     def implements(self, hook: str) -> bool:
         """Return true if a plugin implements ``hook``; otherwise the caller need not prepare its arguments."""
@@ -473,7 +502,8 @@ def _allow(
 
 def _declares_plugins(distribution: Distribution) -> bool:
     try:
-        return GROUP in (distribution.read_text("entry_points.txt") or "")
+        text = distribution.read_text("entry_points.txt") or ""
+        return GROUP in text or SUPPORT in text
     except (OSError, ValueError):
         return False
 

@@ -124,7 +124,7 @@ def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ma
 @pytest.fixture
 def fresh_steps(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Count training steps as in a new process; return the counter."""
-    from patchcore.builtin.training import steps  # not for tests that look at what imports patchcore
+    from patchcore_torch.training import steps  # not for tests that look at what imports patchcore
 
     fresh = steps.Steps()
     monkeypatch.setattr(steps, "STEPS", fresh)

@@ -3,7 +3,6 @@
 from patchcore.builtin.call.change import Call
 from patchcore.builtin.imports.changes import InjectImport, ReplaceImport, StubImport, WhileImporting
 from patchcore.builtin.install.command import install_command
-from patchcore.builtin.training.loops import TrainingLoop
 from patchcore.builtin.verify.check import Case, Check, Size
 
 __all__ = [
@@ -14,7 +13,6 @@ __all__ = [
     "ReplaceImport",
     "Size",
     "StubImport",
-    "TrainingLoop",
     "WhileImporting",
     "install_command",
 ]

@@ -18,10 +18,13 @@ from library import LIBRARY, NewNet, new
 import patchcore as pc
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.writers import WRITERS, class_key
-from patchcore.plugins import BUILTINS, Plugins
+from patchcore.plugins import BUILTINS, SUPPORT, Plugins, installed_plugins
 
 ROOT = Path(__file__).resolve().parents[2]
-ALL_OFF = [f"no:patchcore.{name}" for name in BUILTINS]
+ALL_OFF = [
+    *(f"no:patchcore.{name}" for name in BUILTINS),
+    *(f"no:{provenance.plugin}" for provenance, _ in installed_plugins(SUPPORT)),
+]
 
 
 def doubled(original: Any, *args: Any) -> Any:
@@ -135,8 +138,8 @@ def test_a_change_of_a_slot_from_a_plugin_is_written_and_other_kinds_undo_the_pa
 
 
 def test_a_setting_of_a_built_in_plugin_is_unknown() -> None:
-    with pytest.raises(pc.SettingsError, match="unknown setting 'brake'"):
-        patcher().with_settings(brake=3)
+    with pytest.raises(pc.SettingsError, match="unknown setting 'report_dir'"):
+        patcher().with_settings(report_dir="reports")
 
 
 def test_calls_are_counted(library, caplog) -> None:

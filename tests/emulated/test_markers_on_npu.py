@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from npu_emulator.torch_npu.npu import _mstx
-from torch_npu_patches import markers
+from patchcore_torch import markers
 
 
 def train() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ def write_distribution(
     version: str = "1.0",
     *,
     plugins: Mapping[str, str] | None = None,
+    support: Mapping[str, str] | None = None,
     packages: Sequence[str] = (),
     record: Sequence[str] = (),
 ) -> Path:
@@ -22,15 +24,19 @@ def write_distribution(
         folder: like a site-packages folder.
         name, version: of the distribution.
         plugins: its entry points in the group ``npu_patches``.
+        support: those in the group ``patchcore_support``.
         packages: import packages that ``top_level.txt`` names.
         record: files that ``RECORD`` lists.
     """
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    if plugins:
-        lines = [f"{plugin} = {value}" for plugin, value in plugins.items()]
-        (info / "entry_points.txt").write_text("\n".join(["[npu_patches]", *lines, ""]))
+    groups = {"npu_patches": plugins or {}, "patchcore_support": support or {}}
+    if plugins or support:
+        config = configparser.ConfigParser()
+        config.read_dict({group: given for group, given in groups.items() if given})
+        with open(info / "entry_points.txt", "w") as file:
+            config.write(file)
     if packages:
         (info / "top_level.txt").write_text("\n".join(packages))
     if record:

@@ -16,6 +16,8 @@ from typing import Any, Optional
 
 from distributions import write_distribution
 
+import patchcore
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # The console script that an installer writes, and the other way to start it; both have a sys.path[0] of their own.
@@ -102,6 +104,12 @@ class Programs:
         """Install a distribution with some sources and plugins (entry points) into the Python of the programs."""
         self.write(files, self.site)
         write_distribution(self.site, name, version, plugins=plugins)
+
+    def install_torch_support(self) -> None:
+        """Install patchcore-torch, of which every Patcher loads a part; not torch."""
+        (self.site / "patchcore_torch").symlink_to(ROOT / "plugins" / "patchcore_torch" / "patchcore_torch")
+        support = {"torch_support": "patchcore_torch.support"}
+        write_distribution(self.site, "patchcore-torch", patchcore.__version__, support=support)
 
     def run(
         self, command: Sequence[str], *arguments: str, code: int = 0, stdin: Optional[str] = None, **environment: str

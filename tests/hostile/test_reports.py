@@ -22,11 +22,11 @@ from patchcore.builtin.drift.lockfile import read_lock
 from patchcore.builtin.drift.recorded import Recorded
 from patchcore.builtin.report.merge import findings, read_reports
 from patchcore.builtin.run import report_file
-from patchcore.builtin.run.agreement import compare_ranks
 from patchcore.builtin.run.session import Session
 from patchcore.cli import main
 from patchcore.process import decimal, describe_process, process_rank, rank_variable
 from patchcore.settings import Settings
+from patchcore_torch.ranks.agreement import compare_ranks
 
 #: A way from the root of a report to one of its values.
 Route = tuple[Union[str, int], ...]

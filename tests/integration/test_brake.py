@@ -11,8 +11,8 @@ import pytest
 from launching import PYTHON, RUN, TORCHRUN, Job, Workplace
 
 import patchcore as pc
-from patchcore.builtin.training import steps
-from patchcore.builtin.training.brake import Braked
+from patchcore_torch.training import steps
+from patchcore_torch.training.brake import Braked
 
 torch = pytest.importorskip("torch")
 
@@ -22,7 +22,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[steps.Steps]:
     """Steps of this process count from 0, by optimizers."""
     fresh = steps.Steps()
     monkeypatch.setattr(steps, "STEPS", fresh)
-    monkeypatch.setattr("patchcore.builtin.training.optimizers.STEPS", fresh)
+    monkeypatch.setattr("patchcore_torch.training.optimizers.STEPS", fresh)
     with pc.Patcher().with_settings(brake=1_000_000):
         yield fresh
 

@@ -21,8 +21,8 @@ pytest.importorskip("torch_npu_patches")
 from marker_probes import PROBES, QUIET, data, network  # noqa: E402
 
 from patchcore.errors import PatchError  # noqa: E402
-from torch_npu_patches import markers  # noqa: E402
-from torch_npu_patches.markers import backends  # noqa: E402
+from patchcore_torch import markers  # noqa: E402
+from patchcore_torch.markers import backends  # noqa: E402
 
 nn = torch.nn
 
@@ -275,7 +275,7 @@ class TestArguments:
         ids=lambda value: type(value).__name__,
     )
     def test_values_are_told_as_json_has_them(self, value: Any, told: Any) -> None:
-        from torch_npu_patches.markers.arguments import describe_arguments
+        from patchcore_torch.markers.arguments import describe_arguments
 
         assert markers.parse("{'args':" + describe_arguments((), (value,), {}) + "}") == {"args": [told]}
 

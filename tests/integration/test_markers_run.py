@@ -16,15 +16,15 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch_npu_patches")
 
 from patchcore.cli import main  # noqa: E402
-from torch_npu_patches import markers  # noqa: E402
-from torch_npu_patches.markers.options import MarkerOptions, from_environment  # noqa: E402
-from torch_npu_patches.markers.reading import TraceError, events  # noqa: E402
-from torch_npu_patches.markers.summary import Summary  # noqa: E402
+from patchcore_torch import markers  # noqa: E402
+from patchcore_torch.markers.options import MarkerOptions, from_environment  # noqa: E402
+from patchcore_torch.markers.reading import TraceError, events  # noqa: E402
+from patchcore_torch.markers.summary import Summary  # noqa: E402
 
 TRAIN = """
 import torch
 from torch.utils.data import DataLoader
-from torch_npu_patches import markers
+from patchcore_torch import markers
 
 def main():
     model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.ReLU())
@@ -46,7 +46,7 @@ def traces(place: Workplace, folder: str) -> list[Path]:
 
 
 def test_every_way_to_ask_for_markers(tmp_path: Path) -> None:
-    place = Workplace(tmp_path, {"train.py": TRAIN}, plugins="torch_npu")
+    place = Workplace(tmp_path, {"train.py": TRAIN}, plugins="patchcore_torch")
     place.write({"by_file/train.py": TRAIN})
     place.write(
         {
@@ -87,13 +87,15 @@ def test_every_way_to_ask_for_markers(tmp_path: Path) -> None:
 
 
 def test_without_asking_nothing_is_marked(tmp_path: Path) -> None:
-    place = Workplace(tmp_path, {"quiet.py": "import torch; print(torch._C._len_torch_function_stack())"}, "torch_npu")
+    place = Workplace(
+        tmp_path, {"quiet.py": "import torch; print(torch._C._len_torch_function_stack())"}, "patchcore_torch"
+    )
     assert place.run(*RUN, "quiet.py").out == "0\n"
     assert place.run(*RUN, "--markers", "itt", "quiet.py").out == "1\n"
 
 
 def test_a_misspelt_backend_starts_nothing(tmp_path: Path) -> None:
-    place = Workplace(tmp_path, {"train.py": "print('ran')"}, plugins="torch_npu")
+    place = Workplace(tmp_path, {"train.py": "print('ran')"}, plugins="patchcore_torch")
     job = place.run(*PYTHON, "-m", "patchcore", "run", "--markers", "nvxt", "train.py", code=2)
     assert "nvxt" in job.err
     assert job.out == ""
@@ -170,7 +172,7 @@ class TestSummary:
 
 class TestReading:
     def test_an_event_longer_than_what_is_read_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("torch_npu_patches.markers.reading._CHUNK", 7)
+        monkeypatch.setattr("patchcore_torch.markers.reading._CHUNK", 7)
         content = [{"name": "a" * 100, "n": [1, {"b": 2}]}, {"name": "\u20ac"}, {}]
         path = tmp_path / "t.json"
         for text in (json.dumps({"x": 1, "traceEvents": content, "after": 2}), json.dumps(content)):
@@ -266,7 +268,7 @@ def test_apex_is_marked_as_it_is_imported_and_restored(make_package: Any) -> Non
 
         def finish(self) -> None: ...
 
-    from torch_npu_patches.markers import backends
+    from patchcore_torch.markers import backends
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(backends._MAKERS, "nvtx", lambda: Log("log"))

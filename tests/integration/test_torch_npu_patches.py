@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 
 import patchcore as pc  # noqa: E402
-from torch_npu_patches.markers.patches import MARKERS  # noqa: E402
+from patchcore_torch.markers.patches import MARKERS  # noqa: E402
 from torch_npu_patches.numpy_compat import NUMPY_COMPAT  # noqa: E402
 from torch_npu_patches.plugin import PATCHES  # noqa: E402
 from torch_npu_patches.tensor_index import TENSOR_INDEX, make_getitem  # noqa: E402

@@ -29,10 +29,11 @@ from mx_driving_compat.messages.results import PatchStatus
 from mx_driving_compat.patcher.patcher import Patcher
 from mx_driving_compat.predefined import catalogue
 from mx_driving_compat.predefined.classes import ALL
-from patchcore.builtin.verify.execution import run
-from patchcore.builtin.verify.outcomes import compare
 from patchcore.declare.changes import resolve
 from patchcore.declare.target import Target
+from patchcore_torch.tensors.framework import Tensors
+
+run, compare = Tensors().run, Tensors().compare
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "migrations"
 MODELS_OF_LINE = {1: "mmdet.models.builder", 2: "mmdet.registry"}

@@ -13,12 +13,13 @@ import torch
 
 import patchcore as pc
 from mmcv_npu.plugin import PATCHES
-from patchcore.builtin.verify.execution import run
-from patchcore.builtin.verify.outcomes import compare
 from patchcore.builtin.verify.verify import AGREES, DIFFERS, verify
 from patchcore.declare.changes import resolve
+from patchcore_torch.tensors.framework import Tensors
 
 #: The kernels that each patch is there to call.
+run, compare = Tensors().run, Tensors().compare
+
 KERNELS = {
     "mmcv.deform_conv": ["deform_conv2d", "deform_conv2d_backward"],
     "mmcv.modulated_deform_conv": ["modulated_deform_conv2d", "modulated_deform_conv2d_backward"],

@@ -11,8 +11,9 @@ import torch
 import patchcore as pc
 from mmcv_npu.checks.pseudo_sampler import sampled
 from mmcv_npu.pseudo_sampler import PSEUDO_SAMPLER_2, PSEUDO_SAMPLER_3
-from patchcore.builtin.verify.execution import run
-from patchcore.builtin.verify.outcomes import compare
+from patchcore_torch.tensors.framework import Tensors
+
+run, compare = Tensors().run, Tensors().compare
 
 
 def applied() -> pc.Patcher:

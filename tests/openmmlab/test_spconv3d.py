@@ -30,9 +30,10 @@ import patchcore as pc
 from mmcv_npu import sparse_convolution
 from mmcv_npu.checks import spconv3d as cases
 from mmcv_npu.spconv3d import SPCONV3D
-from patchcore.builtin.verify.execution import run
-from patchcore.builtin.verify.outcomes import compare
 from patchcore.builtin.verify.verify import AGREES, verify
+from patchcore_torch.tensors.framework import Tensors
+
+run, compare = Tensors().run, Tensors().compare
 
 LAYERS = ["SubMConv3d", "SparseConv3d", "SparseInverseConv3d"]
 SHAPE, BATCH = [7, 6, 8], 2

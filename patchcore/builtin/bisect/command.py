@@ -57,7 +57,8 @@ def main(options: argparse.Namespace) -> int:
     plan = options.patcher.plan()
     for note in plan.notes:
         print_error(f"note: {note}")
-    scope = _scope(plan, options.keep, options.patcher.plugins.builtins)
+    plugins = options.patcher.plugins
+    scope = _scope(plan, options.keep, {*plugins.builtins, *plugins.support})
     with progress("bisecting", _expected_runs(len(scope.tried))) as bar:
 
         def begins(number: int, patches: frozenset[str]) -> None:
@@ -116,8 +117,8 @@ class _Result(NamedTuple):
     complete: bool = True
 
 
-def _scope(plan: Plan, keep: Sequence[str], builtins: Collection[str]) -> _Scope:
-    entries = [entry for entry in plan if entry.provenance.plugin not in builtins]  # these count steps, or record
+def _scope(plan: Plan, keep: Sequence[str], untried: Collection[str]) -> _Scope:
+    entries = [entry for entry in plan if entry.provenance.plugin not in untried]  # these count steps, or record
     candidates = [Candidate(entry.patch, entry.provenance) for entry in entries]
     kept = {candidate.patch.name for name in keep for candidate in select(name, candidates)}
     # one that has lost a conflict would win where the other is not tried, and that is another question

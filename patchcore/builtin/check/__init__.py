@@ -31,7 +31,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "check",
         group="trust",
-        help="look for broken plugins, conflicts, drift, old patches; exit 1 on findings",
+        help="look for broken plugins, conflicts and old patches; exit 1 if any",
         example="patchcore check --apply",
         fill=_check,
     )

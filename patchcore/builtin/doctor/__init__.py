@@ -9,7 +9,7 @@ from patchcore.hookspecs import hookimpl
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["register_commands"]
+__all__ = ["register_commands", "register_hookspecs"]
 
 
 @hookimpl
@@ -21,6 +21,13 @@ def register_commands(subparsers: Any) -> None:
         example="patchcore doctor --workers",
         fill=_doctor,
     )
+
+
+@hookimpl
+def register_hookspecs() -> Any:
+    from patchcore.builtin.doctor import hookspecs
+
+    return hookspecs
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:

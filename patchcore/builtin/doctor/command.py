@@ -132,7 +132,7 @@ def _interpreter() -> list[Fact]:
 
 def _plugins(patcher: Patcher, plan: Plan) -> list[Fact]:
     facts = []
-    for plugin in patcher.plugins.provenances.values():
+    for plugin in patcher.plugins.installed:
         mine = [entry.verdict for entry in plan if entry.provenance.plugin == plugin.plugin]
         who = f"{plugin.distribution} {plugin.version}" if plugin.distribution else "local module"
         patches = f"{mine.count(APPLY)} of {counted(len(mine), 'patch')} to apply" if mine else "no patches"

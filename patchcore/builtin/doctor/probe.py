@@ -12,14 +12,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Callable, Optional
+from typing import Callable, NamedTuple, Optional
 
 import patchcore_startup
 from patchcore.builtin.manifest import digest, make_manifest
 from patchcore.errors import describe_error
-from patchcore.objects.modules import find_module
 
-__all__ = ["PATCHED", "UNPATCHED", "UNREACHABLE", "look", "main"]
+__all__ = ["PATCHED", "PATIENCE", "PYTHON", "UNPATCHED", "UNREACHABLE", "Probe", "Sight", "in_python", "look", "main"]
 
 PATCHED = "patched"
 #: It should be patched, and is not.
@@ -30,7 +29,8 @@ UNREACHABLE = "out of reach"
 #: What a process saw: a summary of its patches and the digest of its manifest; ``None`` when it is part of no run.
 Sight = Optional[dict[str, str]]
 
-_PATIENCE = 120  # seconds that a child may take; torch takes some to import
+#: Seconds that a child may take; some of what it imports takes long.
+PATIENCE = 120
 
 # For a Python that may not have patchcore on its path.
 _CODE = """
@@ -44,7 +44,8 @@ else:
     print(json.dumps(look()))
 """
 
-_PYTHON = sys.executable
+#: This Python, for children.
+PYTHON = sys.executable
 
 
 def look() -> Sight:
@@ -60,26 +61,30 @@ def look() -> Sight:
     return {"summary": activation.patcher.report().summary(), "digest": digest(manifest)}
 
 
-class Looking:
-    """A data set of one item: what the process that loads it is patched with."""
+class Probe(NamedTuple):
+    """A kind of child process that programs start.
 
-    def __len__(self) -> int:
-        return 1
+    Args:
+        kind: what a reader calls it.
+        start: starts one; returns what :func:`look` returns in it.
+        unreachable: why patchcore cannot reach such a process, and what to do; empty where it can.
+    """
 
-    def __getitem__(self, index: int) -> Sight:
-        return look()
+    kind: str
+    start: Callable[[], Sight]
+    unreachable: str = ""
 
 
 def main() -> None:
     """Print a line for each kind of child process."""
     here = look()
-    for kind, hint, start in _kinds():
+    for kind, start, unreachable in (*_kinds(), *_kinds_of_plugins()):
         try:
             sight = start()
         except Exception as error:
             verdict = UNPATCHED, describe_error(error)
         else:
-            verdict = _judge(sight, here, hint)
+            verdict = _judge(sight, here, unreachable)
         print(json.dumps({"kind": kind, **dict(zip(("result", "detail"), verdict))}), flush=True)
 
 
@@ -91,47 +96,45 @@ def _judge(sight: Sight, here: Sight, hint: str) -> tuple[str, str]:
     return PATCHED, sight["summary"]
 
 
-def _kinds() -> Iterator[tuple[str, str, Callable[[], Sight]]]:
-    """The kinds of child process: name, what to do if it is out of reach (empty if it should not be), how to look."""
-    methods = multiprocessing.get_all_start_methods()
-    for method in methods:
-        yield f"multiprocessing, {method}", "", partial(_in_pool, method)
-    yield "python", "", partial(_in_python)
+def _kinds() -> Iterator[Probe]:
+    """The kinds of child process that Python has."""
+    for method in multiprocessing.get_all_start_methods():
+        yield Probe(f"multiprocessing, {method}", partial(_in_pool, method))
+    yield Probe("python", in_python)
     for flag in ("-E", "-I"):
         hint = f"{flag} ignores PYTHONPATH, and patchcore is not installed in site-packages; install it there"
-        yield f"python {flag}", hint, partial(_in_python, flag)
-    yield (
-        "python -S",
-        "-S disables site-packages, where patchcore is installed; run without -S",
-        partial(_in_python, "-S"),
-    )
+        yield Probe(f"python {flag}", partial(in_python, flag), hint)
+    hint = "-S disables site-packages, where patchcore is installed; run without -S"
+    yield Probe("python -S", partial(in_python, "-S"), hint)
     hint = "it does not get the environment variables of the run; pass os.environ on, or call patchcore.apply() in it"
-    yield "python, empty environment", hint, partial(_in_python, environment={})
-    if find_module("torch"):
-        for method in methods:
-            yield f"torch DataLoader, {method}", "", partial(_in_data_loader, method)
-        yield "torchrun", "", partial(_in_python, "-m", "torch.distributed.run", "--standalone", "--no-python", _PYTHON)
+    yield Probe("python, empty environment", partial(in_python, environment={}), hint)
+
+
+def _kinds_of_plugins() -> list[Probe]:
+    from patchcore.builtin.run.activation import active
+
+    activation = active()
+    if activation is None:
+        return []
+    plugins = activation.patcher.plugins
+    return plugins.gather("child_probes", lambda probe: isinstance(probe, Probe), "probes")
 
 
 def _in_pool(method: str) -> Sight:
     with multiprocessing.get_context(method).Pool(1) as pool:
-        return pool.apply_async(look).get(_PATIENCE)
+        return pool.apply_async(look).get(PATIENCE)
 
 
-def _in_python(*arguments: str, environment: Optional[Mapping[str, str]] = None) -> Sight:
-    command = [_PYTHON, *arguments, "-c", _CODE]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, timeout=_PATIENCE, check=True)
+def in_python(*arguments: str, environment: Optional[Mapping[str, str]] = None) -> Sight:
+    """Start Python and return what :func:`look` returns in it.
+
+    Args:
+        arguments: of this Python, in front of the code to run.
+        environment: its variables; those of this process by default.
+    """
+    command = [PYTHON, *arguments, "-c", _CODE]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, timeout=PATIENCE, check=True)
     sight: Sight = json.loads(done.stdout)  # ASCII
-    return sight
-
-
-def _in_data_loader(method: str) -> Sight:
-    from torch.utils.data import DataLoader
-
-    loader: Any = DataLoader(
-        Looking(), batch_size=None, num_workers=1, multiprocessing_context=method, timeout=_PATIENCE
-    )
-    sight: Sight = next(iter(loader))
     return sight
 
 

@@ -136,11 +136,18 @@ def _locate(requirements: Iterable[str], source: _Source, *, fresh: bool = False
 
 def _with_needed(requirements: Iterable[str], fresh: bool) -> list[str]:
     """Return the requirements, and before each the missing distributions of this project that it needs."""
-    needs = {distribution.name: (CORE, *distribution.needs) for distribution in known_distributions()}
+    direct = {distribution.name: distribution.needs for distribution in known_distributions()}
+
+    def needs(name: str) -> Iterator[str]:
+        for needed in direct[name]:
+            yield from needs(needed)
+            yield needed
+
     found = list(requirements)
     named = {_parse(requirement)[0] for requirement in found}
     for requirement in tuple(found):
-        for needed in needs.get(_parse(requirement)[0], ()):
+        name = _parse(requirement)[0]
+        for needed in (CORE, *needs(name)) if name in direct else ():
             if needed not in named and (fresh or version_of(needed) is None):
                 named.add(needed)
                 found.insert(found.index(requirement), needed)

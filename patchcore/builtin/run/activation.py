@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin.run import ranks
 from patchcore.builtin.run.compat import chosen_compat
 from patchcore.builtin.run.logs import level_of, log_to_stderr, say
 from patchcore.builtin.run.process_report import ProcessReport
@@ -24,9 +23,13 @@ from patchcore.patcher import Patcher
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.plugins import installed_plugins
 
-__all__ = ["Activation", "activate", "active", "look_again"]
+__all__ = ["Activation", "RunError", "activate", "active", "look_again"]
 
 logger = logging.getLogger("patchcore")
+
+
+class RunError(PatchError):
+    """Ends a program of a run; a user reads its message alone, without a trace."""
 
 
 class Activation(NamedTuple):
@@ -123,7 +126,7 @@ def _activate(session: Session) -> set[str]:
     report.begin()
     if session.settings.on_failure == "raise" or any(entry.patch.required for entry in patcher.applied_plan):
         _show_patch_errors_as_messages()
-    ranks.compare_when_grouped(patcher, report)
+    patcher.plugins.notify("process_patched", patcher=patcher, report=report)
     return _missing(patcher)
 
 
@@ -161,7 +164,7 @@ def _missing(patcher: Patcher) -> set[str]:
 
 def _expect_plugins(session: Session, patcher: Patcher) -> None:
     """Complain about plugins that the launcher has and this process has not, or in another version."""
-    here = {p.plugin: p for p in patcher.plugins.provenances.values()}
+    here = {p.plugin: p for p in patcher.plugins.installed}
     problems = {problem.plugin for problem in patcher.plugins.problems}  # these have been logged
     for expected in session.plugins:
         found = here.get(expected.name)
@@ -195,7 +198,7 @@ def _show_patch_errors_as_messages() -> None:
 
     def show(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> Any:
         ours = isinstance(error, PatchError) and (_active is None or error is _active.patcher.failure)
-        if ours or isinstance(error, ranks.Disagreement):
+        if ours or isinstance(error, RunError):
             say(describe_error(error))
         else:
             previous(kind, error, trace)

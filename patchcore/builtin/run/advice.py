@@ -76,7 +76,7 @@ def _own_sources(plugins: Plugins) -> Iterator[Path]:
 
     A program that is a module of an installed package has the sources of that package.
     """
-    theirs = {"patchcore", *((found.value or "").partition(".")[0] for found in plugins.provenances.values())}
+    theirs = {"patchcore", *((found.value or "").partition(".")[0] for found in plugins.installed)}
     if os.path.isfile(_argv()[0]):  # a script that has ended has no __file__ any more
         yield Path(_argv()[0])
     main = getattr(sys.modules.get("__main__"), "__spec__", None)

@@ -149,7 +149,7 @@ class ProcessReport:
             "sections": [section._asdict() for section in report.sections],
             "never_hit": report.never_hit,
             "run": self._session.run,
-            "role": present_role(self._role),
+            "role": present_role(self._role, self._patcher.plugins),
             "finished": finished,
             "written": time.time(),
             "digest": digest,
@@ -185,7 +185,7 @@ class ProcessReport:
 
     def _end(self) -> None:
         self.write(finished=True)
-        if present_role(self._role) not in (WORKER, LAUNCHER) and not process_rank():
+        if present_role(self._role, self._patcher.plugins) not in (WORKER, LAUNCHER) and not process_rank():
             # All that this calls is imported by now: after an import here the exit code of a Ctrl-C would be 1.
             for line in advise_at_the_end(self._session, self._patcher.plugins):
                 say(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from patchcore.plugins import Plugins
 from patchcore.process import process_rank, rank_variable
 
 __all__ = ["LAUNCHER", "MAIN", "RANK", "WORKER", "present_role", "take_role"]
@@ -20,17 +21,6 @@ WORKER = "worker"
 
 #: Set by the first process of a rank that activates the run, for its children to see.
 _LED = "PATCHCORE_LED"
-
-#: Programs that start the ranks of a job and do none of its work: their own summary would say nothing about it.
-_RANK_LAUNCHERS = (
-    "torchrun",
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate",
-    "accelerate.commands.launch",
-    "deepspeed",
-    "msrun",
-)
 
 
 def take_role(launcher: int) -> str:
@@ -48,13 +38,22 @@ def take_role(launcher: int) -> str:
     return MAIN if variable is None else RANK
 
 
-def present_role(role: str) -> str:
-    """Return the role of a process that took ``role``, now that it can be told which program it runs."""
-    return LAUNCHER if role == MAIN and _starts_ranks() else role
+def present_role(role: str, plugins: Plugins) -> str:
+    """Return the role of a process that took ``role``, now that it can be told which program it runs.
+
+    Args:
+        role: see :func:`take_role`.
+        plugins: of this process; they know the programs that start ranks.
+    """
+    return LAUNCHER if role == MAIN and _program() in _rank_launchers(plugins) else role
 
 
-def _starts_ranks() -> bool:
+def _rank_launchers(plugins: Plugins) -> set[str]:
+    return {str(name) for _, names in plugins.collect("rank_launchers") for name in names}
+
+
+def _program() -> str:
+    """Return the command that this process runs, or the module after ``python -m``."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     name, *_ = getattr(sys, "argv", None) or [""]
-    program = os.path.basename(str(name)) if spec is None else spec.name  # of a script, or after python -m
-    return program in _RANK_LAUNCHERS
+    return os.path.basename(str(name)) if spec is None else str(spec.name)

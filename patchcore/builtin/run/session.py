@@ -69,9 +69,7 @@ class Session(NamedTuple):
             plan: of that Patcher.
             arguments: those of ``patchcore run``.
         """
-        loaded = (
-            LoadedPlugin(p.plugin, p.distribution or "", p.version or "") for p in patcher.plugins.provenances.values()
-        )
+        loaded = (LoadedPlugin(p.plugin, p.distribution or "", p.version or "") for p in patcher.plugins.installed)
         run = os.environ.get(RUN_ID) or os.urandom(4).hex()
         wanted = [entry for entry in plan if entry.verdict != OFF]
         libraries = {target.root for entry in wanted for target in entry.targets}

@@ -11,7 +11,7 @@ from patchcore.hookspecs import hookimpl
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["register_commands"]
+__all__ = ["register_commands", "register_hookspecs"]
 
 
 @hookimpl
@@ -25,6 +25,13 @@ def register_commands(subparsers: Any) -> None:
         take_over=_verify,
         fill=_fill,
     )
+
+
+@hookimpl
+def register_hookspecs() -> Any:
+    from patchcore.builtin.verify import hookspecs
+
+    return hookspecs
 
 
 def _fill(parser: argparse.ArgumentParser) -> None:

@@ -13,12 +13,10 @@ from patchcore.builtin.progress import progress
 from patchcore.builtin.rows import print_text
 from patchcore.builtin.verify.check import DTYPES, Check, Size
 from patchcore.builtin.verify.output import describe, print_results
-from patchcore.builtin.verify.speed import is_emulated
-from patchcore.builtin.verify.verify import CheckResult, default_device, verify
+from patchcore.builtin.verify.verify import CheckResult, framework_of, verify
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json
 from patchcore.declare.patch import Patch
-from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import APPLY, OFF
@@ -48,8 +46,9 @@ def main(options: argparse.Namespace) -> int:
     """
     patcher: Patcher = options.patcher
     patcher.plugins.notify("configure_run", options=options, settings=patcher.settings)
-    device = options.device or default_device()
-    _refuse_missing(device)
+    framework = framework_of(patcher.plugins)
+    device = options.device or framework.default_device()
+    framework.require_device(device)
     plan = patcher.plan()
     patches = list(_chosen(plan, options.patches))
     checks = [check for patch in patches for check in patch.checks]
@@ -65,6 +64,7 @@ def main(options: argparse.Namespace) -> int:
         results = verify(
             patches,
             device=device,
+            framework=framework,
             rounds=options.rounds,
             seed=options.seed,
             sizes=[Size(size) for size in options.sizes or (size.value for size in Size)],
@@ -78,7 +78,8 @@ def main(options: argparse.Namespace) -> int:
     missed = [name for name in options.patches if plan[name].patch.name in unchecked]
     if options.format == "json":
         content = [describe(result) for result in results]
-        facts = {"device": device, "emulated": is_emulated(device), "rounds": options.rounds, "seed": options.seed}
+        emulated = framework.is_emulated(device)
+        facts = {"device": device, "emulated": emulated, "rounds": options.rounds, "seed": options.seed}
         print_json({**facts, "results": content, "without_checks": unchecked})
     else:
         if results:
@@ -116,17 +117,6 @@ def _supporting(plan: Plan) -> list[Patch]:
     return [entry.patch for entry in plan if entry.verdict == APPLY and entry.patch.only_adds]
 
 
-def _refuse_missing(device: str) -> None:
-    try:
-        import torch
-    except ImportError:
-        return  # checks may do without
-    try:
-        torch.empty(0, device=device)
-    except Exception as error:
-        raise SettingsError(f"--device {device}: torch has no such device here ({error})") from error
-
-
 def _build_parser(plugins: Optional[Plugins] = None, *, add_help: bool = True) -> shared.Parser:
     parser = shared.Parser(
         prog="patchcore verify",
@@ -146,7 +136,7 @@ def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = 
     """Add the arguments of the command, with the options of ``plugins``."""
     shared.add_selection(parser)
     shared.add_format(parser)
-    parser.add_argument("--device", help="where replacements run (default: npu if torch has one, else cpu)")
+    parser.add_argument("--device", help="where replacements run (default: the accelerator if there is one, else cpu)")
     parser.add_argument(
         "--rounds",
         type=command_line.positive,

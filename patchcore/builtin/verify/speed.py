@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.builtin.verify.execution import Execution
+from patchcore.builtin.verify.framework import Execution
 from patchcore.declare.patch import Patch
 from patchcore.errors import CONTAINED, describe_error
 from patchcore.patcher import Patcher
 
-__all__ = ["Speed", "compare_speed", "is_emulated"]
+__all__ = ["Speed", "compare_speed"]
 
 #: How often original and replacement take turns, and the most calls of a turn.
 TURNS, MOST_CALLS = 3, 10
@@ -43,20 +41,7 @@ class Speed(NamedTuple):
         return self.original / self.replacement if self.original and self.replacement else None
 
 
-def is_emulated(device: str) -> bool:
-    """Tell whether the library that gives torch this device, ``torch_npu`` for ``npu``, says that it is emulated.
-
-    Args:
-        device: ``"npu"``, ``"npu:0"``, ``"cpu"``.
-    """
-    try:
-        library = importlib.import_module(f"torch_{device.partition(':')[0]}")
-    except ImportError:
-        return False
-    return getattr(library, "__emulated__", False) is True
-
-
-def compare_speed(patch: Patch, prepare: Callable[[], Execution], device: str) -> Speed:
+def compare_speed(patch: Patch, prepare: Callable[[], Execution], device: str, wait: Callable[[], None]) -> Speed:
     """Time a call with and without a patch.
 
     Each turn begins with a call that is not timed, and is as long as :data:`TURN_LIMIT` and :data:`MOST_CALLS` say.
@@ -66,6 +51,7 @@ def compare_speed(patch: Patch, prepare: Callable[[], Execution], device: str) -
         patch: not in force.
         prepare: makes the call ready, anew each time.
         device: where it runs.
+        wait: returns when the device has done its work.
     """
     original: list[float] = []
     replacement: list[float] = []
@@ -77,39 +63,31 @@ def compare_speed(patch: Patch, prepare: Callable[[], Execution], device: str) -
         for who, seconds, context in turns:
             try:
                 with CONTAINED, context():
-                    seconds += _take_turn(prepare, device)
+                    seconds += _take_turn(prepare, wait)
             except Exception as error:
                 return Speed(reason=f"the {who} does not run on {device}: {describe_error(error)}")
     return Speed(original=median(original), replacement=median(replacement))
 
 
-def _take_turn(prepare: Callable[[], Execution], device: str) -> list[float]:
+def _take_turn(prepare: Callable[[], Execution], wait: Callable[[], None]) -> list[float]:
     end = time.perf_counter() + TURN_LIMIT
-    _timed(prepare(), device)
-    seconds = [_timed(prepare(), device)]
+    _timed(prepare(), wait)
+    seconds = [_timed(prepare(), wait)]
     while time.perf_counter() < end and len(seconds) < MOST_CALLS:
-        seconds.append(_timed(prepare(), device))
+        seconds.append(_timed(prepare(), wait))
     return seconds
 
 
-def _timed(execution: Execution, device: str) -> float:
+def _timed(execution: Execution, wait: Callable[[], None]) -> float:
     """Make the call; return the seconds that forward and backward pass took, without the weights between them."""
-    forward = _stopped(execution.forward, device)
+    forward = _stopped(execution.forward, wait)
     execution.weigh()
-    return forward + _stopped(execution.backward, device)
+    return forward + _stopped(execution.backward, wait)
 
 
-def _stopped(step: Callable[[], None], device: str) -> float:
-    _wait_for(device)
+def _stopped(step: Callable[[], None], wait: Callable[[], None]) -> float:
+    wait()
     start = time.perf_counter()
     step()
-    _wait_for(device)
+    wait()
     return time.perf_counter() - start
-
-
-def _wait_for(device: str) -> None:
-    """Wait until the device has done what it was given, where its work is asynchronous."""
-    torch = sys.modules.get("torch")
-    synchronize = getattr(getattr(torch, device.partition(":")[0], None), "synchronize", None)
-    if synchronize is not None:
-        synchronize(*([device] if ":" in device else []))

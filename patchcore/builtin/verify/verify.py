@@ -11,23 +11,23 @@ when it computes in 16 bits (where it cannot on the CPU, to the dtype itself).
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Callable, NamedTuple, Optional
 
+from patchcore.builtin.verify.cases import draw, takes
 from patchcore.builtin.verify.check import Case, Check, Size
-from patchcore.builtin.verify.execution import Execution, draw, run, takes
-from patchcore.builtin.verify.outcomes import Outcome, compare, rounded
+from patchcore.builtin.verify.framework import Execution, Framework, Outcome
 from patchcore.builtin.verify.reach import Reach
-from patchcore.builtin.verify.speed import Speed, compare_speed, is_emulated
+from patchcore.builtin.verify.speed import Speed, compare_speed
 from patchcore.declare.changes import resolve
 from patchcore.declare.patch import Patch
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import CONTAINED, PatchcoreError, describe_error
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import APPLY
+from patchcore.plugins import Plugins
 from patchcore.report import FAILED, SKIPPED
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
     "NOT_REACHED",
     "CheckResult",
     "Measurement",
-    "default_device",
+    "framework_of",
     "verify",
 ]
 
@@ -108,19 +108,17 @@ class CheckResult(NamedTuple):
         return max(self.forward_error, self.gradient_error or 0.0)
 
 
-def default_device() -> str:
-    """Return ``"npu"`` where torch has one, real or emulated, else ``"cpu"``; imports torch if it is installed."""
-    try:
-        torch: Any = importlib.import_module("torch")
-        return "npu" if torch.npu.is_available() else "cpu"
-    except (ImportError, AttributeError):
-        return "cpu"
+def framework_of(plugins: Plugins) -> Framework:
+    """Return what makes and compares calls, from the hook ``verify_framework``; that of plain Python without one."""
+    found = plugins.first("verify_framework", lambda one: isinstance(one, Framework), "a Framework")
+    return found if isinstance(found, Framework) else Framework()
 
 
 def verify(
     patches: Iterable[Patch],
     *,
     device: Optional[str] = None,
+    framework: Optional[Framework] = None,
     rounds: int = 5,
     seed: int = 0,
     sizes: Sequence[Size] = tuple(Size),
@@ -134,7 +132,8 @@ def verify(
 
     Args:
         patches: those without ``checks=`` are passed over.
-        device: where the replacements run; see :func:`default_device`.
+        device: where the replacements run; by default the framework's.
+        framework: makes and compares the calls; by default that of the installed plugins.
         rounds: how many cases are drawn for each check, dtype and size.
         seed: other cases for another one.
         sizes: of the cases, where a check draws several.
@@ -150,14 +149,15 @@ def verify(
     Raises:
         PatchcoreError: patches are in force, so that there is no original to compare with.
     """
-    device = default_device() if device is None else device
+    framework = framework or framework_of(Plugins(discover=False))
+    device = framework.default_device() if device is None else device
     if ENGINE.active:
         names = ", ".join(sorted(ENGINE.active))
         raise PatchcoreError(f"cannot verify while patches are applied: {names}; revert them first")
     why_not_timed = ""
-    if timing and is_emulated(device):
+    if timing and framework.is_emulated(device):
         why_not_timed = f"{device} is emulated: its speed does not show the speed of a real one"
-    how = _How(device, rounds, seed, tuple(sizes), timing, why_not_timed, begin)
+    how = _How(framework, device, rounds, seed, tuple(sizes), timing, why_not_timed, begin)
     results = []
     supporting = list(around)
     with Patcher(supporting, enable=supporting):
@@ -171,6 +171,7 @@ def verify(
 class _How(NamedTuple):
     """How to verify; arguments of :func:`verify`, and why nothing is timed."""
 
+    framework: Framework
     device: str
     rounds: int
     seed: int
@@ -254,7 +255,7 @@ class _Comparison:
                 for case, wanted in zip(cases, expected):
                     reach.reached = False
                     actual = self._guarded(self._try_out, case, "the replacement raised")
-                    difference = compare(actual, wanted, self._blank.rtol)
+                    difference = self._how.framework.compare(actual, wanted, self._blank.rtol)
                     self._measured.append(
                         Measurement(
                             size=_text(case.size),
@@ -293,7 +294,7 @@ class _Comparison:
         return () if dtype is None or takes(self._make, "dtype") else (dtype,)
 
     def _expect(self, case: _Drawn) -> Outcome:
-        original = partial(run, reference=True)
+        original = partial(self._how.framework.run, reference=True)
         if not set(self._cast) & set(_OF_16_BITS):
             return original(self._draw(case), cast=self._cast)
         precise = original(self._draw(case), cast=(*self._cast, "float32"))
@@ -301,10 +302,10 @@ class _Comparison:
             plain = original(self._draw(case), cast=self._cast)
         except Exception:  # operators that the CPU has for more digits only
             plain = {}
-        return rounded(precise, plain, *self._cast)
+        return self._how.framework.rounded(precise, plain, *self._cast)
 
     def _try_out(self, case: _Drawn) -> Outcome:
-        return run(self._draw(case), self._how.device, cast=self._cast)
+        return self._how.framework.run(self._draw(case), self._how.device, cast=self._cast)
 
     def _time(self, size: Optional[Size]) -> Speed:
         text = _text(size)
@@ -314,9 +315,10 @@ class _Comparison:
         case = self._drawn(size, 0)
 
         def prepare() -> Execution:
-            return Execution(self._draw(case), self._how.device, cast=self._cast)
+            return self._how.framework.execution(self._draw(case), self._how.device, cast=self._cast)
 
-        return compare_speed(self._patch, prepare, self._how.device)._replace(size=text)
+        wait = partial(self._how.framework.wait_for, self._how.device)
+        return compare_speed(self._patch, prepare, self._how.device, wait)._replace(size=text)
 
     def _judge(self) -> CheckResult:
         for measured in self._measured:

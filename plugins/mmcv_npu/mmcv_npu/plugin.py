@@ -27,6 +27,7 @@ from mmcv_npu import (
 
 if TYPE_CHECKING:
     from patchcore.planning.plan import Plan, PlannedPatch
+    from patchcore_torch import TrainingLoop
 
 PATCHES = (
     torchvision.TORCHVISION,
@@ -89,7 +90,7 @@ def conclusions(plan: Plan) -> Iterator[str]:
 
 
 @pc.hookimpl(optionalhook=True)
-def training_loops() -> tuple[pc.TrainingLoop, ...]:
+def training_loops() -> tuple[TrainingLoop, ...]:
     """Return the loops of mmcv 1.x and mmengine."""
     from mmcv_npu.training_loops import TRAINING_LOOPS  # for those who profile or brake
 

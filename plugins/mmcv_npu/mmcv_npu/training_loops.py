@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import patchcore as pc
+from patchcore_torch import TrainingLoop
 
 __all__ = ["TRAINING_LOOPS"]
 
@@ -21,7 +21,7 @@ def _ends_iteration(runner: Any, fn_name: str) -> bool:
 #: mmengine 0.1 to 0.10, ``runner/loops.py``: the optimizer steps in ``run_iter``, hooks are called by it. Validation
 #: and test loops are other classes.
 TRAINING_LOOPS = (
-    pc.TrainingLoop("mmengine.runner.loops:EpochBasedTrainLoop.run_iter", requires="mmengine"),
-    pc.TrainingLoop("mmengine.runner.loops:IterBasedTrainLoop.run_iter", requires="mmengine"),
-    pc.TrainingLoop("mmcv.runner.base_runner:BaseRunner.call_hook", when_call=_ends_iteration, requires="mmcv<2"),
+    TrainingLoop("mmengine.runner.loops:EpochBasedTrainLoop.run_iter", requires="mmengine"),
+    TrainingLoop("mmengine.runner.loops:IterBasedTrainLoop.run_iter", requires="mmengine"),
+    TrainingLoop("mmcv.runner.base_runner:BaseRunner.call_hook", when_call=_ends_iteration, requires="mmcv<2"),
 )

@@ -21,8 +21,6 @@ from torch_npu_patches import (
     wrapping,
 )
 from torch_npu_patches.coverage import run_options as coverage
-from torch_npu_patches.markers import command as markers
-from torch_npu_patches.markers.patches import MARKERS
 from torch_npu_patches.migrate import hookspecs
 
 if TYPE_CHECKING:
@@ -38,7 +36,6 @@ PATCHES = (
     fused_adamw.FUSED_ADAMW_STEP,
     torch_scatter.TORCH_SCATTER,
     *transfer_to_npu.TRANSFER_TO_NPU,
-    *MARKERS,
 )
 
 
@@ -46,18 +43,18 @@ PATCHES = (
 def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
     options = settings.options.get(internal_format.NAME)
-    chosen = [internal_format.make_patch(options)] if options else []
-    configured = {patch.name: patch for patch in (*chosen, *markers.configured_patches(settings))}
-    return tuple(configured.get(patch.name, patch) for patch in PATCHES)
+    if not options:
+        return PATCHES
+    configured = internal_format.make_patch(options)
+    return tuple(configured if patch.name == configured.name else patch for patch in PATCHES)
 
 
 @pc.hookimpl
 def register_commands(subparsers: Any) -> None:
-    """Add ``patchcore markers``, ``patchcore migrate`` and ``patchcore ops``."""
+    """Add ``patchcore migrate`` and ``patchcore ops``."""
     from torch_npu_patches.coverage import command as ops  # only where the command line asks
     from torch_npu_patches.migrate import command as migrate
 
-    markers.register_command(subparsers)
     migrate.add_parser(subparsers)
     ops.add_parser(subparsers)
 
@@ -70,15 +67,13 @@ def register_hookspecs() -> Any:
 
 @pc.hookimpl
 def register_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--markers`` with what belongs to it, and ``--trace-operators``."""
-    markers.register_options(parser)
+    """Add ``--trace-operators``."""
     coverage.register_options(parser)
 
 
 @pc.hookimpl
 def configure_run(options: argparse.Namespace) -> None:
-    """Mark and trace in this process, if the run does."""
-    markers.configure(options)
+    """Trace operators in this process, if the run does."""
     coverage.configure(options)
 
 

@@ -15,7 +15,7 @@ from distributions import write_distribution
 from patchcore.builtin.install import command, project
 from patchcore.builtin.install.command import install_command, install_line_of_a_page
 
-FOLDERS = ("npu_emulator", "mmcv_npu", "mmdet3d_npu", "torch_npu_patches")
+FOLDERS = ("npu_emulator", "mmcv_npu", "mmdet3d_npu", "torch_npu_patches", "patchcore_torch")
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +52,7 @@ def arguments(line: str) -> list[str]:
 class TestWhereDistributionsComeFrom:
     def test_the_checkout_that_patchcore_was_installed_from(self, here: Path, checkout: Path) -> None:
         install(here, url=checkout.as_uri(), dir_info={})
+        install(here, "patchcore-torch")
         line = install_command("torch==2.13.0", "torch-npu-patches[migrate]", "npu-emulator")
         plugins = checkout / "plugins"
         assert line == (
@@ -66,8 +67,10 @@ class TestWhereDistributionsComeFrom:
 
     def test_what_it_needs_of_this_project_comes_first_where_it_is_missing(self, here: Path, checkout: Path) -> None:
         install(here, url=checkout.as_uri(), dir_info={})
-        mmcv, mmdet3d = (str(checkout / "plugins" / name) for name in ("mmcv_npu", "mmdet3d_npu"))
-        assert arguments(install_command("mmdet3d-npu-patches")) == [mmcv, mmdet3d]
+        names = ("patchcore_torch", "mmcv_npu", "mmdet3d_npu")
+        torch, mmcv, mmdet3d = (str(checkout / "plugins" / name) for name in names)
+        assert arguments(install_command("mmdet3d-npu-patches")) == [torch, mmcv, mmdet3d]
+        install(here, "patchcore-torch")
         assert arguments(install_command("mmdet3d-npu-patches", "mmcv-npu-patches")) == [mmdet3d, mmcv]
         install(here, "mmcv-npu-patches")
         assert arguments(install_command("mmdet3d-npu-patches")) == [mmdet3d]
@@ -75,6 +78,7 @@ class TestWhereDistributionsComeFrom:
     def test_an_editable_distribution_stays_editable(self, here: Path, checkout: Path) -> None:
         folder = checkout / "plugins" / "torch_npu_patches"
         install(here, url=checkout.as_uri(), dir_info={"editable": True})
+        install(here, "patchcore-torch")
         install(here, "torch-npu-patches", url=folder.as_uri(), dir_info={"editable": True})
         assert arguments(install_command("torch-npu-patches[migrate]")) == ["-e", f"{folder}[migrate]"]
 
@@ -85,6 +89,7 @@ class TestWhereDistributionsComeFrom:
     def test_the_repository_at_the_same_commit(self, here: Path) -> None:
         url = "https://forge.example/team/patchcore.git"
         install(here, url=url, vcs_info={"vcs": "git", "commit_id": "abc123"})
+        install(here, "patchcore-torch")
         assert arguments(install_command("torch-npu-patches[migrate]", "patchcore")) == [
             f"torch-npu-patches[migrate] @ git+{url}@abc123#subdirectory=plugins/torch_npu_patches",
             f"patchcore @ git+{url}@abc123",
@@ -114,6 +119,7 @@ class TestWhereDistributionsComeFrom:
     def test_the_index_after_a_release(self, here: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(project, "RELEASED", True)
         install(here, url=checkout.as_uri(), dir_info={"editable": True})
+        install(here, "patchcore-torch")
         assert arguments(install_command("mmdet3d-npu-patches", "torch-npu-patches[migrate]")) == [
             "mmdet3d-npu-patches",
             "torch-npu-patches[migrate]",
@@ -133,7 +139,7 @@ class TestWhereDistributionsComeFrom:
 class TestLinesOfPages:
     def test_before_a_release_they_are_for_a_checkout(self) -> None:
         assert install_line_of_a_page("numpy", "mmdet3d-npu-patches", released=False) == (
-            "python -m pip install numpy . ./plugins/mmcv_npu ./plugins/mmdet3d_npu"
+            "python -m pip install numpy . ./plugins/patchcore_torch ./plugins/mmcv_npu ./plugins/mmdet3d_npu"
         )
 
     def test_after_a_release_names_are_enough(self) -> None:

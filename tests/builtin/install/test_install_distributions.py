@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 from packaging.specifiers import SpecifierSet
@@ -35,28 +36,25 @@ def plugin_of(distribution: Distribution) -> Any:
     return Plugins(allowed=[distribution.plugin])
 
 
-def implementation(distribution: Distribution, hook: str) -> Optional[Any]:
+def implementations(distribution: Distribution, hook: str) -> list[Any]:
     plugins = plugin_of(distribution)
     assert distribution.plugin in plugins.provenances
-    for found in getattr(plugins.manager.hook, hook).get_hookimpls():
-        if found.plugin_name == distribution.plugin:
-            return found.function
-    return None
+    own = {found.plugin for found in plugins.installed if found.distribution == distribution.name}
+    return [found.function for found in getattr(plugins.manager.hook, hook).get_hookimpls() if found.plugin_name in own]
 
 
 def test_commands(distribution: Distribution) -> None:
     subparsers = Parser().add_subparsers()
-    register = implementation(distribution, "register_commands")
-    if register is not None:
+    for register in implementations(distribution, "register_commands"):
         register(subparsers)
     assert sorted(subparsers.choices) == sorted(distribution.commands)
 
 
 def test_options_of_run_and_verify(distribution: Distribution) -> None:
     parser = Parser(add_help=False)
-    register = implementation(distribution, "register_run_options")
-    if register is not None:
-        register(parser=parser)
+    for register in implementations(distribution, "register_run_options"):
+        given = {"parser": parser, "command": "run"}
+        register(**{name: given[name] for name in inspect.signature(register).parameters})
     assert sorted(parser._option_string_actions) == sorted(distribution.options)
 
 
@@ -90,7 +88,7 @@ class TestWhereSomethingComesFrom:
             ("ops", "", "torch-npu-patches"),
             ("graph", "", "npu-graph"),
             ("--emulate-npu", "run", "npu-emulator"),
-            ("--markers", "verify", "torch-npu-patches"),
+            ("--markers", "verify", "patchcore-torch"),
         ],
     )
     def test_what_to_install(self, name: str, command: str, expected: str) -> None:

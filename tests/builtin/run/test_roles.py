@@ -10,7 +10,9 @@ from types import ModuleType
 import pytest
 from programs import FAILING, PATCHES, SHOP, Programs
 
+import patchcore as pc
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER, present_role, take_role
+from patchcore.plugins import Plugins
 from patchcore.process import RANK_VARIABLES
 
 PID_OF_RUN = 4711
@@ -65,6 +67,13 @@ class TestTakeRole:
         assert [take_role(PID_OF_RUN), take_role(PID_OF_RUN)] == [MAIN, MAIN]
 
 
+class Launchers:
+    @pc.hookimpl
+    def rank_launchers(self) -> list[str]:
+        modules = ["torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"]
+        return ["torchrun", "accelerate", *modules]
+
+
 class TestStartsRanks:
     @pytest.mark.parametrize(
         ("program", "module", "starts"),
@@ -86,8 +95,10 @@ class TestStartsRanks:
         main.__spec__ = None if module is None else ModuleSpec(module, None)
         monkeypatch.setitem(sys.modules, "__main__", main)
         monkeypatch.setattr(sys, "argv", [program])
-        assert present_role(MAIN) == (LAUNCHER if starts else MAIN)
-        assert [present_role(role) for role in (RANK, WORKER)] == [RANK, WORKER]
+        plugins = Plugins(discover=False)
+        plugins.add(Launchers(), "launchers")
+        assert present_role(MAIN, plugins) == (LAUNCHER if starts else MAIN)
+        assert [present_role(role, plugins) for role in (RANK, WORKER)] == [RANK, WORKER]
 
 
 class TestSummary:
@@ -100,6 +111,7 @@ for rank in "01":
 """
 
     def test_from_rank_0_and_no_worker(self, programs: Programs) -> None:
+        programs.install_torch_support()
         programs.write({**SHOP, "deals.py": PATCHES, "torchrun": self.RANKS})
         done = programs.run(programs.patchcore, "-p", "deals", "torchrun")
         assert done.stdout == "launched\n" + "20\n" * 4

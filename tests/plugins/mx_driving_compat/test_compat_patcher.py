@@ -33,11 +33,11 @@ from mx_driving_compat.patcher.patch import (
 from mx_driving_compat.patcher.patcher import Patcher
 from mx_driving_compat.predefined import catalogue, classes
 from mx_driving_compat.predefined.changes import PluginChange
-from patchcore.builtin.training import steps
 from patchcore.errors import DeclarationError, SettingsError
 from patchcore.planning.plan import Candidate
 from patchcore.planning.provenance import Provenance
 from patchcore.settings import Settings
+from patchcore_torch.training import steps
 
 APPLIED, SKIPPED, FAILED = PatchStatus.APPLIED, PatchStatus.SKIPPED, PatchStatus.FAILED
 PRICE, LABEL = "shop.tools.price", "shop.tools.label"

@@ -1,0 +1,36 @@
+"""Drawing cases from the functions that checks declare."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Optional
+
+from patchcore.builtin.verify.check import Case, Check, Size
+from patchcore.objects.generated import signature_of
+
+__all__ = ["draw", "takes"]
+
+
+def draw(check: Check, make: Any, seed: str, *, size: Optional[Size] = None, dtype: Optional[str] = None) -> Case:
+    """Draw the case that ``seed`` stands for.
+
+    Args:
+        check: whose case it is, for messages.
+        make: its function, imported.
+        seed: any text; the same text gives the same case.
+        size, dtype: handed on where the function takes them; ``None`` leaves it to the function.
+
+    Raises:
+        TypeError: the function does not return a :class:`Case`.
+    """
+    offered = {"size": size, "dtype": dtype}
+    wanted = {name: value for name, value in offered.items() if value is not None and takes(make, name)}
+    case = make(random.Random(seed), **wanted)
+    if not isinstance(case, Case):
+        raise TypeError(f"check {check}: {make!r} returns {type(case).__name__}, expected patchcore.Case")
+    return case
+
+
+def takes(make: Any, argument: str) -> bool:
+    """Tell whether a function that draws cases has an argument of this name, besides the first."""
+    return argument in list(signature_of(make).parameters)[1:]

@@ -1,0 +1,25 @@
+"""What patchcore knows about torch and is no patch of a program. Importing this package imports no torch.
+
+``training/`` counts training steps, profiles some of them and brakes; ``ranks/`` compares the ranks of a job;
+``torchscript.py`` has scripts call what is patched; ``tensors/`` runs and compares the calls of ``patchcore verify``;
+``markers/`` makes ranges in a profiler's view. ``support/`` and ``plugin.py`` are the entry points.
+``private_names.py`` is for whoever uses private names of torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from patchcore_torch.training.loops import TrainingLoop
+
+__all__ = ["TrainingLoop"]
+
+
+def __getattr__(name: str) -> Any:
+    # each process of a run imports this package, and few count steps
+    if name == "TrainingLoop":
+        from patchcore_torch.training.loops import TrainingLoop
+
+        return TrainingLoop
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,43 @@
+"""The ways in which torch starts child processes, each with how to look into one."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from patchcore.builtin.doctor.probe import PATIENCE, PYTHON, Probe, Sight, in_python, look
+from patchcore.objects.modules import find_module
+
+__all__ = ["probes"]
+
+
+class _Looking:
+    """A data set of one item: what the process that loads it is patched with."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> Sight:
+        return look()
+
+
+def probes() -> Iterator[Probe]:
+    """Yield a probe for each start method of ``DataLoader``, and one for torchrun; none without torch."""
+    if not find_module("torch"):
+        return
+    for method in multiprocessing.get_all_start_methods():
+        yield Probe(f"torch DataLoader, {method}", partial(_in_data_loader, method))
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--no-python", PYTHON)
+    yield Probe("torchrun", partial(in_python, *torchrun))
+
+
+def _in_data_loader(method: str) -> Sight:
+    from torch.utils.data import DataLoader
+
+    loader: Any = DataLoader(
+        _Looking(), batch_size=None, num_workers=1, multiprocessing_context=method, timeout=PATIENCE
+    )
+    sight: Sight = next(iter(loader))
+    return sight

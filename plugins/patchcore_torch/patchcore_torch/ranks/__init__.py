@@ -1,0 +1,1 @@
+"""Compares what the ranks of a job patch, when their process group is initialised."""

@@ -1,0 +1,1 @@
+"""Counts training steps, profiles some of them, and ends a program after one."""

@@ -1,0 +1,51 @@
+"""What is to happen when this process ends by itself."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from typing import Any, Callable
+
+__all__ = ["at_end", "complain_without_steps", "leave_process_groups"]
+
+
+def complain_without_steps() -> None:
+    """Say when this process of a run ends that it has made no training step, where it was to make some."""
+    atexit.register(_complain_without_steps)
+
+
+def _complain_without_steps() -> None:
+    from patchcore.builtin.run.activation import active
+    from patchcore.builtin.run.logs import say
+    from patchcore.builtin.run.roles import MAIN, RANK, present_role
+    from patchcore.process import process_rank
+    from patchcore_torch.training.steps import STEPS
+
+    activation = active()
+    if activation is None or STEPS.finished or process_rank():
+        return
+    if present_role(activation.role, activation.patcher.plugins) in (MAIN, RANK):
+        say(
+            "this process has counted no training step, neither of a training loop that a plugin knows nor of torch's "
+            "Optimizer.step; if its children have none either, name the function that makes a step: "
+            "--step my.module:function"
+        )
+
+
+def at_end(function: Callable[[], Any]) -> None:
+    """Call ``function`` once when this process ends, also a child of multiprocessing, which runs no ``atexit``.
+
+    Args:
+        function: not called in processes that this one forks.
+    """
+    from multiprocessing.util import Finalize  # for processes that make steps only
+
+    # multiprocessing ends what it has started after calling its finalizers
+    Finalize(None, function, exitpriority=100)
+
+
+def leave_process_groups() -> None:
+    """Destroy torch's process groups, if there are any: where they outlive the program, torch complains."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()

@@ -1,0 +1,209 @@
+"""ranks.py: ranks compare what they patch when they form a process group; here with a stand-in for torch."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from reports import LABEL, PRICE, SHOP, patcher
+from test_agreement import MemoryStore
+
+import patchcore as pc
+from patchcore.builtin.manifest import make_manifest
+from patchcore.builtin.run.process_report import ProcessReport
+from patchcore.builtin.run.session import Session
+from patchcore.builtin.run.timeline import COMPARED, TIMELINE
+from patchcore.engine.engine import ENGINE
+from patchcore.settings import Settings
+from patchcore_torch.ranks.comparing import compare_when_grouped
+
+TORCH = {
+    "torch": "",
+    "torch.distributed": "from .distributed_c10d import get_rank, get_world_size, init_process_group",
+    "torch.distributed.distributed_c10d": """
+        rank, size, store, calls, error = 0, 2, None, [], None
+
+        def get_rank():
+            return rank
+
+        def get_world_size():
+            return size
+
+        def _get_default_store():
+            if store is None:
+                raise ValueError("Default process group has not been initialized")
+            return store
+
+        def init_process_group(*args, **kwargs):
+            if error is not None:
+                raise error
+            calls.append((args, kwargs))
+            return "group"
+        """,
+    "trainer": "from torch.distributed import init_process_group as init",
+}
+KEY = "patchcore/manifest/{}".format
+
+
+@pytest.fixture
+def job(make_package: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Any]:
+    """Return a function that begins the process of a rank, and gives a trainer that can initialise the group."""
+    make_package({**SHOP, **TORCH})
+    caplog.set_level(logging.INFO, "patchcore")
+    patchers = []
+
+    def begin(*patches: pc.Patch, rank: int, size: int = 2, store: Any = None, on_failure: str = "warn") -> Any:
+        applied = patcher(
+            *patches, settings=Settings(on_failure=on_failure, values={"report_dir": str(tmp_path / "reports")})
+        )
+        patchers.append(applied)
+        applied.apply()
+        compare_when_grouped(applied, ProcessReport(Session("r1", 1, applied.settings), applied, "rank"))
+        c10d = importlib.import_module("torch.distributed.distributed_c10d")
+        vars(c10d).update(rank=rank, size=size, store=store)
+        caplog.clear()
+        return SimpleNamespace(c10d=c10d, init=importlib.import_module("trainer").init, patcher=applied)
+
+    yield begin
+    for applied in patchers:
+        applied.revert()
+    for application in list(ENGINE._active.get("patchcore.ranks", ())):  # stays applied to the end of a process
+        for holder in list(application.holders):
+            holder.revert()
+
+
+def presented(*patches: pc.Patch) -> MemoryStore:
+    """Return a store in which rank 0 has presented what it patches."""
+    store = MemoryStore()
+    store.set(KEY(0), json.dumps(make_manifest(patcher(*patches).plan())))
+    return store
+
+
+def answered(lines: list[str]) -> MemoryStore:
+    """Return a store in which rank 1 has answered to what rank 0 has yet to present."""
+    store = MemoryStore()
+    store.set(KEY(1), json.dumps(lines))
+    return store
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(record.levelname, record.getMessage()) for record in caplog.records if "rank" in record.getMessage()]
+
+
+LINE = "rank 1 differs from rank 0: patch shop.label: apply; on rank 0: no plugin contributes it"
+
+
+@pytest.mark.parametrize("on_failure", ["warn", "ignore", "raise"])
+def test_ranks_that_agree_hear_nothing(job: Any, caplog: pytest.LogCaptureFixture, on_failure: str) -> None:
+    store = presented(PRICE)
+    assert job(PRICE, rank=1, store=store, on_failure=on_failure).init("gloo") == "group"
+    assert said(caplog) == []
+    assert json.loads(store.get(KEY(1))) == []
+
+
+def test_a_rank_says_quietly_how_it_differs(job: Any, caplog: pytest.LogCaptureFixture) -> None:
+    store = presented(PRICE)
+    assert job(PRICE, LABEL, rank=1, store=store).init("gloo") == "group"
+    assert said(caplog) == [("INFO", LINE)]
+    assert json.loads(store.get(KEY(1))) == [LINE]
+
+
+@pytest.mark.parametrize(("on_failure", "level"), [("warn", "WARNING"), ("ignore", "INFO")])
+def test_rank_0_says_it_for_all(job: Any, caplog: pytest.LogCaptureFixture, on_failure: str, level: str) -> None:
+    store = answered([LINE])
+    trainer = job(PRICE, rank=0, store=store, on_failure=on_failure)
+    assert trainer.init("gloo") == "group"
+    assert said(caplog) == [(level, LINE)]
+    assert json.loads(store.get(KEY(0))) == make_manifest(trainer.patcher.applied_plan)
+
+
+@pytest.mark.parametrize(("patches", "detail"), [((PRICE,), "2 ranks have the same patches"), ((PRICE, LABEL), LINE)])
+def test_the_comparison_is_on_the_timeline(
+    job: Any, patches: tuple[pc.Patch, ...], detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = len(TIMELINE._events)
+    monkeypatch.setattr(TIMELINE, "_limit", noted + 100)  # other tests have filled it
+    job(*patches, rank=1, store=presented(PRICE)).init("gloo")
+    (event,) = [event for event in TIMELINE._events[noted:] if event.kind == COMPARED]
+    assert event.detail == detail
+    assert event.took is not None
+
+
+def test_under_the_policy_to_raise_no_group_is_made_of_ranks_that_differ(job: Any) -> None:
+    with pytest.raises(pc.PatchError) as e:
+        job(PRICE, LABEL, rank=1, store=presented(PRICE), on_failure="raise").init("gloo")
+    assert str(e.value) == LINE
+
+
+def test_rank_0_raises_too(job: Any) -> None:
+    with pytest.raises(pc.PatchError, match="rank 1 differs; and so on"):
+        job(PRICE, rank=0, store=answered(["rank 1 differs", "and so on"]), on_failure="raise").init("gloo")
+
+
+def test_the_call_goes_through_as_it_is(job: Any) -> None:
+    trainer = job(rank=0, size=1)
+    assert trainer.init("gloo", rank=0, world_size=1) == "group"
+    assert trainer.c10d.calls == [(("gloo",), {"rank": 0, "world_size": 1})]
+
+
+def test_a_single_rank_has_nobody_to_compare_with(job: Any, caplog: pytest.LogCaptureFixture) -> None:
+    assert job(PRICE, rank=0, size=1, store=object()).init() == "group"
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("store", [None, object()], ids=["MPI", "another kind"])
+@pytest.mark.parametrize("on_failure", ["warn", "raise"])
+def test_without_a_store_training_goes_on(
+    job: Any, caplog: pytest.LogCaptureFixture, store: Any, on_failure: str
+) -> None:
+    assert job(PRICE, rank=0, store=store, on_failure=on_failure).init() == "group"
+    ((level, message),) = said(caplog)
+    assert level == "INFO"
+    assert message.startswith("the ranks could not be compared: ")
+
+
+def test_what_the_store_holds_may_be_of_another_patchcore(job: Any, caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore()
+    store.set(KEY(0), '{"patches": 3}')
+    assert job(PRICE, rank=1, store=store).init() == "group"
+    assert [level for level, _ in said(caplog)] == ["INFO"]
+
+
+def test_only_the_first_group_is_compared(job: Any, caplog: pytest.LogCaptureFixture) -> None:
+    trainer = job(PRICE, rank=0, store=answered([LINE]))
+    assert [trainer.init(), trainer.init()] == ["group", "group"]
+    assert said(caplog) == [("WARNING", LINE)]
+
+
+def test_a_group_that_fails_is_not_compared_and_the_next_one_is(job: Any, caplog: pytest.LogCaptureFixture) -> None:
+    trainer = job(PRICE, rank=0, store=answered([LINE]))
+    trainer.c10d.error = ConnectionError("nobody is there")
+    with pytest.raises(ConnectionError, match="nobody is there"):
+        trainer.init()
+    assert said(caplog) == []
+    trainer.c10d.error = None
+    trainer.init()
+    assert said(caplog) == [("WARNING", LINE)]
+
+
+def test_the_report_is_written_when_the_ranks_meet(job: Any, tmp_path: Path) -> None:
+    trainer = job(PRICE, rank=0, store=answered([]))
+    assert not (tmp_path / "reports").exists()
+    trainer.init()
+    (path,) = (tmp_path / "reports").iterdir()
+    content: Mapping[str, Any] = json.loads(path.read_text())
+    assert [patch["name"] for patch in content["patches"]] == ["shop.price"]  # and nothing of ours
+
+
+def test_a_report_that_cannot_be_made_does_not_stop_training(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any, **named: Any) -> None:
+        raise TypeError("no report")
+
+    monkeypatch.setattr(ProcessReport, "_to_json", fail)
+    assert job(PRICE, rank=0, store=answered([])).init() == "group"
