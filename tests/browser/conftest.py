@@ -129,18 +129,18 @@ def _migrate_page(folder: Path) -> Path:
 
 def _ops_page(folder: Path) -> Path:
     """Make the page of what a real run has recorded, in an environment with torch: records/operators.json."""
-    from torch_npu_patches.coverage.judging import Trace, judge
-    from torch_npu_patches.coverage.printing import make_page
-    from torch_npu_patches.coverage.records import ProcessTrace, merge
-    from torch_npu_patches.coverage.tables import Table
+    from torch_npu_patches.ops.judging import Trace, judge
+    from torch_npu_patches.ops.printing import make_page
+    from torch_npu_patches.ops.records import ProcessTrace, merge
+    from torch_npu_patches.ops.tables import Table
 
     traces = []
     for view in json.loads((HERE / "records" / "operators.json").read_text())["traces"]:
         process = ProcessTrace.of(view["process"])
         traces.append(Trace(view["name"], view["device"], 0, 1, merge([process]), process.torch, process.emulated))
     *without, patched = traces
-    coverage = judge("train.py", Table.read("2.13.0"), tuple(without), patched=patched)
-    return _written(folder / "ops.html", make_page(coverage, ["train.py"]).render())
+    comparison = judge("train.py", Table.read("2.13.0"), tuple(without), patched=patched)
+    return _written(folder / "ops.html", make_page(comparison, ["train.py"]).render())
 
 
 def _graph_page(folder: Path) -> Path:

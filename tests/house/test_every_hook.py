@@ -328,14 +328,14 @@ def test_the_command_is_there(installed, capsys) -> None:
 
 
 def test_the_options_of_run_are_settings_or_reach_the_plugin(plugin, installed) -> None:
-    from patchcore.builtin.run import run_command
+    from patchcore.builtin.run import command
     from patchcore.builtin.run.session import Session
 
     given = ["--threads", "2", "--trusted", "a,b", "--trusted", "c", "--job", "nightly"]
-    options = run_command.parse([*given, "train.py"])
+    options = command.parse([*given, "train.py"])
     settings, plugins = options.patcher.settings, options.patcher.plugins
     assert (settings.get("threads"), settings.origins["threads"]) == (2, "--threads")
-    plugins.notify("configure_run", options=run_command.parse_options(given, plugins), settings=settings)
+    plugins.notify("configure_run", options=command.parse_options(given, plugins), settings=settings)
     session = Session.of(options.patcher, options.patcher.plan())
     plugins.notify("start_process", patcher=options.patcher, session=session)
     assert (plugin.AUDIT.job, plugin.AUDIT.run) == ("nightly", session.run)

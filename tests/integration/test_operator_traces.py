@@ -245,7 +245,7 @@ class TestTable:
         """The words are those of torch's dispatcher, which the table was read from with torch_npu beside it."""
         import torch
 
-        from torch_npu_patches.coverage.tables import Table
+        from torch_npu_patches.ops.tables import Table
 
         table = Table.read("2.13.0")
         if torch.__version__.split("+")[0] != table.torch:

@@ -29,11 +29,11 @@ def register_commands(subparsers: Any) -> None:
 
 def _fill(parser: argparse.ArgumentParser) -> None:
     from patchcore.builtin.bisect.command import add_arguments
-    from patchcore.builtin.run import run_command
+    from patchcore.builtin.run import command
     from patchcore.plugins import Plugins
 
     add_arguments(parser)
-    run_command.add_arguments(parser, Plugins(), program=False)
+    command.add_arguments(parser, Plugins(), program=False)
 
 
 def _bisect(arguments: Sequence[str]) -> argparse.Namespace:

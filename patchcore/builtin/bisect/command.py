@@ -14,8 +14,8 @@ from patchcore.builtin.bisect.bisection import Search, dependencies
 from patchcore.builtin.bisect.trials import Oracle, Trial, Trials
 from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.progress import progress
-from patchcore.builtin.run import run_command as run
-from patchcore.builtin.run.command import find_command
+from patchcore.builtin.run import command as run
+from patchcore.builtin.run.program import find_command
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import SettingsError

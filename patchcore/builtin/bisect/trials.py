@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Optional
 
 from patchcore.builtin.report.merge import read_reports
-from patchcore.builtin.run.command import Command, find_command
+from patchcore.builtin.run.program import Command, find_command
 from patchcore.errors import SettingsError
 from patchcore.report import PENDING, SKIPPED
 

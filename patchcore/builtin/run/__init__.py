@@ -34,16 +34,16 @@ def register_commands(subparsers: Any) -> None:
 
 
 def _fill(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.run.run_command import add_arguments
+    from patchcore.builtin.run.command import add_arguments
     from patchcore.plugins import Plugins
 
     add_arguments(parser, Plugins())
 
 
 def _run(arguments: Sequence[str]) -> argparse.Namespace:
-    from patchcore.builtin.run import run_command
+    from patchcore.builtin.run import command
 
-    return run_command.parse(arguments)
+    return command.parse(arguments)
 
 
 @hookimpl

@@ -186,7 +186,7 @@ def _expect_plugins(session: Session, patcher: Patcher) -> None:
 def _configure(session: Session, patcher: Patcher) -> None:
     """Let plugins act on the options they have added to ``patchcore run``."""
     if patcher.plugins.implements("configure_run"):
-        from patchcore.builtin.run.run_command import parse_options  # the command knows its options
+        from patchcore.builtin.run.command import parse_options  # the command knows its options
 
         options = parse_options(session.arguments, patcher.plugins)
         patcher.plugins.notify("configure_run", options=options, settings=patcher.settings)

@@ -49,7 +49,7 @@ def _late_options(session: Session, plugins: Plugins) -> Iterator[str]:
     given = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
     if not given:
         return
-    from patchcore.builtin.run.run_command import options_of_run
+    from patchcore.builtin.run.command import options_of_run
 
     known = options_of_run(plugins)
     late = [name for name in given if name in known or plugins.advice(name, "run")]

@@ -1,123 +1,233 @@
-"""Commands: what ``patchcore run`` starts in its own place, a Python program or any other."""
+"""``patchcore run``: start a program whose every Python process is patched, in the place of this one."""
 
 from __future__ import annotations
 
-import contextlib
+import argparse
+import logging
 import os
-import pkgutil
-import shutil
-import signal
-import subprocess
-import sys
-import sysconfig
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, Optional
 
-from patchcore.errors import SettingsError
+from patchcore.builtin import command_line, examples
+from patchcore.builtin.run.compat import chosen_compat
+from patchcore.builtin.run.verbosity import QUIET
+from patchcore.cli import options as shared
+from patchcore.errors import PatchcoreError, PatchError, SettingsError
+from patchcore.patcher import Patcher
+from patchcore.plugins import Plugins
+from patchcore.report import FAILED
+from patchcore.settings import Settings
 
-__all__ = ["Command", "find_command"]
+__all__ = ["add_arguments", "main", "options_of_run", "parse", "parse_options"]
+
+logger = logging.getLogger("patchcore")
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command line.
+#: What chooses plugins: by the names of the parsed options, how each is written.
+_CHOOSING = {"plugins": "--plugin", "modules": "-p", "variant": "--variant"}
 
-    Args:
-        executable: path of the program.
-        arguments: all of them, the program's name first.
+#: Further options that decide on settings, and on the pyproject.toml that they are read from.
+_DECISIVE = ("enable", "disable", "strict", "count", "as_module")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments after ``run``, with the options that plugins add.
+
+    Plugins add options, and ``-p`` and ``--plugin`` choose plugins: these come first. The first parse knows the options
+    of patchcore and chooses the plugins; the second one knows the options of these plugins, too.
     """
+    from patchcore.builtin.run.logs import level_of, log_to_stderr
 
-    executable: str
-    arguments: tuple[str, ...]
+    chosen, _ = _build_parser(Plugins(discover=False), add_help=False).parse_known_args(arguments)
+    patcher, project = _load(chosen, arguments)
+    parser = _build_parser(patcher.plugins)
+    options = command_line.parse(parser, arguments, patcher)
+    late = [name for name in _CHOOSING if getattr(options, name) != getattr(chosen, name)]
+    if late:
+        parser.error(f"{_CHOOSING[late[0]]} comes before the options of plugins; write: {_reordered(options)}")
+    if _settings(options) != _settings(chosen):
+        patcher, project = _load(options, arguments)
+    log_to_stderr(level_of(patcher.settings))
+    for problem in patcher.plugins.problems:  # now that it is certain how loud to log
+        logger.warning("%s\n%s", problem, problem.traceback)
+    command_line.advise_on_modules(patcher, (problem.message for problem in patcher.plugins.problems))
+    chosen_compat(patcher.settings, patcher.plugins)  # refuses unknown names before anything is started
+    if options.program[:1] == ["--"]:
+        del options.program[0]
+    if not options.program:
+        parser.error(
+            "expected a program to run: patchcore run train.py, patchcore run -m package.train, "
+            "or patchcore run -- torchrun ..."
+        )
+    options.patcher, options.project = patcher, project
+    # the program's own are nobody else's business, and there may be many
+    options.arguments = arguments[: len(arguments) - len(options.program)]
+    options.command = main
+    return options
 
-    def replace_process(self, environ: Mapping[str, str]) -> NoReturn:
-        """Go on as this command: same process, signals, terminal and exit code.
 
-        Raises:
-            SettingsError: it cannot be started.
-        """
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(AttributeError, OSError, ValueError):  # there may be none
-                stream.flush()
-        for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ"):  # this Python ignores them, and what it becomes would, too
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), signal.SIG_DFL)
-        try:
-            if os.name == "nt":  # exec starts another process there, and the shell does not wait for it
-                raise SystemExit(subprocess.call(list(self.arguments), executable=self.executable, env=dict(environ)))
-            os.execve(self.executable, list(self.arguments), dict(environ))
-        except OSError as error:
-            hint = "; write a shell script as: patchcore run -- bash SCRIPT" if error.errno == 8 else ""  # ENOEXEC
-            raise SettingsError(f"{self.executable} cannot be started: {error.strerror}{hint}") from error
+def _reordered(options: argparse.Namespace) -> str:
+    """Return the beginning of the command line with the options that choose plugins in front."""
+    given = ((option, getattr(options, name)) for name, option in _CHOOSING.items())
+    pairs = ((option, value) for option, values in given for value in _listed(values))
+    return " ".join(["patchcore run", *(f"{option} {value}" for option, value in pairs), "..."])
 
 
-def find_command(name: str, arguments: Sequence[str], *, as_module: bool) -> Command:
-    """Return the command that ``name`` means: a Python script, folder or archive, a module, or a program.
+def _listed(values: Any) -> Sequence[str]:
+    return values if isinstance(values, list) else [values] if values else []
 
-    A path of Python code goes to this interpreter, with the options it was started with; everything else is looked up
-    as a shell does, and then among the scripts of this interpreter, whose environment need not be activated.
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the parsed options that decide on settings, those of plugins too, and on the folder of the project."""
+    return {
+        name: value
+        for name, value in vars(options).items()
+        if value is not None and (name in _DECISIVE or name.startswith(shared.SETTING))
+    }
+
+
+def _load(options: argparse.Namespace, arguments: Sequence[str]) -> tuple[Patcher, Optional[Path]]:
+    project = None if options.as_module else _project(arguments)
+    patcher = shared.patcher_from(options, start=project)
+    settings = patcher.settings
+    left_out = {provenance.plugin for provenance in patcher.plugins.denied}.intersection(settings.get("compat"))
+    if left_out:  # --plugin chooses patches; an interface that is asked for by name is wanted whatever it chooses
+        allowed = (*(settings.plugins or ()), *sorted(left_out))
+        patcher = Patcher.discover(settings=settings._replace(plugins=allowed))
+    return patcher, project
+
+
+def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namespace:
+    """Return the options of ``patchcore run`` as a process of the run needs them.
 
     Args:
-        name: path or name.
-        arguments: the program's own.
-        as_module: whether ``name`` is a module's, as after ``python -m``.
+        arguments: those that were given to ``run``, without the program.
+        plugins: may have added options; of plugins that are missing here they are passed over.
 
     Raises:
-        SettingsError: there is none; says what to write instead.
+        SettingsError: the arguments mean something else to the plugins of this process.
     """
-    if as_module:
-        if name.endswith(".py"):
-            raise SettingsError(f"-m takes the name of a module, found {name!r}; leave out -m, or write {name[:-3]!r}")
-        return _python("-m", name, *arguments)
-    path = Path(name)
-    if name == "-" or (path.exists() and _is_python(path)):
-        return _python(name, *arguments)
-    executable = shutil.which(name) or shutil.which(name, path=sysconfig.get_path("scripts"))
-    if executable is not None:
-        return Command(executable, (name, *arguments))
-    if path.is_file() and os.access(path, os.X_OK):
-        return Command(os.path.abspath(path), (name, *arguments))
-    if path.is_dir():
-        raise SettingsError(f"can't find a __main__ module in {name!r}; expected a script, or a folder with one")
-    if path.exists():
-        raise SettingsError(
-            f"{name} is neither Python code nor executable; write: patchcore run -- bash {name} (or chmod +x {name})"
-        )
-    raise SettingsError(
-        f"can't find {name!r}, neither a file in {os.getcwd()} nor a command; expected a Python script, a command, or "
-        f"-m and a module's name"
+    try:
+        options: argparse.Namespace
+        options, _ = _build_parser(plugins, program=False).parse_known_args(arguments)
+        return options
+    except SystemExit as error:  # argparse has said why
+        raise SettingsError(f"the options of patchcore run cannot be parsed here: {' '.join(arguments)}") from error
+
+
+def options_of_run(plugins: Plugins) -> frozenset[str]:
+    """Return the options of ``patchcore run``, with their dashes, that ``plugins`` add too."""
+    return frozenset(_build_parser(plugins, program=False, add_help=False)._option_string_actions)
+
+
+def main(options: argparse.Namespace) -> None:
+    """Start the program in the place of this process.
+
+    Raises:
+        SettingsError: there is no such program, or it cannot be started.
+        PatchError: a patch cannot be applied, under the policy ``raise``; the lock file says something else.
+    """
+    from patchcore.builtin.run.program import find_command
+    from patchcore.builtin.run.session import Session
+
+    patcher: Patcher = options.patcher
+    _refuse_report_dir(patcher.settings)
+    name, *arguments = options.program
+    try:
+        command = find_command(name, arguments, as_module=options.as_module)
+    except SettingsError as error:
+        advice = patcher.plugins.advice(name, "run")
+        raise SettingsError("; ".join(filter(None, (str(error), advice)))) from error
+    plan = patcher.plan()  # what is wrong with it is said now, not by each process
+    if patcher.settings.on_failure == "raise":
+        problems = [f"patch {e.patch.name} ({e.provenance}): {e.reason}" for e in plan if e.verdict == FAILED]
+        problems += map(str, patcher.plugins.problems)
+        if problems:
+            raise PatchError(f"nothing was started: {'; '.join(problems)}")
+    expected = "None or an error of patchcore"
+    refusal = patcher.plugins.first("refuse_run", _is_error, expected, options=options, plan=plan)
+    if refusal is not None:
+        raise refusal
+    command.replace_process(Session.of(patcher, plan, options.arguments).environment(os.environ))
+
+
+def _refuse_report_dir(settings: Settings) -> None:
+    """Raise :class:`SettingsError` where no process could write its report into the folder for them."""
+    path = settings.get("report_dir")
+    if path is None:
+        return
+    folder = next(each for each in (Path(path), *Path(path).absolute().parents) if each.exists())
+    if not folder.is_dir():
+        why = f"{folder} is not a folder"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        why = f"{folder} is not writable"
+    else:
+        return
+    raise SettingsError(f"{settings.origins.get('report_dir')}: reports cannot be written to {path}: {why}")
+
+
+def _is_error(answer: object) -> bool:
+    return isinstance(answer, PatchcoreError)
+
+
+def _project(arguments: Sequence[str]) -> Optional[Path]:
+    """Return the folder of the script among the arguments, the first of them that is a Python file."""
+    scripts = (Path(argument) for argument in arguments if argument.endswith(".py"))
+    return next((script.resolve().parent for script in scripts if script.is_file()), None)
+
+
+def _build_parser(plugins: Optional[Plugins] = None, *, program: bool = True, add_help: bool = True) -> shared.Parser:
+    parser = shared.Parser(
+        prog="patchcore run",
+        example=examples.RUN,
+        usage="patchcore run [options] SCRIPT [arguments]\n"
+        "       patchcore run [options] -m MODULE [arguments]\n"
+        "       patchcore run [options] -- COMMAND [arguments]",
+        description="Run a program with patches applied in each of its Python processes: the program, its workers, and "
+        "the ranks that it or torchrun starts. The program itself does not change.",
+        epilog="Options of patchcore run come before the program, options of the program after it. The exit code is "
+        "the program's.",
+        add_help=add_help,
+        allow_abbrev=False,  # an option that a plugin adds is not to be taken for one of ours
     )
+    add_arguments(parser, plugins, program=program)
+    return parser
 
 
-def _python(*arguments: str) -> Command:
-    if not sys.executable:
-        raise SettingsError("the path of this Python is not known (sys.executable is empty); start it by its full path")
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
-    if getattr(sys.__stdout__, "write_through", False) and not os.environ.get("PYTHONUNBUFFERED"):
-        flags.append("-u")
-    return Command(sys.executable, (sys.executable, *flags, *arguments))
-
-
-def _is_python(path: Path) -> bool:
-    """Tell whether ``path`` is for the interpreter.
-
-    By its ending; as a folder or archive with a main module; as a pipe; or as text without an ending that no other
-    interpreter claims (``#!``) and that cannot be executed itself.
-    """
-    if path.suffix in (".py", ".pyw", ".pyc"):
-        return True
-    if path.is_dir():
-        return (path / "__main__.py").exists()
-    if not path.is_file():
-        return True
-    if os.access(path, os.X_OK):
-        return False
-    if pkgutil.get_importer(str(path)) is not None:
-        return True
-    with path.open("rb") as file:
-        start = file.readline(200)
-    if start.startswith(b"#!"):
-        return b"python" in start
-    return path.suffix == "" and b"\0" not in start
+def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = None, *, program: bool = True) -> None:
+    """Add the options of the command, those of ``plugins`` too, and (``program``) what to run."""
+    shared.add_selection(parser)
+    parser.add_argument(
+        "--strict", action="store_true", help="when a patch fails, revert the others and raise PatchError"
+    )
+    parser.add_argument(
+        "--compat",
+        action="append",
+        dest=f"{shared.SETTING}compat",
+        metavar="NAME",
+        help="the program uses the API of another patcher, for example mx_driving: give it an implementation on top of "
+        "patchcore; the program chooses the patches itself",
+    )
+    parser.add_argument(
+        "--report-dir",
+        dest=f"{shared.SETTING}report_dir",
+        metavar="DIR",
+        help="let each process write a report there, for patchcore report",
+    )
+    parser.add_argument(
+        "--count",
+        action="store_true",
+        help="count calls of patched targets; the summary names patches that were never hit",
+    )
+    for option, how, text in (
+        ("-q", {"action": "store_const", "const": QUIET}, "print nothing at the end, unless a patch failed"),
+        ("-v", {"action": "count"}, "list the patches at the end; -vv: also their changes"),
+    ):
+        parser.add_argument(option, dest=f"{shared.SETTING}verbosity", help=text, **how)
+    parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
+    if program:
+        rest = argparse.REMAINDER
+        parser.add_argument("program", nargs=rest, metavar="SCRIPT", help="the program to run, and its arguments")
+    if plugins is not None:
+        plugins.notify("register_run_options", parser=parser, command="run")

@@ -20,8 +20,8 @@ from torch_npu_patches import (
     transfer_to_npu,
     wrapping,
 )
-from torch_npu_patches.coverage import run_options as coverage
 from torch_npu_patches.migrate import hookspecs
+from torch_npu_patches.ops import run_options
 
 if TYPE_CHECKING:
     from patchcore.planning.plan import Plan
@@ -52,8 +52,8 @@ def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
 @pc.hookimpl
 def register_commands(subparsers: Any) -> None:
     """Add ``patchcore migrate`` and ``patchcore ops``."""
-    from torch_npu_patches.coverage import command as ops  # only where the command line asks
     from torch_npu_patches.migrate import command as migrate
+    from torch_npu_patches.ops import command as ops  # only where the command line asks
 
     migrate.add_parser(subparsers)
     ops.add_parser(subparsers)
@@ -68,13 +68,13 @@ def register_hookspecs() -> Any:
 @pc.hookimpl
 def register_run_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--trace-operators``."""
-    coverage.register_options(parser)
+    run_options.register_options(parser)
 
 
 @pc.hookimpl
 def configure_run(options: argparse.Namespace) -> None:
     """Trace operators in this process, if the run does."""
-    coverage.configure(options)
+    run_options.configure(options)
 
 
 @pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out

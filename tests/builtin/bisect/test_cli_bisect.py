@@ -17,7 +17,7 @@ from reports import Reports, patcher
 import patchcore as pc
 from patchcore.builtin.bisect import command as bisect
 from patchcore.builtin.bisect.trials import Attempt, Oracle, Trials, _running
-from patchcore.builtin.run.command import Command
+from patchcore.builtin.run.program import Command
 
 ROOT = Path(__file__).resolve().parents[3]
 ALL = {"price", "label", "sale", "refund"}

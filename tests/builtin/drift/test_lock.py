@@ -23,7 +23,7 @@ from reports import SHOP as LIBRARY
 import patchcore as pc
 from patchcore import __version__
 from patchcore.builtin.drift.lockfile import compare, make_lock, read_lock, to_text, write_lock
-from patchcore.builtin.run.command import Command
+from patchcore.builtin.run.program import Command
 from patchcore.errors import SettingsError
 from patchcore.planning.plan import Plan
 

@@ -11,7 +11,7 @@ from distributions import write_distribution
 from hypothesis import strategies as st
 from programs import PATCHES, SHOP, Programs
 
-from patchcore.builtin.run import run_command as run
+from patchcore.builtin.run import command as run
 from patchcore.cli import main
 
 HALTS = """

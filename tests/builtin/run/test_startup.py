@@ -432,7 +432,7 @@ class TestTheFinder:
             ("sys", False),
             ("zipimport", False),
             ("org.python", False),
-            ("patchcore.builtin.run.run_command", False),
+            ("patchcore.builtin.run.command", False),
             ("pluggy", False),
             ("_pytest", True),
             ("pytest", True),

@@ -1,4 +1,4 @@
-"""Coverage as rows of tables, as a page, and as JSON."""
+"""The comparison as rows of tables, as a page, and as JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from patchcore.builtin.html import TablesPage, TextTable
 from patchcore.objects.printable import counted
-from torch_npu_patches.coverage.judging import ELSEWHERE, HANDLED, MISSING, SUPPORTED, UNKNOWN, Coverage, Row
-from torch_npu_patches.coverage.phases import PHASES
-from torch_npu_patches.coverage.records import OTHERS
-from torch_npu_patches.coverage.tables import Table as OperatorTable
+from torch_npu_patches.ops.judging import ELSEWHERE, HANDLED, MISSING, SUPPORTED, UNKNOWN, Comparison, Row
+from torch_npu_patches.ops.phases import PHASES
+from torch_npu_patches.ops.records import OTHERS
+from torch_npu_patches.ops.tables import Table as OperatorTable
 
 __all__ = ["COLUMNS", "MISSING_COLUMNS", "make_page", "missing_rows", "rows", "summary", "view"]
 
@@ -20,16 +20,15 @@ COLUMNS = ("OPERATOR", "STATUS", "CALLS", "PHASES", "DTYPES", "WHERE")
 MISSING_COLUMNS = ("OPERATOR", "WITHOUT A KERNEL", "CALLED AT", "PATCHES")
 
 
-def summary(coverage: Coverage) -> str:
+def summary(comparison: Comparison) -> str:
     """Return the result in one line."""
-    judged = sum(row.status != ELSEWHERE for row in coverage.rows)
-    counts = ", ".join(f"{number} {outcome}" for outcome, number in coverage.counts.items())
-    return (
-        f"{counted(judged, 'operator')} on {coverage.device}, torch_npu {coverage.table.torch_npu}: {counts or 'none'}"
-    )
+    judged = sum(row.status != ELSEWHERE for row in comparison.rows)
+    counts = ", ".join(f"{number} {outcome}" for outcome, number in comparison.counts.items())
+    operators, table = counted(judged, "operator"), comparison.table
+    return f"{operators} on {comparison.device}, torch_npu {table.torch_npu}: {counts or 'none'}"
 
 
-def rows(coverage: Coverage) -> list[tuple[str, ...]]:
+def rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """Return a row of ``COLUMNS`` for each operator."""
     return [
         (
@@ -40,68 +39,68 @@ def rows(coverage: Coverage) -> list[tuple[str, ...]]:
             " ".join(_known(row.record.dtypes)),
             _first(row.record.sites),
         )
-        for row in coverage.rows
+        for row in comparison.rows
     ]
 
 
-def missing_rows(coverage: Coverage) -> list[tuple[str, ...]]:
+def missing_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """Return a row of ``MISSING_COLUMNS`` for each operator that is missing or unknown."""
     return [
         (row.operator, _consequence(row), "\n".join(_known(row.record.sites)), _handling(row))
-        for row in coverage.rows
+        for row in comparison.rows
         if row.status in (MISSING, UNKNOWN)
     ]
 
 
-def make_page(coverage: Coverage, script: Sequence[str] = ()) -> TablesPage:
-    """Return the page of a coverage.
+def make_page(comparison: Comparison, script: Sequence[str] = ()) -> TablesPage:
+    """Return the page of a comparison.
 
     Args:
-        coverage: of a program.
+        comparison: of a program.
         script: the program with its arguments, where it is a script.
     """
     facts = [
-        ("Program", coverage.program),
-        ("Compared with", _describe(coverage.table)),
-        *((f"Trace {trace.name}", _described(trace)) for trace in coverage.traces),
+        ("Program", comparison.program),
+        ("Compared with", _describe(comparison.table)),
+        *((f"Trace {trace.name}", _described(trace)) for trace in comparison.traces),
     ]
     tables = []
-    missing = missing_rows(coverage)
+    missing = missing_rows(comparison)
     if missing:
         tables.append(TextTable("Without a known kernel", MISSING_COLUMNS, missing))
     columns = ("OPERATOR", "STATUS", "CALLS", "PHASES", "DTYPES", "SHAPES", "CALLED AT", "CALLED BY")
     wide = [
         (*cells[:5], "\n".join(_with_numbers(row.record.shapes)), "\n".join(_with_numbers(row.record.sites)),
          "\n".join(_with_numbers(row.record.callers)))
-        for cells, row in zip(rows(coverage), coverage.rows)
+        for cells, row in zip(rows(comparison), comparison.rows)
     ]  # fmt: skip
     tables.append(TextTable("Operators", columns, wide))
-    missing_ones = len(coverage.missing)
+    missing_ones = len(comparison.missing)
     return TablesPage(
         "patchcore ops --html",
         counted(missing_ones, "operator is missing", "operators are missing")
         if missing_ones
         else "No operator is missing",
-        summary(coverage),
-        good=not (missing_ones or coverage.failed),
+        summary(comparison),
+        good=not (missing_ones or comparison.failed),
         facts=facts,
-        notes=coverage.notes,
+        notes=comparison.notes,
         tables=tables,
         next_commands=[f"patchcore run --emulate-npu {shlex.join(script)}"] if script else [],
         kinds={MISSING: "failed", UNKNOWN: "pending", HANDLED: "applied", SUPPORTED: "applied"},
     )
 
 
-def view(coverage: Coverage) -> dict[str, Any]:
+def view(comparison: Comparison) -> dict[str, Any]:
     """Return all of it for JSON."""
     return {
-        "program": coverage.program,
+        "program": comparison.program,
         "table": {
-            "torch_npu": coverage.table.torch_npu,
-            "torch": coverage.table.torch,
-            "source": dict(coverage.table.source),
+            "torch_npu": comparison.table.torch_npu,
+            "torch": comparison.table.torch,
+            "source": dict(comparison.table.source),
         },
-        "device": coverage.device,
+        "device": comparison.device,
         "traces": [
             {
                 "name": trace.name,
@@ -110,10 +109,10 @@ def view(coverage: Coverage) -> dict[str, Any]:
                 "processes": trace.processes,
                 "torch": trace.torch,
             }
-            for trace in coverage.traces
+            for trace in comparison.traces
         ],
-        "counts": coverage.counts,
-        "notes": list(coverage.notes),
+        "counts": comparison.counts,
+        "notes": list(comparison.notes),
         "operators": [
             {
                 **asdict(row.record),
@@ -124,7 +123,7 @@ def view(coverage: Coverage) -> dict[str, Any]:
                 "handled": row.handled,
                 "handled_by": list(row.handled_by),
             }
-            for row in coverage.rows
+            for row in comparison.rows
         ],
     }
 

@@ -24,9 +24,9 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import patchcore as pc
 from patchcore.builtin.files import write_whole
-from torch_npu_patches.coverage import phases
-from torch_npu_patches.coverage.records import OperatorRecord, ProcessTrace
-from torch_npu_patches.coverage.sites import Replaced, Site, Sites
+from torch_npu_patches.ops import phases
+from torch_npu_patches.ops.records import OperatorRecord, ProcessTrace
+from torch_npu_patches.ops.sites import Replaced, Site, Sites
 
 __all__ = ["REQUEST", "Request", "trace_process"]
 
@@ -84,7 +84,7 @@ class Tracer:
 
     def start(self, torch: Any, options: Mapping[str, Any]) -> None:
         """Begin in this thread, and in every one that is started from now on; called when torch has been imported."""
-        from torch_npu_patches.coverage.mode import make_mode
+        from torch_npu_patches.ops.mode import make_mode
 
         self._torch = torch
         self.mode = make_mode(self)

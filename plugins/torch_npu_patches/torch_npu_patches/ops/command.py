@@ -20,11 +20,11 @@ from patchcore.cli.output import print_json
 from patchcore.declare.changes import Replace
 from patchcore.errors import SettingsError
 from patchcore.planning.plan import Plan
-from torch_npu_patches.coverage import printing
-from torch_npu_patches.coverage.judging import MISSING, Coverage, Trace, judge
-from torch_npu_patches.coverage.running import Program, npu_options, run
-from torch_npu_patches.coverage.tables import Table, choose
-from torch_npu_patches.coverage.tracing import Request
+from torch_npu_patches.ops import printing
+from torch_npu_patches.ops.judging import MISSING, Comparison, Trace, judge
+from torch_npu_patches.ops.running import Program, npu_options, run
+from torch_npu_patches.ops.tables import Table, choose
+from torch_npu_patches.ops.tracing import Request
 
 __all__ = ["add_parser", "main"]
 
@@ -82,16 +82,16 @@ def main(options: argparse.Namespace) -> int:
             raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
     patcher = shared.patcher_from(options, start=program.folder)
     table = Table.read(choose(options.torch_npu, _torch_version()))
-    coverage = _trace(options, program, table, patcher.plan())
+    comparison = _trace(options, program, table, patcher.plan())
     if options.html is not None:
         script = () if program.is_function else (program.name, *program.arguments)
-        _write(options.html, printing.make_page(coverage, script).render())
+        _write(options.html, printing.make_page(comparison, script).render())
     if options.format == "json":
-        print_json(printing.view(coverage))
+        print_json(printing.view(comparison))
     else:
-        _print(coverage)
+        _print(comparison)
     print_problems(patcher)
-    return 1 if coverage.missing or coverage.failed else 0
+    return 1 if comparison.missing or comparison.failed else 0
 
 
 def _write(path: Path, page: str) -> None:
@@ -101,7 +101,7 @@ def _write(path: Path, page: str) -> None:
         raise SettingsError(f"--html {path}: it cannot be written: {error.strerror or error}") from error
 
 
-def _trace(options: argparse.Namespace, program: Program, table: Table, plan: Plan) -> Coverage:
+def _trace(options: argparse.Namespace, program: Program, table: Table, plan: Plan) -> Comparison:
     fallback = os.environ.get(_NO_FALLBACK, "0") != "1"
     common = _common(options)
     without = _without_patches(plan)
@@ -113,11 +113,11 @@ def _trace(options: argparse.Namespace, program: Program, table: Table, plan: Pl
         _say(f"tracing on {device}: {program.name}{_taken(begun, len(traces))}")
         late = npu if device == "npu" else ()
         traces.append(run(device, device, program, (*common, *without), request, late=late))
-    coverage = judge(program.name, table, tuple(traces), fallback=fallback)
+    comparison = judge(program.name, table, tuple(traces), fallback=fallback)
     failed = any(trace.exit_code for trace in traces if trace.device == "npu")
-    missing = coverage.device == "npu" and any(row.status == MISSING for row in coverage.rows)
+    missing = comparison.device == "npu" and any(row.status == MISSING for row in comparison.rows)
     if not (failed or missing):
-        return coverage
+        return comparison
     reason = "the program fails without" if failed else "operators are missing"
     _say(f"tracing on npu with patches, since {reason}: {program.name}{_taken(begun, len(traces))}")
     patched = run("npu with patches", "npu", program, (*common, *_enabled(options)), request, late=npu)
@@ -176,13 +176,13 @@ def _replaced(plan: Plan) -> dict[str, list[str]]:
     return found
 
 
-def _print(coverage: Coverage) -> None:
-    print_table(printing.summary(coverage), printing.COLUMNS, printing.rows(coverage))
-    missing = printing.missing_rows(coverage)
+def _print(comparison: Comparison) -> None:
+    print_table(printing.summary(comparison), printing.COLUMNS, printing.rows(comparison))
+    missing = printing.missing_rows(comparison)
     if missing:
         print()
         print_table("Without a known kernel", printing.MISSING_COLUMNS, missing)
-    for note in coverage.notes:
+    for note in comparison.notes:
         print_text(f"note: {note}", indent=2)
 
 

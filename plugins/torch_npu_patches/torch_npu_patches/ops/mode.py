@@ -22,7 +22,7 @@ def make_mode(tracer: Any) -> Callable[[], TorchDispatchMode]:
     """Return what makes a mode, one for each thread, that tells ``tracer``.
 
     Args:
-        tracer: a :class:`~torch_npu_patches.coverage.tracing.Tracer`.
+        tracer: a :class:`~torch_npu_patches.ops.tracing.Tracer`.
     """
     return lambda: _OperatorMode(tracer)
 

@@ -1,4 +1,4 @@
-"""``python -m torch_npu_patches.coverage.calling DEVICE MODULE:FUNCTION``: calls one function, as a program."""
+"""``python -m torch_npu_patches.ops.calling DEVICE MODULE:FUNCTION``: calls one function, as a program."""
 
 from __future__ import annotations
 

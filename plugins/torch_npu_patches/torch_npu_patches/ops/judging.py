@@ -1,4 +1,4 @@
-"""Coverage: what was traced, compared with what torch_npu has."""
+"""The comparison: what was traced, compared with what torch_npu has."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Optional
 
-from torch_npu_patches.coverage.records import OperatorRecord
-from torch_npu_patches.coverage.tables import COMPOSITE, FALLBACK, KERNEL, Table
+from torch_npu_patches.ops.records import OperatorRecord
+from torch_npu_patches.ops.tables import COMPOSITE, FALLBACK, KERNEL, Table
 
 __all__ = [
     "COMPOSED",
@@ -17,7 +17,7 @@ __all__ = [
     "STATUSES",
     "SUPPORTED",
     "UNKNOWN",
-    "Coverage",
+    "Comparison",
     "Row",
     "Trace",
     "judge",
@@ -103,7 +103,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class Comparison:
     """The result.
 
     Args:
@@ -146,7 +146,7 @@ def judge(
     *,
     patched: Optional[Trace] = None,
     fallback: bool = True,
-) -> Coverage:
+) -> Comparison:
     """Compare traces with a table. Where the program fails on the NPU without patches, that with patches counts, too.
 
     Args:
@@ -167,7 +167,7 @@ def judge(
     rows += _elsewhere(judged, traces)
     rows.sort(key=lambda row: (_ORDER.index(row.outcome), row.operator))
     notes = tuple(_notes(table, main, everything))
-    return Coverage(program, table, everything, main.device, tuple(rows), notes)
+    return Comparison(program, table, everything, main.device, tuple(rows), notes)
 
 
 def _judged(

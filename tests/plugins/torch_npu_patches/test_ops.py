@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 pytest.importorskip("torch_npu_patches")
 
 from patchcore.errors import SettingsError
-from torch_npu_patches.coverage import printing
-from torch_npu_patches.coverage.judging import Trace, judge
-from torch_npu_patches.coverage.records import OTHERS, OperatorRecord, ProcessTrace, merge, read_processes
-from torch_npu_patches.coverage.running import Program
-from torch_npu_patches.coverage.sites import Replaced, Sites
-from torch_npu_patches.coverage.tables import Table as OperatorTable
-from torch_npu_patches.coverage.tables import available, choose
+from torch_npu_patches.ops import printing
+from torch_npu_patches.ops.judging import Trace, judge
+from torch_npu_patches.ops.records import OTHERS, OperatorRecord, ProcessTrace, merge, read_processes
+from torch_npu_patches.ops.running import Program
+from torch_npu_patches.ops.sites import Replaced, Sites
+from torch_npu_patches.ops.tables import Table as OperatorTable
+from torch_npu_patches.ops.tables import available, choose
 
 
 def test_none_of_it_imports_torch() -> None:
     import subprocess
 
     code = (
-        "import sys, torch_npu_patches.plugin, torch_npu_patches.coverage.command, torch_npu_patches.coverage.tracing\n"
+        "import sys, torch_npu_patches.plugin, torch_npu_patches.ops.command, torch_npu_patches.ops.tracing\n"
         "assert 'torch' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -100,24 +100,24 @@ class TestJudging:
     def test_every_status(self) -> None:
         on_cpu = trace("cpu", record("relu", "cpu", 2), record("bernoulli_", "cpu"), device="cpu")
         on_npu = trace("npu", record("relu", calls=2), record("t"), record("lgamma"), record("new_in_2_14"))
-        coverage = judge("train.py", TABLE, (on_cpu, on_npu))
-        assert [(row.operator[6:], row.status) for row in coverage.rows] == [
+        comparison = judge("train.py", TABLE, (on_cpu, on_npu))
+        assert [(row.operator[6:], row.status) for row in comparison.rows] == [
             ("lgamma", "missing"),
             ("new_in_2_14", "unknown"),
             ("t", "composite"),
             ("relu", "supported"),
             ("bernoulli_", "CPU only"),
         ]
-        assert coverage.rows[3].calls == {"cpu": 2, "npu": 2}
-        assert [row.operator for row in coverage.missing] == ["aten::lgamma"]
-        assert not coverage.failed
+        assert comparison.rows[3].calls == {"cpu": 2, "npu": 2}
+        assert [row.operator for row in comparison.missing] == ["aten::lgamma"]
+        assert not comparison.failed
 
     @pytest.mark.parametrize("fallback", [True, False])
     def test_a_missing_one_falls_back_unless_that_is_disabled(self, fallback: bool) -> None:
-        coverage = judge("train.py", TABLE, (trace("npu", record("lgamma")),), fallback=fallback)
-        (row,) = coverage.rows
+        comparison = judge("train.py", TABLE, (trace("npu", record("lgamma")),), fallback=fallback)
+        (row,) = comparison.rows
         assert row.falls_back == fallback
-        said = printing.missing_rows(coverage)[0][1]
+        said = printing.missing_rows(comparison)[0][1]
         assert said == ("runs on the CPU" if fallback else "raises an error")
 
     @pytest.mark.parametrize(
@@ -132,40 +132,40 @@ class TestJudging:
     def test_a_patch_handles_what_is_gone_with_it(self, left: int, handled_by: tuple[str, ...], said: str) -> None:
         before = trace("npu", record("lgamma", calls=3, patches=dict.fromkeys(handled_by, 3)))
         after = trace("npu with patches", *([record("lgamma", calls=left)] if left else []), record("relu"))
-        coverage = judge("train.py", TABLE, (before,), patched=after)
-        (row,) = coverage.rows
+        comparison = judge("train.py", TABLE, (before,), patched=after)
+        (row,) = comparison.rows
         assert row.handled == (left == 0)
         assert row.handled_by == (handled_by if left < 3 else ())
-        assert printing.missing_rows(coverage)[0][3].startswith(said)
-        assert [row.operator for row in coverage.missing] == ([] if left == 0 else ["aten::lgamma"])
-        assert list(coverage.counts) == (["handled"] if left == 0 else ["missing"])
+        assert printing.missing_rows(comparison)[0][3].startswith(said)
+        assert [row.operator for row in comparison.missing] == ([] if left == 0 else ["aten::lgamma"])
+        assert list(comparison.counts) == (["handled"] if left == 0 else ["missing"])
 
     def test_a_program_that_runs_with_patches_only_is_judged_with_them(self) -> None:
         before = trace("npu", record("lgamma"), record("relu"), code=1)
         after = trace("npu with patches", record("relu", calls=5), record("digamma"), record("t"))
-        coverage = judge("train.py", TABLE, (before,), patched=after)
-        assert {row.operator[6:]: row.outcome for row in coverage.rows} == {
+        comparison = judge("train.py", TABLE, (before,), patched=after)
+        assert {row.operator[6:]: row.outcome for row in comparison.rows} == {
             "lgamma": "handled",
             "digamma": "missing",
             "t": "composite",
             "relu": "supported",
         }
-        assert not coverage.failed
-        assert coverage.rows[-1].calls == {"npu": 1, "npu with patches": 5}
-        assert "exit code 1 on npu;" in coverage.notes[0]
+        assert not comparison.failed
+        assert comparison.rows[-1].calls == {"npu": 1, "npu with patches": 5}
+        assert "exit code 1 on npu;" in comparison.notes[0]
 
     def test_patches_that_fail_prove_nothing(self) -> None:
-        coverage = judge(
+        comparison = judge(
             "train.py", TABLE, (trace("npu", record("lgamma")),), patched=trace("npu with patches", code=1)
         )
-        assert coverage.rows[0].left is None
-        assert [row.operator for row in coverage.missing] == ["aten::lgamma"]
+        assert comparison.rows[0].left is None
+        assert [row.operator for row in comparison.missing] == ["aten::lgamma"]
 
     def test_a_program_that_leaves_the_npu_alone_is_judged_by_the_cpu_and_says_so(self) -> None:
         on_cpu = trace("cpu", record("relu", "cpu"), device="cpu")
-        coverage = judge("train.py", TABLE, (on_cpu, trace("npu", record("relu", "cpu"))))
-        assert (coverage.device, coverage.rows[0].status) == ("cpu", "supported")
-        assert any(".to('npu')" in note for note in coverage.notes)
+        comparison = judge("train.py", TABLE, (on_cpu, trace("npu", record("relu", "cpu"))))
+        assert (comparison.device, comparison.rows[0].status) == ("cpu", "supported")
+        assert any(".to('npu')" in note for note in comparison.notes)
 
     def test_another_torch_is_noted(self) -> None:
         other = Trace("npu", "npu", 0, 1, {("aten::relu", "npu"): record("relu")}, "2.8.0")
@@ -209,7 +209,7 @@ class TestRecords:
 
 
 class TestPage:
-    def test_a_coverage_is_shown_whole(self) -> None:
+    def test_a_comparison_is_shown_whole(self) -> None:
         one = record("lgamma", shapes={"[2, 3]": 1}, sites={"a.py:1": 1}, dtypes={"float32": 1})
         page = printing.make_page(judge("train.py", TABLE, (trace("npu", one),))).render()
         for text in ("aten::lgamma", "[2, 3], 1x", "a.py:1", "float32", "runs on the CPU", "1 missing"):
@@ -218,9 +218,9 @@ class TestPage:
         assert 'class="command"' not in page
 
     def test_the_page_has_the_command_that_runs_the_script(self) -> None:
-        coverage = judge("train.py", TABLE, (trace("npu", record("relu")),))
-        page = printing.make_page(coverage, ("train.py", "--name", "a b")).render()
-        assert "<code class=\"command\">patchcore run --emulate-npu train.py --name 'a b'</code>" in page
+        comparison = judge("train.py", TABLE, (trace("npu", record("relu")),))
+        page = printing.make_page(comparison, ("train.py", "--name", "a b")).render()
+        assert '<code class="command">patchcore run --emulate-npu train.py --name &#39;a b&#39;</code>' in page
 
 
 class TestProgram:
@@ -234,7 +234,7 @@ class TestProgram:
         assert Program("pkg.train:main", ("1",)).command("npu")[-3:] == ("npu", "pkg.train:main", "1")
 
     def test_a_function_gets_the_device_it_asks_for(self, make_package: MakePackage) -> None:
-        from torch_npu_patches.coverage.calling import main
+        from torch_npu_patches.ops.calling import main
 
         make_package({"job": "said = []\ndef run(a, device='cpu'):\n    said.append((a, device))\n"})
         monkeypatch = pytest.MonkeyPatch()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from programs import PATCHES, SHOP, Programs
 
-from patchcore.builtin.run.command import Command, find_command
+from patchcore.builtin.run.program import Command, find_command
 from patchcore.errors import SettingsError
 
 PYTHON = [sys.executable, *subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]

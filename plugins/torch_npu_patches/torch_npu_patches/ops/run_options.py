@@ -21,6 +21,6 @@ def register_options(parser: argparse.ArgumentParser) -> None:
 def configure(options: argparse.Namespace) -> None:
     """Trace this process, if the run does."""
     if options.trace_operators is not None:
-        from torch_npu_patches.coverage.tracing import trace_process
+        from torch_npu_patches.ops.tracing import trace_process
 
         trace_process(options.trace_operators)

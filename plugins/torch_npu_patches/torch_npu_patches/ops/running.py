@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Optional
 
 import patchcore as pc
-from patchcore.builtin.run.command import find_command
+from patchcore.builtin.run.program import find_command
 from patchcore.errors import SettingsError
 from patchcore.objects.modules import find_module
-from torch_npu_patches.coverage.judging import Trace
-from torch_npu_patches.coverage.records import merge, read_processes
-from torch_npu_patches.coverage.tracing import Request
+from torch_npu_patches.ops.judging import Trace
+from torch_npu_patches.ops.records import merge, read_processes
+from torch_npu_patches.ops.tracing import Request
 
 __all__ = ["OPTION", "Program", "npu_options", "run"]
 
@@ -30,7 +30,7 @@ OPTION = "--trace-operators"
 #: What is compiled has no operators any more.
 _EAGER = {"TORCHDYNAMO_DISABLE": "1"}
 
-_CALLING = "torch_npu_patches.coverage.calling"
+_CALLING = "torch_npu_patches.ops.calling"
 
 
 @dataclass(frozen=True)
