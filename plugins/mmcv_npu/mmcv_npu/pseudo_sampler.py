@@ -71,7 +71,7 @@ def _indices(assigned: Any) -> tuple[Any, Any]:
 _CHECKS = [pc.Check("mmcv_npu.checks.pseudo_sampler:sampled", dtypes=dict.fromkeys(("float32", "float16"), 0.0))]
 _SUMMARY = "PseudoSampler without the unique that changes nothing"
 
-# the class moved between the lines: one patch for each, of which one fits
+# The class moved between mmdet 2 and 3: one patch for each, of which one is applied.
 PSEUDO_SAMPLER_2 = pc.Patch(
     "mmdet2.pseudo_sampler",
     [pc.Replace("mmdet.core.bbox.samplers.pseudo_sampler:PseudoSampler.sample", sample_boxes)],
