@@ -26,7 +26,7 @@ class TestModels:
     def test_every_family_is_there_and_no_name_twice(self, tool: Any) -> None:
         rows = tool("zoo").ROWS
         assert max(Counter(row.name for row in rows).values()) == 1
-        counts = Counter((row.line, row.library) for row in rows)
+        counts = Counter((row.major, row.library) for row in rows)
         assert counts[2, "mmdet"] >= 24
         assert counts[2, "mmdet3d"] >= 8
         assert counts[1, "mmdet"] >= 6
@@ -105,7 +105,7 @@ def training(*losses: float, device: str = "npu", error: str = "") -> dict[str, 
 
 def result(cpu: dict[str, Any], npu: dict[str, Any]) -> dict[str, Any]:
     return {
-        "line": 2,
+        "major": 2,
         "family": "one-stage",
         "config": "fcos/fcos",
         "patches": {"mmcv.deform_conv": 3},

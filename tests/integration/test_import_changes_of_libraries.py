@@ -17,14 +17,14 @@ from warm import Warm
 pytest.importorskip("torch")
 
 
-def is_line_2() -> bool:
+def has_mmcv_2() -> bool:
     try:
         return importlib.metadata.version("mmdet").startswith("3.")
     except importlib.metadata.PackageNotFoundError:
         return False
 
 
-needs_mmdet = pytest.mark.skipif(not is_line_2(), reason="needs mmdet 3.x")
+needs_mmdet = pytest.mark.skipif(not has_mmcv_2(), reason="needs mmdet 3.x")
 needs_mmdet3d = pytest.mark.skipif(importlib.util.find_spec("mmdet3d") is None, reason="needs mmdet3d 1.4")
 
 STUBS = """

@@ -1,9 +1,9 @@
 """Tests of the OpenMMLab plugins on the real libraries and an emulated NPU, ``pytest tests/openmmlab --emulate-npu``.
 
-They run in two environments, one for each line of the libraries: the two cannot be installed together. Line 1 is mmcv
-1.x with mmdet 2.x and mmdet3d 1.0, line 2 is mmcv 2.x with mmengine, mmdet 3.x and mmdet3d 1.4. A test belongs to both
-unless it is marked ``@pytest.mark.openmmlab(1)`` or ``(2)``; a module that imports what only one line has is named
-``test_<patch>_line1.py`` or ``test_<patch>_line2.py``, and is not collected in the other.
+They run in two environments, one for each major version of mmcv: mmcv 1.x with mmdet 2.x and mmdet3d 1.0, mmcv 2.x with
+mmengine, mmdet 3.x and mmdet3d 1.4. The two cannot be installed together. A test belongs to both unless it is marked
+``@pytest.mark.openmmlab(1)`` or ``(2)``; a module that imports what only one of them has is named
+``test_<patch>_mmcv1.py`` or ``test_<patch>_mmcv2.py``, and is not collected with the other.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import pytest
 from npu_fixtures import as_after_start  # noqa: F401
 
 FOLDER = Path(__file__).resolve().parent
-LINES = (1, 2)
+MMCV_MAJORS = (1, 2)
 
 
-def installed_line() -> int | None:
+def installed_mmcv_major() -> int | None:
     """Return 1 or 2, the major version of the mmcv that is installed; ``None`` where there is none."""
     for distribution in ("mmcv", "mmcv-full"):
         try:
@@ -34,28 +34,28 @@ def installed_line() -> int | None:
     return None
 
 
-LINE = installed_line()
+MMCV_MAJOR = installed_mmcv_major()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the folder out unless the NPU is emulated, and the modules of the line that is not installed."""
+    """Leave the folder out unless the NPU is emulated, and the modules for the other major version of mmcv."""
     if not config.getoption("emulate_npu", default=False):
         return True
-    named = re.search(r"_line(\d)\.py$", collection_path.name)
-    return True if named and int(named[1]) != LINE else None
+    named = re.search(r"_mmcv(\d)\.py$", collection_path.name)
+    return True if named and int(named[1]) != MMCV_MAJOR else None
 
 
 @pytest.hookimpl(trylast=True)  # when the device is there: mmcv looks for it while being imported
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark, and import mmcv 1.x with the patch for machines that have no torchvision."""
-    config.addinivalue_line("markers", "openmmlab(line): a test of one line of the libraries, 1 (mmcv 1.x) or 2")
+    config.addinivalue_line("markers", "openmmlab(major): a test for one major version of mmcv, 1 or 2")
     if not config.getoption("emulate_npu", default=False):
         return
-    if LINE not in LINES:
+    if MMCV_MAJOR not in MMCV_MAJORS:
         raise pytest.UsageError(
             "tests/openmmlab needs mmcv-full 1.x or mmcv 2.x with its operators, found neither: nox -s openmmlab-2"
         )
-    if LINE == 1:
+    if MMCV_MAJOR == 1:
         import patchcore
         from mmcv_npu.torchvision import TORCHVISION
 
@@ -64,19 +64,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    """Say at the top of the run which line is tested."""
-    return f"openmmlab: line {LINE}"
+    """Say at the top of the run which major version of mmcv is tested."""
+    return f"openmmlab: mmcv {MMCV_MAJOR}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests in this folder that are of the other line."""
-    other = [item for item in items if FOLDER in item.path.parents and _marked_line(item) not in (None, LINE)]
+    """Deselect the tests in this folder that are for the other major version of mmcv."""
+    other = [item for item in items if FOLDER in item.path.parents and _marked_major(item) not in (None, MMCV_MAJOR)]
     if other:
         config.hook.pytest_deselected(items=other)
         items[:] = [item for item in items if item not in other]
 
 
-def _marked_line(item: pytest.Item) -> int | None:
+def _marked_major(item: pytest.Item) -> int | None:
     marker = item.get_closest_marker("openmmlab")
     if marker is None:
         return None
@@ -86,10 +86,10 @@ def _marked_line(item: pytest.Item) -> int | None:
 
 
 @pytest.fixture(scope="session")
-def line() -> int:
-    """Return the line of the libraries that is installed, 1 or 2."""
-    assert LINE is not None
-    return LINE
+def major() -> int:
+    """Return the major version of mmcv, 1 or 2."""
+    assert MMCV_MAJOR is not None
+    return MMCV_MAJOR
 
 
 @pytest.fixture(scope="session")

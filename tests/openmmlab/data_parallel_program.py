@@ -1,4 +1,4 @@
-"""What each process of test_ddp_line1.py does: train with mmcv's MMDistributedDataParallel on its share of the samples.
+"""What each process of test_ddp_mmcv1.py does: train with mmcv's MMDistributedDataParallel on its share of the samples.
 
 ``python data_parallel_program.py RANK SIZE FILE BACKEND`` prints what it found as JSON; FILE is where the processes
 find each other. With BACKEND hccl the model is on an emulated NPU, with gloo on the CPU.

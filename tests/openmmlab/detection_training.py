@@ -1,10 +1,10 @@
-"""Train a small RetinaNet with the runners of either line of the OpenMMLab libraries.
+"""Train a small RetinaNet with the runners of mmcv 1.x or of mmengine.
 
 The model is that of ``examples/mmdet_training``: RetinaNet on a thin ResNet-50 with deformable convolution in two
 stages and modulated deformable convolution in the head. Data come from the same place, in COCO format, and are read by
 mmdet's own data set and pipeline. Run as a program, this trains with each runner on the CPU and saves the results::
 
-    python detection_training.py LINE DATA_ROOT RESULTS
+    python detection_training.py MMCV_MAJOR DATA_ROOT RESULTS
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ FOCAL = {"type": "FocalLoss", "use_sigmoid": True, "gamma": 2.0, "alpha": 0.25, 
 CROSS_ENTROPY = {"type": "CrossEntropyLoss", "use_sigmoid": True, "loss_weight": 1.0}
 LOSSES = {"focal": FOCAL, "cross_entropy": CROSS_ENTROPY}
 
-#: What drives the training, by line: runners of mmcv 1.x, loops of mmengine's one runner; by epoch, and by iteration.
+#: What drives the training, by major version of mmcv: runners of mmcv 1.x, loops of mmengine's one runner. Each has one
+#: by epoch, and one by iteration.
 RUNNERS = {1: ("EpochBasedRunner", "IterBasedRunner"), 2: ("EpochBasedTrainLoop", "IterBasedTrainLoop")}
 
 
@@ -64,7 +65,7 @@ def train(runner: str, loss: str, data_root: Path, work_dir: Path) -> Training:
     """Train for :data:`STEPS` steps, on the NPU where there is one.
 
     Args:
-        runner: one of :data:`RUNNERS`, of the line that is installed.
+        runner: one of :data:`RUNNERS`, of the mmcv that is installed.
         loss: one of :data:`LOSSES`.
         data_root: see :func:`make_data`.
         work_dir: for what the runner writes.
@@ -101,7 +102,7 @@ def _result(model: torch.nn.Module, losses: list[float]) -> Training:
     return Training(next(model.parameters()).device.type, losses, weights)
 
 
-# --- line 2 -----------------------------------------------------------------------------------------------------------
+# --- mmcv 2 -----------------------------------------------------------------------------------------------------------
 
 
 def _train_by_mmengine(loop: str, model: dict[str, Any], data_root: Path, work_dir: Path) -> Training:
@@ -175,7 +176,7 @@ def _forget(experiment: str) -> None:
             handler.close()
 
 
-# --- line 1 -----------------------------------------------------------------------------------------------------------
+# --- mmcv 1 -----------------------------------------------------------------------------------------------------------
 
 
 def _train_by_mmcv(kind: str, model: dict[str, Any], data_root: Path, work_dir: Path) -> Training:
@@ -241,13 +242,13 @@ def _train_by_mmcv(kind: str, model: dict[str, Any], data_root: Path, work_dir: 
     return _result(detector, losses)
 
 
-def main(line: int, data_root: Path, results: Path) -> None:
-    """Make the data, train with each runner of a line and with each loss, and save what came of it."""
+def main(major: int, data_root: Path, results: Path) -> None:
+    """Make the data, train with each runner of a version and with each loss, and save what came of it."""
     torch.set_num_threads(1)
-    if line == 1:  # mmcv 1.x imports it in modules that need nothing of it
+    if major == 1:  # mmcv 1.x imports it in modules that need nothing of it
         sys.modules["torchvision"] = types.ModuleType("torchvision")
     make_data(data_root)
-    by_epoch, by_iteration = RUNNERS[line]
+    by_epoch, by_iteration = RUNNERS[major]
     done = {
         (runner, loss): tuple(train(runner, loss, data_root, results.parent / f"{runner}-{loss}"))
         for runner, loss in [(by_epoch, "cross_entropy"), (by_iteration, "cross_entropy"), (by_epoch, "focal")]

@@ -1,8 +1,8 @@
-"""Train a small PointPillars with the runner of either line, on data in the format of nuScenes.
+"""Train a small PointPillars with the runner of mmcv 1.x or of mmengine, on data in the format of nuScenes.
 
 Run as a program, this trains with each loss on the CPU and saves the results::
 
-    python lidar_training.py LINE DATA_ROOT RESULTS
+    python lidar_training.py MMCV_MAJOR DATA_ROOT RESULTS
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import mmdet3d_libraries  # noqa: F401  line 1 cannot import mmdet3d by itself
+import mmdet3d_libraries  # noqa: F401  with mmcv 1, mmdet3d cannot be imported by itself
 import torch
-from nuscenes_sample import CLASSES, make_samples, write_for_line_1, write_for_line_2
+from nuscenes_sample import CLASSES, make_samples, write_for_mmcv_1, write_for_mmcv_2
 from pointpillars import LOSSES, pointpillars
 from torch import Tensor, nn
 
@@ -59,10 +59,10 @@ def _on_cpu(original: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _stand_in(name: str, targets: dict[int, str]) -> dict[int, pc.Patch]:
-    return {line: pc.Patch(f"stand_in.{name}", [pc.Wrap(target, _on_cpu)]) for line, target in targets.items()}
+    return {major: pc.Patch(f"stand_in.{name}", [pc.Wrap(target, _on_cpu)]) for major, target in targets.items()}
 
 
-#: mmcv's operators have no kernels on the emulated NPU; these two go to the CPU. By line.
+#: mmcv's operators have no kernels on the emulated NPU; these two go to the CPU. By mmcv's major version.
 NMS_ON_CPU = _stand_in(
     "nms",
     {
@@ -76,49 +76,49 @@ VOXELS_ON_CPU = _stand_in(
 )
 
 
-def make_data(root: Path, line: int) -> None:
+def make_data(root: Path, major: int) -> None:
     """Write the data set to ``root``, and the weights that every training starts from."""
-    write = write_for_line_1 if line == 1 else write_for_line_2
+    write = write_for_mmcv_1 if major == 1 else write_for_mmcv_2
     assert write(root, make_samples(SAMPLES)).name == INFORMATION
     torch.manual_seed(0)
-    model = _build("focal", line)
+    model = _build("focal", major)
     # scores that differ by more than what they are rounded by, so that the same boxes come first
     nn.init.normal_(model.bbox_head.conv_cls.weight, std=1.0)
     torch.save({"state_dict": model.state_dict()}, root / START)
 
 
-def train(line: int, loss: str, data_root: Path, work_dir: Path) -> Training:
+def train(major: int, loss: str, data_root: Path, work_dir: Path) -> Training:
     """Train for :data:`EPOCHS`, on the NPU where there is one, then predict and write nuScenes boxes.
 
     Args:
-        line: of the libraries, the one that is installed.
+        major: the major version of mmcv, the one that is installed.
         loss: one of :data:`pointpillars.LOSSES`.
         data_root: see :func:`make_data`.
         work_dir: for what is written.
     """
-    model = _build(loss, line)
-    return (_train_by_mmcv if line == 1 else _train_by_mmengine)(model, data_root, work_dir)
+    model = _build(loss, major)
+    return (_train_by_mmcv if major == 1 else _train_by_mmengine)(model, data_root, work_dir)
 
 
-def _build(loss: str, line: int) -> Any:
-    if line == 1:
+def _build(loss: str, major: int) -> Any:
+    if major == 1:
         from mmcv import ConfigDict
         from mmdet3d.models import build_model
 
-        return build_model(ConfigDict(pointpillars(loss, line)))
+        return build_model(ConfigDict(pointpillars(loss, major)))
     from mmdet3d.registry import MODELS
     from mmdet3d.utils import register_all_modules
     from mmengine.config import ConfigDict
 
     register_all_modules(init_default_scope=False)
-    return MODELS.build(ConfigDict(pointpillars(loss, line), _scope_="mmdet3d"))
+    return MODELS.build(ConfigDict(pointpillars(loss, major), _scope_="mmdet3d"))
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
 
 
-# --- line 2 -----------------------------------------------------------------------------------------------------------
+# --- mmcv 2 -----------------------------------------------------------------------------------------------------------
 
 
 def _train_by_mmengine(model: nn.Module, data_root: Path, work_dir: Path) -> Training:
@@ -203,7 +203,7 @@ def _forget(experiment: str) -> None:
             handler.close()
 
 
-# --- line 1 -----------------------------------------------------------------------------------------------------------
+# --- mmcv 1 -----------------------------------------------------------------------------------------------------------
 
 
 def _train_by_mmcv(model: nn.Module, data_root: Path, work_dir: Path) -> Training:
@@ -265,11 +265,11 @@ def _train_by_mmcv(model: nn.Module, data_root: Path, work_dir: Path) -> Trainin
     return Training(next(model.parameters()).device.type, losses, weights, predictions, submission["results"])
 
 
-def main(line: int, data_root: Path, results: Path) -> None:
+def main(major: int, data_root: Path, results: Path) -> None:
     """Make the data, train with every loss, and save what came of it."""
     torch.set_num_threads(1)
-    make_data(data_root, line)
-    done = {loss: tuple(train(line, loss, data_root, results.parent / f"cpu-{loss}")) for loss in LOSSES}
+    make_data(data_root, major)
+    done = {loss: tuple(train(major, loss, data_root, results.parent / f"cpu-{loss}")) for loss in LOSSES}
     torch.save(done, results)
 
 

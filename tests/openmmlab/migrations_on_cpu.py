@@ -1,6 +1,6 @@
 """Train a model of examples/migrations on the CPU, unpatched::
 
-    python migrations_on_cpu.py NAME LINE STEPS
+    python migrations_on_cpu.py NAME MMCV_MAJOR STEPS
 
 Small stand-ins, written in torch, take the places of CUDA extensions and packages that are not installed.
 """
@@ -79,7 +79,7 @@ STAND_INS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def main(name: str, line: int, steps: int) -> None:
+def main(name: str, major: int, steps: int) -> None:
     """Run ``tools/train.py`` of an example."""
     import numpy
 
@@ -88,7 +88,7 @@ def main(name: str, line: int, steps: int) -> None:
 
     torch.set_num_threads(1)
     numpy.int = int  # type: ignore[attr-defined]  # one of the models is older than numpy 1.24
-    if line == 1:
+    if major == 1:
         patchcore.Patcher([TORCHVISION], strict=True).apply()
     for stand_in, names in STAND_INS[name].items():
         sys.modules[stand_in] = ModuleType(stand_in)

@@ -1,4 +1,4 @@
-"""mmdet3d under one set of names, whichever line is installed; importing this imports it."""
+"""mmdet3d under one set of names, with mmcv 1.x and 2.x; importing this imports it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import patchcore as pc
 from mmcv_npu.mmcv_version import MMCV_VERSION_MMDET3D
 from mmcv_npu.torchvision import TORCHVISION
 
-__all__ = ["LINE", "CameraBoxes", "DepthBoxes", "LidarBoxes", "conversion"]
+__all__ = ["MMCV_MAJOR", "CameraBoxes", "DepthBoxes", "LidarBoxes", "conversion"]
 
-LINE = 1 if metadata.version("mmdet3d").startswith("1.0.") else 2
+MMCV_MAJOR = 1 if metadata.version("mmdet3d").startswith("1.0.") else 2
 
-if LINE == 1:
+if MMCV_MAJOR == 1:
     with pc.Patcher([TORCHVISION, MMCV_VERSION_MMDET3D], enable=[MMCV_VERSION_MMDET3D], strict=True):
         from mmdet3d.core import CameraInstance3DBoxes as CameraBoxes
         from mmdet3d.core import DepthInstance3DBoxes as DepthBoxes

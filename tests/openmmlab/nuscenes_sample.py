@@ -94,7 +94,7 @@ def write_points(folder: Path, samples: Sequence[Sample]) -> None:
         sample.points.tofile(directory / f"{sample.token}.bin")
 
 
-def write_for_line_2(folder: Path, samples: Sequence[Sample]) -> Path:
+def write_for_mmcv_2(folder: Path, samples: Sequence[Sample]) -> Path:
     """Write the data set for mmdet3d 1.1 and later; return its information file."""
     write_points(folder, samples)
     frames = [
@@ -128,7 +128,7 @@ def write_for_line_2(folder: Path, samples: Sequence[Sample]) -> Path:
     return _write(folder, {"metainfo": metainfo, "data_list": frames})
 
 
-def write_for_line_1(folder: Path, samples: Sequence[Sample]) -> Path:
+def write_for_mmcv_1(folder: Path, samples: Sequence[Sample]) -> Path:
     """Write the data set for mmdet3d 1.0; return its information file."""
     write_points(folder, samples)
     infos = [

@@ -22,12 +22,12 @@ CROSS_ENTROPY = {"type": "CrossEntropyLoss", "use_sigmoid": True, "loss_weight":
 LOSSES = {"focal": FOCAL, "cross_entropy": CROSS_ENTROPY}
 
 
-def pointpillars(loss: str, line: int) -> dict[str, Any]:
+def pointpillars(loss: str, major: int) -> dict[str, Any]:
     """Return the configuration of the detector.
 
     Args:
         loss: one of :data:`LOSSES`.
-        line: 1 for mmdet3d 1.0, 2 for later versions.
+        major: 1 for mmdet3d 1.0, 2 for later versions.
     """
     voxel_layer = {
         "max_num_points": 8,
@@ -36,7 +36,7 @@ def pointpillars(loss: str, line: int) -> dict[str, Any]:
         "max_voxels": (300, 300),
     }
     scope, voxels = ("", {"voxel_layer": voxel_layer})
-    if line == 2:
+    if major == 2:
         preprocessor = {"type": "Det3DDataPreprocessor", "voxel": True, "voxel_layer": voxel_layer}
         scope, voxels = ("mmdet.", {"data_preprocessor": preprocessor})
     return {
@@ -87,7 +87,7 @@ def pointpillars(loss: str, line: int) -> dict[str, Any]:
         },
         "train_cfg": {
             "assigner": {
-                "type": "Max3DIoUAssigner" if line == 2 else "MaxIoUAssigner",
+                "type": "Max3DIoUAssigner" if major == 2 else "MaxIoUAssigner",
                 "iou_calculator": {"type": "BboxOverlapsNearest3D"},
                 "pos_iou_thr": 0.5,
                 "neg_iou_thr": 0.3,

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 import patchcore as pc
 from mmcv_npu.deform_conv import DEFORM_CONV, MODULATED_DEFORM_CONV
 
-#: What mmcv's own NPU path calls, by line: in the forward pass, and in the backward pass. torch_npu 2.1 dropped these.
+#: What mmcv's own NPU path calls, by major version: in the forward pass, and in the backward pass. torch_npu 2.1
+#: dropped these.
 GONE = {1: "torch.npu_deformable_conv2d is deprecated", 2: "torch.npu_deformable_conv2dbk is deprecated"}
 
 
@@ -49,10 +50,10 @@ class TestMixedPrecision:
         ],
     )
     def test_layer_trains(
-        self, kind: type[nn.Module], patch: pc.Patch, kernel: str, device: torch.device, line: int, calls: Counter[str]
+        self, kind: type[nn.Module], patch: pc.Patch, kernel: str, device: torch.device, major: int, calls: Counter[str]
     ) -> None:
         x = torch.randn(2, 64, 6, 6).to(device)
-        with pytest.raises(RuntimeError, match=GONE[line]):
+        with pytest.raises(RuntimeError, match=GONE[major]):
             train(pack(kind, device), x)
         with pc.Patcher([patch], strict=True):
             layer = pack(kind, device)

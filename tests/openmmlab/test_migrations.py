@@ -36,7 +36,7 @@ from patchcore_torch.tensors.framework import Tensors
 run, compare = Tensors().run, Tensors().compare
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "migrations"
-MODELS_OF_LINE = {1: "mmdet.models.builder", 2: "mmdet.registry"}
+MODELS_OF_MMCV = {1: "mmdet.models.builder", 2: "mmdet.registry"}
 
 #: mmcv 1.x imports torchvision, which is not installed here; a plugin's patch stands in.
 WITHOUT_TORCHVISION = {1: ["--enable", "mmcv.torchvision"], 2: []}
@@ -123,7 +123,7 @@ import npu_emulator, patchcore, mx_driving_compat
 
 npu_emulator.install()
 mx_driving_compat.install()
-if {line} == 1:
+if {major} == 1:
     patchcore.Patcher.discover(plugins=["mmcv"], enable="mmcv.torchvision", disable="*").apply()
 sys.argv = sys.argv[1:]
 sys.path[0] = os.path.dirname(sys.argv[0])
@@ -136,12 +136,12 @@ class Repository:
 
     Args:
         name: of its folder.
-        line: of the libraries.
+        major: the major version of mmcv.
     """
 
-    def __init__(self, name: str, line: int) -> None:
+    def __init__(self, name: str, major: int) -> None:
         self.name = name
-        self._registry = importlib.import_module(MODELS_OF_LINE[line]).MODELS._module_dict
+        self._registry = importlib.import_module(MODELS_OF_MMCV[major]).MODELS._module_dict
         self._registered = dict(self._registry)
         self._path = list(sys.path)
         sys.path.insert(0, str(EXAMPLES / name))
@@ -157,17 +157,17 @@ class Repository:
 
 
 @pytest.fixture
-def functions(line: int) -> Iterator[Repository]:
-    repository = Repository("functions", line)
+def functions(major: int) -> Iterator[Repository]:
+    repository = Repository("functions", major)
     yield repository
     repository.forget()
 
 
 @pytest.fixture(scope="module")
-def references(line: int) -> dict[str, list[float]]:
+def references(major: int) -> dict[str, list[float]]:
     """The losses of the unpatched models on the CPU."""
     script = str(Path(__file__).with_name("migrations_on_cpu.py"))
-    return {name: losses(run_python([script, name, str(line), str(STEPS)]).stdout, who) for name, who in WHO.items()}
+    return {name: losses(run_python([script, name, str(major), str(STEPS)]).stdout, who) for name, who in WHO.items()}
 
 
 class Done(NamedTuple):
@@ -192,11 +192,18 @@ def run_python(arguments: list[str], **environment: str) -> subprocess.Completed
     return done
 
 
-def observe(name: str, line: int, folder: Path, *arguments: str) -> Done:
+def observe(name: str, major: int, folder: Path, *arguments: str) -> Done:
     """Run an example under ``patchcore run``."""
     (folder / "observe.py").write_text(OBSERVE)
     seen, reports = folder / "seen.json", folder / "reports"
-    options = ["--compat", "mx_driving", "--emulate-npu", *WITHOUT_TORCHVISION[line], "--report-dir", str(reports)]
+    options = [
+        "--compat",
+        "mx_driving",
+        "--emulate-npu",
+        *WITHOUT_TORCHVISION[major],
+        "--report-dir",
+        str(reports),
+    ]
     program = [str(EXAMPLES / name / "migrate_to_ascend" / "train.py"), *arguments]
     observer = [str(folder / "observe.py"), str(seen), json.dumps(REPLACED[name])]
     done = run_python(["-m", "patchcore", "run", *options, *observer, *program])
@@ -225,15 +232,15 @@ def trace_of(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def of_functions(line: int, tmp_path_factory: pytest.TempPathFactory) -> Done:
+def of_functions(major: int, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """A run of the example with functions, whose data are read by a worker process that is spawned."""
-    return observe("functions", line, tmp_path_factory.mktemp("functions"), "--workers", "1")
+    return observe("functions", major, tmp_path_factory.mktemp("functions"), "--workers", "1")
 
 
 @pytest.fixture(scope="module")
-def of_classes(line: int, tmp_path_factory: pytest.TempPathFactory) -> Done:
+def of_classes(major: int, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """A run of the example with classes."""
-    return observe("classes", line, tmp_path_factory.mktemp("classes"))
+    return observe("classes", major, tmp_path_factory.mktemp("classes"))
 
 
 class TestFunctions:
@@ -266,22 +273,22 @@ class TestFunctions:
         assert "no such patch" not in of_functions.stderr
 
     def test_installed_by_the_program_with_profiling_and_brake(
-        self, line: int, tmp_path: Path, references: dict[str, list[float]]
+        self, major: int, tmp_path: Path, references: dict[str, list[float]]
     ) -> None:
         starter = tmp_path / "start.py"
-        starter.write_text(IN_THE_PROGRAM.format(line=line))
+        starter.write_text(IN_THE_PROGRAM.format(major=major))
         program = str(EXAMPLES / "functions" / "migrate_to_ascend" / "train.py")
         traces = tmp_path / "traces"
         done = run_python([str(starter), program], OCCUPANCY_PROFILE=str(traces), OCCUPANCY_PERFORMANCE="3")
         assert_losses("functions", done, references["functions"], 3)
         assert "trained on" not in done.stdout
         names = Counter(event.get("name") for event in trace_of(traces))
-        assert names["Optimizer.step#" + ("NpuFusedSGD.step" if line == 1 else "SGD.step")] == 1
+        assert names["Optimizer.step#" + ("NpuFusedSGD.step" if major == 1 else "SGD.step")] == 1
 
-    def test_everything_is_restored(self, functions: Repository, monkeypatch: pytest.MonkeyPatch, line: int) -> None:
+    def test_everything_is_restored(self, functions: Repository, monkeypatch: pytest.MonkeyPatch, major: int) -> None:
         import numpy
 
-        if line == 1:
+        if major == 1:
             runner = importlib.import_module("mmcv.runner")
             monkeypatch.setattr(runner, "build_optimizer", runner.build_optimizer)  # patch.py sets it when imported
         with compat.install():
@@ -305,8 +312,8 @@ class TestFunctions:
                 numpy.int
             assert not torch.cuda.is_available()
 
-    def test_priority(self, functions: Repository, monkeypatch: pytest.MonkeyPatch, line: int) -> None:
-        if line == 1:
+    def test_priority(self, functions: Repository, monkeypatch: pytest.MonkeyPatch, major: int) -> None:
+        if major == 1:
             runner = importlib.import_module("mmcv.runner")
             monkeypatch.setattr(runner, "build_optimizer", runner.build_optimizer)
         with compat.install():
@@ -350,7 +357,7 @@ class TestClasses:
         dotted = {place.replace(":", ".") for place in REPLACED["classes"] if "net:" not in place}
         assert dotted <= applied_in(main)
 
-    def test_summary(self, of_classes: Done, line: int) -> None:
+    def test_summary(self, of_classes: Done, major: int) -> None:
         applied, skipped = of_classes.stderr.split("Skipped Patches:")
         assert "+ projects.pillars.models.head_v1.PillarHeadV1" not in applied
         for text in ("- flash_attn", "- torch_scatter", "* projects.pillars.ops.boxes", "* keypoint_ext"):
@@ -359,18 +366,18 @@ class TestClasses:
         assert "+ torch_scatter.scatter.scatter_max" in applied
         assert "~ projects.pillars.models.net.PillarNet.draw (target not found" in skipped
         registries = {1: "mmcv.runner.optimizer.builder.OPTIMIZERS.SGD", 2: "mmengine.registry.OPTIMIZERS.SGD"}
-        assert f"+ {registries[line]}" in applied
-        assert f"~ {registries[3 - line]} (registry not found" in skipped
-        assert ("+ mmcv.runner.init_dist" in applied) == (line == 1)
-        assert ("~ mmcv.runner.init_dist (precheck failed)" in skipped) == (line == 2)
+        assert f"+ {registries[major]}" in applied
+        assert f"~ {registries[3 - major]} (registry not found" in skipped
+        assert ("+ mmcv.runner.init_dist" in applied) == (major == 1)
+        assert ("~ mmcv.runner.init_dist (precheck failed)" in skipped) == (major == 2)
         assert "resnet_maxpool" not in applied
         assert "resnet_fp16" in applied
 
     def test_installed_by_the_program_with_profiling_and_brake(
-        self, line: int, tmp_path: Path, references: dict[str, list[float]]
+        self, major: int, tmp_path: Path, references: dict[str, list[float]]
     ) -> None:
         starter = tmp_path / "start.py"
-        starter.write_text(IN_THE_PROGRAM.format(line=line))
+        starter.write_text(IN_THE_PROGRAM.format(major=major))
         program = str(EXAMPLES / "classes" / "migrate_to_ascend" / "train.py")
         done = run_python([str(starter), program, "--performance"], PILLARS_PROFILE=str(tmp_path / "traces"))
         assert_losses("classes", done, references["classes"], 3)
@@ -378,8 +385,15 @@ class TestClasses:
         names = Counter(event.get("name") for event in trace_of(tmp_path / "traces"))
         assert names["Optimizer.step#NpuFusedSGD.step"] == 1
 
-    def test_both_ranks_of_torchrun(self, line: int, tmp_path: Path) -> None:
-        options = ["--compat", "mx_driving", "--emulate-npu", *WITHOUT_TORCHVISION[line], "--report-dir", str(tmp_path)]
+    def test_both_ranks_of_torchrun(self, major: int, tmp_path: Path) -> None:
+        options = [
+            "--compat",
+            "mx_driving",
+            "--emulate-npu",
+            *WITHOUT_TORCHVISION[major],
+            "--report-dir",
+            str(tmp_path),
+        ]
         launcher = ["torchrun", "--standalone", "--nproc-per-node", "2"]
         program = [
             str(EXAMPLES / "classes" / "migrate_to_ascend" / "train.py"),
@@ -399,7 +413,7 @@ class TestClasses:
         assert "projects.pillars.models.encoder.pillar_index" in ranks[0]
 
 
-#: Of each line, what has nothing to patch there, and what the reason says.
+#: For each mmcv, what has nothing to patch there, and what the reason says.
 FOREIGN = {
     1: {"nuscenes_metric": "requires mmdet3d>=1.1", "optimizer_wrapper": "mmengine is not installed"},
     2: {
@@ -423,9 +437,9 @@ class TestPredefined:
     """Each class alone does what the plugin's patch does, and the same as the library does on the CPU."""
 
     @pytest.mark.parametrize("name", [each.name for each in ALL])
-    def test_does_what_the_plugin_does(self, name: str, line: int, calls: Counter[str]) -> None:
+    def test_does_what_the_plugin_does(self, name: str, major: int, calls: Counter[str]) -> None:
         (predefined,) = (each for each in ALL if each.name == name)
-        foreign = {**FOREIGN[line], **dict.fromkeys(NOT_INSTALLED, "not installed")}
+        foreign = {**FOREIGN[major], **dict.fromkeys(NOT_INSTALLED, "not installed")}
         plugins = [found.patch for found in catalogue.load().named(*predefined.provided_by)]
         assert plugins
         if name in foreign:

@@ -360,9 +360,9 @@ def test_a_build_has_the_operators_of_the_newest_release_that_is_not_newer() -> 
 
 
 def test_builds_name_operators_of_mmcv() -> None:
-    line = mmcv.__version__.partition(".")[0]
+    major = mmcv.__version__.partition(".")[0]
     for build in BUILDS:
-        if build.version.startswith(line):
+        if build.version.startswith(major):
             assert build.operators <= set(dir(_ext)), build.version
 
 

@@ -1,4 +1,4 @@
-"""mmdet3d's own copies of operators: ``mmdet3d.voxelization`` (line 2) and ``mmdet3d.bev_pool`` (line 1)."""
+"""mmdet3d's own copies of operators: ``mmdet3d.voxelization`` (mmcv 2) and ``mmdet3d.bev_pool`` (mmcv 1)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from typing import Any
 
-import mmdet3d_libraries  # noqa: F401  (mmdet3d as such refuses the mmcv of line 1)
+import mmdet3d_libraries  # noqa: F401  (mmdet3d as such refuses mmcv 1)
 import pytest
 import torch
 from hypothesis import given, settings
@@ -164,8 +164,8 @@ class TestBevPool:
         assert vars(LSSViewTransformer)["voxel_pooling"] is before
 
 
-def test_the_patch_of_the_other_line_is_skipped_with_its_reason(line: int) -> None:
-    own, other = {1: (BEV_POOL, VOXELIZATION), 2: (VOXELIZATION, BEV_POOL)}[line]
+def test_the_patch_for_the_other_mmcv_is_skipped_with_its_reason(major: int) -> None:
+    own, other = {1: (BEV_POOL, VOXELIZATION), 2: (VOXELIZATION, BEV_POOL)}[major]
     with pc.Patcher([own, other], enable=["mmdet3d.voxelization", "mmdet3d.bev_pool"]) as patcher:
         report = patcher.report()
         assert report[own.name].status == "applied"

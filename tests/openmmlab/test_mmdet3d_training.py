@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import torch
 from lidar_training import BATCH_SIZE, NMS_ON_CPU, SAMPLES, STEPS, VOXELS_ON_CPU, Training, train
-from mmdet3d_libraries import LINE
+from mmdet3d_libraries import MMCV_MAJOR
 from nuscenes_sample import CLASSES
 
 import patchcore as pc
@@ -26,9 +26,9 @@ from mmdet3d_npu import nuscenes_boxes
 
 PROGRAM = Path(__file__).with_name("lidar_training.py")
 TOLERANCE = 1e-5  # the largest ratio found is 2.3e-6
-CONVERSION = {1: "mmdet3d.nuscenes_dataset", 2: "mmdet3d.nuscenes_metric"}[LINE]
-#: The voxelization that the detector of this line uses.
-VOXELIZATION = {1: "mmcv.voxelization", 2: "mmdet3d.voxelization"}[LINE]
+CONVERSION = {1: "mmdet3d.nuscenes_dataset", 2: "mmdet3d.nuscenes_metric"}[MMCV_MAJOR]
+#: The voxelization that the detector uses with this mmcv.
+VOXELIZATION = {1: "mmcv.voxelization", 2: "mmdet3d.voxelization"}[MMCV_MAJOR]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def on_cpu(data_root: Path) -> dict[str, Training]:
     """The trainings on the CPU by loss, in a process without an NPU and without patches."""
     results = data_root / "on-cpu.pt"
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(LINE), str(data_root), str(results)],
+        [sys.executable, str(PROGRAM), str(MMCV_MAJOR), str(data_root), str(results)],
         env={**os.environ, "PATCHCORE_PLUGINS": "", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -119,10 +119,10 @@ class TestDefaultPatches:
         calls: Counter[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        stand_ins = pc.Patcher([NMS_ON_CPU[LINE], VOXELS_ON_CPU[LINE]], strict=True)
+        stand_ins = pc.Patcher([NMS_ON_CPU[MMCV_MAJOR], VOXELS_ON_CPU[MMCV_MAJOR]], strict=True)
         with stand_ins, pc.apply(strict=True) as patcher, conversions(monkeypatch) as converted:
             assert patcher.report()[CONVERSION].status == "applied"
-            training = train(LINE, "cross_entropy", data_root, tmp_path)
+            training = train(MMCV_MAJOR, "cross_entropy", data_root, tmp_path)
         assert training.device == "npu"
         assert calls["deform_conv2d"] == 2 * (STEPS + SAMPLES)
         assert calls["hard_voxelize"] == 0
@@ -136,8 +136,8 @@ class TestAllKernels:
         self, on_cpu: dict[str, Training], data_root: Path, tmp_path: Path, calls: Counter[str]
     ) -> None:
         patcher = pc.Patcher.discover(enable=[VOXELIZATION, "mmcv.sigmoid_focal_loss"], strict=True)
-        with pc.Patcher([NMS_ON_CPU[LINE]], strict=True), patcher:
-            training = train(LINE, "focal", data_root, tmp_path)
+        with pc.Patcher([NMS_ON_CPU[MMCV_MAJOR]], strict=True), patcher:
+            training = train(MMCV_MAJOR, "focal", data_root, tmp_path)
         assert training.device == "npu"
         assert calls["hard_voxelize"] == BATCH_SIZE * STEPS + SAMPLES
         assert_same_training(training, on_cpu["focal"])

@@ -1,4 +1,4 @@
-"""mmdet's RetinaNet with deformable convolution, trained on the emulated NPU by the runners of either line.
+"""mmdet's RetinaNet with deformable convolution, trained on the emulated NPU by the runners of mmcv 1.x or of mmengine.
 
 What it is compared with is the same program without patches, on the CPU, in a process that has no NPU. The two differ
 by the order of summation in the deformable kernels. That grows: to 2.3e-5 of the loss within six steps with the cross
@@ -47,7 +47,7 @@ FOCAL_LOSS_KERNELS = {"sigmoid_focal_loss": LEVELS, "sigmoid_focal_loss_backward
 
 BY_EPOCH, BY_ITERATION = 0, 1
 
-#: What both lines of mmcv ask for without patches, and what torch_npu has not had for long.
+#: What both major versions of mmcv ask for without patches, and what torch_npu has not had for long.
 NO_OPERATOR = "npu_deformable_conv2d(bk)? is deprecated and gone"
 
 
@@ -58,10 +58,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def unpatched(folder: Path, line: int) -> dict[tuple[str, str], Training]:
+def unpatched(folder: Path, major: int) -> dict[tuple[str, str], Training]:
     """What comes of the trainings on the CPU without patches, by runner and loss."""
     results = folder / "unpatched.pt"
-    command = [sys.executable, detection_training.__file__, str(line), str(folder / "data"), str(results)]
+    command = [sys.executable, detection_training.__file__, str(major), str(folder / "data"), str(results)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -94,9 +94,9 @@ def per_step(kernels: dict[str, int]) -> dict[str, int]:
 class TestDefaultSet:
     @pytest.mark.parametrize("kind", [BY_EPOCH, BY_ITERATION], ids=["by epoch", "by iteration"])
     def test_training_on_the_npu_matches_the_cpu(
-        self, kind: int, line: int, folder: Path, unpatched: dict[tuple[str, str], Training], calls: Counter[str]
+        self, kind: int, major: int, folder: Path, unpatched: dict[tuple[str, str], Training], calls: Counter[str]
     ) -> None:
-        key = (RUNNERS[line][kind], "cross_entropy")
+        key = (RUNNERS[major][kind], "cross_entropy")
         with pc.apply() as patcher:
             patched = train(*key, folder)
             report = patcher.report()
@@ -104,36 +104,36 @@ class TestDefaultSet:
         assert calls == per_step(KERNELS)
         assert_agree(patched, unpatched[key])
 
-    def test_it_trains(self, folder: Path, line: int, unpatched: dict[tuple[str, str], Training]) -> None:
+    def test_it_trains(self, folder: Path, major: int, unpatched: dict[tuple[str, str], Training]) -> None:
         start = torch.load(folder / "data" / detection_training.START)["state_dict"]
-        training = unpatched[RUNNERS[line][BY_EPOCH], "cross_entropy"]
+        training = unpatched[RUNNERS[major][BY_EPOCH], "cross_entropy"]
         moved = {name for name in start if not torch.allclose(training.weights[name], start[name], atol=1e-3)}
         assert any("conv_offset" in name for name in moved)
         assert any(name.startswith("bbox_head") for name in moved)
 
     def test_a_kernel_that_is_wrong_by_a_thousandth_shows(
-        self, line: int, folder: Path, unpatched: dict[tuple[str, str], Training]
+        self, major: int, folder: Path, unpatched: dict[tuple[str, str], Training]
     ) -> None:
         import mx_driving
 
-        key = (RUNNERS[line][BY_ITERATION], "cross_entropy")
+        key = (RUNNERS[major][BY_ITERATION], "cross_entropy")
         right = mx_driving.npu_add_relu
         with mock.patch.object(mx_driving, "npu_add_relu", lambda x, y: right(x, y) * 1.001), pc.apply():
             patched = train(*key, folder)
         with pytest.raises(AssertionError):
             assert_agree(patched, unpatched[key])
 
-    def test_revert_leaves_the_libraries_as_they_were(self, line: int, folder: Path, unpatched: object) -> None:
-        before = [Snapshot(library) for library in LIBRARIES[line]]
+    def test_revert_leaves_the_libraries_as_they_were(self, major: int, folder: Path, unpatched: object) -> None:
+        before = [Snapshot(library) for library in LIBRARIES[major]]
         with pc.apply():
             assert any(edit for snapshot in before for edit in snapshot.edits())
         assert [str(edit.slot.name) for snapshot in before for edit in snapshot.edits()] == []
 
     def test_without_patches_mmcv_has_no_operator_for_the_device(
-        self, line: int, folder: Path, unpatched: object, calls: Counter[str]
+        self, major: int, folder: Path, unpatched: object, calls: Counter[str]
     ) -> None:
         with pytest.raises(RuntimeError, match=NO_OPERATOR):
-            train(RUNNERS[line][BY_EPOCH], "cross_entropy", folder)
+            train(RUNNERS[major][BY_EPOCH], "cross_entropy", folder)
         assert not calls
 
 
@@ -141,9 +141,9 @@ class TestFocalLoss:
     """The patch of the focal loss is not a default one: a build of mmcv for NPUs has a kernel of its own."""
 
     def test_stock_model_with_the_patch_enabled(
-        self, line: int, folder: Path, unpatched: dict[tuple[str, str], Training], calls: Counter[str]
+        self, major: int, folder: Path, unpatched: dict[tuple[str, str], Training], calls: Counter[str]
     ) -> None:
-        key = (RUNNERS[line][BY_EPOCH], "focal")
+        key = (RUNNERS[major][BY_EPOCH], "focal")
         with pc.apply(enable="mmcv.sigmoid_focal_loss") as patcher:
             patched = train(*key, folder)
             assert patcher.report()["mmcv.sigmoid_focal_loss"].status == "applied"

@@ -60,15 +60,15 @@ TOLERANCE = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 2e-2}
 #: Cases of this size only: they are the quick ones, and those in which settings meet.
 SMALL = [pc.Size.SMALL]
 
-LINE_OF = {
+MMCV_OF = {
     "mmcv.optimizer_hooks": 1,
     "mmdet2.pseudo_sampler": 1,
     "mmdet3.pseudo_sampler": 2,
     "mmengine.optimizer_wrapper": 2,
 }
 BY_NAME = {patch.name: patch for patch in PATCHES if patch.name in KERNELS}
-OF_THIS_LINE = [
-    pytest.param(name, marks=[pytest.mark.openmmlab(LINE_OF[name])] if name in LINE_OF else []) for name in KERNELS
+OF_THIS_MMCV = [
+    pytest.param(name, marks=[pytest.mark.openmmlab(MMCV_OF[name])] if name in MMCV_OF else []) for name in KERNELS
 ]
 WITH_KERNELS = [name for name in KERNELS if KERNELS[name]]
 
@@ -80,7 +80,7 @@ def targets(patch: pc.Patch) -> list[Any]:
 
 class TestAgreement:
     @pytest.mark.parametrize("seed", [1, 2])
-    @pytest.mark.parametrize("name", OF_THIS_LINE)
+    @pytest.mark.parametrize("name", OF_THIS_MMCV)
     def test_random_calls(self, name: str, seed: int, calls: Counter[str]) -> None:
         results = verify([BY_NAME[name]], rounds=8, seed=seed, sizes=SMALL)
         assert results
@@ -90,7 +90,7 @@ class TestAgreement:
             assert result.error <= TOLERANCE[computed_in], result
         assert all(calls[kernel] for kernel in KERNELS[name])
 
-    @pytest.mark.parametrize("name", OF_THIS_LINE)
+    @pytest.mark.parametrize("name", OF_THIS_MMCV)
     def test_cases_as_large_as_those_of_models(self, name: str) -> None:
         for result in verify([BY_NAME[name]], rounds=1, sizes=[pc.Size.TYPICAL]):
             assert result.status == AGREES, result
@@ -141,7 +141,7 @@ def second_one_off(backward: Any) -> Any:
 
 
 class TestApplying:
-    @pytest.mark.parametrize("name", OF_THIS_LINE)
+    @pytest.mark.parametrize("name", OF_THIS_MMCV)
     def test_revert_restores(self, name: str) -> None:
         patch = BY_NAME[name]
         before = targets(patch)
@@ -155,9 +155,12 @@ class TestApplying:
         assert (entry.patch.name, entry.verdict) == (LEGACY_NAMES[legacy], "apply")
 
     @pytest.mark.parametrize("legacy", ["pseudo_sampler", "mmdet.pseudo_sampler"])
-    def test_one_name_for_the_sampler_of_both_lines(self, legacy: str, line: int) -> None:
+    def test_one_name_for_the_sampler_of_mmdet_2_and_3(self, legacy: str, major: int) -> None:
         plan = pc.Patcher(PATCHES, enable=legacy).plan()
-        assert [plan[f"mmdet{number}.pseudo_sampler"].verdict == "apply" for number in (2, 3)] == [line == 1, line == 2]
+        assert [plan[f"mmdet{number}.pseudo_sampler"].verdict == "apply" for number in (2, 3)] == [
+            major == 1,
+            major == 2,
+        ]
 
     def test_default_set(self) -> None:
         assert {name for name, patch in BY_NAME.items() if patch.default} == {

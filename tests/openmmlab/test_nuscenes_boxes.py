@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mmdet3d_libraries import LINE, CameraBoxes, DepthBoxes, LidarBoxes, conversion
+from mmdet3d_libraries import MMCV_MAJOR, CameraBoxes, DepthBoxes, LidarBoxes, conversion
 from pyquaternion import Quaternion
 
 import patchcore as pc
@@ -21,9 +21,9 @@ from mmdet3d_npu.nuscenes_boxes import NUSCENES_DATASET, NUSCENES_METRIC
 _function = conversion.output_to_nusc_box
 #: A copy: a name for the function itself would be rebound with all others when the patch is applied.
 ORIGINAL = FunctionType(_function.__code__, vars(conversion), argdefs=_function.__defaults__)
-PATCH = {1: NUSCENES_DATASET, 2: NUSCENES_METRIC}[LINE]
-BOXES = "boxes_3d" if LINE == 1 else "bboxes_3d"
-CONVERTED = [LidarBoxes] if LINE == 1 else [LidarBoxes, CameraBoxes]
+PATCH = {1: NUSCENES_DATASET, 2: NUSCENES_METRIC}[MMCV_MAJOR]
+BOXES = "boxes_3d" if MMCV_MAJOR == 1 else "bboxes_3d"
+CONVERTED = [LidarBoxes] if MMCV_MAJOR == 1 else [LidarBoxes, CameraBoxes]
 #: Angles at which sine, cosine or pyquaternion itself do something special.
 SPECIAL_ANGLES = [
     0.0,
@@ -112,7 +112,7 @@ def assert_same(patched: Callable[..., Any], detection: dict[str, Any], *argumen
 
 
 def boxes_in(converted: Any) -> list[Any]:
-    return converted if LINE == 1 else converted[0]
+    return converted if MMCV_MAJOR == 1 else converted[0]
 
 
 class TestSameBoxes:
@@ -337,7 +337,7 @@ def test_revert_puts_the_original_back() -> None:
 
 
 def test_the_patch_of_the_other_line_is_skipped_with_its_reason() -> None:
-    other = NUSCENES_METRIC if LINE == 1 else NUSCENES_DATASET
+    other = NUSCENES_METRIC if MMCV_MAJOR == 1 else NUSCENES_DATASET
     record = pc.Patcher([other]).plan()[other.name]
     assert record.verdict != "apply"
     assert f"requires {other.requires[0]}, found mmdet3d" in record.reason

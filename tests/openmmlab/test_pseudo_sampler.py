@@ -1,4 +1,4 @@
-"""PseudoSampler without ``unique``: the same SamplingResult, in both lines."""
+"""PseudoSampler without ``unique``: the same SamplingResult, in mmdet 2 and 3."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class TestPseudoSampler:
         with applied():
             assert not compare(run(sampled(random.Random(seed))), expected, 0.0).message
 
-    def test_subclasses_have_it_too(self, line: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        if line == 1:
+    def test_subclasses_have_it_too(self, major: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        if major == 1:
             from mmdet.core.bbox.samplers import PseudoSampler
         else:
             from mmdet.models.task_modules.samplers import PseudoSampler
@@ -50,11 +50,11 @@ class TestPseudoSampler:
             assert subclass.sample is PseudoSampler.sample is not before
         assert subclass.sample is before
 
-    def test_keywords_are_those_of_mmdet(self, line: int) -> None:
+    def test_keywords_are_those_of_mmdet(self, major: int) -> None:
         """Sampler calls in mmdet name some of them."""
         import inspect
 
-        module = "core.bbox.samplers" if line == 1 else "models.task_modules.samplers"
+        module = "core.bbox.samplers" if major == 1 else "models.task_modules.samplers"
         sampler = pytest.importorskip(f"mmdet.{module}").PseudoSampler
         expected = list(inspect.signature(sampler.sample).parameters)
         with applied():

@@ -58,9 +58,9 @@ def backbone(**arguments: Any) -> nn.Module:
     return model
 
 
-def test_replacements_are_written_for_this_mmdet(line: int) -> None:
+def test_replacements_are_written_for_this_mmdet(major: int) -> None:
     """They follow the originals statement by statement; another mmdet may need other ones."""
-    assert mmdet.__version__ == {1: "2.28.2", 2: "3.3.0"}[line]
+    assert mmdet.__version__ == {1: "2.28.2", 2: "3.3.0"}[major]
 
 
 class TestAddRelu:

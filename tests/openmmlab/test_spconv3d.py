@@ -14,7 +14,7 @@ from typing import Any
 
 import dense_sparse
 import mmcv.ops
-import mmdet3d_libraries  # noqa: F401  (mmdet3d as such refuses the mmcv of line 1)
+import mmdet3d_libraries  # noqa: F401  (mmdet3d as such refuses mmcv 1)
 import mx_driving
 import pytest
 import torch
@@ -66,9 +66,9 @@ def patched() -> Iterator[None]:
 
 
 @pytest.fixture
-def registry(line: int) -> Any:
+def registry(major: int) -> Any:
     """The registry of convolutions."""
-    if line == 1:
+    if major == 1:
         from mmcv.cnn import CONV_LAYERS
 
         return CONV_LAYERS

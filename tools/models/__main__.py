@@ -1,12 +1,12 @@
 """Trains stock configurations on the CPU and on the emulated NPU, and compares the losses, digit by digit.
 
-python -m tools.models                  # what has no result yet, of the installed line; writes docs/models.md
+python -m tools.models                  # what has no result yet, for the installed mmcv; writes docs/models.md
 python -m tools.models fcos detr        # models whose names contain a word
 python -m tools.models --again fcos     # although there is a result
 python -m tools.models --list           # the models
 python -m tools.models --write          # only writes the page
 
-``nox -s models`` runs it in the environments of both lines of the OpenMMLab libraries. Interrupted, it goes on where it
+``nox -s models`` runs it in the environments of mmcv 1.x and mmcv 2.x. Interrupted, it goes on where it
 was: each result is a file in .models/results. Configurations, logs and losses are in .models/runs.
 """
 
@@ -45,7 +45,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     failed = 0
     try:
         if not options.write:
-            failed = train_all([row for row in rows if row.line == installed_line()], again=options.again)
+            failed = train_all([row for row in rows if row.major == installed_mmcv_major()], again=options.again)
     except KeyboardInterrupt:
         print("\ninterrupted: run it again to go on", file=sys.stderr)
         return 130
@@ -58,7 +58,7 @@ def train_all(rows: list[Row], *, again: bool) -> int:
     """Train models one after the other, with a line for each; return how many do not train."""
     results = WORK / "results"
     results.mkdir(parents=True, exist_ok=True)
-    data = training.make_data(WORK / f"data-{installed_line()}")
+    data = training.make_data(WORK / f"data-{installed_mmcv_major()}")
     failed = 0
     for number, row in enumerate(rows, 1):
         path = results / f"{row.name}.json"
@@ -77,7 +77,7 @@ def train_all(rows: list[Row], *, again: bool) -> int:
     return failed
 
 
-def installed_line() -> int:
+def installed_mmcv_major() -> int:
     """Return 1 or 2, the major version of the mmcv that is installed."""
     for distribution in ("mmcv", "mmcv-full"):
         try:

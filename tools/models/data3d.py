@@ -112,10 +112,10 @@ def make_kitti(folder: Path, seed: int = 0) -> None:
 
 def make_nuscenes(folder: Path) -> None:
     """Write point clouds with cars and pedestrians."""
-    from nuscenes_sample import make_samples, write_for_line_2
+    from nuscenes_sample import make_samples, write_for_mmcv_2
 
     (folder / NUSCENES).mkdir(parents=True, exist_ok=True)
-    assert write_for_line_2(folder / NUSCENES, make_samples(SAMPLES)).name == INFOS
+    assert write_for_mmcv_2(folder / NUSCENES, make_samples(SAMPLES)).name == INFOS
 
 
 def shrink(config: Config, folder: Path) -> None:

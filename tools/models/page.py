@@ -57,7 +57,7 @@ def rendered(results: Path) -> str:
         path = results / f"{row.name}.json"
         if path.is_file():
             result = {**json.loads(path.read_text(encoding="utf-8")), **row._asdict()}
-            found.setdefault((row.line, row.library), []).append(_row(result))
+            found.setdefault((row.major, row.library), []).append(_row(result))
     parts = [_HEAD]
     missing = [row for row in ROWS if not (results / f"{row.name}.json").is_file()]
     if missing:

@@ -35,12 +35,12 @@ CLIP = {"max_norm": 1.0, "norm_type": 2}
 Config = dict[str, Any]
 
 
-def shrunk(config: Config, line: int, library: str, folder: Path, losses: Path) -> Config:
+def shrunk(config: Config, major: int, library: str, folder: Path, losses: Path) -> Config:
     """Return a small configuration.
 
     Args:
         config: a stock one, as plain dictionaries and lists. It is not changed.
-        line: of the libraries.
+        major: the major version of mmcv.
         library: ``mmdet`` or ``mmdet3d``.
         folder: of the data sets.
         losses: file for the losses of each iteration.
@@ -53,13 +53,13 @@ def shrunk(config: Config, line: int, library: str, folder: Path, losses: Path) 
         for node in nodes(config["train_dataloader"]):
             _shrink_sizes(node, DIVISOR_3D)
     else:
-        _shrink_images(config, line, folder)
+        _shrink_images(config, major, folder)
     hook = {"type": "LossRecorder", "path": str(losses), "priority": "HIGHEST"}
     config["custom_hooks"] = [*(config.get("custom_hooks") or ()), hook]
     imports = (config.get("custom_imports") or {}).get("imports") or []
     imports = [imports] if isinstance(imports, str) else list(imports)
     config["custom_imports"] = {"imports": [*imports, "loss_recorder"], "allow_failed_imports": False}
-    (_shorten_1 if line == 1 else _shorten_2)(config)
+    (_shorten_1 if major == 1 else _shorten_2)(config)
     return config
 
 
@@ -95,12 +95,12 @@ def _propose_less(model: Config) -> None:
                 node[key] = min(node[key], most)
 
 
-def _shrink_images(config: Config, line: int, folder: Path) -> None:
+def _shrink_images(config: Config, major: int, folder: Path) -> None:
     deformable = any(str(node.get("type")).startswith(("DCN", "SAC")) for node in nodes(config["model"]))
     divisor = DIVISOR_DCN if deformable else DIVISOR
-    for node in nodes(config["data"]["train"] if line == 1 else config["train_dataloader"]):
+    for node in nodes(config["data"]["train"] if major == 1 else config["train_dataloader"]):
         if "ann_file" in node:
-            _use_data(node, line, folder)
+            _use_data(node, major, folder)
         _shrink_sizes(node, divisor)
     for node in nodes(config["model"].get("data_preprocessor") or {}):
         _shrink_sizes(node, divisor)
@@ -109,11 +109,11 @@ def _shrink_images(config: Config, line: int, folder: Path) -> None:
             config["model"][key] = _smaller(config["model"][key], divisor)
 
 
-def _use_data(node: Config, line: int, folder: Path) -> None:
+def _use_data(node: Config, major: int, folder: Path) -> None:
     panoptic = "Panoptic" in str(node.get("type"))
     semantic = data.PANOPTIC_DIR if panoptic else data.SEMANTIC_DIR
     node["ann_file"] = str(folder / (data.PANOPTIC if panoptic else data.INSTANCES))
-    if line == 1:
+    if major == 1:
         node["img_prefix"] = str(folder / data.IMAGE_DIR)
         if node.get("seg_prefix"):
             node["seg_prefix"] = str(folder / semantic)

@@ -61,7 +61,7 @@ def train(row: Row, folder: Path, data_sets: Path) -> dict[str, Any]:
         config = folder / f"{device}.py"
         config.write_text(_config(row, shipped, data_sets, losses), encoding="utf-8")
         command = [str(shipped / "tools" / "train.py"), str(config), f"--work-dir={folder / device}"]
-        if row.line == 1:
+        if row.major == 1:
             command += ["--no-validate", "--seed=0"]
         report = folder / f"report-{device}"
         shutil.rmtree(report, ignore_errors=True)
@@ -72,14 +72,14 @@ def train(row: Row, folder: Path, data_sets: Path) -> dict[str, Any]:
 
 
 def _config(row: Row, shipped: Path, data_sets: Path, losses: Path) -> str:
-    if row.line == 1:
+    if row.major == 1:
         from mmcv import Config
     else:
         from mmengine.config import Config
 
     stock = Config.fromfile(str(shipped / "configs" / f"{row.config}.py"))
     plain = stock._cfg_dict.to_dict()
-    text: str = Config(shrunk(plain, row.line, row.library, data_sets, losses)).pretty_text
+    text: str = Config(shrunk(plain, row.major, row.library, data_sets, losses)).pretty_text
     return text
 
 
@@ -87,7 +87,7 @@ def _launcher(row: Row, device: str, report: Path) -> list[str]:
     run = [sys.executable, "-m", "patchcore", "run"]
     if device == "npu":
         return [*run, "--emulate-npu", "--count", f"--report-dir={report}"]
-    if row.line == 2:
+    if row.major == 2:
         return [sys.executable]
     # mmcv 1.x cannot be imported without torchvision, nor mmdet3d 1.0 with a newer mmcv.
     return [*run, "-q", "--disable=*", "--enable=mmcv.torchvision", "--enable=mmcv.version.mmdet3d"]

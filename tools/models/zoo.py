@@ -11,14 +11,14 @@ class Row(NamedTuple):
     """A model.
 
     Args:
-        line: of the OpenMMLab libraries, 1 or 2.
+        major: the major version of mmcv, 1 or 2.
         library: whose configuration it is: ``mmdet`` or ``mmdet3d``.
         family: what it stands for.
         config: its path below the folder ``configs``, without ``.py``.
         fault: what in the library itself makes it fail on every device but the CPU, if anything.
     """
 
-    line: int
+    major: int
     library: str
     family: str
     config: str
@@ -27,11 +27,11 @@ class Row(NamedTuple):
     @property
     def name(self) -> str:
         """What it is called on the command line, and its files."""
-        return f"{self.library}-{self.line}-{self.config.rpartition('/')[2]}"
+        return f"{self.library}-{self.major}-{self.config.rpartition('/')[2]}"
 
 
-def _rows(line: int, library: str, *models: tuple[str, ...]) -> tuple[Row, ...]:
-    return tuple(Row(line, library, *model) for model in models)
+def _rows(major: int, library: str, *models: tuple[str, ...]) -> tuple[Row, ...]:
+    return tuple(Row(major, library, *model) for model in models)
 
 
 ROWS = (

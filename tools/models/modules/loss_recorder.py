@@ -1,4 +1,4 @@
-"""A hook of either line of the OpenMMLab libraries, which writes the losses of every iteration in full precision."""
+"""A hook of mmcv 1.x and of mmengine, which writes the losses of every iteration in full precision."""
 
 from __future__ import annotations
 
