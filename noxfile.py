@@ -790,7 +790,7 @@ def lint(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation site in site/ and test it; a dead link or a page outside of the index is an error."""
     install_requirements(session, DOCS, TEST, BUILD)
-    install_distributions(session, ROOT)
+    install_distributions(session, ROOT, Path("plugins/patchcore_torch"))
     session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
     run_pytest(session, "tests/site")
 

@@ -282,7 +282,7 @@ def register_patches():
 """
 # A rank that is not patched is waited for; not for a minute here.
 IMPATIENT = """
-from patchcore.builtin.run import agreement
+from patchcore_torch.ranks import agreement
 agreement.compare_ranks.__kwdefaults__["patience"] = 1.0
 """
 # Runs a command; $ODD is executed before it for rank $ODD_RANK.

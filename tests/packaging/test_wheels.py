@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 DISTRIBUTIONS = [ROOT, *PLUGINS]
 BOUND = f">={patchcore.__version__}"
+TORCH = f"patchcore-torch{BOUND}"
 THIRD_PARTY = {
     "pyproject.toml": """
         [build-system]
@@ -163,6 +164,7 @@ class TestWheels:
             ("patchcore", ROOT, ["patchcore", "patchcore_startup"]),
             ("mmcv-npu-patches", ROOT / "plugins" / "mmcv_npu", ["mmcv_npu"]),
             ("mmdet3d-npu-patches", ROOT / "plugins" / "mmdet3d_npu", ["mmdet3d_npu"]),
+            ("patchcore-torch", ROOT / "plugins" / "patchcore_torch", ["patchcore_torch"]),
             ("torch-npu-patches", ROOT / "plugins" / "torch_npu_patches", ["torch_npu_patches"]),
             ("mx-driving-compat", ROOT / "plugins" / "mx_driving_compat", ["mx_driving_compat"]),
             ("npu-emulator", ROOT / "plugins" / "npu_emulator", ["npu_emulator"]),
@@ -207,7 +209,7 @@ class TestWheels:
 
     def test_every_distribution_is_looked_at(self, wheels: Path) -> None:
         plugins = {"acme_npu_patches", "mmcv_npu_patches", "mmdet3d_npu_patches", "torch_npu_patches"}
-        names = {"mx_driving_compat", "npu_emulator", "npu_graph", "patchcore", *plugins}
+        names = {"mx_driving_compat", "npu_emulator", "npu_graph", "patchcore", "patchcore_torch", *plugins}
         assert {wheel.name.split("-")[0] for wheel in wheels.iterdir()} == names
         assert len(DISTRIBUTIONS) + 1 == len(names)
 
@@ -232,13 +234,23 @@ class TestWheels:
     @pytest.mark.parametrize(
         ("name", "entry", "needs", "extras"),
         [
-            ("mmcv-npu-patches", "mmcv = mmcv_npu.plugin", [], {"mmcv", "mmcv-full", "mmdet", "mmdet2"}),
+            (
+                "mmcv-npu-patches",
+                "mmcv = mmcv_npu.plugin",
+                [f"patchcore-torch{BOUND}"],
+                {"mmcv", "mmcv-full", "mmdet", "mmdet2"},
+            ),
             ("mmdet3d-npu-patches", "mmdet3d = mmdet3d_npu.plugin", [f"mmcv-npu-patches{BOUND}"], {"mmdet3d"}),
-            ("mx-driving-compat", "mx_driving = mx_driving_compat.plugin", ["packaging>=21"], set()),
+            (
+                "mx-driving-compat",
+                "mx_driving = mx_driving_compat.plugin",
+                [TORCH, "packaging>=21"],
+                set(),
+            ),
             (
                 "torch-npu-patches",
                 "torch_npu = torch_npu_patches.plugin",
-                ["packaging>=21"],
+                [TORCH, "packaging>=21"],
                 {"torch", "numpy", "migrate", "html"},
             ),
         ],
@@ -264,6 +276,7 @@ class TestInstalled:
             ("mx_driving", "mx-driving-compat", patchcore.__version__, "mx_driving_compat.plugin"),
             ("npu_emulator", "npu-emulator", patchcore.__version__, "npu_emulator.plugin"),
             ("npu_graph", "npu-graph", patchcore.__version__, "npu_graph.plugin"),
+            ("patchcore_torch", "patchcore-torch", patchcore.__version__, "patchcore_torch.plugin"),
             ("torch_npu", "torch-npu-patches", patchcore.__version__, "torch_npu_patches.plugin"),
         ]
         assert all(Path(plugin["file"]).is_relative_to(installed.folder) for plugin in content["plugins"])
@@ -287,7 +300,7 @@ class TestInstalled:
         freeze = run(installed.python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check")
         names = {row["name"].lower().replace("_", "-") for row in json.loads(freeze)}
         plugins = {"mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"}
-        ours = {"patchcore", "mx-driving-compat", "npu-emulator", "npu-graph", *plugins}
+        ours = {"patchcore", "patchcore-torch", "mx-driving-compat", "npu-emulator", "npu-graph", *plugins}
         needed = {"pluggy", "packaging", "rich", "msgspec", "markdown-it-py", "mdurl", "pygments"}
         backports = {"importlib-metadata", "tomli", "typing-extensions", "zipp"}
         assert ours <= names
