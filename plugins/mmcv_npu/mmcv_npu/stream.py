@@ -60,7 +60,8 @@ def _copy(input: Any, devices: list[Any]) -> Any:
 
 def _copy_tensor(tensor: Any, device: Any) -> Any:
     import torch
-    from torch.nn.parallel._functions import _get_stream
+
+    from mmcv_npu.private_torch import get_stream as _get_stream
 
     if tensor.device.type != "cpu" or tensor.numel() == 0:
         return tensor.to(device, non_blocking=True)

@@ -14,6 +14,7 @@ import sys
 from types import ModuleType
 from typing import Any, Callable
 
+from npu_emulator import private_torch
 from npu_emulator.errors import EmulationError
 from npu_emulator.notifying_loader import NotifyingFinder
 
@@ -73,12 +74,12 @@ def hide() -> None:
             "npu_emulator: this process uses CUDA already, and an emulated NPU cannot be used beside a GPU. Call "
             "npu_emulator.install() before the program uses torch.cuda, or run it with `patchcore run --emulate-npu`."
         )
-    if torch.version.cuda is None and not torch.cuda._is_compiled():
+    if torch.version.cuda is None and not private_torch.is_compiled():
         return
     torch.version.cuda = None
     _replace_tensor_types(torch)
-    if torch.cuda._is_compiled():
-        _remove_names(torch._C)
+    if private_torch.is_compiled():
+        _remove_names(private_torch.C)
         if _DISTRIBUTED in sys.modules:
             _remove_nccl(sys.modules[_DISTRIBUTED])
         _correct(torch)
@@ -133,7 +134,7 @@ def _replace_tensor_types(torch: Any) -> None:
 
 def _correct(torch: Any) -> None:
     """Correct what torch's modules keep of ``torch._C`` since they were imported, as torch 2.13 has it without CUDA."""
-    dummy = torch._utils._dummy_type
+    dummy = private_torch.dummy_type
     for cls in (torch.cuda.Event, torch.cuda.CUDAGraph, torch.cuda.MemPool):
         cls.__new__ = dummy(cls.__name__).__new__
     graphs = {name: dummy(name) for name in ("_cuda_isCurrentStreamCapturing", "_graph_pool_handle")}

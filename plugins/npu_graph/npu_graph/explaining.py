@@ -99,7 +99,7 @@ def explain_program(
         raise SettingsError(f"there is no script {program}; a module is explained with -m")
     if importlib.util.find_spec("torch") is None:
         raise SettingsError(f"compiling needs torch, which is not installed: {pc.install_command('npu-graph[torch]')}")
-    from torch._dynamo import utils
+    from npu_graph.private_torch import utils
 
     utils.set_compilation_metrics_limit(_ALL)  # the last 64 by default
     before, breaks, compilations = len(records()), len(utils.graph_break_reasons), len(utils.get_compilation_metrics())
@@ -155,7 +155,7 @@ def _default_backend(vendor: Optional[str]) -> Iterator[None]:
     if vendor is None:
         yield
         return
-    from torch._dynamo.backends import registry
+    from npu_graph.private_torch import registry
 
     before = registry.get_default_backend()
     registry.set_default_backend(Backend(vendor))

@@ -17,6 +17,8 @@ import sys
 import weakref
 from typing import Any
 
+from patchcore_torch import private_torch
+
 __all__ = ["mark"]
 
 _NEEDED = "torch._jit_internal"
@@ -91,7 +93,7 @@ def _adapter(function: Any, original: Any) -> Any:
     by_name = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in arguments)
     inner = f"def {name}({passed}):\n    # type: ({types}) -> {returned}\n    return _pc_called({by_name})\n"
     called = _defined(inner, name, function, function)
-    called._torchscript_modifier = torch._jit_internal.FunctionModifiers.IGNORE
+    called._torchscript_modifier = private_torch.FunctionModifiers.IGNORE
     made = _defined(source, name, called, function)
     defaults = tuple(a.default_value for a in arguments if a.has_default_value() and not a.kwarg_only)
     made.__defaults__ = defaults or None

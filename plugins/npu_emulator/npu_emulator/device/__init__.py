@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Optional
 
-from npu_emulator import cuda_build
+from npu_emulator import cuda_build, private_torch
 from npu_emulator.device.visibility import visible_devices
 from npu_emulator.errors import EmulationError, RealLibraryError
 from npu_emulator.gpus import hide_gpus
@@ -142,15 +142,13 @@ def _refuse_other_torch(environ: Mapping[str, str]) -> None:
 
 
 def _refuse_other_backend() -> None:
-    import torch
-
     real = sys.modules.get("torch_npu")
     if real is not None and not _is_stand_in(real):
         raise RealLibraryError(
             f"npu_emulator: expected no real torch_npu, found {real!r}. An emulated NPU never hides a real one: run "
             "without npu_emulator here, or in an environment without torch_npu."
         )
-    name = torch._C._get_privateuse1_backend_name()
+    name = private_torch.get_privateuse1_backend_name()
     if name != _UNCLAIMED:
         raise RealLibraryError(
             f"npu_emulator: torch has one place for a further backend, and {name!r} has taken it. Emulate NPUs in a "

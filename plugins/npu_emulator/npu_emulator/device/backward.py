@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from npu_emulator import private_torch
+
 __all__ = ["register"]
 
 
@@ -20,16 +22,16 @@ def register() -> None:
     ``torch.autograd.set_multithreading_enabled(False)`` would do so for the current thread only, so every entry of
     Python into the engine switches it off for the time of the run.
     """
-    run = torch.autograd.graph._engine_run_backward
+    run = private_torch.engine_run_backward
 
     @functools.wraps(run)
     def run_in_this_thread(*args: Any, **kwargs: Any) -> Any:
-        before = torch._C._is_multithreading_enabled()
-        torch._C._set_multithreading_enabled(False)
+        before = private_torch.is_multithreading_enabled()
+        private_torch.set_multithreading_enabled(False)
         try:
             return run(*args, **kwargs)
         finally:
-            torch._C._set_multithreading_enabled(before)
+            private_torch.set_multithreading_enabled(before)
 
     # torch.autograd has a reference of its own, which is the one that backward() and grad() use.
     torch.autograd.graph._engine_run_backward = run_in_this_thread

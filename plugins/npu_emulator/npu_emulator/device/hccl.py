@@ -21,9 +21,11 @@ import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 from torch import Tensor
-from torch._C import DispatchKey, DispatchKeySet, _distributed_c10d
 
+from npu_emulator import private_torch
 from npu_emulator.device import active
+from npu_emulator.private_torch import DispatchKey, DispatchKeySet
+from npu_emulator.private_torch import distributed_c10d as _distributed_c10d
 
 __all__ = ["BACKENDS", "is_available", "register"]
 
@@ -74,9 +76,9 @@ def register() -> None:
             library.impl(operator, _kernel(operator, groups), "PrivateUse1", allow_override=True)
 
 
-def _collectives() -> list[torch._ops.OpOverload]:
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::")]
+def _collectives() -> list[private_torch.OpOverload]:
+    has_kernel = private_torch.dispatch_has_kernel_for_dispatch_key
+    names = [name for name in private_torch.dispatch_get_all_op_names() if name.startswith("c10d::")]
     names = [name for name in names if has_kernel(name, "CPU") and has_kernel(name, "PrivateUse1")]
     return [getattr(torch.ops.c10d, name.partition("::")[2]).default for name in sorted(names)]
 
@@ -146,11 +148,11 @@ class _Collectives:
         held = _Held()
         self._held = [other for other in self._held if other() is not None]
         self._held.append(weakref.ref(held))
-        torch._C._stash_obj_in_tls(_IN_THREAD, held)  # a work of gloo keeps what its thread has there
+        private_torch.stash_obj_in_tls(_IN_THREAD, held)  # a work of gloo keeps what its thread has there
         try:
             yield
         finally:
-            torch._C._remove_obj_from_tls(_IN_THREAD)
+            private_torch.remove_obj_from_tls(_IN_THREAD)
 
     def wait(self) -> None:
         """Return when gloo holds none of them, or after :data:`_PATIENCE`."""
@@ -236,7 +238,7 @@ class _GroupsOnCpu:
         return on_cpu
 
 
-def _kernel(operator: torch._ops.OpOverload, groups: _GroupsOnCpu) -> Callable[..., Any]:
+def _kernel(operator: private_torch.OpOverload, groups: _GroupsOnCpu) -> Callable[..., Any]:
     schema = operator._schema
     group_position = [argument.name for argument in schema.arguments].index("process_group")
     formless = schema.name.partition("::")[2] in _FORMLESS

@@ -235,7 +235,7 @@ class Subgraph:
 
 def size_source(number: Any) -> str:
     """Return a size or a stride as Python source, an expression of the names of the symbols."""
-    from torch.utils._sympy.printers import PythonPrinter
+    from npu_graph.private_torch import PythonPrinter
 
     return str(number) if isinstance(number, int) else str(PythonPrinter().doprint(expression(number)))
 

@@ -77,7 +77,7 @@ def _source_of(symbol: sympy.Symbol, node: Node) -> str:
 
 def is_unbacked(symbol: sympy.Symbol) -> bool:
     """Tell whether a symbol stands for a size that depends on data."""
-    from torch.utils._sympy.symbol import SymT, symbol_is_type
+    from npu_graph.private_torch import SymT, symbol_is_type
 
     return bool(symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)))
 

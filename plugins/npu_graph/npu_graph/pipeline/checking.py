@@ -10,6 +10,7 @@ from typing import Any, Callable, Optional
 import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
 
+from npu_graph import private_torch
 from npu_graph.cache import Entry
 from npu_graph.errors import DeviationError
 from npu_graph.operations.subgraph import Subgraph, TensorSpec, symbols_in
@@ -128,7 +129,7 @@ class _Comparison(Interpreter):
 
     def run_node(self, node: Node) -> Any:
         wanted = super().run_node(node)
-        if self.found is None and node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+        if self.found is None and node.op == "call_function" and isinstance(node.target, private_torch.OpOverload):
             alone, arguments = _alone(node), [self.env[argument] for argument in node.all_input_nodes]
             results = zip(self._run_alone(alone, arguments), tensors_in(wanted))
             for position, (got, expected) in enumerate(results):

@@ -12,7 +12,6 @@ from typing import Any, Callable, Optional
 
 import sympy
 import torch
-from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from npu_graph import recording
@@ -31,6 +30,7 @@ from npu_graph.pipeline.promotion import promote
 from npu_graph.pipeline.rewriting import rewrite
 from npu_graph.pipeline.support import NUMBER, judge
 from npu_graph.pipeline.views import VIEW, give_views
+from npu_graph.private_torch import aot_autograd
 from npu_graph.recording import EAGER, HOST, GraphRecord, NodeRecord, SubgraphRecord
 from npu_graph.vendor import Conversion, Vendor
 from npu_graph.version import VERSION

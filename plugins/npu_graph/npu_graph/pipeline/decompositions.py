@@ -6,9 +6,9 @@ import math
 from typing import Any, Callable, Optional
 
 import torch
-from torch._decomp import core_aten_decompositions, decomposition_table
 
 from npu_graph.options import Options
+from npu_graph.private_torch import core_aten_decompositions, decomposition_table
 from npu_graph.vendor import Vendor
 
 __all__ = ["decompositions_for", "is_random"]
@@ -128,7 +128,7 @@ def attention(
     torch's own decomposition (2.13) returns the weights in the place of their logarithmic sums, which serves inference
     only.
     """
-    from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
+    from npu_graph.private_torch import compute_elementwise_output_logical_to_physical_perm
 
     key, value = _per_head(key, query), _per_head(value, query)
     scores = _scores(query, key, is_causal, attn_mask, scale)
@@ -204,7 +204,7 @@ def contiguous_view(
     x: torch.Tensor, size: list[int], stride: list[int], storage_offset: Optional[int] = None
 ) -> torch.Tensor:
     """A view by strides that is a view by sizes, as several decompositions of torch make; others stay what they are."""
-    from torch._prims_common import make_contiguous_strides_for
+    from npu_graph.private_torch import make_contiguous_strides_for
 
     covers_all = not storage_offset and x.is_contiguous() and math.prod(size) == x.numel()
     return x.view(size) if covers_all and tuple(stride) == make_contiguous_strides_for(size) else NotImplemented

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 from torch.fx import GraphModule, Node
-from torch.fx.graph import _BoxedCodeGen
 
 from npu_graph.cache import Entry
 from npu_graph.errors import LaunchError
 from npu_graph.operations.subgraph import Subgraph
 from npu_graph.pipeline.checking import Check, run_kernel
+from npu_graph.private_torch import BoxedCodeGen as _BoxedCodeGen
 from npu_graph.vendor import Vendor
 
 __all__ = ["Launch", "boxed"]

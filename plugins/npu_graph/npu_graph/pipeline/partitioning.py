@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from npu_graph import private_torch
 from npu_graph.operations.subgraph import symbols_in
 from npu_graph.pipeline.decompositions import is_random
 
@@ -98,7 +99,7 @@ def _unchain(graph: GraphModule) -> None:
 
 
 def _has_effects(node: Node) -> bool:
-    is_opaque = isinstance(node.target, torch._ops.HigherOrderOperator)  # a branch, a loop: whatever it has inside
+    is_opaque = isinstance(node.target, private_torch.HigherOrderOperator)  # a branch, a loop: whatever it has inside
     return is_opaque or is_random(node.target) or node.is_impure()
 
 
@@ -106,5 +107,5 @@ def _writes_last(graph: GraphModule) -> None:
     """Move writes into inputs, with which aot_autograd ends some graphs, behind the subgraphs that read the inputs."""
     output = next(iter(reversed(graph.graph.nodes)))
     for node in list(graph.graph.nodes):
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable and not node.users:
+        if isinstance(node.target, private_torch.OpOverload) and node.target._schema.is_mutable and not node.users:
             output.prepend(node)

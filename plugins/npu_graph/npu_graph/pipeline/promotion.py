@@ -64,7 +64,7 @@ def _promote(graph: GraphModule, node: Node) -> None:
 
 def _common(values: list[Any]) -> torch.dtype:
     """The dtype that operands are compared in."""
-    from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+    from npu_graph.private_torch import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
     numbers = [value for value in values if isinstance(value, torch.Tensor) or is_scalar(value)]
     # what is computed may be wider: float32 for floats of 16 bits, which comparisons of torch do not do

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from typing import Optional
 
 import sympy
-import torch
 from torch.fx import GraphModule, Node
 
+from npu_graph import private_torch
 from npu_graph.errors import InferenceError
 from npu_graph.operations.subgraph import Operation, failed_conversion
 from npu_graph.operations.values import expression, free_symbols, is_scalar, is_unbacked, tensors_in, value_of
@@ -54,7 +54,7 @@ def _refusal(node: Node, vendor: Vendor, options: Options, symbols: Collection[s
     target = node.target
     if is_scalar(value_of(node)):
         return NUMBER
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, private_torch.OpOverload):
         return "not an operator"
     if is_random(target):
         return "random: numbers come from torch's generator"

@@ -15,6 +15,7 @@ import torch
 
 from patchcore.errors import PatchError, describe_error
 from patchcore.objects.modules import find_module
+from patchcore_torch import private_torch
 from patchcore_torch.markers.options import MarkerOptions
 from patchcore_torch.markers.recording import Recording
 
@@ -50,7 +51,7 @@ def choose(name: str) -> str:
 
 def _has_gpu() -> bool:
     """Tell whether torch can use a GPU; ``torch.cuda.is_available()`` may speak of an NPU."""
-    count: Optional[Callable[[], int]] = getattr(torch._C, "_cuda_getDeviceCount", None)
+    count: Optional[Callable[[], int]] = getattr(private_torch.C, "_cuda_getDeviceCount", None)
     return count is not None and count() > 0
 
 
@@ -111,7 +112,8 @@ class _RecordFunction:
     """
 
     def __init__(self) -> None:
-        from torch._C import _autograd, _profiler
+        from patchcore_torch.private_torch import autograd as _autograd
+        from patchcore_torch.private_torch import profiler as _profiler
 
         self._range: Any = getattr(_profiler, "_RecordFunctionFast", None) or torch.profiler.record_function
         enabled = _autograd._profiler_enabled

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from patchcore_torch import private_torch
 from patchcore_torch.markers import marking as markings
 from patchcore_torch.markers.naming import naming_of
 from patchcore_torch.markers.scopes import Scope, thread
@@ -23,12 +24,12 @@ from patchcore_torch.markers.scopes import Scope, thread
 __all__ = ["FunctionMarkers", "enter", "leave"]
 
 _is_compiling = torch.compiler.is_compiling
-_is_tracing = torch._C._is_tracing
-_depth = torch._C._len_torch_function_stack
-_at = torch._C._get_function_stack_at
-_push = torch._C._push_on_torch_function_stack
-_pop = torch._C._pop_torch_function_stack
-_NoTorchFunction = torch._C.DisableTorchFunction
+_is_tracing = private_torch.is_tracing
+_depth = private_torch.len_torch_function_stack
+_at = private_torch.get_function_stack_at
+_push = private_torch.push_on_torch_function_stack
+_pop = private_torch.pop_torch_function_stack
+_NoTorchFunction = private_torch.DisableTorchFunction
 
 
 class FunctionMarkers(TorchFunctionMode):

@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 import torch
 
+from patchcore_torch import private_torch
 from patchcore_torch.markers.arguments import describe_arguments
 from patchcore_torch.markers.backends import Backend
 from patchcore_torch.markers.callers import callers
@@ -22,8 +23,8 @@ from patchcore_torch.markers.scopes import BackwardPass, thread
 __all__ = ["Marking", "active", "put_in_force", "run_backward"]
 
 _is_compiling = torch.compiler.is_compiling
-_is_tracing = torch._C._is_tracing
-_NoTorchFunction = torch._C.DisableTorchFunction
+_is_tracing = private_torch.is_tracing
+_NoTorchFunction = private_torch.DisableTorchFunction
 
 _PASS = "{'dir':'bwd','mod':'torch.autograd','op':'backward'}"
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Optional
 
 import torch
 
+from patchcore_torch import private_torch
 from patchcore_torch.markers.text import quote
 
 __all__ = ["Naming", "naming_of"]
@@ -90,7 +91,7 @@ def _module(function: Any, name: str) -> str:
         owner = getattr(function, "__self__", None)
         owner = owner if isinstance(owner, type) else None
     if owner is not None:
-        if owner is torch._C.TensorBase or issubclass(torch.Tensor, owner):
+        if owner is private_torch.TensorBase or issubclass(torch.Tensor, owner):
             return "torch.Tensor"
         return f"{owner.__module__}.{owner.__qualname__}"
     module = str(getattr(function, "__module__", None) or "torch")

@@ -17,12 +17,13 @@ from typing import Any, Optional, Protocol
 
 import torch
 
+from patchcore_torch import private_torch
 from patchcore_torch.markers.text import BACKWARD
 
 __all__ = ["BackwardPass", "Scope", "thread"]
 
 _is_compiling = torch.compiler.is_compiling
-_task_id = torch._C._current_graph_task_id
+_task_id = private_torch.current_graph_task_id
 _Tensor = torch.Tensor
 _FEW = 8  # so many tensors of a result are looked at
 
@@ -159,7 +160,7 @@ def _pass_of_node(marking: Marking) -> BackwardPass:
         passes.pop().switch(None)  # it has raised, which nobody has told this thread
     started = BackwardPass(marking, task)
     passes.append(started)
-    torch.autograd.Variable._execution_engine.queue_callback(functools.partial(_end, started))
+    private_torch.execution_engine.queue_callback(functools.partial(_end, started))
     return started
 
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
 import torch
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from torch_npu_patches import private_torch
+from torch_npu_patches.private_torch import FakeTensor, OpOverload, TorchDispatchMode
 
 __all__ = ["make_mode"]
 
 _NPU_KEY = "PrivateUse1"
 #: Asked by Module.to, computes nothing, and reaches a mode only where the emulated device has an answer of its own.
 _QUESTION = "aten::_has_compatible_shallow_copy_type"
-_NPU = torch._C._get_privateuse1_backend_name
+_NPU = private_torch.get_privateuse1_backend_name
 
 
 def make_mode(tracer: Any) -> Callable[[], TorchDispatchMode]:
@@ -68,14 +68,16 @@ class _OperatorMode(TorchDispatchMode):
         self._callers.append(name)
         try:
             with self:  # the kernel that func() would find as well, but under the mode
-                return func.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1), *args, **kwargs)
+                return func.redispatch(
+                    private_torch.DispatchKeySet(private_torch.DispatchKey.PrivateUse1), *args, **kwargs
+                )
         finally:
             self._callers.pop()
 
 
 def _is_composite(name: str) -> bool:
     """Tell whether an operator with NPU tensors runs a kernel that is the same for every device."""
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    has = private_torch.dispatch_has_kernel_for_dispatch_key
     return not has(name, _NPU_KEY) and (
         has(name, "CompositeExplicitAutograd") or has(name, "CompositeExplicitAutogradNonFunctional")
     )

@@ -20,8 +20,8 @@ __all__ = ["has_triton", "is_triton_capable", "make_find_builtin", "make_folded"
 
 def make_find_builtin(original: Callable[[Any], Optional[str]]) -> Callable[[Any], Optional[str]]:
     """Return a ``torch.jit._builtins._find_builtin`` that knows a wrapped factory for the operator that it calls."""
-    from torch.jit import _builtins
-    from torch.utils import _device
+    from torch_npu_patches.private_torch import builtins as _builtins
+    from torch_npu_patches.private_torch import device as _device
 
     _builtins._get_builtin_table()
     _device._device_constructors()
@@ -44,7 +44,7 @@ def make_folded(original: Iterable[Any]) -> dict[Any, None]:
 
 def make_is_cuda_of_traced(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return a ``TensorVariable.method_attr_is_cuda`` that answers as ``is_cuda`` of the tensor itself does."""
-    from torch._dynamo.variables.base import VariableTracker
+    from torch_npu_patches.private_torch import VariableTracker
 
     def method_attr_is_cuda(self: Any, tx: Any) -> Any:
         if self.device is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import patchcore as pc
+from torch_npu_patches import private_torch
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.audit import Place
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_device, npu_number
@@ -111,12 +112,11 @@ def make_data_parallel(group: str, target: pc.Target) -> Make:
     """``DataParallel.__init__``: counted only. Without device numbers it means all CUDA devices."""
 
     def make(original: Any) -> Any:
-        import torch._utils
 
         note_call = audit.counter_of(Place(group, str(target), "device_ids")).note_call
 
         def __init__(self: Any, module: Any, device_ids: Any = None, *args: Any, **kwargs: Any) -> None:
-            has_device = torch._utils._get_available_device_type() is not None
+            has_device = private_torch.get_available_device_type() is not None
             named = npu_number(device_ids) if has_device else None
             note_call(device_ids, ", ".join(named) if named else NPU if has_device else "cpu")
             original(self, module, device_ids, *args, **kwargs)
@@ -141,7 +141,7 @@ def make_opaque_call(group: str, target: pc.Target) -> Make:
 
         counter = audit.counter_of(Place(group, "torch:Generator", "device"))
         note, note_number = counter.note, counter.note_number
-        native = torch._C.Generator
+        native = private_torch.Generator
 
         def __call__(cls: type, *args: Any, **kwargs: Any) -> Any:
             if cls is native:

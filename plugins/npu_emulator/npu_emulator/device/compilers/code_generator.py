@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch._inductor.codegen.common import (
-    DeviceOpOverrides,
-    register_backend_for_device,
-    register_device_op_overrides,
-)
-
 from npu_emulator.errors import NotEmulated
+from npu_emulator.private_torch import DeviceOpOverrides, register_backend_for_device, register_device_op_overrides
 
 __all__ = ["NoCodeGenerator", "register"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Optional, Union
 
 import torch
-from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
 
 from npu_emulator.device import active
+from npu_emulator.private_torch import DeviceInterface, register_interface_for_device
 
 __all__ = ["NpuInterface", "register"]
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Callable, Optional
 
-import torch
-from torch._C._dynamo import eval_frame
-
+from npu_emulator import private_torch
 from npu_emulator.device.dlpack.accounting import Accounting
 from npu_emulator.device.dlpack.devices import Devices
 from npu_emulator.device.dlpack.streams import npu_stream
+from npu_emulator.private_torch import eval_frame
 
 __all__ = ["install"]
 
@@ -68,7 +67,7 @@ def install(devices: Devices, accounting: Accounting, module: ModuleType) -> Non
         "resetAccumulatedStats": lambda index: module.reset_accumulated_memory_stats(resolve(index)),
     }
     for name, function in exchanged.items():
-        setattr(torch._C, f"_accelerator_{name}", _untraced(function))
+        setattr(private_torch.C, f"_accelerator_{name}", _untraced(function))
 
 
 def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,10 +11,10 @@ from typing import Any, Callable
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKey, DispatchKeySet
-from torch._ops import OpOverload
 
+from npu_emulator import private_torch
 from npu_emulator.device.dlpack.registry import operator_named
+from npu_emulator.private_torch import DispatchKey, DispatchKeySet, OpOverload
 
 __all__ = ["FLOAT32", "FLOAT32_RESULT", "LOWER_PRECISION", "WIDEST", "register"]
 
@@ -164,7 +164,7 @@ def _casting(operator: OpOverload, choose: Callable[[Iterator[Tensor]], torch.dt
     """Return the kernel that casts tensors to one type and computes."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(_KEYS):
+        with private_torch.ExcludeDispatchKeyGuard(_KEYS):
             dtype = choose(_tensors_in((*args, *kwargs.values())))
             cast_args = [_cast(value, dtype) for value in args]
             return operator(*cast_args, **{name: _cast(value, dtype) for name, value in kwargs.items()})
@@ -178,7 +178,7 @@ def _accumulating(operator: OpOverload) -> Callable[..., Any]:
     position = names.index("dtype")
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(_KEYS):
+        with private_torch.ExcludeDispatchKeyGuard(_KEYS):
             if args[0].dtype in _LOWER_TYPES:
                 if position >= len(args):
                     if kwargs.get("dtype") is None:

@@ -6,13 +6,13 @@ from typing import Any, Callable, Optional
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKey
 
 from npu_emulator.device.dlpack.accounting import Accounting
 from npu_emulator.device.dlpack.devices import Devices
 from npu_emulator.device.dlpack.plans import SPARSE
 from npu_emulator.device.dlpack.registry import Registry, operator_named
 from npu_emulator.device.dlpack.retagging import cpu_alias, dense_npu_alias
+from npu_emulator.private_torch import DispatchKey
 
 __all__ = ["Copies"]
 

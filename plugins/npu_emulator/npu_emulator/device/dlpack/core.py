@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils import backend_registration
 
+from npu_emulator import private_torch
 from npu_emulator.device.dlpack import accelerator, autocast, data_parallel, guard, pinned, sparse, storages, streams
 from npu_emulator.device.dlpack.accounting import Accounting
 from npu_emulator.device.dlpack.allocation import Allocator
@@ -38,8 +39,8 @@ class DlpackCore:
         backend_registration.rename_privateuse1_backend("npu")
         backend_registration.generate_methods_for_privateuse1_backend(for_storage=True, unsupported_dtype=_UNSUPPORTED)
         # As torch.Tensor.cuda: lazy modules may be moved before their parameters have shapes.
-        torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(torch.Tensor.npu)
-        torch._register_device_module("npu", module)
+        private_torch.allowed_methods.append(torch.Tensor.npu)
+        private_torch.register_device_module("npu", module)
         self._kept = guard.install()
         self._generators = Generators(self._devices, share=share_generator)
         self._generators.install()
@@ -95,7 +96,7 @@ class DlpackCore:
         """Let the peak be what is allocated now."""
         self._accounting.reset_peak(index)
 
-    def default_generator(self, index: int) -> torch._C.Generator:
+    def default_generator(self, index: int) -> private_torch.Generator:
         """Return the generator of a device."""
         return self._generators.defaults[index]
 
@@ -106,10 +107,10 @@ def _outranked() -> list[str]:
     Structured operators would otherwise allocate and then call themselves with ``out=``: two Python kernels for one.
     The foreach operators would run tensor by tensor.
     """
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    has_kernel = private_torch.dispatch_has_kernel_for_dispatch_key
     composites = ("CompositeExplicitAutogradNonFunctional", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
     names = []
-    for name in torch._C._dispatch_get_all_op_names():
+    for name in private_torch.dispatch_get_all_op_names():
         namespace, _, short = name.partition("::")
         if namespace != "aten":
             continue

@@ -10,9 +10,8 @@ from typing import Any, Callable, Optional
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKeySet
-from torch._ops import OpOverload
 
+from npu_emulator import private_torch
 from npu_emulator.device.dlpack import outputs
 from npu_emulator.device.dlpack.accounting import Accounting
 from npu_emulator.device.dlpack.arguments import Keywords, Lowering, Positional, lowering
@@ -21,6 +20,7 @@ from npu_emulator.device.dlpack.generators import Generators
 from npu_emulator.device.dlpack.plans import FRESH, Plan
 from npu_emulator.device.dlpack.retagging import dense_npu_alias, npu_alias
 from npu_emulator.errors import NotEmulated
+from npu_emulator.private_torch import DispatchKeySet, OpOverload
 
 __all__ = ["Fallback"]
 
@@ -39,7 +39,7 @@ class Fallback:
 
     def __init__(self, keys: DispatchKeySet, devices: Devices, accounting: Accounting, generators: Generators) -> None:
         self._keys = keys
-        self._dense = keys.has(torch._C.DispatchKey.CPU)
+        self._dense = keys.has(private_torch.DispatchKey.CPU)
         self._devices = devices
         self._accounting = accounting
         self._generators = generators

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from typing import Any, Optional
 
 import torch
-from torch._C import Generator as _Engine
 
+from npu_emulator import private_torch
 from npu_emulator.device.dlpack.devices import Devices
 from npu_emulator.device.dlpack.exchange import StandIn, exchange
+from npu_emulator.private_torch import Generator as _Engine
 
 __all__ = ["Generators", "NpuGenerator"]
 
@@ -66,12 +67,12 @@ class SharedGenerator(NpuGenerator):
         """Return the state of the CPU's generator."""
         return torch.default_generator.get_state()
 
-    def set_state(self, state: torch.Tensor) -> torch._C.Generator:
+    def set_state(self, state: torch.Tensor) -> private_torch.Generator:
         """Set the state of the CPU's generator."""
         torch.default_generator.set_state(state)
         return self
 
-    def manual_seed(self, seed: int) -> torch._C.Generator:
+    def manual_seed(self, seed: int) -> private_torch.Generator:
         """Seed the CPU's generator."""
         torch.default_generator.manual_seed(seed)
         return self
@@ -120,7 +121,7 @@ class Generators:
         class Generator(_Engine, metaclass=_Type):
             __doc__ = _Engine.__doc__
 
-            def __new__(cls, device: Any = "cpu") -> torch._C.Generator:
+            def __new__(cls, device: Any = "cpu") -> private_torch.Generator:
                 device = torch.device(device)
                 if cls is not Generator:
                     return super().__new__(cls, device)
@@ -131,7 +132,7 @@ class Generators:
         # Not in torch._C, by which name torch._dynamo asks whether a generator is of exactly that type.
         exchange(Generator, torch)
 
-    def engine(self, generator: Optional[torch._C.Generator], index: int) -> torch._C.Generator:
+    def engine(self, generator: Optional[private_torch.Generator], index: int) -> private_torch.Generator:
         """Return the engine that an operator on a device draws from.
 
         Args:

@@ -14,7 +14,9 @@ import threading
 from typing import Any, Callable, Optional
 
 import torch
-from torch._C import _acc
+
+from npu_emulator import private_torch
+from npu_emulator.private_torch import acc as _acc
 
 __all__ = ["Guard", "Hooks", "install"]
 
@@ -30,7 +32,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-_DEVICE_TYPE = torch._C._autograd.DeviceType.PrivateUse1
+_DEVICE_TYPE = private_torch.DeviceType.PrivateUse1
 
 
 class Hooks(_acc.PrivateUse1Hooks):
@@ -52,7 +54,7 @@ class Hooks(_acc.PrivateUse1Hooks):
 class Guard(_acc.DeviceGuard):
     """Tells torch's C++ which kind of device it guards; of the current device it can tell nothing."""
 
-    def type_(self) -> torch._C._autograd.DeviceType:
+    def type_(self) -> private_torch.DeviceType:
         """Return the kind of device."""
         try:
             _raise_pending()  # first: nothing else works while an exception is pending
@@ -72,7 +74,7 @@ def install() -> tuple[Hooks, Guard]:
     _acc.register_python_privateuseone_device_guard(guard)
     # torch.autograd has a reference of its own, which is the one that backward() and grad() use.
     torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = _raising_what_was_pending(
-        torch.autograd.graph._engine_run_backward
+        private_torch.engine_run_backward
     )
     return hooks, guard
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import torch
-from torch._C import DispatchKey, DispatchKeySet, _should_allow_numbers_as_tensors
-from torch._ops import OpOverload
+
+from npu_emulator import private_torch
+from npu_emulator.private_torch import DispatchKey, DispatchKeySet, OpOverload
+from npu_emulator.private_torch import should_allow_numbers_as_tensors as _should_allow_numbers_as_tensors
 
 __all__ = ["FRESH", "Plan"]
 
@@ -80,7 +82,7 @@ class Plan:
         self.outs = tuple(argument.name for argument in arguments if argument.is_out)
         self.results = tuple(_argument_returned(result, arguments) for result in schema.returns)
         self.mutates = any(_is_written(argument) and not argument.is_out for argument in arguments)
-        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+        has_kernel = private_torch.dispatch_has_kernel_for_dispatch_key
         self.lazy = has_kernel(name, "Conjugate") or has_kernel(name, "Negative")
         self.seeded = torch.Tag.nondeterministic_seeded in operator.tags
         self.generator: Optional[int] = self.names.index("generator") if "generator" in self.names else None

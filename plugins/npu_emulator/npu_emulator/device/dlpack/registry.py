@@ -6,8 +6,8 @@ import functools
 from typing import Any, Callable
 
 import torch
-from torch._C import DispatchKeySet
-from torch._ops import OpOverload
+
+from npu_emulator.private_torch import DispatchKeySet, OpOverload
 
 __all__ = ["Registry", "operator_named"]
 

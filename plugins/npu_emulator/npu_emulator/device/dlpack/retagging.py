@@ -14,10 +14,12 @@ import ctypes
 from typing import Callable
 
 import torch
-from torch._C import _from_dlpack, _to_dlpack
 
+from npu_emulator import private_torch
 from npu_emulator.device.dlpack import sparse
 from npu_emulator.errors import NotEmulated
+from npu_emulator.private_torch import from_dlpack as _from_dlpack
+from npu_emulator.private_torch import to_dlpack as _to_dlpack
 
 __all__ = ["cpu_alias", "dense_cpu_alias", "dense_npu_alias", "npu_alias"]
 
@@ -114,12 +116,12 @@ def _relabel(tensor: torch.Tensor, relabel: Callable[[torch.Tensor], torch.Tenso
     conjugate, negative = tensor.is_conj(), tensor.is_neg()
     plain = tensor.detach()
     if conjugate:
-        plain = torch._conj(plain)
+        plain = private_torch.conj(plain)
     if negative:
-        plain = torch._neg_view(plain)
+        plain = private_torch.neg_view(plain)
     alias = relabel(plain)
     if conjugate:
-        alias = torch._conj(alias)
+        alias = private_torch.conj(alias)
     if negative:
-        alias = torch._neg_view(alias)
+        alias = private_torch.neg_view(alias)
     return alias

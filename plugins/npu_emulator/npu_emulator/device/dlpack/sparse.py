@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Callable, NoReturn
 
 import torch
-from torch._C import DispatchKey, DispatchKeySet
-from torch._ops import OpOverload
 
 from npu_emulator.device.dlpack.registry import Registry
 from npu_emulator.errors import NotEmulated
+from npu_emulator.private_torch import DispatchKey, DispatchKeySet, OpOverload
 
 __all__ = ["refuse_compressed", "register", "rewrap"]
 

@@ -12,16 +12,17 @@ from contextlib import AbstractContextManager
 from typing import Any, Optional
 
 import torch
-from torch._C import Event as _Event
-from torch._C import Stream as _Stream
 
+from npu_emulator import private_torch
 from npu_emulator.device.dlpack.devices import Devices
 from npu_emulator.device.dlpack.exchange import StandIn, exchange
 from npu_emulator.errors import NotEmulated
+from npu_emulator.private_torch import Event as _Event
+from npu_emulator.private_torch import Stream as _Stream
 
 __all__ = ["install", "npu_stream"]
 
-_PRIVATE_USE = int(torch._C._autograd.DeviceType.PrivateUse1)
+_PRIVATE_USE = int(private_torch.DeviceType.PrivateUse1)
 #: 0 is the default stream of each device.
 _stream_ids = itertools.count(1)
 
@@ -109,8 +110,8 @@ def install(devices: Devices) -> None:
             )
 
     # torch._dynamo makes those of compiled programs by their names in torch._C.
-    exchange(Stream, torch, torch._C)
-    exchange(Event, torch, torch._C)
+    exchange(Stream, torch, private_torch.C)
+    exchange(Event, torch, private_torch.C)
 
 
 def _identifies_stream(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

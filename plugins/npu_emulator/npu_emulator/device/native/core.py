@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils import backend_registration
 
+from npu_emulator import private_torch
 from npu_emulator.device.interface import Memory
 from npu_emulator.device.native.build import MODULE, library_path, trusted_library
 from npu_emulator.errors import EmulationError
@@ -37,8 +38,8 @@ class NativeCore:
         self._library.start(devices, share_generator)
         backend_registration.rename_privateuse1_backend("npu")
         backend_registration.generate_methods_for_privateuse1_backend(for_storage=True, unsupported_dtype=_UNSUPPORTED)
-        torch._register_device_module("npu", module)
-        torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(torch.Tensor.npu)
+        private_torch.register_device_module("npu", module)
+        private_torch.allowed_methods.append(torch.Tensor.npu)
 
     def device_count(self) -> int:
         """Return how many devices there are."""

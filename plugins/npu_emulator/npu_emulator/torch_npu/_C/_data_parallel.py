@@ -13,14 +13,16 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
+from npu_emulator import private_torch
+
 __all__ = ["install"]
 
 
 def install() -> None:
     """Add the functions that torch lacks where it was built without CUDA."""
     for function in _FUNCTIONS:
-        if not hasattr(torch._C, function.__name__):
-            setattr(torch._C, function.__name__, function)
+        if not hasattr(private_torch.C, function.__name__):
+            setattr(private_torch.C, function.__name__, function)
 
 
 def _device(index: Optional[int]) -> torch.device:

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any, NoReturn, Optional, Union
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import Backend
 from torch.distributed.constants import default_pg_timeout
 
+from npu_emulator.private_torch import Backend
 from npu_emulator.torch_npu.npu._refusals import missing_name, refuse
 
 __all__ = ["ProcessGroupHCCL"]

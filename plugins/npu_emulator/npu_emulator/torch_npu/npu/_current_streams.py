@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from typing import Any, Callable, Optional
 
-import torch
 from torch import Stream
 
 from npu_emulator import device as emulated
+from npu_emulator import private_torch
 from npu_emulator.torch_npu.npu._utils import valid_device_index
 
 __all__ = ["StreamContext", "current_stream", "default_stream", "set_stream", "stream"]
@@ -36,7 +36,7 @@ def current_stream(device: Any = None) -> Stream:
     index = valid_device_index(device)
     selected = _selection.by_device.get(index)
     if _guard_keeps_streams():
-        number = torch._C._accelerator_getStream(index).stream_id
+        number = private_torch.accelerator_getStream(index).stream_id
         if selected is None or selected.stream_id != number:
             return _stream_with_id(number, index)
     return selected or default_stream(index)
@@ -49,7 +49,7 @@ def set_stream(stream: Optional[Stream]) -> None:
     _selection.by_device[stream.device_index] = stream
     emulated.active().set_device(stream.device_index)
     if _guard_keeps_streams():
-        torch._C._accelerator_setStream(stream)
+        private_torch.accelerator_setStream(stream)
 
 
 def _guard_keeps_streams() -> bool:

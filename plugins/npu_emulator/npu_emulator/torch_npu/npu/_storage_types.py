@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import torch
-from torch.storage import _LegacyStorage
 
+from npu_emulator import private_torch
+from npu_emulator.private_torch import LegacyStorage as _LegacyStorage
 from npu_emulator.torch_npu.npu._refusals import refuse
 
 __all__ = [
@@ -36,7 +37,7 @@ def _storage_type(name: str, dtype: torch.dtype) -> type:
         "from_buffer": classmethod(refuse_buffer),
     }
     storage_type = type(_LegacyStorage)(name, (_LegacyStorage,), attributes)
-    torch._storage_classes.add(storage_type)
+    private_torch.storage_classes.add(storage_type)
     return storage_type
 
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Optional
 
 import torch
 
+from npu_emulator import private_torch
 from npu_emulator.torch_npu.npu import _current_streams
 from npu_emulator.torch_npu.npu._refusals import refuse
 from npu_emulator.torch_npu.npu._utils import valid_device_index
@@ -20,7 +21,7 @@ from npu_emulator.torch_npu.npu._utils import valid_device_index
 __all__ = ["Event", "ExternalEvent", "ExternalStream", "Stream", "SyncLaunchStream"]
 
 #: What c10 calls a device of an extension.
-PRIVATE_USE = int(torch._C._autograd.DeviceType.PrivateUse1)
+PRIVATE_USE = int(private_torch.DeviceType.PrivateUse1)
 
 #: 0 is the default stream of each device, and the compiled core numbers the streams of ``torch.Stream`` from 1.
 _stream_ids = itertools.count(1 << 32)

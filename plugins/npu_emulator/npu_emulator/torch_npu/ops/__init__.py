@@ -38,7 +38,7 @@ from npu_emulator.torch_npu.ops import (  # noqa: F401  importing a module decla
 from npu_emulator.torch_npu.ops.registry import NAMESPACE, define, operators
 
 if TYPE_CHECKING:
-    from torch._ops import OpOverloadPacket
+    from npu_emulator.private_torch import OpOverloadPacket
 
 __all__ = ["OperatorNotEmulated", "lookup", "names", "register"]
 

@@ -14,10 +14,10 @@ from typing import Any, Callable, Optional
 # By name: torch.profiler's own attributes may become those of this module (torch_npu.contrib.transfer_to_npu).
 from torch.profiler import ProfilerAction
 from torch.profiler import ProfilerActivity as TorchActivity
-from torch.profiler import _KinetoProfile as TorchKinetoProfile
 from torch.profiler import profile as torch_profile
 from torch.profiler import schedule as torch_schedule
 
+from npu_emulator.private_torch import KinetoProfile as TorchKinetoProfile
 from npu_emulator.torch_npu.npu._refusals import refuse
 from npu_emulator.torch_npu.profiler.experimental_config import ExportType, _ExperimentalConfig
 from patchcore.builtin.files import write_whole

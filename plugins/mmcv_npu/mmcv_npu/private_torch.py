@@ -1,0 +1,22 @@
+"""The private names of torch that mmcv-npu-patches uses, each looked up whenever it is used.
+
+A release of torch may drop one. This module and the targets of patches are all that has to be read then; a test looks
+each name up (tests/integration/test_private_names_of_torch.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from patchcore.objects.private_names import look_up
+
+#: Where each name is, by the name that this module has for it.
+NAMES = {
+    "get_stream": "torch.nn.parallel._functions:_get_stream",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return look_up(NAMES[name], "mmcv-npu-patches")

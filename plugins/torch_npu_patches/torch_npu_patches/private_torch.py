@@ -1,0 +1,33 @@
+"""The private names of torch that torch-npu-patches uses, each looked up whenever it is used.
+
+A release of torch may drop one. This module and the targets of patches are all that has to be read then; a test looks
+each name up (tests/integration/test_private_names_of_torch.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from patchcore.objects.private_names import look_up
+
+#: Where each name is, by the name that this module has for it.
+NAMES = {
+    "DispatchKey": "torch._C:DispatchKey",
+    "DispatchKeySet": "torch._C:DispatchKeySet",
+    "Generator": "torch._C:Generator",
+    "dispatch_has_kernel_for_dispatch_key": "torch._C:_dispatch_has_kernel_for_dispatch_key",
+    "get_privateuse1_backend_name": "torch._C:_get_privateuse1_backend_name",
+    "VariableTracker": "torch._dynamo.variables.base:VariableTracker",
+    "OpOverload": "torch._ops:OpOverload",
+    "FakeTensor": "torch._subclasses.fake_tensor:FakeTensor",
+    "get_available_device_type": "torch._utils:_get_available_device_type",
+    "builtins": "torch.jit:_builtins",
+    "TorchDispatchMode": "torch.utils._python_dispatch:TorchDispatchMode",
+    "device": "torch.utils:_device",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return look_up(NAMES[name], "torch-npu-patches")
