@@ -21,9 +21,9 @@ NAMES = {
     "OpOverload": "torch._ops:OpOverload",
     "FakeTensor": "torch._subclasses.fake_tensor:FakeTensor",
     "get_available_device_type": "torch._utils:_get_available_device_type",
-    "builtins": "torch.jit:_builtins",
+    "builtins": "torch.jit._builtins",
     "TorchDispatchMode": "torch.utils._python_dispatch:TorchDispatchMode",
-    "device": "torch.utils:_device",
+    "device": "torch.utils._device",
 }
 
 
