@@ -252,7 +252,7 @@ class TestWhatNobodyAskedFor:
     def test_a_built_in_patch_that_does_not_fit(self) -> None:
         """Of the patches that --brake asks for, each is for another version of a library."""
         patch = pc.Patch("patchcore.step.absent", [pc.Replace("absent_library:f", len)])
-        patcher = pc.Patcher([Candidate(patch, Provenance("torch_support"))], enable="patchcore.step.absent")
+        patcher = pc.Patcher([Candidate(patch, Provenance("patchcore.torch"))], enable="patchcore.step.absent")
         (entry,) = patcher.plan()
         assert (entry.verdict == "apply", entry.asked_for) == (False, False)
 

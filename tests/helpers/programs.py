@@ -105,10 +105,10 @@ class Programs:
         self.write(files, self.site)
         write_distribution(self.site, name, version, plugins=plugins)
 
-    def install_torch_support(self) -> None:
+    def install_support_of_torch(self) -> None:
         """Install patchcore-torch, of which every Patcher loads a part; not torch."""
         (self.site / "patchcore_torch").symlink_to(ROOT / "plugins" / "patchcore_torch" / "patchcore_torch")
-        support = {"torch_support": "patchcore_torch.support"}
+        support = {"patchcore.torch": "patchcore_torch.support"}
         write_distribution(self.site, "patchcore-torch", patchcore.__version__, support=support)
 
     def run(

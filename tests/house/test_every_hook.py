@@ -123,7 +123,7 @@ def test_the_example_implements_every_hook(plugin) -> None:
 
 def builtins_with_all_hooks() -> Plugins:
     """Return the built-in plugins with the hooks that some add when a patch is collected that concerns them."""
-    plugins = Plugins(discover=False, commands=True, allowed=["no:torch_support"])
+    plugins = Plugins(discover=False, commands=True, allowed=["no:patchcore.torch"])
     patch = pc.Patch("wraps", pc.Wrap("json:dumps", slower))
     candidate = Candidate(patch, Provenance("mine", file=__file__))
     pc.Patcher([candidate], plugins=plugins).collect()

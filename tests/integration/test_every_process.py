@@ -376,7 +376,7 @@ def ranks(uneven: Workplace) -> dict[str, Job]:
 # What rank 1 has differently: the subject, what it has, and what rank 0 has.
 DIFFERENCES = {
     "plugin missing": ("patch extra_npu.eight", "no plugin contributes it", "apply"),
-    "plugin of another version": ("patch acme_npu.double", "acme-npu 1.3", "acme-npu 1.2"),
+    "plugin of another version": ("patch acme_npu.double, acme_npu.seven", "acme-npu 1.3", "acme-npu 1.2"),
     "option": ("patch acme_npu.seven", "options eps='1e-3'", "options eps='1e-5'"),
     "target file": ("file of shop.prices, of patch acme_npu.double", "", ""),
 }

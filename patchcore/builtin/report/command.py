@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--run", metavar="ID", help="show this run (default: the latest)")
     choice.add_argument("--all", action="store_true", help="show all runs as if they were one")
+    parser.add_argument("--pending", action="store_true", help="list pending patches by the import that they wait for")
     parser.add_argument("--compare", metavar="ID", help="show the differences from this other run of DIR")
     shared.add_format(parser)
     parser.set_defaults(command=main, usage_error=parser.error)
@@ -98,7 +99,12 @@ def main(options: argparse.Namespace) -> int:
             _print_section(section, processes)
         if hits:
             _print_hits(hits, processes)
-        if pending:
+        if pending and not options.pending:
+            names = {name for each in pending for name in each.patches}
+            modules = counted(len(pending), "module")
+            print_text(f"{counted(len(names), 'patch')} pending: {modules} not imported; --pending lists them")
+            print()
+        elif pending:
             rows = [(p.reason, str(len(p.patches)), who(p.processes, processes), ", ".join(p.patches)) for p in pending]
             print_table("Pending", ("WHY", "PATCHES", "PROCESS", "NAMES"), rows)
             print()

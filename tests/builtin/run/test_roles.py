@@ -111,7 +111,7 @@ for rank in "01":
 """
 
     def test_from_rank_0_and_no_worker(self, programs: Programs) -> None:
-        programs.install_torch_support()
+        programs.install_support_of_torch()
         programs.write({**SHOP, "deals.py": PATCHES, "torchrun": self.RANKS})
         done = programs.run(programs.patchcore, "-p", "deals", "torchrun")
         assert done.stdout == "launched\n" + "20\n" * 4

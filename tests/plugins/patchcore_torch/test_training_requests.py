@@ -23,7 +23,7 @@ from patchcore_torch.training.profilers import Recorder
 pytestmark = pytest.mark.usefixtures("fresh_steps")
 
 GYM = {"gym": "", "gym.loops": "def train_step(): return 'trained'\ndef evaluate(): return 'evaluated'"}
-SUPPORT = f"plugin torch_support, patchcore-torch {pc.__version__}"
+SUPPORT = f"plugin patchcore.torch, patchcore-torch {pc.__version__}"
 STEP = "gym.loops:train_step"
 
 

@@ -72,7 +72,7 @@ STEP = ("--step", "gym.loops:train_step")
 
 @pytest.fixture
 def gym(programs: Programs) -> Programs:
-    programs.install_torch_support()
+    programs.install_support_of_torch()
     programs.write(GYM)
     return programs
 
