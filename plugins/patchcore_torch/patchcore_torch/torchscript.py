@@ -11,7 +11,6 @@ globals of the wrapper: the script would go without the patch, and without a wor
 
 from __future__ import annotations
 
-import functools
 import linecache
 import sys
 import weakref
@@ -41,7 +40,8 @@ def mark(function: Any, original: Any, in_class: bool) -> None:
         method = _early.pop()
         _mark_method(method, method.__wrapped__, modifiers)
     if not in_class and not _is_left_out(original, modifiers):
-        function.__prepare_scriptable__ = functools.partial(_scriptable, function, original)
+        # no functools.partial, which a patch may have replaced
+        function.__prepare_scriptable__ = lambda: _scriptable(function, original)
     elif modifiers is None:
         _early.add(function)
     else:
