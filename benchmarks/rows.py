@@ -129,7 +129,10 @@ def compare(
     limit: Optional[Limit] = None,
 ) -> Row:
     """Return the row that compares two variants, judged against ``limit`` unless the run is a quick one."""
-    ratio = ours.ratio_to(theirs)
+    try:
+        ratio = ours.ratio_to(theirs)
+    except ValueError as error:  # other programs have taken the processor in every round
+        return Row(subject, what, alternative, ours, theirs, verdict=f"not measured: {error}; the machine is too busy")
     met, verdict = None, ""
     if limit is not None and budget.quick:
         verdict = "not judged in a quick run"

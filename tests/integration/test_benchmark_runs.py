@@ -38,10 +38,13 @@ def test_quick_run_reports_every_row_in_table_and_json(tmp_path, monkeypatch):
     table = done.stdout.splitlines()
     for row in content["rows"]:
         assert any(row["what"] in line and row["alternative"] in line for line in table), row
+        assert row["met"] is None
+        if row["ratio"] is None:  # a busy machine
+            assert row["verdict"].startswith("not measured: ")
+            continue
         for samples in (row["ours"], row["theirs"], row["ratio"]):
             assert samples["rounds"]
             assert all(map(math.isfinite, [samples["median"], *samples["quartiles"], *samples["rounds"]])), row
-        assert row["met"] is None
         assert row["verdict"] == ("not judged in a quick run" if row["limit"] else "")
     monkeypatch.syspath_prepend(str(ROOT))
     performance = importlib.import_module("tools.performance")  # writes docs/performance.md
