@@ -28,7 +28,7 @@ warnings.simplefilter("ignore")
 npu_emulator.install()
 LIBRARIES = ("torch", "mmcv", "mmengine", "mmdet", "numpy", "mx_driving", "torch_npu")
 ROOTS = ("mmcv", "mmengine", "mmdet", "numpy")
-OURS = ("patchcore", "mmcv_npu", "torch_npu_patches")
+OURS = ("patchcore", "patchcore_torch", "mmcv_npu", "torch_npu_patches")
 #: What the names of their files begin with, and those of functions that patchcore writes.
 PACKAGES = [importlib.util.find_spec(name).submodule_search_locations[0] for name in OURS]
 FILES = ("<patchcore ", *(package + os.sep for package in PACKAGES))
@@ -335,6 +335,7 @@ print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packa
             "mx_driving_compat",
             "npu_emulator",
             "npu_graph",
+            "patchcore_torch",
             "torch_npu_patches",
         ]
 

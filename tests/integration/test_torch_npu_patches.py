@@ -16,7 +16,6 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 
 import patchcore as pc  # noqa: E402
-from patchcore_torch.markers.patches import MARKERS  # noqa: E402
 from torch_npu_patches.numpy_compat import NUMPY_COMPAT  # noqa: E402
 from torch_npu_patches.plugin import PATCHES  # noqa: E402
 from torch_npu_patches.tensor_index import TENSOR_INDEX, make_getitem  # noqa: E402
@@ -29,7 +28,6 @@ class TestPlugin:
         layer = {patch.name: ["transfer_to_npu"] for patch in TRANSFER_TO_NPU}
         assert {entry.patch.name: sorted(entry.patch.legacy_names) for entry in plan} == {
             **layer,
-            **{patch.name: ["markers"] for patch in MARKERS},
             "collections.compat": ["CollectionsCompat", "Iterable", "collections_compat"],
             "numpy.compat": ["NumpyCompat", "numpy_compat", "numpy_type"],
             "torch.internal_format": ["allow_internal_format", "internal_format"],
@@ -40,7 +38,6 @@ class TestPlugin:
             "torch_scatter.scatter": ["TorchScatter", "scatter", "torch_scatter"],
         }
         by_request = {"collections.compat", "torch.npu_fused_adamw_step", "torch_scatter.scatter"}
-        by_request |= {patch.name for patch in MARKERS}
         assert {entry.patch.name for entry in plan if not entry.patch.default} == by_request
         assert plan["numpy_type"].verdict == "apply"
         skipped = plan["index"]
