@@ -66,6 +66,7 @@ def test_commands_say_which_patch_a_name_is(
     write_distribution(site, "mx-driving-compat", plugins={"mx_driving": "mx_driving_compat.plugin"})
     monkeypatch.setattr(plugin, "version_of", lambda name: None)
     found = [item for item in plugins.installed_plugins() if item[0].plugin in ("shop", "mx_driving")]
+    # the other distributions of this project are here
     looked_for = {plugins.GROUP: found, plugins.SUPPORT: []}
     monkeypatch.setattr(
         plugins, "_look_for_plugins", lambda: looked_for
