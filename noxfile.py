@@ -10,10 +10,10 @@ python3 -m nox --list
 Virtual environments are kept in .nox/ and reinstalled only when a file that decides their contents has changed. The
 compiled mmcv wheel is kept outside the checkout, see tools/mmcv_wheel.py.
 
-An environment with the real libraries (``Libraries``) has the libraries of mmcv 1.x or of mmcv 2.x on one Python. It
-is made in two steps: torch and the distributions of this checkout, which need no compiler (session ``libraries``), then
-the OpenMMLab libraries with compiled operators (session ``operators``). Where the compiler is
-missing, the second step says what to install, and the sessions run what they can without.
+An environment with the real libraries (``Libraries``) has those of mmcv 1.x or of mmcv 2.x on one Python. It is made in
+two steps: torch and the distributions of this checkout, which need no compiler (session ``libraries``), then the
+OpenMMLab libraries with compiled operators (session ``operators``). Where the compiler is missing, the second step says
+what to install, and the sessions run what they can without.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ def install_torch(session: nox.Session, python: str) -> None:
         except nox.command.CommandFailed:
             session.error(
                 "pip could not install requirements/torch.txt, its message is above. If a download broke off: run this "
-                "again, with PIP_RESUME_RETRIES=50 in the environment where the line is poor. If it found no "
+                "again, on a poor connection with PIP_RESUME_RETRIES=50 in the environment. If it found no "
                 "torch==2.13.0: the package index in use has none for this Python and platform. Add one that has with "
                 "PIP_EXTRA_INDEX_URL, or a folder that holds the wheel with PIP_FIND_LINKS (PyTorch's installation "
                 "page lists indexes of CPU builds), and run this again"

@@ -42,8 +42,8 @@ __all__ = ["BUILTINS", "GROUP", "SUPPORT", "Plugins", "installed_plugins"]
 #: The entry-point group that plugins are declared in.
 GROUP = "npu_patches"
 
-#: The group of plugins that teach patchcore about a library: how its compilers see a wrapper, what a step of training
-#: is. As the built-in plugins, they are loaded with every Patcher, also with one that discovers none, and contribute no
+#: The group of plugins that extend patchcore for a library: how its compilers see a wrapper, what a training step is.
+#: As the built-in plugins, they are loaded with every Patcher, also with one that discovers none, and contribute no
 #: patches by themselves.
 SUPPORT = "patchcore_support"
 
@@ -159,8 +159,9 @@ class Plugins:
         self.support, self.provenances = self.provenances, {}
         if discover:
             _refuse_unknown(without, [item[0] for item in (*builtin, *support, *installed)])
-        if named is not None:  # these are loaded without being named
-            named = [name for name in named if name not in {item[0].plugin for item in support}]
+        if named is not None:
+            unnamed = {item[0].plugin for item in support}  # these are loaded without being named
+            named = [name for name in named if name not in unnamed]
         declared = _allow(installed, None if without and not named else named, without, self.denied)
         declared += ((Provenance(local.name, value=local.name), partial(_import_local, local)) for local in modules)
         self.load(declared)
@@ -503,7 +504,7 @@ def _allow(
 def _declares_plugins(distribution: Distribution) -> bool:
     try:
         text = distribution.read_text("entry_points.txt") or ""
-        return GROUP in text or SUPPORT in text
+        return any(group in text for group in (GROUP, SUPPORT))
     except (OSError, ValueError):
         return False
 

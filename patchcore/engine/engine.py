@@ -269,7 +269,8 @@ class Engine:
     def _in_force(self, patch: Patch, provenance: Provenance) -> Optional[Application]:
         for application in self._active.get(patch.name, ()):
             same_plugin = provenance.distribution is not None and provenance == application.provenance
-            made_anew = same_plugin and patch.options == application.patch.options  # for each Patcher, by functions
+            # some plugins make their patches anew for each Patcher, from its settings
+            made_anew = same_plugin and patch.options == application.patch.options
             if application.shared and (application.patch is patch or made_anew or application.patch == patch):
                 return application
         return None

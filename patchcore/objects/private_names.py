@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Callable
 
 from patchcore.errors import PatchcoreError
 
-__all__ = ["PrivateNameMissing", "look_up"]
+__all__ = ["PrivateNameMissing", "look_up", "reader"]
 
 
 class PrivateNameMissing(PatchcoreError, AttributeError):
     """The library that is installed does not have a private name; the text has the name and who uses it."""
+
+
+def reader(names: Mapping[str, str], distribution: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module that has private names as attributes, looked up whenever they are used.
+
+    Args:
+        names: the place of each, see :func:`look_up`, by the attribute.
+        distribution: that uses them, for messages.
+    """
+
+    def __getattr__(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"{distribution} declares no private name {name!r}")
+        return look_up(names[name], distribution)
+
+    return __getattr__
 
 
 def look_up(place: str, distribution: str) -> Any:

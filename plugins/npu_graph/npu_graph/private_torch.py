@@ -6,9 +6,7 @@ each name up (tests/integration/test_private_names_of_torch.py).
 
 from __future__ import annotations
 
-from typing import Any
-
-from patchcore.objects.private_names import look_up
+from patchcore.objects.private_names import reader
 
 #: Where each name is, by the name that this module has for it.
 NAMES = {
@@ -31,8 +29,4 @@ NAMES = {
     "symbol_is_type": "torch.utils._sympy.symbol:symbol_is_type",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return look_up(NAMES[name], "npu-graph")
+__getattr__ = reader(NAMES, "npu-graph")

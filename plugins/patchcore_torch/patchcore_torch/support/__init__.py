@@ -66,7 +66,7 @@ def register_run_options(parser: ArgumentParser, command: str) -> None:
 
 @pc.hookimpl
 def register_patches(settings: pc.Settings, plugins: Any) -> Iterable[pc.Patch]:
-    """Return the patches that count steps, record and brake, if a setting wants them."""
+    """Return the patches that count steps, record and brake, if profiling or a brake is set."""
     if settings.get("profiling") is None and settings.get("brake") is None:
         return []
     from patchcore_torch.training.patches import counters, listeners
