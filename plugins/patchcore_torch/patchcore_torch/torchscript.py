@@ -14,6 +14,7 @@ from __future__ import annotations
 import linecache
 import sys
 import weakref
+from types import MethodType
 from typing import Any
 
 from patchcore_torch import private_torch
@@ -40,8 +41,9 @@ def mark(function: Any, original: Any, in_class: bool) -> None:
         method = _early.pop()
         _mark_method(method, method.__wrapped__, modifiers)
     if not in_class and not _is_left_out(original, modifiers):
-        # no functools.partial, which a patch may have replaced
-        function.__prepare_scriptable__ = lambda: _scriptable(function, original)
+        # Not functools.partial, which a patch may have replaced, and no closure, whose functions would count as users of
+        # their module when it is imported again.
+        function.__prepare_scriptable__ = MethodType(_scriptable, (function, original))
     elif modifiers is None:
         _early.add(function)
     else:
@@ -59,12 +61,16 @@ def _mark_method(function: Any, original: Any, modifiers: Any) -> None:
     function._torchscript_modifier = original._torchscript_modifier if left_out else modifiers.IGNORE
 
 
-def _scriptable(function: Any, original: Any) -> Any:
-    """Return what TorchScript compiles in the place of ``function``.
+def _scriptable(pair: tuple[Any, Any]) -> Any:
+    """Return what TorchScript compiles in the place of a function.
+
+    Args:
+        pair: the function, and its original.
 
     Raises:
         RuntimeError: the types of ``original`` cannot be told; with the patches that it is from.
     """
+    function, original = pair
     made = function.__dict__.get("_patchcore_scriptable")
     if made is None:
         made = function._patchcore_scriptable = _adapter(function, original)

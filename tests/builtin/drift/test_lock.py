@@ -177,6 +177,7 @@ class TestFile:
             ("[[", r"a\.lock cannot be read: "),
             ("\xff", r"a\.lock cannot be read: .*decode"),
             ("[]", r"is not what patchcore lock writes: Expected `object`, got `array`; write it anew"),
+            (r'"\ud800"', "surrogates not allowed; write it anew"),
             (
                 {"schema_version": 2},
                 r"a\.lock has schema_version 2, this patchcore reads 3; write it anew: patchcore lock",
