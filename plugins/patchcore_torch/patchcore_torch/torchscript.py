@@ -41,8 +41,8 @@ def mark(function: Any, original: Any, in_class: bool) -> None:
         method = _early.pop()
         _mark_method(method, method.__wrapped__, modifiers)
     if not in_class and not _is_left_out(original, modifiers):
-        # Not functools.partial, which a patch may have replaced, and no closure, whose functions would count as users of
-        # their module when it is imported again.
+        # Not functools.partial, which a patch may have replaced, and no closure, which would count as a user of the
+        # function's module when that is imported again.
         function.__prepare_scriptable__ = MethodType(_scriptable, (function, original))
     elif modifiers is None:
         _early.add(function)
