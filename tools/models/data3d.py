@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import math
 import pickle
-import sys
 from pathlib import Path
 from typing import Any
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "openmmlab"))
 
 SAMPLES = 6
 KITTI, NUSCENES = "kitti", "nuscenes"
@@ -112,10 +108,10 @@ def make_kitti(folder: Path, seed: int = 0) -> None:
 
 def make_nuscenes(folder: Path) -> None:
     """Write point clouds with cars and pedestrians."""
-    from nuscenes_sample import make_samples, write_for_mmcv_2
+    from tools.models.nuscenes_sample import make_samples, write_data
 
     (folder / NUSCENES).mkdir(parents=True, exist_ok=True)
-    assert write_for_mmcv_2(folder / NUSCENES, make_samples(SAMPLES)).name == INFOS
+    assert write_data(folder / NUSCENES, make_samples(SAMPLES)).name == INFOS
 
 
 def shrink(config: Config, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """A data set in the format of nuScenes, made at random and as small as a detector can be trained on.
 
 Written are the point clouds and the information file that mmdet3d's converter would make of the tables of nuScenes
-(``tools/create_data.py nuscenes``, mmdet3d 1.0.0rc6 and 1.4.0); the tables themselves are read for scores only.
+(``tools/create_data.py nuscenes``, mmdet3d 1.4.0); the tables themselves are read for scores only.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def write_points(folder: Path, samples: Sequence[Sample]) -> None:
         sample.points.tofile(directory / f"{sample.token}.bin")
 
 
-def write_for_mmcv_2(folder: Path, samples: Sequence[Sample]) -> Path:
+def write_data(folder: Path, samples: Sequence[Sample]) -> Path:
     """Write the data set for mmdet3d 1.1 and later; return its information file."""
     write_points(folder, samples)
     frames = [
@@ -126,32 +126,6 @@ def write_for_mmcv_2(folder: Path, samples: Sequence[Sample]) -> Path:
     ]
     metainfo = {"categories": LABELS, "dataset": "nuscenes", "version": "v1.0-mini", "info_version": "1.1"}
     return _write(folder, {"metainfo": metainfo, "data_list": frames})
-
-
-def write_for_mmcv_1(folder: Path, samples: Sequence[Sample]) -> Path:
-    """Write the data set for mmdet3d 1.0; return its information file."""
-    write_points(folder, samples)
-    infos = [
-        {
-            "token": sample.token,
-            "timestamp": float(index),
-            "lidar_path": str(folder / "samples" / "LIDAR_TOP" / f"{sample.token}.bin"),
-            "sweeps": [],
-            "cams": {},
-            "lidar2ego_rotation": _LIDAR_TO_EGO[0].elements.tolist(),
-            "lidar2ego_translation": _LIDAR_TO_EGO[1].tolist(),
-            "ego2global_rotation": _EGO_TO_GLOBAL[0].elements.tolist(),
-            "ego2global_translation": _EGO_TO_GLOBAL[1].tolist(),
-            "gt_names": np.array(sample.names),
-            "gt_boxes": sample.boxes,
-            "gt_velocity": sample.velocities,
-            "num_lidar_pts": np.full(len(sample.names), 40),
-            "num_radar_pts": np.zeros(len(sample.names), int),
-            "valid_flag": np.ones(len(sample.names), bool),
-        }
-        for index, sample in enumerate(samples)
-    ]
-    return _write(folder, {"infos": infos, "metadata": {"version": "v1.0-mini"}})
 
 
 def _matrix(rotation: Quaternion, translation: np.ndarray) -> np.ndarray:
