@@ -55,20 +55,6 @@ class TestSkipImport:
                 assert sys.modules["flash_x"].ops is sys.modules["flash_x.ops"]
             assert not [name for name in sys.modules if name.startswith(("flash_x", "apex_x"))]
 
-    def test_a_stub_is_empty_for_those_who_walk_over_it(self, patcher: Patcher) -> None:
-        patcher.skip_import("flash_x")
-        stub = sys.modules["flash_x"]
-        assert (list(stub), len(stub), "ops" in stub, stub.__all__) == ([], 0, False, [])
-
-    @pytest.mark.parametrize("use", ["conv(3)", "Net()", "conv + 1", "list(conv)", "len(Net)", "ops.conv(ops.x)"])
-    def test_a_stub_that_is_used_raises(self, patcher: Patcher, make_package: Any, use: str) -> None:
-        make_package(
-            {"model_x": f"from flash_x import ops\nfrom flash_x.ops import conv, Net\ndef use(): return {use}\n"}
-        )
-        patcher.skip_import("flash_x")
-        with pytest.raises(StubError, match=r"flash_x is not installed here, and patch skip_import.flash_x"):
-            load("model_x").use()
-
     def test_what_is_installed_is_never_hidden(self, patcher: Patcher, make_package: Any, told: Told) -> None:
         make_package({"lib_x": "VALUE = 1"})
         patcher.skip_import("lib_x")
@@ -107,11 +93,6 @@ class TestFillingStubs:
             assert model.ops.conv is new
             with pytest.raises(StubError):  # a stub that somebody holds stays one, and says so
                 model.conv("apple")
-
-    def test_there_is_nothing_to_wrap(self, patcher: Patcher) -> None:
-        patch = AtomicPatch("flash_x.conv", target_wrapper=lambda original: original)
-        with patcher.skip_import("flash_x").add(patch):
-            assert not patch.is_applied
 
     def test_a_predefined_patch_fills_a_stub(self, patcher: Patcher, monkeypatch: pytest.MonkeyPatch) -> None:
         plugin = pc.Patch("deform_conv", [pc.Replace("flash_x.ops.deform:conv", new)], requires=["flash_x"])
@@ -158,11 +139,6 @@ class TestReplaceImport:
         assert sys.modules["gone_x"].ops.conv is load("gone_x.ops.conv")
         patcher.revert()
         assert not [name for name in sys.modules if name.startswith(("absent_x", "gone_x"))]
-
-    def test_by_one_whose_functions_are_not_there(self, patcher: Patcher, make_package: Any) -> None:
-        """Models ask: if flash_attn_func: ... else: ..."""
-        patcher.replace_import("absent_x", flash_attn_func=None)
-        assert load("absent_x").flash_attn_func is None
 
     def test_by_one_that_does_not_exist(self, patcher: Patcher, make_package: Any, told: Told) -> None:
         make_package({"lib_x": "NAME = 'lib'"})

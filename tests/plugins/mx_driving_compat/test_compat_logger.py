@@ -15,8 +15,6 @@ from mx_driving_compat.messages.logger import (
     PatchError,
     PatchInfo,
     SummaryConfig,
-    configure_patcher_logging,
-    patcher_logger,
     set_patcher_log_level,
 )
 from mx_driving_compat.messages.results import PatchResult, PatchStatus
@@ -51,13 +49,6 @@ def shown(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 # --- the logger -----------------------------------------------------------------------------------------------------
-
-
-def test_messages_go_to_standard_error_with_a_prefix(log: PatcherLogger, capsys: pytest.CaptureFixture[str]) -> None:
-    log.info("one")
-    log.warning("two")
-    log.debug("not seen at this level")
-    assert shown(capsys) == "[Patcher] INFO: one\n[Patcher] WARNING: two\n"
 
 
 def test_the_logger_is_left_alone_until_the_first_record(run_python: Any) -> None:
@@ -167,13 +158,6 @@ def test_an_unknown_action_is_refused_and_changes_nothing(
     assert shown(capsys) == "[Patcher] INFO: Applied: x\n"
 
 
-def test_the_logger_of_the_process_is_configured_by_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patcher_logger, "_policies", dict(patcher_logger._policies))
-    assert configure_patcher_logging(on_fail="exception") is patcher_logger
-    with pytest.raises(PatchError):
-        patcher_logger.failed("x")
-
-
 # --- the summary ----------------------------------------------------------------------------------------------------
 
 
@@ -237,26 +221,14 @@ def framed(*sections: list[str]) -> str:
     return "\n".join([*lines[:-1], LINE, "", ""])
 
 
-def test_the_summary_shows_everything_by_package_and_patch(
-    kept: PatcherLogger, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert shown(capsys) == ""
-    kept.flush_summary()
-    assert shown(capsys) == "[Patcher] INFO: " + framed(IMPORTS, APPLIED, SKIPPED, FAILED)
-
-
 @pytest.mark.parametrize(
     ("configuration", "sections"),
     [
         ({"show_applied": False}, (IMPORTS, SKIPPED, FAILED)),
-        ({"show_skipped": False}, (IMPORTS, APPLIED, FAILED)),
-        ({"show_failed": False}, (IMPORTS, APPLIED, SKIPPED)),
         ({"show_import_events": False}, (APPLIED, SKIPPED, FAILED)),
         ({"on_apply": "silent"}, (IMPORTS, SKIPPED, FAILED)),
-        ({"on_skip": "silent"}, (IMPORTS, APPLIED, FAILED)),
         ({"on_fail": "silent"}, (IMPORTS, APPLIED, SKIPPED)),
         ({"on_apply": "silent", "show_applied": True}, (IMPORTS, APPLIED, SKIPPED, FAILED)),
-        ({"on_apply": "debug"}, (IMPORTS, APPLIED, SKIPPED, FAILED)),
     ],
     ids=lambda value: "-and-".join(value) if isinstance(value, dict) else str(len(value)),
 )
@@ -310,14 +282,6 @@ def test_other_ranks_log_the_failures_of_a_summary(kept: PatcherLogger, capsys: 
     kept.flush_summary()
     kept.flush_summary()
     assert shown(capsys) == "[Patcher] ERROR: rank 3: Failed: mmcv.y (precheck error: boom)\n"
-
-
-def test_the_first_variable_that_is_a_number_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for i, variable in enumerate(reversed(RANK_VARIABLES), 1):
-        monkeypatch.setenv(variable, str(i))
-        assert PatcherLogger().rank == i
-    monkeypatch.setenv("RANK", "none")
-    assert PatcherLogger().rank == 4
 
 
 def test_a_rank_that_was_set_stays_until_the_environment_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,10 +90,6 @@ def test_what_a_function_closes_over(migration: Any) -> None:
     assert mentioned_packages(migration.unbound()) == ()
 
 
-def test_a_method(migration: Any) -> None:
-    assert mentioned_packages(migration.Holder().method) == ("library",)
-
-
 @pytest.mark.parametrize("kind", ["callable object", "partial", "builtin"])
 def test_what_has_no_code_to_read_mentions_nothing(migration: Any, kind: str) -> None:
     function = {

@@ -20,7 +20,6 @@ from mx_driving_compat.patcher.mmcv_patch import (
     build_mmcv_epoch_runner_patch,
     build_mmcv_iter_runner_patch,
 )
-from mx_driving_compat.patcher.mmdet_patch import ResNetFP16, ResNetMaxPool
 from mx_driving_compat.patcher.patch import (
     AtomicPatch,
     BasePatch,
@@ -89,12 +88,6 @@ class TestBeingInForce:
         assert not patcher.is_applied
         assert restored.tools.price is not new
 
-    def test_apply_alone_stays(self, restored: Any) -> None:
-        patcher = Patcher().add(AtomicPatch(PRICE, new))
-        assert patcher.apply() is patcher
-        assert restored.user.buy("apple") == ("new", "apple")
-        assert patcher.revert() is patcher
-
     def test_a_second_apply_changes_nothing(self, restored: Any, told: Told) -> None:
         with Patcher().add(wrap("a")) as patcher:
             patcher.apply()
@@ -120,11 +113,6 @@ class TestBeingInForce:
 
 
 class TestOrder:
-    def test_it_is_that_of_insertion(self, restored: Any) -> None:
-        patcher = Patcher().add(wrap("a"), group("Several", wrap("b"), wrap("c"))).add(wrap("d"))
-        with patcher:
-            assert restored.tools.price("apple") == ("d", ("c", ("b", ("a", ("price", "apple", 1)))))
-
     def test_a_function_by_hand_takes_its_turn_too(self, restored: Any) -> None:
         seen: list[Any] = []
 
@@ -165,11 +153,6 @@ class TestOrder:
             pass
         assert order == ["early", "listed", "first", "later"]
 
-    def test_what_did_not_fit_early_is_told_once(self, restored: Any, told: Told) -> None:
-        early = group("Early", AtomicPatch("shop.tools.prise", new), apply_before_collect=True)
-        with Patcher().add(early):
-            assert told.summary.count("shop.tools.prise (") == 1
-
 
 class TestLibraries:
     def test_one_that_is_not_there_is_looked_for_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,10 +185,6 @@ class TestAdding:
     def test_something_else_is_refused(self, item: Any) -> None:
         with pytest.raises(TypeError, match=r"Patcher.add: expected a Patch class or a patch"):
             Patcher().add(item)
-
-    def test_how_a_function_is_added_is_said(self) -> None:
-        with pytest.raises(TypeError, match=r"LegacyPatch\(sets_label, target_module='mmcv'\)"):
-            Patcher().add(sets_label)  # type: ignore[arg-type]
 
     def test_a_patch_of_ones_own_kind(self, restored: Any) -> None:
         class Own(BasePatch):
@@ -267,10 +246,6 @@ class TestDisabling:
             assert "~ shop.tools.price (disabled)" in told.summary
         assert not told.warnings
 
-    def test_before_it_is_added(self, restored: Any) -> None:
-        with Patcher().disable(PRICE).add(wrap("a")):
-            assert restored.tools.price("apple") == ("price", "apple", 1)
-
     def test_a_predefined_patch_that_was_not_added_is_known(self, told: Told) -> None:
         with Patcher().disable("dc", "deform_conv", "transfer_to_npu", "msda", DeformConv):
             pass
@@ -302,23 +277,12 @@ class TestConflicts:
         assert not patcher.is_applied
         assert one.asked == two.asked == []
 
-    def test_predefined_patches_that_exclude_each_other(self, told: Told) -> None:
-        with pytest.raises(DeclarationError, match=r"'resnet_fp16'.*'resnet_maxpool'|'resnet_maxpool'.*'resnet_fp16'"):
-            Patcher().add(ResNetMaxPool, ResNetFP16).apply()
-
 
 class TestFailures:
     """Nothing raises by default; what fails is undone by itself; ``exception`` leaves the process as it was."""
 
     def broken(self) -> list[Any]:
         return [wrap("a"), AtomicPatch(LABEL, new, precheck=lambda: 1 / 0), wrap("c", "shop.tools.Till.ring")]
-
-    def test_the_others_are_applied(self, restored: Any, told: Told) -> None:
-        with Patcher().add(*self.broken()):
-            assert restored.tools.price("apple") == ("a", ("price", "apple", 1))
-            assert restored.tools.Till().ring("apple") == ("c", ("ring", "apple"))
-            assert restored.tools.label("apple") == ("label", "apple")
-        assert "! shop.tools.label (precheck error: ZeroDivisionError: division by zero)" in told.summary
 
     @pytest.mark.parametrize("action", ["exception", "exit"])
     def test_none_is_where_a_failure_is_to_raise(self, restored: Any, action: Any) -> None:
@@ -433,14 +397,6 @@ class TestPrintInfo:
         patcher.revert()
         assert said()["later.price"] == ("pending", "")
 
-    def test_each_kind_of_patch(self, restored: Any, told: Told) -> None:
-        Patcher().add(
-            LegacyPatch(sets_label, target_module="shop.tools"), RegistryPatch("shop.HOOKS", int, name="Int")
-        ).print_info()
-        text = told.at("INFO")[-1]
-        assert "[shop.tools] 1 patch\n  [pending] sets_label" in text
-        assert "[shop] 1 patch\n  [pending] shop.HOOKS <- Int (int)" in text
-
 
 class TestPredefined:
     """Predefined patches are those of plugins."""
@@ -457,21 +413,6 @@ class TestPredefined:
         candidate = Candidate(patch, Provenance("acme", "acme-npu", "1.0", "acme"))
         monkeypatch.setattr(catalogue, "_loaded", catalogue.Catalogue([candidate], Settings()))
         return patch
-
-    def test_they_are_applied_and_told_by_target(self, restored: Any, plugin: pc.Patch, told: Told) -> None:
-        with Patcher().add(DeformConv):
-            assert restored.tools.price("apple") == ("kernel", "apple", 1)
-            assert restored.tools.label("apple") == ("tagged", ("label", "apple"))
-        assert "      deform_conv:\n        + shop.tools.price\n        + shop.tools.label" in told.summary
-
-    @pytest.mark.parametrize("name", ["deform_conv", "dc", "acme.deform_conv"])
-    def test_they_are_left_out_by_any_of_their_names(
-        self, restored: Any, plugin: pc.Patch, name: str, told: Told
-    ) -> None:
-        with Patcher().add(DeformConv).disable(name):
-            assert restored.tools.price("apple") == ("price", "apple", 1)
-            assert restored.tools.label("apple") == ("label", "apple")
-        assert not told.warnings
 
     def test_once_however_often_it_is_added(self, restored: Any, plugin: pc.Patch) -> None:
         with Patcher().add(DeformConv, DeformConv) as patcher:

@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import inspect
 import logging
-import pickle
 import sys
 import threading
 from typing import Any, Callable
@@ -25,7 +24,6 @@ KIT = {
         def sum(x): return ("kit", x)
         """,
     "kit.decorators": """
-        HALF = "half"
         def tag(*args, **kwargs):
             def decorate(function):
                 def tagged(*a, **k):
@@ -96,15 +94,6 @@ def test_names_are_there_when_the_function_is_called(migration: Callable[[str], 
     assert module.function(2) == ("conv", 2)
 
 
-def test_an_alias_is_logged_as_it_may_be_a_misspelt_name(
-    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
-) -> None:
-    module = migration('@with_imports(("kit.ops", "conv", "convolve"))\ndef function(x): return convolve(x)')
-    module.function(1)
-    messages = [record.getMessage() for record in records.records if record.levelno == logging.INFO]
-    assert messages == ["with_imports(('kit.ops', 'conv', 'convolve')): convolve stands for conv, kit.ops has none"]
-
-
 # --- the function stays what it is ----------------------------------------------------------------------------------
 
 
@@ -115,31 +104,17 @@ FORMS = """
         @with_imports(("kit.ops", "conv"))
         def method(self, x): return conv(x * self.scale)
 
-        @staticmethod
-        @with_imports(("kit.ops", "conv"))
-        def static(x): return conv(x)
-
         @with_imports(("kit.ops", "conv"))
         @staticmethod
         def static_inside(x): return conv(x)
 
-        @classmethod
-        @with_imports(("kit.ops", "conv"))
-        def klass(cls, x): return conv(x * cls.scale)
-
         @with_imports(("kit.ops", "conv"))
         @classmethod
         def klass_inside(cls, x): return conv(x * cls.scale)
-
-    class Child(Head):
-        @with_imports(("kit.ops", "conv"))
-        def method(self, x): return conv(super().method(x))
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "result"), [("method", 6), ("static", 2), ("static_inside", 2), ("klass", 6), ("klass_inside", 6)]
-)
+@pytest.mark.parametrize(("name", "result"), [("method", 6), ("static_inside", 2), ("klass_inside", 6)])
 def test_methods_of_every_kind_get_what_they_get_undecorated(
     migration: Callable[[str], Any], name: str, result: int
 ) -> None:
@@ -170,32 +145,7 @@ def make(offset):
         assert (function.__qualname__, function.__doc__) == ("make.<locals>.function", "Documented.")
 
 
-def test_the_function_is_pickled_by_reference(migration: Callable[[str], Any]) -> None:
-    module = migration('@with_imports("kit.ops")\ndef function(x): return ops.conv(x)')
-    assert pickle.loads(pickle.dumps(module.function)) is module.function
-    module.function(1)
-    assert pickle.loads(pickle.dumps(module.function)) is module.function
-
-
 # --- globals --------------------------------------------------------------------------------------------------------
-
-
-def test_global_statements_write_to_the_module(migration: Callable[[str], Any]) -> None:
-    module = migration(
-        """
-        counter = 0
-
-        @with_imports(("kit.ops", "conv"))
-        def function():
-            global counter
-            counter += 1
-            return conv(counter)
-        """
-    )
-    assert [module.function(), module.function()] == [("conv", 1), ("conv", 2)]
-    assert module.counter == 2
-    module.counter = 10
-    assert module.function() == ("conv", 11)
 
 
 def test_a_name_that_means_something_else_in_the_module_keeps_its_meaning_there(
@@ -237,20 +187,6 @@ def test_a_name_that_only_a_function_inside_uses_counts_as_used(
     assert module.function(1) == ("conv", 1)
     (warning,) = warnings_in(records)
     assert "kit.ops has no 'lost'" in warning
-
-
-def test_two_functions_may_mean_different_things_by_a_name(migration: Callable[[str], Any], make_package: Any) -> None:
-    module = migration(
-        """
-        @with_imports(("kit.ops", "conv"))
-        def first(): return conv(1)
-
-        @with_imports(("other", "conv"))
-        def second(): return conv(1)
-        """
-    )
-    make_package({"other": "def conv(x): return ('other', x)"})
-    assert [module.first(), module.second(), module.first()] == [("conv", 1), ("other", 1), ("conv", 1)]
 
 
 def test_writes_that_the_module_cannot_see_are_warned_of(
@@ -322,25 +258,6 @@ def test_names_go_to_the_function_that_a_decorator_below_has_wrapped(migration: 
     assert not hasattr(contextlib, "conv")
 
 
-def test_a_decorator_between_two_with_imports_is_kept(migration: Callable[[str], Any]) -> None:
-    module = migration(
-        """
-        import functools
-
-        def between(function):
-            @functools.wraps(function)
-            def wrapper(*args): return ("between", function(*args))
-            return wrapper
-
-        @with_imports(("kit.ops", "pool"))
-        @between
-        @with_imports(("kit.ops", "conv"))
-        def function(x): return conv(pool(x))
-        """
-    )
-    assert module.function(1) == ("between", ("conv", ("pool", 1)))
-
-
 def test_a_copy_cannot_be_made_of_what_another_decorator_has_wrapped(migration: Callable[[str], Any]) -> None:
     module = migration(
         """
@@ -364,9 +281,7 @@ EXPRESSIONS = [
         ("tag", (1, "a", -2.5, None, True), {"apply_to": ("q", "k"), "kinds": {"a": [1]}, "some": {3}}, 1),
         id="literals",
     ),
-    pytest.param("@decorators.tag(decorators.HALF)", ("tag", ("half",), {}, 1), id="an imported name"),
     pytest.param("@decorators.tag(kinds=(MINE, int))", ("tag", (), {"kinds": ("mine", int)}, 1), id="names within"),
-    pytest.param("@decorators.tag(\n    1,\n)", ("tag", (1,), {}, 1), id="several lines"),
 ]
 
 
@@ -409,10 +324,8 @@ def test_decorators_by_path_import_what_they_need(migration: Callable[[str], Any
     ("arguments", "message"),
     [
         ('"kit.decorators", "@decorators.plain(1, 2)"', "'@decorators.plain(1, 2)': TypeError"),
-        ('"kit.decorators", "@decorators.tagg(1)"', "has no attribute 'tagg'"),
         ('"kit.decorators", "@decoratorz.tag(1)"', "name 'decoratorz' is not defined"),
         ('apply_decorators=[("kit.decorators.tagg", {})]', "has no attribute 'tagg'"),
-        ('apply_decorators=[("kitt.tag", {})]', "No module named 'kitt'"),
     ],
 )
 def test_a_decorator_that_is_not_there_is_left_out_with_a_warning(

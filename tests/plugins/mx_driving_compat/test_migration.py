@@ -95,10 +95,6 @@ class TestPatchClasses:
         assert (patch.name, patch.keywords) == ("shop_till", {"summary": "The till."})
         assert patch.changes == (Construction("Replace", ("shop.tills:count", "shop_npu.replacements:Till._total")),)
 
-    def test_a_class_without_a_name_is_called_as_it_is(self, migrate: Migrate) -> None:
-        text = in_class("AtomicPatch('shop.a', cls._total)").replace('name = "shop_till"', "")
-        assert only(migrate(text)).name == "Till"
-
     @pytest.mark.parametrize(
         ("replacement", "target"),
         [
@@ -137,11 +133,6 @@ class TestPatchClasses:
     )
     def test_what_stands_around_a_replacement(self, migrate: Migrate, given: str, keywords: dict[str, Any]) -> None:
         assert change(migrate(in_class(f"AtomicPatch('shop.tills.count', {given})"))).keywords == keywords
-
-    def test_aliases_are_left_out_with_a_note(self, migrate: Migrate) -> None:
-        migration = migrate(in_class("AtomicPatch('shop.tills.count', cls._total, aliases=['shop.count'])"))
-        assert change(migration).keywords == {}
-        assert "aliases=['shop.count'] of shop.tills:count" in [note.what for note in migration.notes]
 
     @pytest.mark.parametrize(
         ("given", "reason"),
@@ -232,9 +223,6 @@ class TestPatchClasses:
         (remark,) = only(migration).remarks
         assert remark.advice == f"{reason}; write it as a function at the top of the file"
         assert "runtime_check():" not in migration.replacements
-
-    def test_a_patch_of_which_something_is_left_is_not_applied_by_default(self, migrate: Migrate) -> None:
-        assert only(migrate(in_class("AtomicPatch('shop.tills.count', make(cls._total))"))).keywords["default"] is False
 
     @pytest.mark.parametrize(
         ("precheck", "requirement"),
@@ -366,10 +354,6 @@ class TestPatchClasses:
         assert (till.name, other.name) == ("shop_till", "other")
         assert other.changes[0].arguments == ("shop:a", "shop_npu.replacements:Other._total")
 
-    def test_patches_of_another_class_are_left_to_do(self, migrate: Migrate) -> None:
-        migration = migrate(in_class("AtomicPatch('shop.a', cls._total), *Other.patches(options)"))
-        assert [remark.what for remark in only(migration).remarks] == ["Other.patches(options)"]
-
     def test_a_later_patch_of_the_same_place_is_stacked(self, migrate: Migrate) -> None:
         text = in_class("AtomicPatch('shop.a', cls._total)")
         text += "\nPatcher().add(AtomicPatch('shop.a', configure))"
@@ -391,9 +375,9 @@ class Other(Patch):
         assert "default" not in till.keywords
         assert other.keywords["default"] is False
 
-    def test_where_nothing_adds_any_class_all_are_applied(self, migrate: Migrate) -> None:
-        text = in_class("AtomicPatch('shop.a', cls._total)").replace("patcher.add(Till)", "...")
-        assert "default" not in only(migrate(text)).keywords
+    def test_patches_of_another_class_are_left_to_do(self, migrate: Migrate) -> None:
+        migration = migrate(in_class("AtomicPatch('shop.a', cls._total), *Other.patches(options)"))
+        assert [remark.what for remark in only(migration).remarks] == ["Other.patches(options)"]
 
 
 class TestOtherPatches:
@@ -474,12 +458,6 @@ class TestBuilders:
         )
         assert any(argument in remark.what for remark in migration.left)
         assert not any(patch.is_complete for patch in migration.patches)
-
-    def test_a_function_that_is_named_like_a_built_in_is_the_users(self, migrate: Migrate) -> None:
-        text = "from mx_driving.patcher import index, msda\ndef index(module, options): ...\n"
-        migration = migrate(text + "PatcherBuilder().add_module_patch('shop', Patch(index), Patch(msda))")
-        assert only(migration).name == "shop.index"
-        assert [provided.name for provided in migration.provided] == ["msda"]
 
 
 class TestBuiltIns:
@@ -566,15 +544,6 @@ class TestImports:
         )
         assert [remark.what for remark in migration.left if "patcher." in remark.what] == [f"patcher.{call}"]
         assert migration.patches == ()
-
-    def test_what_is_done_in_a_branch_is_not_applied_by_default(self, migrate: Migrate) -> None:
-        migration = migrate("def f(patcher, fast):\n    if fast:\n        patcher.skip_import('ipdb')")
-        assert only(migration).keywords["default"] is False
-        assert any("if fast" in text and '"--enable shop.stub.ipdb"' in text for text in left(migration))
-
-    def test_a_call_in_a_place_that_is_not_followed_is_listed(self, migrate: Migrate) -> None:
-        migration = migrate("class A:\n    x = [Patcher().skip_import('a') for i in range(2)]")
-        assert [remark.what for remark in migration.left][-1] == "Patcher().skip_import('a')"
 
 
 class TestSettings:
@@ -681,13 +650,6 @@ class TestReplacements:
         expected = text.replace("from mx_driving", "from mx_driving_compat", 1).format(rewritten)
         assert read_migration(path, NAMES).replacements == expected
 
-    def test_an_import_over_several_lines_keeps_its_lines(self, tmp_path: Path) -> None:
-        path = tmp_path / "patch.py"
-        path.write_text("from \\\n    mx_driving.patcher import (  # all\n    Patch,\n)\nx = 1\n")
-        assert read_migration(path, NAMES).replacements == (
-            "from \\\n    mx_driving_compat.patcher import (  # all\n    Patch,\n)\nx = 1\n"
-        )
-
     @pytest.mark.parametrize("line", ["import mx_driving.patcher", "from mx_driving import patcher, ops"])
     def test_an_import_that_binds_more_is_left(self, tmp_path: Path, line: str) -> None:
         path = tmp_path / "patch.py"
@@ -710,9 +672,6 @@ class TestReplacements:
     def test_what_importing_the_copy_does_is_listed(self, migrate: Migrate, text: str, what: str) -> None:
         assert what in [remark.what for remark in migrate(text).left]
 
-    def test_what_runs_as_a_script_only_is_not(self, migrate: Migrate) -> None:
-        assert migrate("if __name__ == '__main__':\n    main()").left == ()
-
     def test_what_is_done_beside_configuring_is_listed(self, migrate: Migrate) -> None:
         migration = migrate(
             """
@@ -726,6 +685,9 @@ class TestReplacements:
             """
         )
         assert [(remark.line, remark.what) for remark in migration.left] == [(7, "set_up()")]
+
+    def test_what_runs_as_a_script_only_is_not(self, migrate: Migrate) -> None:
+        assert migrate("if __name__ == '__main__':\n    main()").left == ()
 
 
 class TestFiles:
@@ -743,10 +705,6 @@ class TestFiles:
         path.write_bytes(content)
         with pytest.raises(SettingsError, match=message):
             read_migration(path, NAMES)
-
-    def test_a_missing_file_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(SettingsError, match="cannot be read"):
-            read_migration(tmp_path / "none.py", NAMES)
 
 
 class TestTargets:

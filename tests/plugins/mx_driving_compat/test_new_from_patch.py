@@ -14,12 +14,9 @@ from typing import Any
 
 import pytest
 from distributions import write_distribution
-from migrations import install_compat
-from programs import SHOP, Programs
 from replay import same
 from scaffold import ROOT, new, passes_its_tests, python
 
-import patchcore
 from mx_driving_compat.predefined.table import TABLE
 from patchcore.builtin.new import command as new_command
 from patchcore.cli import main
@@ -212,11 +209,6 @@ class TestMigration:
         printed = python("-c", SCRIPT_1.format(package="shop_npu"), path=[project, library], cwd=library)
         assert printed.splitlines() == ["600 7 True", "6 3"]
 
-    def test_the_file_is_copied_but_for_its_imports(self, library: Path) -> None:
-        project = new(library, "shop-npu", "--from", str(library / "patch.py"))
-        copy = (project / "shop_npu" / "replacements.py").read_text()
-        assert copy == PATCH_2.replace("from mx_driving.", "from mx_driving_compat.")
-
     def test_what_is_left_is_printed_and_kept(self, library: Path, capsys: Any) -> None:
         project = new(library, "shop-npu", "--from", str(library / "patch.py"))
         printed = capsys.readouterr().out
@@ -226,22 +218,6 @@ class TestMigration:
             assert "shout(len) is computed; declare it by hand" in text
         assert "# TODO patch.py:62: AtomicPatch('shop.tills.closing', shout(len))" in plugin
         assert "mmcv.deform_conv" in printed
-
-    def test_settings_are_for_the_program(self, library: Path) -> None:
-        readme = (new(library, "shop-npu", "--from", str(library / "old_patch.py")) / "README.md").read_text()
-        assert 'disable = ["mmcv.ddp"]\nbrake = 10\n\n[tool.patchcore.profiling]\npath = "profile"\n' in readme
-        assert "| `msda` | `mmcv.multi_scale_deformable_attention` | `mmcv-npu-patches` | by default |" in readme
-
-    def test_plugins_that_have_patches_are_dependencies(self, library: Path) -> None:
-        text = (new(library, "shop-npu", "--from", str(library / "patch.py")) / "pyproject.toml").read_text()
-        names = ("patchcore", "mmcv-npu-patches", "mx-driving-compat")
-        bounded = ", ".join(f'"{name}>={patchcore.__version__}"' for name in names)
-        assert f"dependencies = [{bounded}]" in text
-
-    def test_nothing_to_do_is_said(self, tmp_path: Path, capsys: Any) -> None:
-        (tmp_path / "patch.py").write_text("from mx_driving.patcher import Patcher\n")
-        new(tmp_path, "shop-npu", "--from", str(tmp_path / "patch.py"))
-        assert "nothing is left to do by hand" in capsys.readouterr().out
 
     def test_long_and_odd_texts_are_written_as_they_are(self, library: Path) -> None:
         odd = f"""A "quoted" 'text' with a \\\\ and é {"long " * 30}"""
@@ -310,26 +286,3 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
     assert plugin in (written / "plugin.py").read_text(encoding="utf-8")
     assert (written / "replacements.py").read_text(encoding="utf-8").endswith(textwrap.dedent(function))
     assert passes_its_tests(tmp_path / "birdview-npu")
-
-
-def test_modules_of_the_current_folder_are_seen(programs: Programs) -> None:
-    programs.write(SHOP)
-    install_compat(programs)
-    source = """
-        from mx_driving.patcher import PatcherBuilder, Patch
-        import shop.prices
-        def double(module, options): module.price = len
-        builder = PatcherBuilder().add_module_patch("shop.prices", Patch(double))
-    """
-    programs.write({"patch.py": "\n".join(line[8:] for line in source.splitlines())})
-    written = []
-    for command in (
-        [*programs.python, "-m", "patchcore"],
-        [*programs.python, str(programs.folder / "bin" / "patchcore")],
-    ):
-        folder = programs.folder / "made"
-        folder.mkdir()
-        programs.run(command, "new", "shop-npu", "--from", "patch.py", "--directory", "made")
-        written.append({path.name: path.read_text() for path in sorted(folder.rglob("*.py"))})
-        folder.rename(programs.folder / f"made-{len(written)}")
-    assert written[0] == written[1]
