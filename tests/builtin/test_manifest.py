@@ -86,12 +86,6 @@ def test_metadata_of_all_distributions_is_not_read_for_a_library_that_is_absent(
     assert asked == ["shop"]
 
 
-def test_of_an_empty_plan(folder: Path) -> None:
-    made = manifest()
-    assert (made["patches"], made["libraries"], made["files"]) == ({}, {}, {})
-    assert compare(made, made) == []
-
-
 def test_it_survives_json(folder: Path) -> None:
     made = manifest(PRICE, LABEL)
     again = json.loads(json.dumps(made))
@@ -212,13 +206,6 @@ def test_another_replacement(folder: Path, source: Any) -> None:
     one = manifest(PRICE.evolve(changes=[pc.Replace("shop:price", "kernels:slow")]))
     other = manifest(PRICE.evolve(changes=[pc.Replace("shop:price", source)]))
     assert [d.subject for d in compare(one, other)] == ["patch shop.price"]
-
-
-def test_the_same_verdict_for_another_reason(folder: Path) -> None:
-    found = compare(
-        manifest(PRICE.evolve(when=lambda: pc.Skip("no chip"))), manifest(PRICE.evolve(when=lambda: pc.Skip("no card")))
-    )
-    assert found == [Difference("patch shop.price", "skipped: no chip", "skipped: no card")]
 
 
 def test_every_part_of_a_patch_is_said(folder: Path) -> None:

@@ -22,13 +22,6 @@ def run_benchmarks(*arguments):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
 
 
-def test_unknown_name_is_a_usage_error_that_lists_the_names():
-    done = run_benchmarks("improt")
-    assert done.returncode == 2
-    assert "'improt'" in done.stderr
-    assert "compat-patches" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("limit", "met"),
     [
@@ -46,29 +39,6 @@ def test_verdict_says_whether_the_limit_is_met(limit, met):
     assert row.met is met
     assert row.verdict.startswith("met" if met else "MISSED")
     assert Row.from_dict(json.loads(json.dumps(row.to_dict()))) == row
-
-
-def test_ratio_is_taken_within_rounds():
-    assert Samples((1.0, 10.0)).ratio_to(Samples((2.0, 20.0))).values == (0.5, 0.5)
-    with pytest.raises(ValueError, match="no measurable time"):
-        Samples((1.0,)).ratio_to(Samples((0.0,)))
-
-
-def test_interleave_counts_every_round_but_the_first():
-    calls = Counter()
-    order = []
-
-    def timing(name):
-        def run():
-            calls[name] += 1
-            order.append(name)
-            return float(calls[name])
-
-        return run
-
-    samples = interleave({"a": timing("a"), "b": timing("b")}, 3)
-    assert samples["a"].values == samples["b"].values == (2.0, 3.0, 4.0)
-    assert all(set(order[i : i + 2]) == {"a", "b"} for i in range(0, 8, 2))
 
 
 # --- two results -----------------------------------------------------------------------------------------------------
@@ -115,11 +85,6 @@ def test_a_change_within_the_spread_of_the_rounds_is_unclear():
     assert change.verdict == compared.UNCLEAR
 
 
-def test_rows_that_were_skipped_are_not_compared():
-    skipped_row = Row("calls", "work", "the same by hand", verdict="skipped: no torch")
-    assert list(compared.changes([skipped_row], [row("work", 1.0)])) == []
-
-
 @pytest.mark.parametrize("content", ["[]", "{", "{}", '{"schema_version": 99, "rows": []}', None])
 def test_a_file_that_is_no_result_is_an_error_that_names_it(tmp_path, content):
     file = tmp_path / "old.json"
@@ -129,3 +94,26 @@ def test_a_file_that_is_no_result_is_an_error_that_names_it(tmp_path, content):
     assert (done.returncode, done.stdout) == (2, "")
     assert "old.json" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_ratio_is_taken_within_rounds():
+    assert Samples((1.0, 10.0)).ratio_to(Samples((2.0, 20.0))).values == (0.5, 0.5)
+    with pytest.raises(ValueError, match="no measurable time"):
+        Samples((1.0,)).ratio_to(Samples((0.0,)))
+
+
+def test_interleave_counts_every_round_but_the_first():
+    calls = Counter()
+    order = []
+
+    def timing(name):
+        def run():
+            calls[name] += 1
+            order.append(name)
+            return float(calls[name])
+
+        return run
+
+    samples = interleave({"a": timing("a"), "b": timing("b")}, 3)
+    assert samples["a"].values == samples["b"].values == (2.0, 3.0, 4.0)
+    assert all(set(order[i : i + 2]) == {"a", "b"} for i in range(0, 8, 2))

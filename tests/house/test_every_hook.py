@@ -160,13 +160,6 @@ class TestTheNewKindOfChange:
             assert change.slots == ("os:environ['POINTCLOUD_THREADS']",)
         assert variables() == before
 
-    def test_restores_the_value_that_was_there(self, plugin, pointcloud, monkeypatch) -> None:
-        with monkeypatch.context() as patched:
-            patched.setenv("POINTCLOUD_THREADS", "8")
-            with patcher(threads="2"):
-                assert os.environ["POINTCLOUD_THREADS"] == "2"
-            assert os.environ["POINTCLOUD_THREADS"] == "8"
-
     def test_stays_while_another_patch_on_top_is_reverted_and_follows_one_below(self, plugin, pointcloud) -> None:
         from team_cluster.environment import SetEnvironment
 
@@ -181,11 +174,6 @@ class TestTheNewKindOfChange:
         assert os.environ["POINTCLOUD_THREADS"] == "2"
         assert above.revert().notes == ()
 
-    def test_conflicts_with_another_patch_of_the_same_variable(self, plugin, pointcloud) -> None:
-        other = pc.Patch("other", pc.Replace('os:environ["POINTCLOUD_THREADS"]', pc.Literal("3"), create=True))
-        plan = patcher(other, threads=2).plan()
-        assert [entry.patch.name for entry in plan.conflicts] == ["team_cluster.threads"]
-
     def test_is_skipped_where_it_comes_too_late(self, plugin, pointcloud) -> None:
         importlib.import_module("pointcloud")
         with patcher(threads=2) as patched:
@@ -193,20 +181,12 @@ class TestTheNewKindOfChange:
             assert (record.status, record.reason) == ("skipped", "pointcloud is imported already")
             assert "POINTCLOUD_THREADS" not in os.environ
 
-    def test_is_skipped_without_the_library(self, plugin) -> None:
-        (entry,) = patcher(threads=2).plan()
-        assert (entry.verdict, entry.reason) == ("skipped", "pointcloud is not installed")
-
-    def test_is_undone_with_a_patch_that_fails(self, plugin, pointcloud) -> None:
-        from team_cluster.environment import SetEnvironment
-
-        change = SetEnvironment("POINTCLOUD_THREADS", "2", before="pointcloud")
-        patched = patcher(pc.Patch("mine", [change, pc.Replace("pointcloud:nothing", faster)]))
-        patched.apply()
-        importlib.import_module("pointcloud")
-        assert patched.report()["mine"].status == "failed"
-        assert "POINTCLOUD_THREADS" not in os.environ
-        patched.revert()
+    def test_restores_the_value_that_was_there(self, plugin, pointcloud, monkeypatch) -> None:
+        with monkeypatch.context() as patched:
+            patched.setenv("POINTCLOUD_THREADS", "8")
+            with patcher(threads="2"):
+                assert os.environ["POINTCLOUD_THREADS"] == "2"
+            assert os.environ["POINTCLOUD_THREADS"] == "8"
 
 
 def test_settings_decide_which_patches_there_are(plugin, monkeypatch) -> None:
@@ -264,11 +244,6 @@ def test_patches_of_plugins_that_are_not_trusted_are_vetoed(plugin, pointcloud) 
         assert plugin.AUDIT.statuses == {"team_cluster.threads": "applied", "mine": "skipped"}
 
 
-def test_the_plugins_that_contribute_are_counted_when_all_were_asked(plugin) -> None:
-    patcher(threads=2).collect()
-    assert plugin.AUDIT.contributed == {"team_cluster.plugin": 1}
-
-
 def test_the_report_tells_of_the_job_and_of_a_patch_that_was_completed_by_an_import(plugin, pointcloud) -> None:
     plugin.AUDIT.job = "nightly"
     with patcher(replacing()) as patched:
@@ -280,28 +255,6 @@ def test_the_report_tells_of_the_job_and_of_a_patch_that_was_completed_by_an_imp
 def section(plugin: ModuleType, status: str) -> pc.Section:
     data = {"run": "", "job": "nightly", "plugins": {}, "patches": [{"patch": "mine", "status": status}]}
     return pc.Section("audit", ("job nightly", f"mine: {status}"), data=data)
-
-
-@pytest.mark.parametrize("trusted", [(), ("local",)])
-def test_a_patch_of_a_trusted_plugin_that_fails_raises(plugin, pointcloud, trusted) -> None:
-    importlib.import_module("pointcloud")
-    name = patcher(replacing()).collect()[0].provenance.plugin
-    patched = patcher(replacing("pointcloud:nothing"), trusted=[name] if trusted else [])
-    if trusted:
-        with pytest.raises(pc.PatchError, match="pointcloud:nothing does not exist"):
-            patched.apply()
-    else:
-        assert patched.apply()["mine"].status == "failed"
-        patched.revert()
-
-
-def test_only_tables_of_modules_are_searched_for_originals(plugin, pointcloud) -> None:
-    library = importlib.import_module("pointcloud")
-    kept = {"deep": {"deeper": library.voxels}}
-    with patcher(replacing()) as patched:
-        (change,) = patched.report(unreachable=True)["mine"].changes
-        assert change.unreachable == ("table pointcloud:TABLE['voxels']",)
-    assert kept["deep"]["deeper"] is library.voxels
 
 
 def test_the_hook_that_the_example_brings_is_implemented_by_others(plugin, make_package) -> None:
@@ -340,15 +293,6 @@ def test_the_options_of_run_are_settings_or_reach_the_plugin(plugin, installed) 
     plugins.notify("start_process", patcher=options.patcher, session=session)
     assert (plugin.AUDIT.job, plugin.AUDIT.run) == ("nightly", session.run)
     assert not plugins.problems
-
-
-def test_the_options_of_verify_are_settings_too(plugin, installed) -> None:
-    from patchcore.builtin.verify import command
-
-    options = command.parse(["--threads", "2", "--job", "nightly"])
-    assert (options.patcher.settings.get("threads"), options.job) == (2, "nightly")
-    assert [candidate.patch.name for candidate in options.patcher.collect()] == ["team_cluster.threads"]
-    assert command.parse([]).patcher.settings.get("threads") is None
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -404,3 +348,30 @@ def test_the_session_on_the_page_prints_what_it_shows(tmp_path) -> None:
                 timeout=600,
             )
             assert difference(shown, done.stdout) is None, f"$ {command}\n{done.stdout}"
+
+
+@pytest.mark.parametrize("trusted", [(), ("local",)])
+def test_a_patch_of_a_trusted_plugin_that_fails_raises(plugin, pointcloud, trusted) -> None:
+    importlib.import_module("pointcloud")
+    name = patcher(replacing()).collect()[0].provenance.plugin
+    patched = patcher(replacing("pointcloud:nothing"), trusted=[name] if trusted else [])
+    if trusted:
+        with pytest.raises(pc.PatchError, match="pointcloud:nothing does not exist"):
+            patched.apply()
+    else:
+        assert patched.apply()["mine"].status == "failed"
+        patched.revert()
+
+
+def test_the_plugins_that_contribute_are_counted_when_all_were_asked(plugin) -> None:
+    patcher(threads=2).collect()
+    assert plugin.AUDIT.contributed == {"team_cluster.plugin": 1}
+
+
+def test_only_tables_of_modules_are_searched_for_originals(plugin, pointcloud) -> None:
+    library = importlib.import_module("pointcloud")
+    kept = {"deep": {"deeper": library.voxels}}
+    with patcher(replacing()) as patched:
+        (change,) = patched.report(unreachable=True)["mine"].changes
+        assert change.unreachable == ("table pointcloud:TABLE['voxels']",)
+    assert kept["deep"]["deeper"] is library.voxels

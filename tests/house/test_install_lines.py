@@ -56,13 +56,6 @@ def test_command_lines_of_pages_are_those_of_the_function(page: Path) -> None:
             assert found[0] == install_line_of_a_page(*requirements_of(found[1]))
 
 
-def test_readme_and_quickstart_install_torch_too() -> None:
-    ours = ["patchcore", "mmcv-npu-patches", "torch-npu-patches", "npu-emulator"]
-    line = install_line_of_a_page("torch==2.13.0", "numpy", *ours)
-    for name in ("README.md", "README.zh-CN.md", "docs/quickstart.md", "docs/zh/quickstart.md"):
-        assert f"\n{line}\n" in (ROOT / name).read_text(encoding="utf-8")
-
-
 def test_hints_in_code_come_from_the_function() -> None:
     """What else says ``pip install`` makes the line, or is a page of a project that the user has just made."""
     others = {
@@ -118,3 +111,10 @@ class TestMetadata:
         urls = METADATA[folder]["project"].get("urls", {})
         assert set(urls.values()) <= {project.URL} - {""}
         assert bool(urls) or not project.RELEASED
+
+
+def test_readme_and_quickstart_install_torch_too() -> None:
+    ours = ["patchcore", "mmcv-npu-patches", "torch-npu-patches", "npu-emulator"]
+    line = install_line_of_a_page("torch==2.13.0", "numpy", *ours)
+    for name in ("README.md", "README.zh-CN.md", "docs/quickstart.md", "docs/zh/quickstart.md"):
+        assert f"\n{line}\n" in (ROOT / name).read_text(encoding="utf-8")

@@ -152,13 +152,3 @@ class TestOutcome:
         page = tool("page")
         assert page.outcome(result(cpu, npu)).startswith(said)
         assert page.failed(result(cpu, npu)) is fails
-
-    def test_a_fault_of_the_library_is_none_of_ours(self, tool: Any) -> None:
-        page = tool("page")
-        broken = {**result(training(2.0), training(error="RuntimeError: x")), "library": "mmdet", "fault": "it indexes"}
-        assert page.outcome(broken) == "fails in mmdet, on CUDA too: it indexes"
-        assert not page.failed(broken)
-
-    def test_a_row_has_the_difference_as_a_share_and_the_patches(self, tool: Any) -> None:
-        row = tool("page")._row(result(training(20.0, 0.1), training(20.002, 0.1)))
-        assert row == "| one-stage | `fcos/fcos` | yes | 1e-04 | `mmcv.deform_conv` |\n"

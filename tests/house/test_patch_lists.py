@@ -25,16 +25,6 @@ def test_the_page_is_what_the_declarations_say(patch_lists: ModuleType) -> None:
     assert patch_lists.rendered(page) == page, "out of date: run python tools/patch_lists.py"
 
 
-def test_every_patch_of_every_package_has_a_section_with_all_its_targets(patch_lists: ModuleType) -> None:
-    page = patch_lists.PAGE.read_text(encoding="utf-8")
-    found = [section.partition("\n") for section in re.split(r"^### ", page, flags=re.MULTILINE)[1:]]
-    listed = {name: {*re.findall(r"^- [\w-]+ `(.+)`$", text, re.MULTILINE)} for name, _, text in found}
-    plugins = [importlib.import_module(f"{package}.plugin") for package in patch_lists.PACKAGES]
-    patches = [patch for plugin in plugins for patch in plugin.PATCHES]
-    assert [name for name, _, _ in found] == [patch.name for patch in patches]
-    assert listed == {patch.name: {str(change.target) for change in patch.changes} for patch in patches}
-
-
 def test_every_source_is_a_file(patch_lists: ModuleType) -> None:
     page = patch_lists.PAGE.read_text(encoding="utf-8")
     links = re.findall(r"\]\((\.\./[^)]+)\)", page)

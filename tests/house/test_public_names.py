@@ -68,17 +68,6 @@ def test_every_exported_name_is_there_and_documented(name) -> None:
         assert inspect.getdoc(value), f"{name} has no docstring"
 
 
-def test_a_star_import_brings_them_all() -> None:
-    scope: dict[str, object] = {}
-    exec("from patchcore import *", scope)
-    assert set(EXPORTED) <= set(scope)
-
-
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'patchcore' has no attribute 'Patches'"):
-        patchcore.Patches
-
-
 def test_every_hook_is_pinned_and_documented() -> None:
     found = {
         name: list(inspect.signature(function).parameters)

@@ -66,15 +66,6 @@ def test_the_newest_interpreter_of_pyenv_is_put_before_its_shims(
     assert pythons.of_libraries() == ["3.12"]
 
 
-def test_an_interpreter_on_path_is_taken_before_one_of_pyenv(
-    pythons: Any, program: Callable[..., Path], tmp_path: Path
-) -> None:
-    program("python3.12")
-    program("python3.12", "pyenv/versions/3.12.9/bin")
-    pythons.reveal_pyenv()
-    assert os.environ["PATH"] == str(tmp_path / "bin")
-
-
 def test_the_suite_runs_on_the_oldest_and_the_newest_python_that_is_here(
     pythons: Any, program: Callable[..., Path]
 ) -> None:
@@ -82,12 +73,6 @@ def test_the_suite_runs_on_the_oldest_and_the_newest_python_that_is_here(
     for name in ("python3.12", "python3.9", "python3.8"):
         program(name)
     assert pythons.of_the_suite() == ["3.9", "3.12"]
-
-
-def test_an_interpreter_that_is_here_is_not_fetched(pythons: Any, program: Callable[..., Path]) -> None:
-    program("uv")
-    program("python3.12")
-    assert pythons.options("3.12") == {"python": "3.12"}
 
 
 def test_a_missing_interpreter_is_fetched_by_uv_or_by_nox(
@@ -100,10 +85,3 @@ def test_a_missing_interpreter_is_fetched_by_uv_or_by_nox(
     assert pythons.options(newest) == {"python": newest}
     program("uv")
     assert pythons.options(newest) == {"python": newest, "venv_backend": "uv", "venv_params": ["--seed"]}
-
-
-def test_who_has_no_python_for_the_libraries_reads_three_ways_to_get_one(pythons: Any) -> None:
-    message = pythons.missing()
-    assert "one of Python 3.11, 3.12, 3.13" in message
-    for line in ('pip install "nox[pbs]"', "apt-get install python3.13-dev python3.13-venv", "pyenv install 3.13"):
-        assert line in message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -17,8 +16,6 @@ from replay import same
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 QUICKSTART = ROOT / "docs" / "quickstart.md"
-#: An inline link or picture that is neither an address nor a place on the same page.
-LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#]+)")
 
 
 def texts(page: Path, language: str) -> list[str]:
@@ -74,12 +71,6 @@ def test_quickstart_of_the_readme_is_that_of_the_page() -> None:
         assert output in ("", long_form[command]), command
     (patch,) = texts(README, "python")
     assert texts(QUICKSTART, "python")[0].endswith(patch)
-
-
-def test_links_of_the_readme_lead_to_files() -> None:
-    links = LINK.findall(README.read_text(encoding="utf-8"))
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 def test_picture_of_the_readme_shows_the_quickstart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,12 +82,6 @@ def test_a_source_distribution_has_a_folder_around_it(tools: Any, tmp_path: Path
         assert not [name for name in archive.namelist() if name.startswith(("kit-full", "other"))]
 
 
-def test_a_download_without_the_package_is_an_error(tools: Any, tmp_path: Path) -> None:
-    sources = tools("release_sources")
-    with pytest.raises(sources.SourcesError, match="has no Python files of kitt"):
-        sources._write(tmp_path / "made.zip", wheel(tmp_path / "kit-1.2-py3-none-any.whl"), "kitt", "1.2")
-
-
 def test_what_is_in_the_cache_is_not_downloaded_again(
     tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,16 +119,6 @@ class TestSearch:
         assert frozenset() not in trials.asked
         assert frozenset(NAMES) not in trials.asked
 
-    def test_nothing_to_try(self) -> None:
-        search = Search([], Trials())
-        search.run()
-        assert search.culprits == []
-
-    def test_two_sets(self) -> None:
-        search = Search(NAMES, Trials({"p2", "p7"}, {"p4"}))
-        search.run()
-        assert sorted(search.culprits) == [("p2", "p7"), ("p4",)]
-
     @settings(max_examples=50)
     @given(SETS, st.dictionaries(st.sampled_from(NAMES), st.sets(st.sampled_from(NAMES))))
     def test_tries_no_patch_without_what_it_needs(self, culprits: list[set[str]], needs: dict[str, set[str]]) -> None:
@@ -139,11 +129,6 @@ class TestSearch:
             assert all(needs.get(name, set()) <= tried for name in tried)
         for found in search.culprits:
             assert trials(search.with_needs(found))
-
-    def test_what_only_comes_along_is_no_culprit(self) -> None:
-        search = Search(["stub", "other", "user"], Trials({"user"}), {"user": {"stub"}})
-        search.run()
-        assert search.culprits == [("user",)]
 
     def test_patches_go_with_what_they_need(self) -> None:
         trials = Trials({"stub"})

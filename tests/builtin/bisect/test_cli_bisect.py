@@ -346,11 +346,6 @@ class TestUsage:
         assert (result.code, runs.enabled) == (2, [])
         assert message in result.err
 
-    def test_help(self, shop: PatchFolder) -> None:
-        result = shop.run("bisect", "--help")
-        assert (result.code, result.err) == (0, "")
-        assert "--oracle REGEX" in result.out
-
 
 class TestOracle:
     def test_exit_code(self) -> None:
@@ -406,24 +401,6 @@ class TestProcesses:
         # two patches are for a module that is not imported
         assert result.err.splitlines()[0] == "run 1: all 2 patches that apply here: fails"
         assert "run 3: 2 patches: fails" in result.err
-
-    def test_patches_for_missing_modules_do_not_count_in_real_runs(
-        self, shop: PatchFolder, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Four patches are enabled; two need a module that is missing, one targets a missing module."""
-        shop.write(sell="import shop\nassert not shop.price(), 'price'\n")
-        shop.replace("new)])", "new)], needs=['nosuch'] * (name in ('label', 'sale')))")
-        shop.replace('f"shop:{name}"', "f\"{'missing' if name == 'refund' else 'shop'}:{name}\"")
-        path = os.pathsep.join([str(shop.folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
-        monkeypatch.setenv("PYTHONPATH", path)
-        result = shop.run("bisect", "--", "sell.py")
-        assert result.out.splitlines()[:2] == ["this patch makes the command fail:", "  shop.price"]
-        assert result.err.splitlines() == [
-            "run 1: the only patch that applies here: fails",
-            "run 2: 0 patches: passes",
-            "run 3: 1 patch: fails",
-            "run 4: 1 patch: fails",
-        ]
 
 
 def has_ended(process: int) -> bool:

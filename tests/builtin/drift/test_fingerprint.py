@@ -251,9 +251,6 @@ class TestTarget:
         assert len(found.source) == 16
         assert not [name for name in sys.modules if name.partition(".")[0] == "kit"]
 
-    def test_names_for_the_same_function_have_the_same_source(self) -> None:
-        assert fingerprint("kit:conv") == fingerprint("kit.ops:conv") == fingerprint("kit:operators.conv")
-
     def test_the_method_nearest_to_the_class_counts(self) -> None:
         assert fingerprint("kit.ops:Operator.reset") == fingerprint("kit.base:Base.reset")
         assert fingerprint("kit.base:Base.reset") != fingerprint("kit.base:Root.reset")
@@ -411,9 +408,6 @@ class TestDrift(WithPlugin):
     def statuses(self, provenance: Provenance) -> list[str]:
         return [comparison.status for comparison in self.compare(provenance).values()]
 
-    def test_nothing_has_changed_at_first(self, plugin) -> None:
-        assert self.statuses(plugin) == [UNCHANGED] * 3
-
     @pytest.mark.parametrize(
         ("old", "new", "statuses"),
         [
@@ -431,22 +425,11 @@ class TestDrift(WithPlugin):
         assert self.statuses(plugin) == statuses
         assert "kit" not in sys.modules
 
-    def test_it_says_what_was_and_what_is(self, plugin) -> None:
-        self.upgrade("1.1", "*, scale=1.0", "scale=1.0")
-        found = self.compare(plugin)["kit.ops:conv"]
-        text = "kit.ops:conv: signature changed since kit 1.0: (x, *, scale=1.0) -> (x, scale=1.0)"
-        assert str(found) == text
-        assert found.library.version == "1.1"
-
     def test_of_a_class_it_names_the_methods(self, plugin) -> None:
         self.upgrade(
             "1.1", "def forward(self, x): return x", "def forward(self, x): return 2\n            def extra(self): pass"
         )
         assert self.compare(plugin)["kit.ops:Layer"].detail == "changed forward; new extra"
-
-    def test_what_is_gone_comes_with_the_nearest_name(self, plugin) -> None:
-        self.upgrade("1.1", "def conv(", "def conv2(")
-        assert "did you mean 'conv2'" in self.compare(plugin)["kit.ops:conv"].detail
 
     def test_what_nobody_has_recorded_is_unknown(self, plugin) -> None:
         path = file_of(plugin)
@@ -546,11 +529,6 @@ class TestApply(WithPlugin):
         with pytest.raises(pc.PatchError, match=r"kit\.ops:conv: body changed since kit 1\.0\. Adapt the patch"):
             self.patcher(plugin, strict=True).apply()
         assert module.conv is original
-
-    def test_strictly_a_change_of_looks_fails_nothing(self, plugin) -> None:
-        self.upgrade("1.1", "return x * scale", "return (x * scale)  # scaled")
-        with self.patcher(plugin, strict=True):
-            assert importlib.import_module("kit.ops").conv is swap
 
 
 def takes_xy(x, y=1, *, z=2):

@@ -7,7 +7,6 @@ import itertools
 import json
 import re
 import sys
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,6 @@ from patchcore.builtin.drift.lockfile import compare, make_lock, read_lock, to_t
 from patchcore.builtin.run.program import Command
 from patchcore.errors import SettingsError
 from patchcore.planning.plan import Plan
-
-#: Before a test replaces it.
-zlib_of = zlib.compress
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -78,15 +74,6 @@ class TestContent:
             "not_applied": {"shop.tax": "skipped: requires nosuch>=2, nosuch is not installed"},
         }
 
-    def test_the_order_of_two_patches_of_one_target(self, make_package: Any) -> None:
-        make_package(LIBRARY)
-        again = PRICE.evolve(name="shop.again", after=("shop.price",))
-        patches = lock_of(PRICE, again)["patches"]
-        assert {name: facts["on top of"] for name, facts in patches.items()} == {
-            "shop.again": ["shop.price"],
-            "shop.price": [],
-        }
-
     def test_versions_stand_for_the_sources_of_what_is_installed(self, make_package: Any) -> None:
         folder = make_package({**LIBRARY, "kernels": "def fast(): pass\n", "own": "def fast(): pass\n"})
         write_distribution(folder, "shop-kernels", "5.6", packages=["kernels"])
@@ -95,11 +82,6 @@ class TestContent:
         lock = lock_of(PRICE.evolve(changes=changes))
         assert lock["libraries"] == {"kernels": "5.6", "shop": None}
         assert list(lock["files"]) == ["own"]
-
-    @pytest.mark.parametrize("patches", list(itertools.permutations([PRICE, LABEL])), ids=["one way", "the other"])
-    def test_does_not_depend_on_the_order_of_contributions(self, make_package: Any, patches: Any) -> None:
-        make_package(LIBRARY)
-        assert to_text(lock_of(*patches)) == to_text(lock_of(PRICE, LABEL))
 
     def test_paths_are_left_out_of_reasons(self, make_package: Any, tmp_path: Path) -> None:
         def broken() -> bool:
@@ -209,50 +191,6 @@ class TestFile:
 class TestDifferences:
     """Every fact that differs is named; what only follows from another verdict is not repeated."""
 
-    def test_a_patch_that_is_applied_in_one_place_only(self, make_package: Any) -> None:
-        make_package(LIBRARY)
-        left_out = LABEL.evolve(requires=("nosuch>=2",))
-        assert compare(lock_of(PRICE, LABEL), lock_of(PRICE, left_out)) == [
-            (
-                "patch shop.label",
-                "apply",
-                "skipped: requires nosuch>=2, nosuch is not installed",
-            )
-        ]
-        assert compare(lock_of(PRICE), lock_of(PRICE, LABEL)) == [
-            ("patch shop.label", "no plugin contributes it", "apply")
-        ]
-
-    def test_why_a_patch_is_not_applied(self, make_package: Any) -> None:
-        make_package(LIBRARY)
-        one, other = (LABEL.evolve(requires=(f"nosuch>={number}",)) for number in (2, 3))
-        assert compare(lock_of(PRICE, one), lock_of(PRICE, other)) == [
-            (
-                "patch shop.label",
-                "skipped: requires nosuch>=2, nosuch is not installed",
-                "skipped: requires nosuch>=3, nosuch is not installed",
-            )
-        ]
-
-    def test_an_option_a_replacement_and_a_version_of_a_plugin(self, make_package: Any) -> None:
-        make_package(LIBRARY)
-        one = lock_of(PRICE.evolve(options={"n": 1}))
-        other = lock_of(PRICE.evolve(options={"n": 2}, changes=[pc.Replace("shop:price", len)]), version="2.0")
-        assert compare(one, other) == [
-            (
-                "patch shop.price",
-                "changes replace shop:price <- reports.new",
-                "changes replace shop:price <- builtins.len",
-            ),
-            ("patch shop.price", "options n=1", "options n=2"),
-            (
-                "patch shop.price",
-                "contributed by plugin shop, shop-npu 1.0",
-                "contributed by plugin shop, shop-npu 2.0",
-            ),
-            ("file of reports, of patch shop.price", one["files"]["reports"], "not patched"),
-        ]
-
     def test_the_source_of_a_replacement(self, make_package: Any) -> None:
         locks = []
         for body in ("pass", "return 1"):
@@ -260,22 +198,6 @@ class TestDifferences:
             locks.append(lock_of(PRICE.evolve(changes=[pc.Replace("shop:price", "kernels:fast")])))
         (difference,) = compare(*locks)
         assert difference.subject == "file of kernels, of patch shop.price"
-
-    def test_versions(self, make_package: Any) -> None:
-        folder = make_package(LIBRARY)
-        write_distribution(folder, "shop-library", "3.4", packages=["shop"])
-        one = lock_of(PRICE)
-        other = {**one, "libraries": {"shop": "3.5"}, "python": "3.8", "patchcore": "0.0"}
-        assert compare(one, other) == [
-            ("library shop, of patch shop.price", "3.4", "3.5"),
-            ("python", PYTHON, "3.8"),
-            ("patchcore", __version__, "0.0"),
-        ]
-
-    def test_a_version_of_a_plugin_is_one_difference_for_all_its_patches(self, make_package: Any) -> None:
-        make_package(LIBRARY)
-        (difference,) = compare(lock_of(PRICE, LABEL), lock_of(PRICE, LABEL, version="2.0"))
-        assert difference.subject == "patch shop.label, shop.price"
 
     def test_are_there_if_and_only_if_the_files_differ(self, make_package: Any) -> None:
         make_package(LIBRARY)

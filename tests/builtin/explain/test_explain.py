@@ -196,13 +196,6 @@ def test_requirements_expected_and_found(explain) -> None:
     assert [need["met"] for need in patch["needs"]] == [False]
 
 
-def test_a_malformed_requirement(explain) -> None:
-    source = patches("pc.Patch('deals.odd', pc.Replace('shop.prices:price', fast), requires='shop>>1')")
-    patch = explain(source, "deals.odd", "--format", "json").patch("deals.odd")
-    assert (patch["verdict"], patch["requires"][0]["met"]) == ("failed", False)
-    assert "is not a requirement like" in patch["requires"][0]["reason"]
-
-
 def test_a_condition_says_where_it_is_written(explain, site) -> None:
     source = f"def on_sale():\n    return pc.Skip('no sale today')\n{PRICE}".replace("fast))", "fast), when=on_sale)")
     result = explain(source, "deals.price")
@@ -243,9 +236,6 @@ def test_a_patch_that_fails_when_it_is_applied(explain) -> None:
     said = "shop.prices has no prise (target shop.prices:prise); did you mean 'price'?"
     assert f"outcome   failed: {said}" in result.lines
     assert f"deals.bad: failed ({said})" in result.lines
-
-
-VARIANT = '[tool.patchcore.variants.x]\ndisable = "deals"'
 
 
 @pytest.mark.parametrize(
@@ -396,11 +386,6 @@ def test_changes_of_imports(explain, name, lines) -> None:
         assert any(said.startswith(line) for said in result.lines), result.out
 
 
-def test_what_a_change_does_in_words(explain) -> None:
-    (change,) = explain(IMPORTS, "shop.registry", "--format", "json").target["changes"]
-    assert change["what"] == "replace-import shop.registry with shop.prices"
-
-
 # --- targets that no patch names -----------------------------------------------------------------------------------
 
 
@@ -459,13 +444,6 @@ def test_json_has_everything(explain) -> None:
     (patch,) = content["patches"]
     assert (patch["plugin"], patch["targets"], patch["default"]) == ("deals", ["shop.prices:price"], True)
     assert content["settings"]["modules"] == "--module"
-
-
-def test_counting_makes_no_difference(explain, monkeypatch) -> None:
-    importlib.import_module("shop")
-    plain = explain(PRICE, "deals.price").out
-    monkeypatch.setenv("PATCHCORE_COUNT", "1")
-    assert explain(PRICE, "deals.price").out == plain
 
 
 @pytest.mark.parametrize("colours", [True, False])

@@ -84,10 +84,3 @@ class TestExplain:
         result = cli("explain", "--apply", name)
         assert (result.code, result.out) == (2, "")
         assert message in result.err
-
-    def test_wrapped_class_and_descriptors(self, cli: Cli) -> None:
-        content = cli("explain", "--apply", "shop.rounded", "--enable", "shop.rounded", "--format", "json").json
-        (layer,) = content["targets"][0]["layers"]
-        assert (layer["patch"], layer["what"]) == ("shop.rounded", "wrap")
-        assert "shop_npu.plugin:rounded" in layer["place"]
-        assert content["patches"][0]["chosen_by"] == "--enable"

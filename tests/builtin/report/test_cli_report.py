@@ -219,22 +219,11 @@ def test_all_runs_as_one(three_runs: Reports, report: Callable[..., Result]) -> 
     assert {finding["kind"] for finding in content["findings"]} == {"difference", "unfinished"}
 
 
-def test_the_heading_of_all_runs_names_them_all(three_runs: Reports, report: Callable[..., Result]) -> None:
-    heading = report("--all").out.splitlines()[0]
-    assert all(run in heading for run in ("a1a1", "b2b2", "c3c3"))
-
-
 def test_an_unknown_run_is_a_usage_error_with_the_nearest(three_runs: Reports, report: Callable[..., Result]) -> None:
     result = report("--run", "a1a2")
     assert (result.code, result.out) == (2, "")
     assert result.err == "patchcore: no report of run 'a1a2' (there are: b2b2, a1a1, c3c3); did you mean 'a1a1'?\n"
     assert "did you mean" not in report("--run", "zzzzzz").err
-
-
-def test_a_run_or_all_of_them(three_runs: Reports, report: Callable[..., Result]) -> None:
-    result = report("--run", "a1a1", "--all")
-    assert result.code == 2
-    assert "not allowed with argument" in result.err
 
 
 # --- what cannot be read -------------------------------------------------------------------------------------------
@@ -258,25 +247,3 @@ def test_a_broken_report(reports: Reports, report: Callable[..., Result]) -> Non
             f"patchcore: none of the reports in {reports.folder} can be read:\n"
             f"  {path.name}: is no report of a process: JSONDecodeError"
         )
-
-
-def test_a_report_that_lacks_something(reports: Reports, report: Callable[..., Result]) -> None:
-    path = reports.write(patcher(PRICE))
-    content = json.loads(path.read_text())
-    del content["written"]
-    path.write_text(json.dumps(content))
-    assert report().code == 2
-
-
-def test_another_version(reports: Reports, report: Callable[..., Result]) -> None:
-    reports.write(patcher(PRICE), schema_version=2)
-    result = report()
-    assert result.code == 2
-    assert result.err.endswith("has schema_version 2, this patchcore reads 1; the report is left out\n")
-
-
-def test_the_directory_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as e:
-        main(["report"])
-    assert e.value.code == 2
-    assert "the following arguments are required: DIR" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,18 +85,6 @@ def test_of_another_version_nothing_else_is_expected(reports: Reports) -> None:
         read_reports(reports.folder)
 
 
-def test_a_directory_that_is_missing_or_empty_or_a_file(tmp_path: Path) -> None:
-    missing = tmp_path / "missing"
-    with pytest.raises(pc.SettingsError, match=f"no directory .*; patchcore run --report-dir {missing} ... makes one"):
-        read_reports(missing)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(pc.SettingsError, match="no directory"):
-        read_reports(tmp_path / "file")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(pc.SettingsError, match=r"no reports in .*empty: no process of the run had patches"):
-        read_reports(tmp_path / "empty")
-
-
 # --- differences ---------------------------------------------------------------------------------------------------
 
 
@@ -128,95 +115,6 @@ def test_everybody_is_held_to_rank_0_not_to_who_started_it(reports: Reports) -> 
     (difference,) = found(reports)
     assert difference.processes == "rank 0, main 101 on box"
     assert difference.message == "apply; on rank 0, rank 102 on box: no plugin contributes it"
-
-
-def test_a_patch_that_is_on_one_rank_only(reports: Reports) -> None:
-    reports.write(patcher(PRICE))
-    reports.write(patcher(PRICE, LABEL), 1, role="rank")
-    (difference,) = found(reports)
-    assert difference.message == "apply; on rank 0, main 101 on box: no plugin contributes it"
-
-
-def other_version(make_package: Any) -> pc.Patcher:
-    return patcher(PRICE, version="1.1")
-
-
-def other_options(make_package: Any) -> pc.Patcher:
-    return patcher(PRICE.evolve(options={"groups": 4}))
-
-
-def other_target(make_package: Any) -> pc.Patcher:
-    return patcher(PRICE.evolve(changes=[pc.Replace("shop:label", new)]))
-
-
-def other_kind(make_package: Any) -> pc.Patcher:
-    return patcher(PRICE.evolve(changes=[pc.Wrap("shop:price", lambda original: "wrapped")]))
-
-
-def skipped(make_package: Any) -> pc.Patcher:
-    return patcher(PRICE.evolve(needs=["mx_driving"]))
-
-
-def disabled(make_package: Any) -> pc.Patcher:
-    return patcher(PRICE, disable="shop.price")
-
-
-def other_file(make_package: Any) -> pc.Patcher:
-    make_package({"shop": SHOP["shop"] + "# changed on this machine\n"})
-    return patcher(PRICE)
-
-
-DIFFERENCES = {
-    other_version: (
-        "patch shop.price",
-        "contributed by plugin shop, shop-npu 1.1",
-        "contributed by plugin shop, shop-npu 1.0",
-    ),
-    other_options: ("patch shop.price", "options groups=4", "options none"),
-    other_target: ("patch shop.price", "changes replace shop:label", "changes replace shop:price <- reports.new"),
-    other_kind: ("patch shop.price", "changes wrap shop:price", "changes replace shop:price <- reports.new"),
-    skipped: (
-        "patch shop.price",
-        "skipped: needs module mx_driving, which is neither installed nor emulated here",
-        "apply",
-    ),
-    disabled: ("patch shop.price", "off", "apply"),
-}
-
-
-@pytest.mark.parametrize("make", DIFFERENCES, ids=lambda make: make.__name__)
-def test_what_differs_is_named_with_rank_patch_and_reason(
-    reports: Reports, make_package: Any, make: Callable[..., pc.Patcher]
-) -> None:
-    subject, mine, theirs = DIFFERENCES[make]
-    reports.write(patcher(PRICE))
-    reports.write(make(make_package), 3, role="rank")
-    (difference,) = found(reports)
-    assert difference[:3] == ("difference", "rank 3, rank 102 on box", subject)
-    one, other = difference.message.split("; on rank 0, main 101 on box: ")
-    assert one.startswith(mine)
-    assert other == theirs
-
-
-def test_a_target_file_with_other_content(reports: Reports, make_package: Any) -> None:
-    reports.write(patcher(PRICE))
-    reports.write(other_file(make_package), 1, role="rank")
-    (difference,) = found(reports)
-    assert difference.subject == "file of shop, of patch shop.price"
-    one, other = difference.message.split("; on rank 0, main 101 on box: ")
-    assert len(one) == len(other) == 16
-    assert one != other
-
-
-def test_a_library_of_another_version(reports: Reports) -> None:
-    path = reports.write(patcher(PRICE))
-    content = json.loads(path.read_text())
-    manifest = {**content["manifest"], "libraries": {"shop": "2.1"}, "python": "3.8.0"}
-    reports.write(patcher(PRICE), 1, role="rank", manifest=manifest, digest="other")
-    assert [(d.subject, d.message.partition(";")[0]) for d in found(reports)] == [
-        ("library shop, of patch shop.price", "2.1"),
-        ("python", "3.8.0"),
-    ]
 
 
 def test_a_patch_that_fails_on_one_rank_is_a_failure_there(reports: Reports) -> None:

@@ -264,9 +264,6 @@ class TestARunInsideARun:
         assert done.stdout == "30\n10\n20\n"
         assert done.stderr.splitlines() == ["patchcore: 1 applied", "patchcore: no patches", "patchcore: 1 applied"]
 
-    def test_in_its_place(self, shop: Programs) -> None:
-        assert shop.run(shop.patchcore, "-p", "deals", "--", *shop.patchcore, "-p", "sales", "sell.py").stdout == "30\n"
-
     def test_commands_of_patchcore_work_there(self, shop: Programs) -> None:
         command = [shop.python[0], "-m", "patchcore", "list"]
         expected = shop.run(command).stdout

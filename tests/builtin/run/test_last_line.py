@@ -38,12 +38,6 @@ def last_words(shop: Programs, *options: str, **environment: str) -> list[str]:
     return done.stderr.splitlines()
 
 
-def test_it_names_what_failed(shop: Programs) -> None:
-    shop.write({"deals.py": FAILING})
-    *_, last = last_words(shop)
-    assert last == "patchcore: failed: deals.double; 1 failed"
-
-
 def test_patches_that_nobody_asked_for_do_not_count(shop: Programs) -> None:
     shop.write({"deals.py": PATCHES.partition("@pc.hookimpl")[0] + ABSENT})
     assert last_words(shop) == ["patchcore: 1 applied"]

@@ -78,10 +78,6 @@ class TestLooksLikeTheInterpreter:
         programs.environment["PYTHONSAFEPATH"] = "1"
         programs.compare("script.py")
 
-    def test_future_statements_of_ours_are_not_the_programs(self, programs: Programs) -> None:
-        programs.write({"script.py": "def f(x: int): pass\nprint(f.__annotations__)\n"})
-        assert programs.compare("script.py") == "{'x': <class 'int'>}\n"
-
     def test_source_encoding(self, programs: Programs) -> None:
         (programs.folder / "script.py").write_bytes(b"# coding: latin-1\nprint(ascii('\xe9'))\n")
         assert programs.compare("script.py") == "'\\xe9'\n"
@@ -153,10 +149,6 @@ class TestEnds:
             lines = done.stderr.splitlines(keepends=True)
             assert "".join(line for line in lines if not line.startswith("patchcore: ")) == expected
 
-    def test_traceback_of_a_module_that_is_run_and_a_patch_waits_for(self, programs: Programs) -> None:
-        programs.write({"shop/__init__.py": "", "shop/prices.py": "import nosuchmodule\n", "deals.py": PATCHES})
-        programs.compare("-m", "shop.prices", code=1, options=["-p", "deals"], summary="1 pending")
-
     def test_keyboard_interrupt(self, programs: Programs) -> None:
         # A shell starts what goes to the background with SIGINT ignored, and so do the processes below it.
         heeding = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -219,21 +211,6 @@ if __name__ == "__main__":
 
 
 class TestUsage:
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["nosuch.py"], "can't find 'nosuch.py', neither a file in "),
-            (["-m", "script.py"], "-m takes the name of a module, found 'script.py'; leave out -m, or write 'script'"),
-        ],
-        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-    )
-    def test_no_such_program(self, programs: Programs, arguments: list[str], message: str) -> None:
-        programs.write({"script.py": ""})
-        done = programs.run(programs.patchcore, *arguments, code=2)
-        line = next(line for line in done.stderr.splitlines() if message in line)
-        assert line.startswith("patchcore: ")
-        assert "Traceback" not in done.stderr
-
     @pytest.mark.parametrize("name", ["nosuch.module", "package"])
     def test_no_such_module_is_said_by_the_interpreter(self, programs: Programs, name: str) -> None:
         programs.write({"package/__init__.py": ""})
@@ -244,25 +221,8 @@ class TestUsage:
         done = programs.run(programs.patchcore, *arguments, code=2)
         assert "expected a program to run: patchcore run train.py" in done.stderr
 
-    def test_unknown_option(self, programs: Programs) -> None:
-        programs.write({"script.py": ""})
-        done = programs.run(programs.patchcore, "--strickt", "script.py", code=2)
-        assert "unrecognized arguments: --strickt" in done.stderr
-
-    def test_an_error_in_a_parent_package_is_the_programs(self, programs: Programs) -> None:
-        programs.write({"package/__init__.py": "import nosuchmodule\n", "package/module.py": ""})
-        done = programs.run(programs.patchcore, "-m", "package.module", code=1)
-        assert "ModuleNotFoundError: No module named 'nosuchmodule'" in done.stderr
-        assert "launch" not in done.stderr
-
 
 class TestPatches:
-    def test_local_patch_module(self, programs: Programs) -> None:
-        programs.write({**SHOP, "deals.py": PATCHES})
-        done = programs.run(programs.patchcore, "-p", "deals", "sell.py")
-        assert done.stdout == "20\n"
-        assert done.stderr == "patchcore: 1 applied\n"
-
     def test_local_patch_module_and_script_in_another_directory(self, programs: Programs) -> None:
         """The module is found from the current directory, and can import from there when a patch is applied."""
         programs.write({f"other/{name}": source for name, source in SHOP.items()})
@@ -277,12 +237,6 @@ class TestPatches:
         programs.write({**SHOP, "deals.py": PATCHES})
         programs.write({"deals.py": "1 / 0\n"}, programs.site)
         assert programs.run(programs.patchcore, "-p", "deals", "sell.py").stdout == "20\n"
-
-    def test_local_patch_module_that_cannot_be_loaded(self, programs: Programs) -> None:
-        programs.write({**SHOP, "broken.py": "1 / 0\n"})
-        done = programs.run(programs.patchcore, "-p", "broken", "sell.py", code=1)
-        assert f"the patch module broken (in {programs.folder}) cannot be loaded: ZeroDivisionError" in done.stderr
-        assert done.stdout == ""
 
     def test_installed_plugin_and_selection(self, programs: Programs) -> None:
         programs.write(SHOP)
@@ -346,17 +300,6 @@ class TestReport:
     def reports(self, folder: Path) -> list[dict[str, Any]]:
         return [json.loads(path.read_text()) for path in sorted(folder.iterdir())]
 
-    def test_report_dir(self, programs: Programs) -> None:
-        programs.write({**SHOP, "deals.py": PATCHES})
-        programs.run(programs.patchcore, "-p", "deals", "--report-dir", "out/reports", "sell.py", RANK="3")
-        (path,) = (programs.folder / "out" / "reports").iterdir()
-        (report,) = self.reports(path.parent)
-        assert report["schema_version"] == 1
-        assert report["environment"]["rank"] == 3
-        assert path.name.startswith(f"report-3-{report['environment']['pid']}-")
-        assert [(patch["name"], patch["status"]) for patch in report["patches"]] == [("deals.double", "applied")]
-        assert report["patches"][0]["changes"][0]["slots"] == ["shop.prices:price"]
-
     @pytest.mark.parametrize("end", ["1 / 0", "import os; os.chdir('shop')"])
     def test_is_written_however_the_program_ends(self, programs: Programs, end: str) -> None:
         programs.write({**SHOP, "deals.py": PATCHES, "end.py": f"import sell\n{end}\n"})
@@ -394,15 +337,6 @@ class TestPluginOptions:
 
     def test_an_option_that_begins_like_one_of_ours(self, halted: Programs) -> None:
         assert halted.run(halted.patchcore, "--report", "sell.py").stdout == "halt 0 True False warn\n10\n"
-
-    def test_are_in_the_help(self, halted: Programs) -> None:
-        assert "--halt HALT" in halted.run(halted.patchcore, "--help").stdout
-
-    def test_their_order_is_free(self, halted: Programs) -> None:
-        done = halted.run(halted.patchcore, "-p", "deals", "--halt", "3", "--strict", "sell.py")
-        assert done.stdout == "halt 3 False False raise\n20\n"
-        done = halted.run(halted.patchcore, "-p", "deals", "-m", "--halt", "3", "sell", "--strict")
-        assert done.stdout == "halt 3 False False warn\n20\n"
 
     def test_a_plugin_that_fails_to_add_its_options(self, halted: Programs) -> None:
         halted.write({"halts.py": PLUGIN.replace("--halt", "--strict")}, halted.site)

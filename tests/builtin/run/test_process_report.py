@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -157,13 +156,6 @@ if __name__ == "__main__":
     assert errors(done) == ["patchcore: 1 pending"]
 
 
-@pytest.mark.parametrize("directory", [("--report-dir", "out"), ()], ids=" ".join)
-def test_a_child_of_fork_that_ends_as_programs_do_says_nothing(shop: Programs, directory: Sequence[str]) -> None:
-    shop.write({"script.py": "import os, sell\npid = os.fork()\nif pid: os.waitpid(pid, 0)\n"})
-    done = shop.run(shop.patchcore, "-p", "deals", *directory, "script.py")
-    assert errors(done) == ["patchcore: 1 applied"]
-
-
 def test_a_process_that_is_killed_leaves_the_last_one(shop: Programs, capsys: pytest.CaptureFixture[str]) -> None:
     source = "import os, time, shop.prices\ntime.sleep(0.6)\nimport shop.tills\nos.kill(os.getpid(), 9)\n"
     patches = PATCHES.replace(
@@ -193,24 +185,6 @@ os.kill(os.getpid(), signal.SIGKILL)
     shop.run(shop.patchcore, *RUN, "script.py", code=-signal.SIGKILL)
     (content,) = contents(shop)
     assert statuses(content) == {"deals.double": "applied"}
-
-
-def test_a_rank_that_is_killed_is_named(shop: Programs, capsys: pytest.CaptureFixture[str]) -> None:
-    """As torchrun starts ranks: by an environment variable."""
-    source = """
-import os, signal, subprocess, sys
-ranks = [subprocess.Popen([sys.executable, "rank.py"], env={**os.environ, "RANK": str(rank)}) for rank in range(3)]
-codes = [rank.wait() for rank in ranks]
-print(codes)
-sys.exit(9)
-"""
-    rank = "import os, signal, sell\nif os.environ['RANK'] == '2': os.kill(os.getpid(), signal.SIGKILL)\n"
-    shop.write({"script.py": source, "rank.py": rank, "deals.py": PATCHES + "\nimport shop\n"})
-    done = shop.run(shop.patchcore, *RUN, "script.py", code=9)
-    assert done.stdout.splitlines()[-1] == "[0, 0, -9]"
-    assert main(["report", str(shop.folder / "out")]) == 1
-    (finding,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  unfinished")]
-    assert finding.startswith("  unfinished  rank 2, rank ")
 
 
 def test_a_program_that_becomes_another_by_exec(shop: Programs) -> None:
@@ -281,24 +255,6 @@ def test_without_a_directory_there_are_no_files(shop: Programs) -> None:
 
 
 # --- runs ----------------------------------------------------------------------------------------------------------
-
-
-def test_runs_in_one_directory(shop: Programs, capsys: pytest.CaptureFixture[str]) -> None:
-    shop.run(shop.patchcore, *RUN, "sell.py")
-    shop.run(shop.patchcore, *RUN, "sell.py", PATCHCORE_RUN_ID="job-7")
-    shop.run(shop.patchcore, *RUN, "sell.py", PATCHCORE_RUN_ID="job-7", RANK="1")
-    runs = [content["run"] for content in contents(shop)]
-    assert (len(set(runs)), runs.count("job-7")) == (2, 2)
-    directory = str(shop.folder / "out")
-    assert main(["report", directory]) == 0
-    printed = capsys.readouterr()
-    assert printed.out.startswith("Run job-7\n")
-    (other,) = set(runs) - {"job-7"}
-    assert printed.err == f"patchcore: reports of earlier runs are left out: {other} (--run ID, --all)\n"
-    assert main(["report", directory, "--run", other, "--format", "json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["processes"]) == 1
-    assert main(["report", directory, "--all", "--format", "json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["processes"]) == 3
 
 
 def test_a_run_inside_a_run_is_another_one(shop: Programs) -> None:
@@ -480,14 +436,6 @@ def test_what_is_read_while_it_is_written_is_whole(report: ProcessReport, tmp_pa
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_has_what_the_report_of_the_patcher_has(report: ProcessReport, tmp_path: Path) -> None:
-    report.write()
-    (path,) = (tmp_path / "reports").iterdir()
-    content = json.loads(path.read_text())
-    expected = json.loads(report._patcher.report().to_json())
-    assert {key: content[key] for key in expected} == expected
-
-
 LATER = PatchRecord(
     "shop.price", "applied", "", "shop", None, None, (ChangeRecord("replace", "shop:price", "applied"),)
 )
@@ -558,39 +506,6 @@ class TestNewsOfManyPatches:
         many.news(LATER)
         (path,) = (tmp_path / "reports").iterdir()
         assert read_report(path)["finished"] is False
-
-
-def test_processes_that_write_into_one_directory(shop: Programs) -> None:
-    source = """
-import os, sys
-import shop
-children = []
-for i in range(30):
-    pid = os.fork()
-    if not pid:
-        import sell
-        sys.stdout.flush()
-        sys.exit()
-    children.append(pid)
-for pid in children:
-    os.waitpid(pid, 0)
-"""
-    shop.write({"script.py": source})
-    command = [*shop.patchcore, *RUN, "script.py"]
-    out = shop.folder / "out"
-    with subprocess.Popen(
-        command, cwd=shop.folder, env=shop.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        while process.poll() is None:
-            for path in out.glob("report-*.json"):
-                assert json.loads(path.read_text())["run"]
-            time.sleep(0.005)
-    assert process.returncode == 0
-    processes, _ = read_reports(out)
-    assert [p.content["role"] for p in processes].count("worker") == 30
-    assert all(p.content["finished"] for p in processes)
-    assert len({p.content["environment"]["pid"] for p in processes}) == 31
-    assert list(out.glob("*.part")) == []
 
 
 def test_a_child_forked_while_another_thread_applies_patches(run_python: Any, make_package: Any) -> None:

@@ -138,10 +138,6 @@ class TestIsStartedAsWithoutPatchcore:
         assert done.stdout == "20\n20\ntrain.sh -x\n"
         assert done.stderr == "patchcore: 1 applied\n" * 2  # each is a program of its own
 
-    def test_python_by_name(self, shop: Programs) -> None:
-        done = shop.run(shop.patchcore, "-p", "deals", "--", "python", "-X", "dev", "sell.py")
-        assert (done.stdout, done.stderr) == ("20\n", "patchcore: 1 applied\n")
-
     def test_an_executable_script(self, shop: Programs) -> None:
         shop.write({"train.sh": "#!/usr/bin/env bash\npython sell.py\n"})
         (shop.folder / "train.sh").chmod(0o755)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import FAILING, PATCHES, ROOT, SELL, SHOP, Programs, make_environment
+from programs import PATCHES, ROOT, SELL, SHOP, Programs, make_environment
 
 import patchcore_startup
 from patchcore.builtin.install.command import install_arguments
@@ -398,13 +398,6 @@ class TestLibrariesThatAppearLater:
         done = later.child(f"print(1, flush=True); import a; {self.LATER}{SELL}", run=run, exit_code=1)
         assert done.stdout == "1\n"
         assert done.stderr == "patchcore: patch deals.double (plugin deals) cannot be applied: shop is not installed\n"
-
-    def test_a_patch_that_fails_then_ends_a_strict_run(self, later: Programs) -> None:
-        later.write({"deals.py": FAILING})
-        run = later.in_run("deals", on_failure="raise")
-        done = later.child(f"import a; {self.LATER}{SELL}", run=run, exit_code=1)
-        assert done.stderr.startswith("patchcore: patch deals.double (plugin deals) failed: ")
-        assert "Traceback" not in done.stderr
 
 
 class TestTheFinder:

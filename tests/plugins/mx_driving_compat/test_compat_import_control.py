@@ -62,16 +62,6 @@ class TestSkipImport:
         assert any("'lib_x') has no effect" in message for message in told.at("DEBUG"))
         assert not told.warnings
 
-    def test_twice_is_once(self, patcher: Patcher, told: Told) -> None:
-        patcher.skip_import("flash_x").skip_import("flash_x.ops", "flash_x")
-        load("flash_x")
-        other = Patcher().skip_import("flash_x")
-        patcher.revert()
-        assert load("flash_x").conv
-        other.revert()
-        with pytest.raises(ImportError):
-            load("flash_x")
-
 
 class TestFillingStubs:
     """A stub with the few functions that a model calls."""

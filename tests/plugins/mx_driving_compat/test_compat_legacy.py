@@ -183,20 +183,6 @@ class TestBuilder:
         with pytest.raises(DeclarationError, match=r"add_module_patch\('shop', Patch\(sell\)\)"):
             PatcherBuilder().add_module_patch("shop", sell)  # type: ignore[arg-type]
 
-    def test_the_same_function_twice_runs_once(self, restored: Any) -> None:
-        calls: list[str] = []
-
-        def by_hand(module: Any, options: Any) -> None:
-            calls.append("called")
-            original = module.tools.price
-            module.tools.price = lambda *args: ("wrapped", original(*args))
-
-        patches = [Patch(by_hand), Patch(by_hand)]
-        with PatcherBuilder().add_module_patch("shop", *patches).build():
-            assert restored.tools.price("apple") == ("wrapped", ("price", "apple", 1))
-            assert all(patch.is_applied for patch in patches)
-        assert calls == ["called"]
-
 
 class TestNamesOfBuiltIns:
     """A function of the migration is itself, whatever it is called; a built-in is the predefined patch."""

@@ -139,31 +139,6 @@ class TestWorkers:
 
 
 class TestTheProgram:
-    def test_a_program_that_does_without_is_as_without(self, shop: Programs) -> None:
-        assert shop.compare("sell.py", options=["--compat", "mx_driving"]) == "10\n"
-
     def test_the_setting_does_the_same(self, shop: Programs) -> None:
         shop.write({"pyproject.toml": "[tool.patchcore]\ncompat = ['mx_driving']\n"})
         assert shop.run(shop.patchcore, "train.py").stdout.startswith("program 20 new label -1\n")
-
-    def test_it_is_found_though_other_plugins_are_chosen(self, shop: Programs) -> None:
-        done = run(shop, "--plugin", "none", "train.py", code=2)
-        assert "no plugin 'none' is installed" in done.stderr
-        for chosen in ("", "mx_driving"):
-            done = run(shop, "train.py", PATCHCORE_PLUGINS=chosen)
-            assert done.stdout.startswith("program 20 new label -1\n"), chosen
-
-    def test_a_misspelt_name_is_said(self, shop: Programs) -> None:
-        done = shop.run([*shop.patchcore, "--compat", "mx_drivin"], "train.py", code=2)
-        assert "mx_drivin" in done.stderr
-        assert "did you mean 'mx_driving'" in done.stderr
-
-    def test_a_failure_is_told_by_every_rank(self, shop: Programs) -> None:
-        script = (
-            "from mx_driving.patcher import *\nPatcher().add(AtomicPatch('shop.prices.price', 1, precheck=len)).apply()"
-        )
-        shop.write({"fails.py": script})
-        for rank in ("0", "1"):
-            done = run(shop, "fails.py", RANK=rank)
-            assert "shop.prices.price (precheck error: " in done.stderr
-            assert (f"rank {rank}: Failed: " in done.stderr) == (rank == "1")

@@ -105,17 +105,6 @@ def test_a_stub_has_no_version(site: Path, monkeypatch: pytest.MonkeyPatch) -> N
 # --- nothing is remembered that can become wrong --------------------------------------------------------------------
 
 
-def test_a_package_on_a_folder_put_in_front_of_the_path_is_found(
-    site: Path, make_package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_package({"kit": ""})
-    write_distribution(site, "kit", "1.0")
-    assert get_version("kit") == "1.0"
-    write_distribution(tmp_path / "other", "kit", "2.0")
-    monkeypatch.syspath_prepend(str(tmp_path / "other"))
-    assert get_version("kit") == "2.0"
-
-
 # --- comparing ------------------------------------------------------------------------------------------------------
 
 

@@ -91,10 +91,6 @@ class TestWriting:
         assert contents(project / "shop" / "npu") == {**before, "train.py": CONVERTED.encode()}
         assert (project / "shop" / "train.py").read_bytes() == TRAIN.encode()
 
-    def test_a_single_file(self, migrate: Any, project: Path) -> None:
-        assert migrate("shop/train.py", "--output", "out").code == 0
-        assert contents(project / "out") == {"train.py": CONVERTED.encode()}
-
     def test_a_broken_file_is_told_and_the_rest_is_written(self, migrate: Any, project: Path) -> None:
         (project / "shop" / "broken.py").write_text("import torch.cuda\ndef f(:\n")
         result = migrate("shop", "--write")
