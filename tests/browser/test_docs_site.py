@@ -101,10 +101,3 @@ def test_on_a_narrow_screen_the_keyboard_opens_the_menu(look: Look, site: str) -
     view.press_tab_until("[for=__drawer]")
     view.page.keyboard.press("Enter")
     view.page.wait_for_selector(".md-sidebar--primary", state="visible", timeout=10_000)
-
-
-def test_a_search_that_finds_nothing_says_so(look: Look, site: str) -> None:
-    view = look(f"{site}/index.html", width=390)
-    view.page.keyboard.press("/")
-    view.page.keyboard.type("nosuchthing")
-    view.page.wait_for_selector(".md-search-result__meta:text('No matching documents')", timeout=20_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,6 +51,20 @@ class Result(NamedTuple):
     def lines(self) -> list[str]:
         return [line.strip() for line in self.out.splitlines()]
 
+    def rows(self) -> list[list[str]]:
+        """Return the cells of each line."""
+        return [re.split(r"  +", line) for line in self.lines()]
+
+
+def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> Result:
+    """Run a command of patchcore in this process."""
+    capsys.readouterr()
+    try:
+        code = main(arguments)
+    except SystemExit as exit:
+        code = int(exit.code or 0)
+    return Result(code, *capsys.readouterr())
+
 
 class PatchFolder:
     """The library ``shop`` and the patch module ``deals``, which PATCHCORE_MODULES names; no plugins.
@@ -86,9 +101,4 @@ class PatchFolder:
 
     def run(self, *arguments: str) -> Result:
         """Run a command of patchcore in this process."""
-        self._capsys.readouterr()
-        try:
-            code = main(arguments)
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        return Result(code, *self._capsys.readouterr())
+        return run_command(self._capsys, *arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -11,10 +12,8 @@ from typing import Any
 
 import pytest
 from distributions import write_distribution
-from patch_folder import Result
+from patch_folder import Result, run_command
 from terminal import read_terminal
-
-from patchcore.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -85,16 +84,7 @@ def site(make_package: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def cli(site: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
     """Run a command in this process."""
-
-    def run(*arguments: str) -> Result:
-        capsys.readouterr()
-        try:
-            code = main(arguments)
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        return Result(code, *capsys.readouterr())
-
-    return run
+    return functools.partial(run_command, capsys)
 
 
 def add_broken_plugin(site: Path) -> None:

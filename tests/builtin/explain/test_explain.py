@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 import textwrap
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from distributions import write_distribution
+from patch_folder import Result, run_command
 
 from patchcore.cli import main
 
@@ -50,19 +50,8 @@ SHOP = {
 Explain = Callable[..., "Explained"]
 
 
-class Explained:
+class Explained(Result):
     """What the command printed."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def lines(self) -> list[str]:
-        return [line.strip() for line in self.out.splitlines()]
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
     @property
     def target(self) -> Any:
@@ -89,15 +78,10 @@ def site(make_package: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
 def explain(site: Path, make_package: Any, capsys: pytest.CaptureFixture[str]) -> Explain:
     """Return a function that explains with the patches of a module ``deals``, made of the source of the patches."""
 
-    def run(patches: str, *arguments: str, command: str = "explain") -> Explained:
+    def run(patches: str, *arguments: str) -> Explained:
         make_package({"deals": f"import patchcore as pc\n{textwrap.dedent(patches)}"})
         sys.modules.pop("deals", None)
-        capsys.readouterr()
-        try:
-            code = main([command, "-p", "deals", *(["--apply"] if command == "explain" else []), *arguments])
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        return Explained(code, *capsys.readouterr())
+        return Explained(*run_command(capsys, "explain", "-p", "deals", "--apply", *arguments))
 
     return run
 
@@ -140,7 +124,7 @@ def test_drift_says_since_which_version(explain, site, make_package, old, new, s
     (site / "shop-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1.1\n")
     make_package({"shop.prices": SHOP["shop.prices"].replace(old, new), "shop": ""})
     result = explain(PRICE, "deals.price", "--no-diff")
-    assert f"drift       {said}" in result.lines, result.out
+    assert f"drift       {said}" in result.lines(), result.out
     (change,) = explain(PRICE, "deals.price", "--format", "json").target["changes"]
     status, _, rest = said.partition(" since ")
     assert (change["drift"]["status"], change["drift"]["recorded"], change["drift"]["version"]) == (
@@ -153,12 +137,12 @@ def test_drift_says_since_which_version(explain, site, make_package, old, new, s
 
 def test_drift_of_what_was_never_recorded(explain, make_package) -> None:
     result = explain(PRICE, "deals.price", "--no-diff")
-    assert "drift       not recorded: plugin deals carries no fingerprints" in result.lines
+    assert "drift       not recorded: plugin deals carries no fingerprints" in result.lines()
     assert main(["fingerprint", "-p", "deals", "deals"]) == 0
     more = patches("PRICE", "pc.Patch('deals.total', pc.Replace('shop.prices:total', len))")
     said = "drift       not recorded: no version of shop is recorded; run patchcore fingerprint deals.total"
     result = explain(more, "deals.total", "--no-diff")
-    assert said in result.lines, result.err
+    assert said in result.lines(), result.err
 
 
 def test_fingerprints_that_cannot_be_read(explain, site) -> None:
@@ -185,9 +169,9 @@ def test_requirements_expected_and_found(explain) -> None:
         "pc.Patch('deals.old', pc.Replace('shop.prices:price', fast), requires=['shop<1', 'gone>=2'], needs=['nochip'])"
     )
     result = explain(source, "deals.old")
-    assert "verdict   skipped: requires shop<1, found shop 1.0 (decided by default)" in result.lines
-    assert "requires  shop<1 (requires shop<1, found shop 1.0)" in result.lines
-    assert "needs     nochip (neither installed nor emulated)" in result.lines
+    assert "verdict   skipped: requires shop<1, found shop 1.0 (decided by default)" in result.lines()
+    assert "requires  shop<1 (requires shop<1, found shop 1.0)" in result.lines()
+    assert "needs     nochip (neither installed nor emulated)" in result.lines()
     patch = explain(source, "deals.old", "--format", "json").patch("deals.old")
     assert patch["requires"] == [
         {"text": "shop<1", "met": False, "found": "1.0", "reason": "requires shop<1, found shop 1.0"},
@@ -199,8 +183,8 @@ def test_requirements_expected_and_found(explain) -> None:
 def test_a_condition_says_where_it_is_written(explain, site) -> None:
     source = f"def on_sale():\n    return pc.Skip('no sale today')\n{PRICE}".replace("fast))", "fast), when=on_sale)")
     result = explain(source, "deals.price")
-    assert "verdict   skipped: no sale today (decided by default)" in result.lines
-    assert f"when      deals:on_sale ({site / 'deals.py'}:2)" in result.lines
+    assert "verdict   skipped: no sale today (decided by default)" in result.lines()
+    assert f"when      deals:on_sale ({site / 'deals.py'}:2)" in result.lines()
 
 
 def test_both_sides_of_a_conflict(explain) -> None:
@@ -210,7 +194,7 @@ def test_both_sides_of_a_conflict(explain) -> None:
         "pc.Patch('deals.other', pc.Replace('shop.prices:total', len), conflicts='deals.price')",
     )
     winner = explain(source, "deals.price", "--no-diff")
-    assert [line for line in winner.lines if line.startswith("wins over")] == [
+    assert [line for line in winner.lines() if line.startswith("wins over")] == [
         "wins over deals.rival",
         "wins over deals.other",
     ]
@@ -224,8 +208,8 @@ def test_both_sides_of_a_conflict(explain) -> None:
 def test_a_veto_names_the_plugin(explain) -> None:
     source = f"{PRICE}\n@pc.hookimpl\ndef before_apply(patch):\n    return pc.Skip('not on this chip')\n"
     result = explain(source, "deals.price")
-    assert "verdict   apply (decided by default)" in result.lines
-    assert "outcome   skipped: vetoed by plugin deals: not on this chip" in result.lines
+    assert "verdict   apply (decided by default)" in result.lines()
+    assert "outcome   skipped: vetoed by plugin deals: not on this chip" in result.lines()
     patch = explain(source, "deals.price", "--format", "json").patch("deals.price")
     assert (patch["verdict"], patch["status"]) == ("apply", "skipped")
 
@@ -234,8 +218,8 @@ def test_a_patch_that_fails_when_it_is_applied(explain) -> None:
     source = patches("pc.Patch('deals.bad', pc.Replace('shop.prices:prise', len))")
     result = explain(source, "deals.bad")
     said = "shop.prices has no prise (target shop.prices:prise); did you mean 'price'?"
-    assert f"outcome   failed: {said}" in result.lines
-    assert f"deals.bad: failed ({said})" in result.lines
+    assert f"outcome   failed: {said}" in result.lines()
+    assert f"deals.bad: failed ({said})" in result.lines()
 
 
 @pytest.mark.parametrize(
@@ -258,7 +242,7 @@ def test_the_setting_that_decided(explain, site, monkeypatch, arguments, environ
         monkeypatch.setenv(name, value)
     (site / "pyproject.toml").write_text(f"[tool.patchcore]\n{table}\n")
     result = explain(PRICE, "deals.price", *arguments)
-    (verdict,) = [line for line in result.lines if line.startswith("verdict")]
+    (verdict,) = [line for line in result.lines() if line.startswith("verdict")]
     said = said.format(site / "pyproject.toml")
     origin, _, name = said.rpartition(" ")
     expected = f"off: disabled by {origin} ({name})" if origin else "apply (decided by default)"
@@ -270,17 +254,17 @@ def test_the_setting_that_decided(explain, site, monkeypatch, arguments, environ
 
 def test_the_setting_that_enabled(explain) -> None:
     source = PRICE.replace("fast))", "fast), default=False)")
-    assert "verdict   apply (decided by --enable deals)" in explain(source, "deals.price", "--enable", "deals").lines
+    assert "verdict   apply (decided by --enable deals)" in explain(source, "deals.price", "--enable", "deals").lines()
     reason = "not in the default set; apply it with --enable deals.price"
-    assert f"verdict   off: {reason} (decided by default)" in explain(source, "deals.price").lines
+    assert f"verdict   off: {reason} (decided by default)" in explain(source, "deals.price").lines()
 
 
 def test_options_say_where_they_come_from(explain, site) -> None:
     source = PRICE.replace("fast))", "fast), options={'groups': 1, 'mode': 'x', 'kind': str})")
     (site / "pyproject.toml").write_text('[tool.patchcore.options."deals.price"]\ngroups = 4\n')
     result = explain(source, "deals.price")
-    assert f"option    groups = 4 ({site / 'pyproject.toml'} [tool.patchcore])" in result.lines
-    assert "option    mode = 'x' (default)" in result.lines
+    assert f"option    groups = 4 ({site / 'pyproject.toml'} [tool.patchcore])" in result.lines()
+    assert "option    mode = 'x' (default)" in result.lines()
     patch = explain(source, "deals.price", "--format", "json").patch("deals.price")
     assert [option["value"] for option in patch["options"]] == [4, "x", "<class 'str'>"]
 
@@ -317,7 +301,7 @@ def twice(original, *args, **kwargs):
 
 def test_a_layer_that_only_some_calls_reach(explain, site) -> None:
     source = f"def some(item, discount=0):\n    return True\n{PRICE.replace('fast))', 'fast, when_call=some))')}"
-    lines = explain(source, "deals.price").lines
+    lines = explain(source, "deals.price").lines()
     assert f"when deals:some ({site / 'deals.py'}:2), else what is below" in lines
 
 
@@ -383,7 +367,7 @@ def test_changes_of_imports(explain, name, lines) -> None:
     result = explain(IMPORTS, name)
     assert (result.code, result.err) == (0, "")
     for line in lines:
-        assert any(said.startswith(line) for said in result.lines), result.out
+        assert any(said.startswith(line) for said in result.lines()), result.out
 
 
 # --- targets that no patch names -----------------------------------------------------------------------------------
@@ -393,10 +377,10 @@ def test_changes_of_imports(explain, name, lines) -> None:
 def test_a_name_that_took_the_target(explain, name) -> None:
     importlib.import_module("shop.deals")
     result = explain(PRICE, name, "--no-diff")
-    assert result.lines[0] == "deals.price"
-    assert "follows   shop.prices:price" in result.lines
-    assert f"rebound     {name}" in result.lines
-    assert any(line.startswith("original  shop.prices:price (") for line in result.lines)
+    assert result.lines()[0] == "deals.price"
+    assert "follows   shop.prices:price" in result.lines()
+    assert f"rebound     {name}" in result.lines()
+    assert any(line.startswith("original  shop.prices:price (") for line in result.lines())
 
 
 def test_an_inherited_method(explain) -> None:
@@ -409,9 +393,9 @@ def test_an_inherited_method(explain) -> None:
 def test_a_place_that_holds_the_original_still(explain) -> None:
     importlib.import_module("shop.deals")
     result = explain(PRICE, 'shop.deals:TABLE["usual"]')
-    assert result.lines[0] == "deals.price"
-    assert "holds     the original of shop.prices:price, it was not bound to the patch" in result.lines
-    assert "unreachable dict shop.deals:TABLE['usual']" in result.lines
+    assert result.lines()[0] == "deals.price"
+    assert "holds     the original of shop.prices:price, it was not bound to the patch" in result.lines()
+    assert "unreachable dict shop.deals:TABLE['usual']" in result.lines()
 
 
 def test_a_name_that_the_replacement_reads_is_kept(explain, make_package) -> None:

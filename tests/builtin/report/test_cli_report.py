@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from patch_folder import Result, run_command
 from reports import LABEL, PRICE, SHOP, Reports, patcher
 
 import patchcore as pc
-from patchcore.cli import main
 from patchcore.process import describe_process
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    def rows(self) -> list[list[str]]:
-        return [re.split(r"  +", line.strip()) for line in self.out.splitlines()]
 
 
 @pytest.fixture
@@ -36,15 +27,7 @@ def reports(tmp_path: Path, make_package: Any, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def report(reports: Reports, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
-    def run(*arguments: str) -> Result:
-        capsys.readouterr()
-        try:
-            code = main(["report", str(reports.folder), *arguments])
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        return Result(code, *capsys.readouterr())
-
-    return run
+    return functools.partial(run_command, capsys, "report", str(reports.folder))
 
 
 def test_a_run_without_findings(reports: Reports, report: Callable[..., Result]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import os
@@ -11,24 +12,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from distributions import write_distribution
+from patch_folder import run_command
 
 pytest.importorskip("libcst")
 
 import patchcore as pc
-from patchcore.cli import main
 
 TRAIN = "import torch\r\nx = torch.ones(1).cuda()\r\n"
 CONVERTED = "import torch\r\nimport torch_npu  # noqa: F401\r\nx = torch.ones(1).npu()\r\n"
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -50,11 +45,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def migrate(project: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*arguments: str) -> Result:
-        code = main(["migrate", *arguments])
-        return Result(code, *capsys.readouterr())
-
-    return run
+    return functools.partial(run_command, capsys, "migrate")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
