@@ -106,12 +106,6 @@ class TestFinds:
         assert runs.enabled[:2] == [ALL, set()]
         assert runs.enabled[-1] == {"label", "refund"}  # once more
 
-    def test_one_after_the_other(self, shop: PatchFolder, simulate: Simulate) -> None:
-        simulate(lambda tried: "sale" in tried or "price" in tried)
-        content = shop.run("bisect", "--format", "json", "--", "sell.py").json
-        assert content["culprits"] == [["shop.price"], ["shop.sale"]]
-        assert content["command_without"] == "patchcore run --disable shop.price,shop.sale -- sell.py"
-
     def test_as_json(self, shop: PatchFolder, simulate: Simulate) -> None:
         simulate(lambda tried: "sale" in tried)
         result = shop.run("bisect", "--format", "json", "--keep", "shop.label", "--", "-m", "sell")
@@ -180,12 +174,6 @@ class TestScope:
         assert all(command[-6:] == runs.commands[0][-6:] for command in runs.commands)
         assert runs.commands[0][-6:] == ("--strict", "--disable", "shop.label", "--", "sell.py", "--repeat")
 
-    def test_what_is_kept_is_in_every_run(self, shop: PatchFolder, simulate: Simulate) -> None:
-        runs = simulate(lambda tried: {"label", "sale"} <= tried)
-        result = shop.run("bisect", "--keep", "shop.label", "--", "sell.py")
-        assert result.out.splitlines()[1] == "  shop.sale"
-        assert all("label" in enabled for enabled in runs.enabled)
-
     def test_what_lost_a_conflict_is_never_tried(self, shop: PatchFolder, simulate: Simulate) -> None:
         shop.replace("new)])", 'new)], conflicts=["shop.price"] * (name == "sale"))')
         runs = simulate(lambda tried: "refund" in tried)
@@ -200,12 +188,6 @@ class TestScope:
 
 
 class TestNothingToFind:
-    def test_passes_with_all(self, shop: PatchFolder, simulate: Simulate) -> None:
-        runs = simulate(lambda tried: False)
-        result = shop.run("bisect", "--", "sell.py")
-        assert (result.code, len(runs.enabled)) == (0, 1)
-        assert result.out == "with all 4 patches the command passes (exit code 0); no findings\n"
-
     @pytest.mark.parametrize(
         ("touched", "patches"),
         [

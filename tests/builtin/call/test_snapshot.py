@@ -10,7 +10,7 @@ import pytest
 
 import patchcore
 from patchcore.builtin.call.snapshot import Snapshot
-from patchcore.objects.modules import ABSENT, namespace
+from patchcore.objects.modules import namespace
 
 SHOP = {
     "shop": "",
@@ -147,15 +147,6 @@ def test_everything_a_function_does_is_itemised_and_reverted(make_package, loade
     assert not hasattr(sys.modules["shop.late"], "ADDED")
 
 
-def test_names_that_hold_what_the_function_replaced_follow_and_come_back(make_package) -> None:
-    make_package(SHOP)
-    user, tools = importlib.import_module("user"), importlib.import_module("shop.tools")
-    original = tools.price
-    with patcher(legacy):
-        assert user.p is tools.price is not original
-    assert user.p is tools.price is original
-
-
 def test_a_function_that_changes_nothing_is_skipped(make_package) -> None:
     make_package(SHOP)
     importlib.import_module("shop.tools")
@@ -170,24 +161,6 @@ def test_a_function_that_changes_nothing_is_skipped(make_package) -> None:
 
 def edits(snapshot: Snapshot) -> dict[str, tuple[Any, Any]]:
     return {edit.slot.name: (edit.before, edit.after) for edit in snapshot.edits()}
-
-
-def test_an_edit_says_what_was_there_and_what_is(make_package) -> None:
-    make_package(SHOP)
-    tools = importlib.import_module("shop.tools")
-    snapshot = Snapshot("shop")
-    assert edits(snapshot) == {}
-    tools.RATE, tools.NEW = 5, 6
-    del tools.UNUSED
-    assert edits(snapshot) == {
-        "shop.tools:RATE": (1, 5),
-        "shop.tools:NEW": (ABSENT, 6),
-        "shop.tools:UNUSED": (2, ABSENT),
-    }
-    for edit in snapshot.edits():
-        assert str(edit.target) == edit.slot.name
-        edit.slot.write(edit.before)
-    assert edits(snapshot) == {}
 
 
 def test_what_python_keeps_for_itself_is_no_edit(make_package) -> None:

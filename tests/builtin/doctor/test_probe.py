@@ -59,21 +59,6 @@ def test_where_patchcore_is_on_the_path_only(tmp_path: Path) -> None:
         assert found[kind] == ("out of reach", hint)
 
 
-def test_a_child_that_is_patched_in_another_way_is_a_finding(programs: Programs) -> None:
-    """Here the patch looks at who it is for."""
-    source = PATCHES.replace(
-        "@pc.hookimpl", "double = double.evolve(when=lambda: not sys.flags.isolated)\n\n@pc.hookimpl"
-    )
-    source = f"import sys\n{source}"
-    programs.write({**SHOP, "deals.py": source})
-    done = doctor(programs, code=1)
-    rows = [line.split("  ") for line in done.stdout.splitlines()]
-    detail = "1 skipped; its parent has: 1 pending"
-    matching = [[cell for cell in row if cell] for row in rows if row[-1].strip() == detail]
-    assert [" ".join(cells).split()[:3] for cells in matching] == [["python", "-I", "not"], ["worker", "python", "-I"]]
-    assert "patchcore: python -I: not patched" in done.stderr
-
-
 def test_a_child_that_ends_with_an_error_is_a_finding_with_what_it_said(programs: Programs) -> None:
     source = "import sys\nif sys.flags.ignore_environment:\n    raise OSError('no cash')\n" + PATCHES
     programs.write({**SHOP, "deals.py": source})
@@ -86,23 +71,12 @@ def test_a_child_that_ends_with_an_error_is_a_finding_with_what_it_said(programs
     assert [(finding["kind"], finding["subject"]) for finding in findings] == [("worker", kind) for kind in ISOLATED]
 
 
-def test_no_reports_are_left_behind(programs: Programs) -> None:
-    programs.write({**SHOP, "deals.py": PATCHES})
-    doctor(programs, PATCHCORE_REPORT_DIR="out")
-    assert not (programs.folder / "out").exists()
-
-
 def test_without_being_asked_no_process_is_started(programs: Programs) -> None:
     programs.write({**SHOP, "deals.py": PATCHES})
     command = [*programs.python, "-m", "patchcore", "doctor", "-p", "deals", "--format", "json"]
     done = programs.run(command, PATCHCORE_REPORT_DIR="out")
     assert (workers(done), done.stderr) == ({}, "")
     assert not (programs.folder / "out").exists()
-
-
-def test_outside_a_run_there_is_nothing_to_see(programs: Programs) -> None:
-    code = "from patchcore.builtin.doctor import probe; print(probe.look())"
-    assert programs.run(programs.python, "-c", code).stdout == "None\n"
 
 
 SIGHT = {"summary": "2 applied", "digest": "a"}

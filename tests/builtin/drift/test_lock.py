@@ -243,11 +243,6 @@ class TestCommand:
         rows = shop.run("lock", "--check", "--disable", "shop.sale", "--format", "json").json["differences"]
         assert rows[0] == {"subject": "patch shop.sale", "locked": locked, "here": "off"}
 
-    def test_other_looks_of_a_library_are_no_difference(self, shop: PatchFolder) -> None:
-        shop.run("lock")
-        shop.write(shop="# all of it\n" + LIBRARY_OF_FOLDER.replace("():", "():  # that is it"))
-        assert shop.run("lock", "--check") == (0, "no differences\n", "")
-
     def test_a_target_that_has_gone(self, shop: PatchFolder) -> None:
         shop.run("lock")
         shop.write(shop=LIBRARY_OF_FOLDER.replace("def label", "def caption"))

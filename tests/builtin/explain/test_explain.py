@@ -252,13 +252,6 @@ def test_the_setting_that_decided(explain, site, monkeypatch, arguments, environ
     assert patch["verdict"] == ("apply" if said == "default" else "off")
 
 
-def test_the_setting_that_enabled(explain) -> None:
-    source = PRICE.replace("fast))", "fast), default=False)")
-    assert "verdict   apply (decided by --enable deals)" in explain(source, "deals.price", "--enable", "deals").lines()
-    reason = "not in the default set; apply it with --enable deals.price"
-    assert f"verdict   off: {reason} (decided by default)" in explain(source, "deals.price").lines()
-
-
 def test_options_say_where_they_come_from(explain, site) -> None:
     source = PRICE.replace("fast))", "fast), options={'groups': 1, 'mode': 'x', 'kind': str})")
     (site / "pyproject.toml").write_text('[tool.patchcore.options."deals.price"]\ngroups = 4\n')
@@ -422,14 +415,6 @@ def test_what_nobody_patches(explain) -> None:
 # --- how it is said ------------------------------------------------------------------------------------------------
 
 
-def test_json_has_everything(explain) -> None:
-    content = explain(PRICE, "deals.price", "--format", "json").json
-    assert content.keys() == {"schema_version", "patches", "targets", "settings", "notes", "problems"}
-    (patch,) = content["patches"]
-    assert (patch["plugin"], patch["targets"], patch["default"]) == ("deals", ["shop.prices:price"], True)
-    assert content["settings"]["modules"] == "--module"
-
-
 @pytest.mark.parametrize("colours", [True, False])
 def test_a_terminal_shows_verdicts_and_differences_in_colour(explain, monkeypatch, colours) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -472,3 +457,10 @@ class TestPending:
     def test_a_target_that_no_patch_names(self, static: Callable[..., list[str]], site: Path) -> None:
         hint = f"module    shop.prices ({site / 'shop' / 'prices.py'}) is not imported; --apply imports it and looks"
         assert hint in static(PRICE, "shop.prices:Till")
+
+
+def test_a_malformed_requirement(explain) -> None:
+    source = patches("pc.Patch('deals.odd', pc.Replace('shop.prices:price', fast), requires='shop>>1')")
+    patch = explain(source, "deals.odd", "--format", "json").patch("deals.odd")
+    assert (patch["verdict"], patch["requires"][0]["met"]) == ("failed", False)
+    assert "is not a requirement like" in patch["requires"][0]["reason"]

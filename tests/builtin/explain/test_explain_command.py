@@ -52,15 +52,6 @@ class TestExplain:
             assert dict(vars(sys.modules[name])) == content
         assert shop.price("") == shop.deals.usual("") == 10
 
-    def test_one_target_of_several(self, cli: Cli, site: Path) -> None:
-        (site / "both.py").write_text(
-            "import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n    return [pc.Patch('both.both', "
-            "[pc.Replace('shop.prices:price', len), pc.Replace('shop.prices:Till.total', len)])]\n"
-        )
-        content = cli("explain", "-p", "both", "--disable", "shop", "shop.prices:Till.total", "--format", "json").json
-        assert [target["target"] for target in content["targets"]] == ["shop.prices:Till.total"]
-        assert {patch["name"] for patch in content["patches"]} == {"shop.rounded", "both.both"}
-
     def test_plugin_and_class(self, cli: Cli) -> None:
         targets = [target["target"] for target in cli("explain", "shop", "--format", "json").json["targets"]]
         assert targets == ["shop.prices:price", "shop.prices:Till.total", "tax:rate"]

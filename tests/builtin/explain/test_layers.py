@@ -36,9 +36,6 @@ def shop(make_package: Any) -> Any:
 def replacement() -> None: ...
 
 
-LINE = replacement.__code__.co_firstlineno
-
-
 def layers(*changes: Any) -> dict[str, TargetRecord]:
     """Return what lies on targets while patches of one change each are in force, in this order."""
     patches = [pc.Patch(f"p{n}", [change], priority=n) for n, change in enumerate(changes)]
@@ -61,24 +58,6 @@ def test_somebody_else_in_between(shop: Any) -> None:
             (target,) = describe_layers(ENGINE.journal)
     assert [layer.patch for layer in target.layers] == ["outer", None, "inner"]
     assert target.layers[1].place == Place("builtins:vars")
-
-
-def test_the_json_view(shop: Any) -> None:
-    (target,) = layers(pc.Replace("shop:price", replacement)).values()
-    assert target.to_dict() == {
-        "target": "shop:price",
-        "layers": [
-            {
-                "patch": "p0",
-                "kind": "replace",
-                "plugin": "local",
-                "distribution": None,
-                "version": None,
-                "place": {"name": "test_layers:replacement", "file": __file__, "line": LINE},
-            }
-        ],
-        "original": {"name": "shop:price", "file": shop.__file__, "line": 3},
-    }
 
 
 def test_nothing_is_imported_to_describe_a_replacement(shop: Any) -> None:

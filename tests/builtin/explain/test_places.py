@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from patchcore.builtin.explain.places import Place, difference, place_in_source, place_of
+from patchcore.builtin.explain.places import Place, place_in_source, place_of
 
 SHOP = """
 import functools
@@ -97,10 +97,3 @@ def test_the_source_tells_the_line_of_a_class(shop: Any) -> None:
     assert place_in_source(shop.Till) == Place("shop:Till", shop.__file__, 4)
     assert place_in_source(shop.price) == place_of(shop.price)
     assert place_in_source(int) == Place("builtins:int")
-
-
-def test_how_two_sources_differ(shop: Any) -> None:
-    shown = difference(shop.price, shop.Till.sell).splitlines()
-    assert shown[:2] == ["--- original", "+++ replacement"]
-    assert shown[3:] == ["-def price(): return 1", "+def sell(self): pass"]
-    assert difference(len, shop.price) == ""

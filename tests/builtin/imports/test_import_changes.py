@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-import threading
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -274,19 +272,6 @@ class TestStubImport:
                 importlib.import_module("gone")
             assert "real:missing does not exist" in made.report()["p"].reason
 
-    def test_many_threads_get_one_module(self) -> None:
-        found: list[ModuleType] = []
-        with patcher(pc.StubImport("gone")):
-            threads = [
-                threading.Thread(target=lambda: found.append(importlib.import_module("gone.a.b"))) for _ in range(8)
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert len(found) == 8
-        assert len(set(map(id, found))) == 1
-
 
 USERS = {
     "user": """
@@ -402,13 +387,6 @@ class TestReplaceImport:
             assert importlib.reload(real).limit == 3
         assert importlib.import_module("real.ops").conv() == "real conv"
 
-    def test_a_module_that_need_not_exist(self, make_package) -> None:
-        make_package(REAL)
-        with patcher(pc.ReplaceImport("added", with_="other")):
-            import added.ops
-
-            assert added.ops.conv() == "other conv"
-
     def test_what_only_the_replaced_one_has_cannot_be_imported(self, make_package) -> None:
         make_package(REAL)
         extra = importlib.import_module("real.extra")
@@ -452,6 +430,19 @@ class TestReplaceImport:
             assert importlib.import_module("real").name() == "other conv"
             assert importlib.import_module("other").name() == "other conv"
         assert sys.modules["other"].name == "other"
+
+    def test_a_replacement_that_fails_is_an_error_under_strict(self, make_package) -> None:
+        make_package({**REAL, "broken": "raise ValueError('no driver')"})
+        with patcher(pc.ReplaceImport("real", with_="broken")):
+            with pytest.raises(pc.PatchError, match="no driver"):
+                importlib.import_module("real")
+
+    def test_places_out_of_reach_are_reported(self, make_package) -> None:
+        make_package({**REAL, "user": "import real\ntable = [real]\n"})
+        importlib.import_module("user")
+        with patcher(pc.ReplaceImport("real", with_="other")) as made:
+            report = made.report(unreachable=True)
+            assert any("user:table" in place for place in report["p"].changes[0].unreachable)
 
 
 class TestInjectImport:
@@ -507,12 +498,6 @@ class TestInjectImport:
         assert lib.__all__ is exported
         assert exported == []
 
-    def test_nothing_to_add_fails_the_patch(self, make_package) -> None:
-        make_package(self.SOURCES)
-        with patcher(pc.InjectImport("mine", "missing", "lib"), strict=False) as made:
-            importlib.import_module("lib")
-            assert "mine:missing does not exist" in made.report()["p"].reason
-
 
 CHECKING = {
     "base": "VERSION = '9.0'\ndef limit(): return 9",
@@ -556,14 +541,6 @@ class TestWhileImporting:
             assert picky.seen == 5
             assert picky.limit is base.limit is limit
             assert picky.limit() == 9
-
-    def test_a_reload_runs_the_body_under_the_changes_too(self, make_package) -> None:
-        make_package(CHECKING)
-        with patcher(self.shown("2.1")):
-            picky = importlib.import_module("picky")
-            importlib.reload(picky)
-        with pytest.raises(AssertionError):
-            importlib.reload(picky)
 
     def test_already_imported(self, make_package) -> None:
         make_package({**CHECKING, "picky": ""})

@@ -117,28 +117,8 @@ class TestChanges:
         assert "1  shop.price  apply  prices from the cash register" in lines
         assert {"replace shop.prices:price", "legacy names: price"} <= set(lines)
 
-    def test_a_patch_without_any(self, cli: Cli, site: Path) -> None:
-        (site / "empty.py").write_text(
-            "import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n    return [pc.Patch('empty')]\n"
-        )
-        result = cli("list", "--plugin", "", "-p", "empty")
-        assert result.code == 0
-        assert {"1  empty  apply", "1 of 1 patch to apply"} <= set(result.lines())
-
 
 class TestTerminal:
-    @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
-    def test_breaks_no_name(self, site: Path) -> None:
-        long = f"shop.{'x' * 50}"
-        (site / "mine.py").write_text(
-            f"import patchcore as pc\n\n@pc.patch('shop.prices:price', name='{long}', summary='{'word ' * 30}')\n"
-            "def mine(item): ...\n\n@pc.hookimpl\ndef register_patches():\n    return [mine]\n"
-        )
-        out = on_a_terminal(site, "list", "--plugin", "", "-p", "mine", COLUMNS="80", TERM="dumb")
-        (line,) = [line for line in out.splitlines() if long in line]
-        assert len(line) <= 80
-        assert line.endswith(" word \N{HORIZONTAL ELLIPSIS}")
-
     @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
     def test_shows_a_reason_to_its_end(self, site: Path) -> None:
         (site / "both.py").write_text(BOTH)
@@ -179,21 +159,6 @@ class TestJson:
         }
         assert (content["settings"], content["notes"], content["problems"]) == ({"plugins": "--plugin"}, [], [])
 
-    def test_what_is_disabled(self, cli: Cli) -> None:
-        content = cli("list", "--plugin", "shop", "--disable", "shop.price", "--format", "json").json
-        patch = only(content["patches"], name="shop.price")
-        found = {key: patch[key] for key in ("verdict", "reason", "order", "chosen_by")}
-        assert found == {
-            "verdict": "off",
-            "reason": "disabled by --disable (shop.price)",
-            "order": None,
-            "chosen_by": "--disable",
-        }
-
-    def test_verbose_has_remarks(self, cli: Cli) -> None:
-        content = cli("list", "--plugin", "shop", "--format", "json", "-v").json
-        assert isinstance(only(content["patches"], name="shop.price")["remarks"], list)
-
 
 class TestPlugins:
     def test_a_broken_one_does_not_hide_the_others(self, cli: Cli, site: Path) -> None:
@@ -216,12 +181,6 @@ class TestPlugins:
     def test_imports_no_target(self, cli: Cli) -> None:
         cli("list", "-v")
         assert "shop" not in sys.modules
-
-    def test_one(self, cli: Cli, site: Path) -> None:
-        add_broken_plugin(site)
-        result = cli("list", "--plugin", "shop", "--format", "json")
-        assert [plugin["name"] for plugin in result.json["plugins"]] == ["shop"]
-        assert result.err == ""
 
     def test_local_module(self, cli: Cli, site: Path) -> None:
         (site / "mine.py").write_text(

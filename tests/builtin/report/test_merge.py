@@ -179,8 +179,3 @@ def test_workers_are_killed_when_they_are_not_needed_any_more(reports: Reports) 
     reports.write(patcher(PRICE))
     reports.write(patcher(PRICE), role="worker", finished=False)
     assert found(reports) == []
-
-
-def test_a_single_process(reports: Reports) -> None:
-    reports.write(patcher())
-    assert found(reports) == []

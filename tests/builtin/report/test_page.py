@@ -230,11 +230,6 @@ def test_patches_that_were_never_hit(content: dict[str, Any]) -> None:
     assert "7 hits" in page.paths["patches"]
 
 
-def test_a_patch_that_is_hit_on_one_rank_is_hit(content: dict[str, Any]) -> None:
-    page = on_ranks(content, {"patches": counting(content, 0, 1)}, {"patches": counting(content, 1, 1)})
-    assert "None: each applied patch" in page.paths["verdict"]
-
-
 def test_calls_that_the_predicate_left_to_the_original_are_no_hits(content: dict[str, Any]) -> None:
     page = on_ranks(content, {"patches": counting(content, 5, 5, replaced=0)})
     assert page.paths["verdict"].partition("Applied, but never called")[2].count("shop.") == 2
@@ -366,11 +361,6 @@ def test_what_explains_a_patch_that_failed_can_be_copied(content: dict[str, Any]
     assert 'class="command"' not in make_page([Process(content)])
 
 
-def test_an_import_takes_from_the_first_to_the_last_of_the_processes(content: dict[str, Any]) -> None:
-    views = [{"timeline": events((at, 0.25, "import", "shop"))} for at in (1.0, 3.0)]
-    assert "1.00 s \N{EN DASH} 3.00 s" in on_ranks(content, *views).paths["timeline"]
-
-
 def test_reports_without_timeline_and_layers(content: dict[str, Any]) -> None:
     for key in ("timeline", "layers", "settings", "arguments"):
         del content[key]
@@ -406,11 +396,6 @@ def test_a_line_of_the_program_is_one_row_however_many_processes_differ(content:
     text = page.paths["told"]
     assert text.count("model.py:7") == 1
     assert "shop.pricecuda:0cuda:1cuda:2cuda:3and 2 moreall processes12" in text
-
-
-def test_what_the_program_did_stands_above_the_processes_and_their_times(content: dict[str, Any]) -> None:
-    sections = list(on_ranks(content, told([site()]), told([site()])).paths)
-    assert sections.index("told") < sections.index("processes") < sections.index("timeline")
 
 
 @pytest.mark.parametrize("data", [None, [], ["a"], [{"a": [1]}], {"a": 1}, [{"count": "many"}]], ids=repr)

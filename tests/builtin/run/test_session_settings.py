@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchcore.builtin.run.session import settings_of
-from patchcore.plugins import Plugins
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
 TEXTS = st.text(max_size=5)
@@ -39,18 +38,6 @@ def test_settings_are_the_same_after_json(settings: Settings) -> None:
     assert again == settings
     assert [type(module) for module in again.modules] == [LocalModule] * len(settings.modules)
     assert [type(choice) for choice in again.choices] == [Choice] * len(settings.choices)
-
-
-def test_settings_of_every_source_are_the_same_after_json(tmp_path) -> None:
-    (tmp_path / "pyproject.toml").write_text(
-        '[tool.patchcore]\nenable = ["c"]\n[tool.patchcore.variants.debug]\nlog = "debug"\n'
-    )
-    environ = {"PATCHCORE_VARIANT": "debug", "PATCHCORE_MODULES": "a"}
-    loaded = Settings.load(start=tmp_path, environ=environ, arguments={"disable": "b", "compat": ["mx_driving"]})
-    settings = loaded.complete(Plugins(discover=False).settings())
-    assert settings.variant == "debug"
-    assert settings.get("compat") == ("mx_driving",)
-    assert settings_of(json.loads(json.dumps(settings._asdict()))) == settings
 
 
 @pytest.mark.parametrize(

@@ -82,20 +82,9 @@ def test_ranks_that_patch_the_same_hear_nothing(both: Manifest) -> None:
     assert compare(*[both] * 4) == [[], [], [], []]
 
 
-def test_a_single_rank_waits_for_nobody(both: Manifest) -> None:
-    assert compare(both, patience=0) == [[]]
-
-
 def test_rank_0_hears_of_every_rank_and_the_others_of_themselves(price: Manifest, both: Manifest) -> None:
     line = ("rank {} differs from rank 0: patch shop.label: no plugin contributes it; on rank 0: apply").format
     assert compare(both, price, both, price) == [[line(1), line(3)], [line(1)], [], [line(3)]]
-
-
-def test_if_rank_0_is_the_odd_one_everybody_differs_from_it(price: Manifest, both: Manifest) -> None:
-    first, *others = compare(price, both, both)
-    line = "rank {} differs from rank 0: patch shop.label: apply; on rank 0: no plugin contributes it".format
-    assert first == [line(1), line(2)]
-    assert others == [[line(1)], [line(2)]]
 
 
 def test_a_rank_that_is_not_patched_is_named(both: Manifest, price: Manifest) -> None:

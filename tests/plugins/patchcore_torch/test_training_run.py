@@ -75,12 +75,6 @@ class TestBrake:
         assert done.stdout == "step 1\nstep 2\nstep 3\ncleaned up\nat exit\n"
         assert done.stderr == "patchcore: brake: the program ends after training step 3\npatchcore: 2 applied\n"
 
-    def test_that_is_not_reached_changes_nothing(self, gym: Programs) -> None:
-        plain = gym.run(gym.python, "train.py").stdout
-        done = gym.run(gym.patchcore, "--brake", "30", *STEP, "train.py")
-        assert done.stdout == plain
-        assert done.stderr == "patchcore: 2 applied\n"
-
     def test_in_a_thread_ends_the_thread_and_says_so(self, gym: Programs) -> None:
         done = gym.run(gym.patchcore, "--brake", "2", *STEP, "thread.py")
         assert done.stdout == "step 1\nstep 2\nmain thread\n"

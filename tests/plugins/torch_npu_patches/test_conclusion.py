@@ -66,11 +66,6 @@ def test_devices_and_lines() -> None:
     assert described() == ["CUDA moved to npu:1 at 3 lines (3 name CUDA)"]
 
 
-def test_without_a_number_it_is_the_npu() -> None:
-    note("cuda", "npu")
-    assert described() == ["CUDA moved to npu at 1 line (1 names CUDA)"]
-
-
 def test_numbers_and_calls_of_torch_cuda() -> None:
     def number() -> None:
         COUNTER.note_number(2)

@@ -89,6 +89,10 @@ class TestWriting:
         assert "shop/broken.py:2:" in result.out
         assert (project / "shop" / "train.py").read_bytes() == CONVERTED.encode()
 
+    def test_a_single_file(self, migrate: Any, project: Path) -> None:
+        assert migrate("shop/train.py", "--output", "out").code == 0
+        assert contents(project / "out") == {"train.py": CONVERTED.encode()}
+
 
 class TestReports:
     def test_json(self, migrate: Any) -> None:
