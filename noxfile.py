@@ -530,18 +530,8 @@ def has_native_core(session: nox.Session, environment: Environment) -> bool:
 
 
 @with_libraries(MMCV_1, name="openmmlab-1")
-def openmmlab_1(session: nox.Session, environment: Environment) -> None:
-    """Run tests/openmmlab on the emulated NPU with mmcv 1.x, mmdet 2.x and mmdet3d 1.0."""
-    run_openmmlab(session, environment)
-
-
 @with_libraries(MMCV_2, name="openmmlab-2")
-def openmmlab_2(session: nox.Session, environment: Environment) -> None:
-    """Run tests/openmmlab on the emulated NPU with mmcv 2.x, mmengine, mmdet 3.x and mmdet3d 1.4."""
-    run_openmmlab(session, environment)
-
-
-def run_openmmlab(session: nox.Session, environment: Environment) -> None:
+def openmmlab(session: nox.Session, environment: Environment) -> None:
     """Run tests/openmmlab with one major version of mmcv, on the emulator's compiled core where it could be built."""
     if not has_operators(environment):
         session.skip(f"mmcv's operators are not compiled: nox -s {environment.libraries.operators} says what they need")

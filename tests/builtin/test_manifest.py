@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import json
 import re
 import sys
 from pathlib import Path
@@ -86,14 +85,6 @@ def test_metadata_of_all_distributions_is_not_read_for_a_library_that_is_absent(
     assert asked == ["shop"]
 
 
-def test_it_survives_json(folder: Path) -> None:
-    made = manifest(PRICE, LABEL)
-    again = json.loads(json.dumps(made))
-    assert again == made
-    assert digest(again) == digest(made)
-    assert re.fullmatch("[0-9a-f]{16}", digest(made))
-
-
 def test_nothing_is_imported(folder: Path) -> None:
     folder.joinpath("shop.py").write_text("raise SystemExit('imported')\n")
     manifest(PRICE)
@@ -122,13 +113,6 @@ def test_how_far_imports_have_come_makes_no_difference(folder: Path) -> None:
     assert manifest(PRICE) == before
     with patcher(PRICE) as applied:
         assert make_manifest(applied.applied_plan) == before
-
-
-def test_loading_a_library_without_metadata_makes_no_difference(folder: Path) -> None:
-    folder.joinpath("shop.py").write_text(SHOP["shop"] + "__version__ = '1.0'\n")
-    before = manifest(PRICE)
-    importlib.import_module("shop")
-    assert manifest(PRICE) == before
 
 
 def test_files_are_compared_by_content_not_by_place_or_time(folder: Path, make_package: Any) -> None:

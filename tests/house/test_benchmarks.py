@@ -85,17 +85,6 @@ def test_a_change_within_the_spread_of_the_rounds_is_unclear():
     assert change.verdict == compared.UNCLEAR
 
 
-@pytest.mark.parametrize("content", ["[]", "{", "{}", '{"schema_version": 99, "rows": []}', None])
-def test_a_file_that_is_no_result_is_an_error_that_names_it(tmp_path, content):
-    file = tmp_path / "old.json"
-    if content is not None:
-        file.write_text(content)
-    done = run_benchmarks("calls", "--compare", str(file))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "old.json" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_ratio_is_taken_within_rounds():
     assert Samples((1.0, 10.0)).ratio_to(Samples((2.0, 20.0))).values == (0.5, 0.5)
     with pytest.raises(ValueError, match="no measurable time"):

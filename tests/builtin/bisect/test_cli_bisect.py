@@ -238,14 +238,6 @@ class TestVaries:
             in result.out
         )
 
-    def test_what_fails_is_repeated_in_the_two_first_runs_only(self, shop: PatchFolder, simulate: Simulate) -> None:
-        runs = simulate(lambda tried: "sale" in tried)
-        shop.run("bisect", "--repeat", "3", "--", "sell.py")
-        assert runs.enabled.count(ALL) == 3
-        assert runs.enabled.count(set()) == 3
-        assert runs.enabled.count({"price", "label"}) == 3
-        assert runs.enabled.count({"sale", "refund"}) == 1
-
     def test_is_noticed_without_repeating(self, shop: PatchFolder, simulate: Simulate) -> None:
         failed: list[set[str]] = []
 
@@ -288,18 +280,6 @@ class TestInterrupt:
         assert result.out.splitlines()[: len(said)] == said
         runs.enabled.clear()
         assert shop.run("bisect", "--format", "json", "--", "sell.py").json["complete"] is False
-
-    def test_after_some_was_found(self, shop: PatchFolder, simulate: Simulate) -> None:
-        def interrupted(tried: set[str]) -> bool:
-            if tried == {"label"} or ("price" not in tried and len(tried) == 3):
-                raise KeyboardInterrupt
-            return "price" in tried
-
-        simulate(interrupted)
-        lines = shop.run("bisect", "--", "sell.py").out.splitlines()
-        assert lines[:2] == ["this patch makes the command fail:", "  shop.price"]
-        assert lines[2].startswith("interrupted after ")
-        assert lines[3] == "without them: patchcore run --disable shop.price -- sell.py"
 
 
 class TestUsage:

@@ -52,11 +52,6 @@ class TestDoctor:
         assert any(line.startswith("shop.price | shop.prices:price | list shop.deals:KEPT") for line in lines)
         assert "plugin | broken | load: ImportError: no cash register" in lines
 
-    def test_table(self, cli: Cli) -> None:
-        lines = [re.sub(r"  +", " | ", line) for line in cli("doctor", "--plugin", "shop").lines()]
-        assert lines[:2] == ["Environment", "TOPIC | NAME | VALUE"]
-        assert lines[-1] == "no findings"
-
     def test_what_is_missing_or_a_default_takes_one_line(self, cli: Cli, site: Path) -> None:
         (site / "n.py").write_text(
             "import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n"

@@ -13,11 +13,8 @@ from typing import Any
 import pytest
 from distributions import write_distribution
 
-import patchcore as pc
 from patchcore.builtin.drift.recorded import Fingerprint, Recorded
 from patchcore.cli import main
-from patchcore.planning.plan import Candidate
-from patchcore.planning.provenance import Provenance
 
 SHOP = {
     "shop": "",
@@ -278,19 +275,6 @@ class TestUpgrade:
         code, out, _ = cli("list", "-v")
         assert code == 0
         assert "cannot be read" in out
-
-    def test_applying_a_patch_reads_it_only_if_a_target_can_be_in_it(self, site: Site) -> None:
-        """What a patch adds was not there to be recorded."""
-        site.file.write_text("[]")
-        provenance = Provenance("shop", "shop-npu", "0.1", file=str(site.file.with_name("plugin.py")))
-        adds = pc.Patch("shop.adds", pc.Replace("shop.prices:discount", len, create=True))
-        replaces = pc.Patch("shop.replaces", pc.Replace("shop.prices:price", len))
-        patcher = pc.Patcher([Candidate(adds, provenance), Candidate(replaces, provenance)])
-        ask = patcher.plugins.remarks
-        told = {
-            (e.patch.name, thorough): ask(e, thorough=thorough) for e in patcher.plan() for thorough in (False, True)
-        }
-        assert [key for key, found in told.items() if not found] == [("shop.adds", False)]
 
 
 def test_a_name_that_means_nothing_is_a_usage_error(site: Site, cli: Cli) -> None:

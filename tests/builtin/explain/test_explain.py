@@ -214,14 +214,6 @@ def test_a_veto_names_the_plugin(explain) -> None:
     assert (patch["verdict"], patch["status"]) == ("apply", "skipped")
 
 
-def test_a_patch_that_fails_when_it_is_applied(explain) -> None:
-    source = patches("pc.Patch('deals.bad', pc.Replace('shop.prices:prise', len))")
-    result = explain(source, "deals.bad")
-    said = "shop.prices has no prise (target shop.prices:prise); did you mean 'price'?"
-    assert f"outcome   failed: {said}" in result.lines()
-    assert f"deals.bad: failed ({said})" in result.lines()
-
-
 @pytest.mark.parametrize(
     ("arguments", "environ", "table", "said"),
     [
@@ -405,11 +397,6 @@ def register_patches():
     target = explain(source, "deals:original", "--format", "json").target
     assert (target["holds"], target["follows"], target["layers"]) == ("shop.prices:price", None, [])
     assert target["changes"][0]["kept"] == ["deals:original"]
-
-
-def test_what_nobody_patches(explain) -> None:
-    target = explain(PRICE, "shop.prices:Till.add", "--format", "json").target
-    assert (target["holds"], target["follows"], target["layers"], target["changes"]) == (None, None, [], [])
 
 
 # --- how it is said ------------------------------------------------------------------------------------------------

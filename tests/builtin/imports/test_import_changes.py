@@ -317,14 +317,6 @@ class TestReplaceImport:
             third = importlib.import_module("third")
         assert third.other is sys.modules["other"]
 
-    def test_a_name_got_from_it_meanwhile_goes_back_with_it(self, make_package) -> None:
-        make_package({**REAL, "late": "import real"})
-        real = importlib.import_module("real")
-        with patcher(pc.ReplaceImport("real", with_="other")):
-            late = importlib.import_module("late")
-            assert late.real.name == "other"
-        assert late.real is real
-
     @pytest.mark.parametrize("first", ["real", "wrapping", "neither"])
     def test_the_other_module_may_build_on_the_real_one(self, make_package, first) -> None:
         wrapping = "from real import *\nimport real as _real\nname = 'wrapped ' + _real.name"
@@ -421,15 +413,6 @@ class TestReplaceImport:
         made = importlib.import_module("running").made
         assert "running is being imported, so it is too late" in made.report()["p"].reason
         made.revert()
-
-    def test_other_patches_of_the_module_are_applied_to_what_stands_there(self, make_package) -> None:
-        make_package(REAL)
-        stand_in = pc.Patch("stand_in", pc.ReplaceImport("real", with_="other"))
-        on_top = pc.Patch("on_top", pc.Replace("real:name", "other:conv"), after=["stand_in"])
-        with pc.Patcher([stand_in, on_top], strict=True):
-            assert importlib.import_module("real").name() == "other conv"
-            assert importlib.import_module("other").name() == "other conv"
-        assert sys.modules["other"].name == "other"
 
     def test_a_replacement_that_fails_is_an_error_under_strict(self, make_package) -> None:
         make_package({**REAL, "broken": "raise ValueError('no driver')"})
@@ -588,16 +571,6 @@ class TestWhileImporting:
             importlib.import_module("picky")
             assert sys.modules["base"].VERSION == "8.0"
         assert sys.modules["base"].VERSION == "9.0"
-
-    def test_reverted_by_the_body_itself(self, make_package) -> None:
-        make_package(
-            {**CHECKING, "picky": "import base, holder\nholder.made.revert()\nseen = base.VERSION", "holder": ""}
-        )
-        holder = importlib.import_module("holder")
-        holder.made = patcher(self.shown("2.1"))
-        holder.made.apply()
-        assert importlib.import_module("picky").seen == "9.0"
-        assert holder.made.report()["p"].status == "reverted"
 
     def test_a_lazy_module_opens_it_when_it_is_executed(self, make_package) -> None:
         make_package(CHECKING)

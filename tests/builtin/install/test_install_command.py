@@ -125,11 +125,6 @@ class TestWhereDistributionsComeFrom:
             "torch-npu-patches[migrate]",
         ]
 
-    def test_a_library_comes_from_the_index(self, here: Path) -> None:
-        assert (
-            install_command("torch==2.13.0", "setuptools<81") == "python -m pip install torch==2.13.0 'setuptools<81'"
-        )
-
     @pytest.mark.parametrize("text", ["", "[]", "{", '{"url": 3}', '{"url": "file:///"}'])
     def test_a_broken_record_is_none(self, here: Path, text: str) -> None:
         (write_distribution(here, "patchcore", "0.1.0") / "direct_url.json").write_text(text)

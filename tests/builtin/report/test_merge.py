@@ -78,13 +78,6 @@ def test_a_report_of_another_version_says_which_is_expected(reports: Reports) ->
     assert finding.message == expected
 
 
-def test_of_another_version_nothing_else_is_expected(reports: Reports) -> None:
-    reports.folder.mkdir()
-    (reports.folder / "report-1.json").write_text('{"schema_version": 99}')
-    with pytest.raises(pc.SettingsError, match="has schema_version 99"):
-        read_reports(reports.folder)
-
-
 # --- differences ---------------------------------------------------------------------------------------------------
 
 
@@ -115,19 +108,6 @@ def test_everybody_is_held_to_rank_0_not_to_who_started_it(reports: Reports) -> 
     (difference,) = found(reports)
     assert difference.processes == "rank 0, main 101 on box"
     assert difference.message == "apply; on rank 0, rank 102 on box: no plugin contributes it"
-
-
-def test_a_patch_that_fails_on_one_rank_is_a_failure_there(reports: Reports) -> None:
-    importlib.import_module("shop")
-    broken = PRICE.evolve(changes=[pc.Replace("shop:price", "nosuch_kernels:price")])
-    reports.write(patcher(PRICE))
-    reports.write(patcher(broken), 1, role="rank")
-    difference, failure = found(reports)
-    assert difference.kind == "difference"
-    assert failure.kind == "failed"
-    assert failure.processes == "rank 1, rank 102 on box"
-    assert failure.subject == "patch shop.price"
-    assert "nosuch_kernels" in failure.message
 
 
 def test_a_failure_of_everybody_is_said_once(reports: Reports) -> None:

@@ -268,13 +268,6 @@ def test_a_manifest_that_ranks_do_not_share(content: dict[str, Any]) -> None:
     assert "3.8.0" in page.paths["verdict"]
 
 
-def test_a_patch_that_some_ranks_do_not_have(content: dict[str, Any]) -> None:
-    page = on_ranks(content, {}, {"patches": content["patches"][1:]})
-    assert "only on rank 0" in page.paths["patch-1"]
-    assert f"{content['patches'][0]['name']}rank 0applied" in page.paths["processes"]
-    assert content["patches"][1]["name"] not in page.paths["processes"]
-
-
 def test_drift_options_and_references(content: dict[str, Any]) -> None:
     content["patches"] = changed(content, 0, remarks=["shop:price: the body has changed"])
     content["patches"][0]["changes"][0]["rebound"] = ["till:price"]
@@ -312,11 +305,6 @@ def test_layers_that_differ_between_ranks(content: dict[str, Any]) -> None:
     page = on_ranks(content, {}, {}, {"layers": other})
     assert "On ranks 0\N{EN DASH}1:" in page.paths["targets"]
     assert "On rank 2:" in page.paths["targets"]
-
-
-def test_layers_of_somebody_else(content: dict[str, Any]) -> None:
-    content["layers"][0]["layers"][0].update(patch=None, kind="", plugin="")
-    assert "somebody else" in page_of(Process(content)).paths["targets"]
 
 
 # --- the timeline --------------------------------------------------------------------------------------------------

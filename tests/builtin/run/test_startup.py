@@ -81,11 +81,6 @@ except ImportError as error:
         assert state.endswith(" False")
         assert done.stderr == ""
 
-    def test_python_m_with_a_module_of_the_standard_library(self, shop: Programs) -> None:
-        done = shop.run([*shop.python, "-v", "-m", "json.tool"], stdin="{}", **shop.in_run("deals"))
-        assert "import 'patchcore_startup'" in done.stderr
-        assert "import 'patchcore'" not in done.stderr
-
 
 class TestActivates:
     def test_at_the_first_import_of_something_else(self, by_door: Programs) -> None:
@@ -253,10 +248,6 @@ class TestAnImportInsideTheOneThatActivates:
         done = programs.child(code, exit_code=1)
         assert done.stdout == "20\n"
         assert done.stderr == f"{expected}patchcore: 1 applied\n"
-
-    def test_a_reload_is_one(self, shop: Programs) -> None:
-        code = "import sys, importlib; sys.path.insert(0, '.'); import sell; importlib.reload(sell)"
-        assert shop.child(code).stdout == "20\n20\n"
 
 
 class TestThreads:

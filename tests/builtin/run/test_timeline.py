@@ -131,11 +131,3 @@ def test_an_import_that_fails(make_package: Any, noted: Any) -> None:
             importlib.import_module("shop")
     assert noted() == [("import", "shop"), ("reverted", "shop.price")]
     assert TIMELINE._events[-2].detail == "raised ZeroDivisionError"
-
-
-def test_a_namespace_package_has_no_body_to_time(make_package: Any, noted: Any) -> None:
-    make_package({"mall.shop": ""})
-    with pc.Patcher([pc.Patch("mall.open", [pc.Replace("mall:open", True, create=True)])]):
-        importlib.import_module("mall")
-    assert noted()[0] == ("import", "mall")
-    assert [event.took for event in TIMELINE._events if event.subject == "mall"] == [None]

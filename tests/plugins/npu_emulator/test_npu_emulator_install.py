@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -175,27 +174,6 @@ def test_uninstall_leaves_what_others_added() -> None:
     sys.meta_path.remove(OtherFinder)
     for name in others:
         del sys.modules[name]
-
-
-def test_threads_that_install_and_uninstall_leave_nothing() -> None:
-    errors: list[BaseException] = []
-    start = threading.Barrier(4)
-
-    def work() -> None:
-        try:
-            start.wait()
-            for _ in range(50):
-                with npu_emulator.install(device=False):
-                    assert importlib.util.find_spec("mx_driving") is not None
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
 
 
 def test_limits_can_be_lifted_and_come_back() -> None:

@@ -47,10 +47,6 @@ class TestSteps:
     def test_repeat_0_goes_on_to_the_end(self) -> None:
         assert windows(options(skip_first=3, wait=0, warmup=0, repeat=0), 8) == [[4], [5], [6], [7], [8]]
 
-    def test_wait_and_warmup_come_first_where_few_steps_are_skipped(self) -> None:
-        assert windows(options(skip_first=0), 10) == [[3]]
-        assert windows(options(skip_first=2, wait=4, warmup=2), 20) == [[7]]
-
     @given(
         skip_first=st.integers(0, 12),
         wait=st.integers(1, 4),
@@ -98,9 +94,6 @@ class TestProfiling:
         (tmp_path / "taken").write_text("")
         with pytest.raises(pc.SettingsError, match=r"expected a directory, and .*taken is a file"):
             options(path=str(tmp_path / "taken" / "inside"))
-
-    def test_the_first_possible_step_is_2(self) -> None:
-        assert windows(options(skip_first=1, wait=0, warmup=0), 10) == [[2]]
 
 
 class TestBrake:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +10,10 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.builtin.run.session import settings_of
 from patchcore.plugins import Plugins
 from patchcore.settings import Settings
 from patchcore_torch import TrainingLoop
-from patchcore_torch.training import profiling, steps
+from patchcore_torch.training import profiling
 from patchcore_torch.training.brake import Braked
 from patchcore_torch.training.profilers import Recorder
 
@@ -100,15 +97,6 @@ class TestBrake:
         with patcher:
             assert train(gym) == 3
 
-    def test_is_gone_after_revert(self, gym: Any) -> None:
-        original = gym.train_step
-        after_step = steps.after_step
-        with pc.Patcher().with_settings(brake=1, step=STEP):
-            assert gym.train_step is not original
-        assert gym.train_step is original
-        assert steps.after_step is after_step
-        assert train(gym, 5) == 5
-
     def test_of_two_patchers_each_counts_its_own_steps(self, gym: Any) -> None:
         with pc.Patcher().with_settings(brake=5, step=STEP):
             gym.train_step()
@@ -131,14 +119,6 @@ class TestBrake:
         lines = capsys.readouterr().err.splitlines()
         assert [line for line in lines if "did not end the program" in line and "catch Exception" in line] == [lines[1]]
         assert len(lines) == 2
-
-    def test_waits_for_the_module_of_the_loop(self, make_package: Any) -> None:
-        make_package(GYM)
-        with pc.Patcher().with_settings(brake=2, step=STEP) as patcher:
-            assert "gym.loops" not in sys.modules
-            pending = {record.name: record.status for record in patcher.report().patches}
-            assert pending["patchcore.step.gym.loops.train_step"] == "pending"
-            assert train(importlib.import_module("gym.loops")) == 2
 
     def test_without_a_step_needs_profiling(self, tmp_path: Path) -> None:
         with pytest.raises(pc.SettingsError, match="profiling is off; give the step"):
@@ -283,13 +263,6 @@ class TestPlan:
         with pc.Patcher([other]), pc.Patcher().with_settings(brake=2, step=STEP):
             assert gym.train_step() == "faster"
 
-    def test_a_function_that_does_not_exist_fails_with_the_nearest_one(self, gym: Any) -> None:
-        patcher = pc.Patcher().with_settings(brake=2, step="gym.loops:train_stop")
-        report = patcher.apply()
-        patcher.revert()
-        (record,) = report.with_status("failed")
-        assert "did you mean 'train_step'?" in record.reason
-
 
 class TestSettings:
     def load(self, tmp_path: Path, text: str = "", **environ: str) -> Settings:
@@ -321,8 +294,3 @@ class TestSettings:
     def test_that_contradict_each_other_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(pc.SettingsError, match="before step 21 can be recorded"):
             self.load(tmp_path, "[tool.patchcore]\nbrake = 3\n", PATCHCORE_PROFILING="records")
-
-    def test_survive_the_way_to_a_child_process(self, tmp_path: Path) -> None:
-        text = '[tool.patchcore]\nbrake = "auto"\nstep = "a:b"\n[tool.patchcore.profiling]\npath = "records"\n'
-        settings = self.load(tmp_path, text)
-        assert settings_of(json.loads(json.dumps(settings._asdict()))) == settings

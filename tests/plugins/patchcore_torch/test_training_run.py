@@ -120,13 +120,9 @@ class TestOptions:
         ("options", "message"),
         [
             (["--brake", "soon"], "brake='soon'; expected the step after which the program ends, 1 or more"),
-            (["--brake", "auto"], "a brake without a step ends the program when profiling is complete"),
-            (["--profile", "records", "--brake", "5"], "the brake ends the program after step 5, before step 21"),
-            (["--profile", "records", "--profile-active", "0"], "profiling: active=0; expected a whole number, 1"),
             (["--profile-level", "1"], "--profile-level says how to profile, and --profile DIR is missing"),
             (["--profile", "train.py"], "expected a directory, and"),
             (["--brake", "5", "--step", "__main__:step"], "the program's own file cannot be patched"),
-            (["--brake", "5", "--step", "gym loops"], "gym loops"),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, list) else "",
     )

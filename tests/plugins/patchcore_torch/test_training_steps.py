@@ -133,10 +133,6 @@ class TestNamedLoops:
         with pytest.raises(pc.DeclarationError, match=r"the program's own file cannot be patched.*move the function"):
             user_loop("__main__:train_step")
 
-    def test_two_loops_of_one_declaration_are_equal(self) -> None:
-        one, other = (TrainingLoop("gym.loops:Loop.run_iter", requires="gym>=1") for _ in range(2))
-        assert one.patch() == other.patch()
-
 
 class TestOptimizers:
     def count(self, steps: steps.Steps, *optimizers: Any) -> int:

@@ -70,13 +70,6 @@ def test_installed_packages_are_no_part_of_the_program(
     assert uses.uses_without_counterpart() == []
 
 
-def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = load(tmp_path, "a_program", SOURCE, monkeypatch)
-    first = uses.uses_without_counterpart()
-    Path(file).unlink()
-    assert uses.uses_without_counterpart() == first
-
-
 def test_what_cannot_be_read_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load(tmp_path, "broken", "cuda.memory_usage(\n", monkeypatch)
     Path(load(tmp_path, "gone", "", monkeypatch)).unlink()
