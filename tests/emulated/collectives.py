@@ -53,6 +53,19 @@ def largest(rank: int) -> Any:
 
 
 @scenario
+def usual_ones(rank: int) -> Any:
+    summed, sent = full(rank + 1), full(rank + 1)
+    dist.all_reduce(summed, async_op=True).wait()
+    dist.broadcast(sent, src=1)
+    gathered = [torch.empty_like(sent) for _ in range(SIZE)]
+    dist.all_gather(gathered, full(rank))
+    found: list[Any] = [None] * SIZE
+    dist.all_gather_object(found, {"rank": rank})
+    assert summed.device == torch.device("npu", rank)
+    return summed.tolist(), sent.tolist(), [one.tolist() for one in gathered], found
+
+
+@scenario
 def gather_in_another_form(rank: int) -> Any:
     stacked, joined = torch.empty(2, 3, device="npu"), torch.empty(6, device="npu")
     dist.all_gather_into_tensor(stacked, full(rank, 3))

@@ -33,8 +33,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marks."""
-    config.addinivalue_line("markers", "check(name): one of the behaviours in tests/emulated/checks.py")
+    """Declare the mark."""
     config.addinivalue_line("markers", "either_core: a test that one of the two cores is enough for")
 
 
@@ -49,6 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> None:
     """Take the place of the fixture for the core's tests: an emulated device stays to the end of its process."""
+
+
+@pytest.fixture
+def device() -> str:
+    """The device that operators run on."""
+    return "npu"
 
 
 @pytest.fixture

@@ -5,28 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from comparing import to_npu
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
 from npu_emulator.torch_npu import ops
 
 ops.register()
 
 
-def moved(tree: Any, device: str) -> Any:
-    """Return nested containers with every tensor copied to a device; leaves of autograd stay leaves."""
-
-    def move(leaf: Any) -> Any:
-        if isinstance(leaf, Tensor):
-            return leaf.detach().clone().to(device).requires_grad_(leaf.requires_grad)
-        return leaf
-
-    return tree_map(move, tree)
-
-
 def on_device(device: str, name: str, *args: Any, **kwargs: Any) -> Any:
     """Return what ``torch_npu.<name>`` returns for copies of the arguments on a device."""
-    args, kwargs = moved((args, kwargs), device)
+    args, kwargs = to_npu((args, kwargs), device)
     return ops.lookup(name)(*args, **kwargs)
 
 

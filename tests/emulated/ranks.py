@@ -41,52 +41,9 @@ def main() -> None:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.npu.set_device(rank)
     dist.init_process_group("hccl", init_method=f"file://{os.environ['RENDEZVOUS']}", rank=rank, world_size=size)
-    found = {scenario.__name__: scenario(rank, size) for scenario in (collectives, devices, data_parallel, batch_norm)}
+    found = {scenario.__name__: scenario(rank, size) for scenario in (data_parallel, batch_norm)}
     dist.destroy_process_group()
     print(json.dumps(found))
-
-
-def collectives(rank: int, size: int) -> dict[str, Any]:
-    """Return the results of the usual collectives."""
-    mine = torch.full((2,), float(rank + 1), device="npu")
-    summed, sent = mine.clone(), mine.clone()
-    dist.all_reduce(summed)
-    dist.broadcast(sent, src=size - 1)
-    gathered = [torch.empty_like(mine) for _ in range(size)]
-    dist.all_gather(gathered, mine)
-    joined = torch.empty(2 * size, device="npu")
-    dist.all_gather_into_tensor(joined, mine)
-    share = torch.empty(1, device="npu")
-    dist.reduce_scatter_tensor(share, torch.arange(float(size), device="npu"))
-    exchanged = torch.empty(size, device="npu")
-    dist.all_to_all_single(exchanged, torch.arange(float(size), device="npu") + 10 * rank)
-    objects: list[Any] = [None] * size
-    dist.all_gather_object(objects, {"rank": rank})
-    work = dist.all_reduce(mine, async_op=True)
-    work.wait()
-    dist.barrier()
-    return {
-        "backend": dist.get_backend(),
-        "all_reduce": summed.tolist(),
-        "broadcast": sent.tolist(),
-        "all_gather": [one.tolist() for one in gathered],
-        "all_gather_into_tensor": joined.tolist(),
-        "reduce_scatter": share.tolist(),
-        "all_to_all": exchanged.tolist(),
-        "objects": objects,
-        "asynchronous": mine.tolist(),
-    }
-
-
-def devices(rank: int, size: int) -> dict[str, Any]:
-    """Return on which devices results are."""
-    tensor = torch.ones(1, device="npu")
-    dist.all_reduce(tensor)
-    return {
-        "current": torch.npu.current_device(),
-        "result": str(tensor.device),
-        "model": str(network().npu()[0].weight.device),
-    }
 
 
 def network() -> nn.Sequential:

@@ -7,7 +7,6 @@ from typing import Any, Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from checks import check
 from comparing import assert_same
 from torch import Tensor, nn
 
@@ -33,7 +32,11 @@ FULL: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def assert_casts(dtype: torch.dtype) -> None:
+both = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+
+
+@both
+def test_operators_are_cast(dtype: torch.dtype) -> None:
     """Assert which operators autocast lowers, which it raises, and which it leaves alone."""
     single, half = torch.eye(4, device="npu"), torch.eye(4, device="npu", dtype=dtype)
     with torch.autocast("npu", dtype=dtype):
@@ -50,7 +53,8 @@ def assert_casts(dtype: torch.dtype) -> None:
     assert (single @ single).dtype is torch.float32
 
 
-def assert_trains(dtype: torch.dtype) -> None:
+@both
+def test_training(dtype: torch.dtype) -> None:
     """Assert that a mixed-precision step keeps parameters and gradients in float32, near those of full precision."""
     torch.manual_seed(0)
     layer = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).npu()
@@ -66,43 +70,16 @@ def assert_trains(dtype: torch.dtype) -> None:
     assert not all(torch.equal(one, other) for one, other in zip(mixed, full))
 
 
-@check("autocast float16")
-class TestHalf:
-    def test_operators_are_cast(self) -> None:
-        assert_casts(torch.float16)
-
-    def test_training(self) -> None:
-        assert_trains(torch.float16)
-
+class TestAutocast:
     def test_it_is_the_default_dtype(self) -> None:
         with torch.autocast("npu"):
             assert torch.get_autocast_dtype("npu") is torch.float16
             assert torch.is_autocast_enabled("npu")
         assert not torch.is_autocast_enabled("npu")
 
-    def test_the_old_spelling(self) -> None:
-        with torch.npu.amp.autocast():
-            assert (torch.eye(2, device="npu") @ torch.eye(2, device="npu")).dtype is torch.float16
-
     def test_binary_cross_entropy_is_refused(self) -> None:
         with torch.autocast("npu"), pytest.raises(RuntimeError, match="unsafe to autocast"):
             F.binary_cross_entropy(torch.ones(2, device="npu"), torch.ones(2, device="npu"))
-
-
-@check("autocast bfloat16")
-class TestBfloat16:
-    def test_operators_are_cast(self) -> None:
-        assert_casts(torch.bfloat16)
-
-    def test_training(self) -> None:
-        assert_trains(torch.bfloat16)
-
-    def test_as_a_decorator(self) -> None:
-        @torch.autocast("npu", dtype=torch.bfloat16)
-        def square(x: Tensor) -> Tensor:
-            return x @ x
-
-        assert square(torch.eye(2, device="npu")).dtype is torch.bfloat16
 
     def test_other_devices_are_left_alone(self) -> None:
         with torch.autocast("npu", dtype=torch.bfloat16):
@@ -122,67 +99,6 @@ class TestBfloat16:
             assert not layer(x).any()
 
 
-class Product(torch.autograd.Function):
-    """A matrix product that wants float32 under autocast."""
-
-    @staticmethod
-    @torch.amp.custom_fwd(device_type="npu", cast_inputs=torch.float32)
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        ctx.save_for_backward(a, b)
-        ctx.enabled = torch.is_autocast_enabled("npu")
-        return a @ b
-
-    @staticmethod
-    @torch.amp.custom_bwd(device_type="npu")
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        a, b = ctx.saved_tensors
-        assert torch.is_autocast_enabled("npu") == ctx.enabled
-        return gradient @ b.T, a.T @ gradient
-
-
-class Following(torch.autograd.Function):
-    """A matrix product that runs backward under the autocast of its forward."""
-
-    @staticmethod
-    @torch.amp.custom_fwd(device_type="npu")
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        ctx.save_for_backward(a, b)
-        return a @ b
-
-    @staticmethod
-    @torch.amp.custom_bwd(device_type="npu")
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        a, b = ctx.saved_tensors
-        assert torch.is_autocast_enabled("npu")
-        assert (gradient @ b.T).dtype is torch.float16
-        return gradient @ b.T, a.T @ gradient
-
-
-@check("custom_fwd and custom_bwd")
-class TestCustomFunctions:
-    def test_inputs_are_cast(self) -> None:
-        a = torch.eye(2, device="npu", dtype=torch.float16, requires_grad=True)
-        with torch.autocast("npu"):
-            result = Product.apply(a, a)
-        assert result.dtype is torch.float32
-        result.sum().backward()
-        assert a.grad.dtype is torch.float16
-
-    def test_backward_has_the_state_of_forward(self) -> None:
-        a = torch.eye(2, device="npu", requires_grad=True)
-        with torch.autocast("npu"):
-            result = Following.apply(a, a)
-        assert result.dtype is torch.float16
-        result.float().sum().backward()
-        assert_same(a.grad, torch.full((2, 2), 2.0))
-
-    def test_the_old_spelling(self) -> None:
-        forward = torch.npu.amp.custom_fwd(lambda ctx, x: x)
-        assert callable(forward)
-        assert callable(torch.npu.amp.custom_bwd(lambda ctx, x: x))
-
-
-@check("GradScaler")
 class TestGradScaler:
     @pytest.mark.parametrize(
         "make", [lambda **k: torch.amp.GradScaler("npu", **k), lambda **k: torch.npu.amp.GradScaler(**k)]
@@ -206,27 +122,3 @@ class TestGradScaler:
                     scaler.update()
             results.append(layer.weight.detach())
         assert_same(results[1], results[0].cpu(), rtol=1e-5)
-
-    def test_an_overflow_skips_the_step_and_halves_the_scale(self) -> None:
-        layer = nn.Linear(3, 1).npu()
-        before = layer.weight.detach().cpu()
-        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
-        scaler = torch.amp.GradScaler("npu", init_scale=8.0)
-        scaler.scale(layer(torch.full((1, 3), float("inf"), device="npu")).sum()).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        assert_same(layer.weight.detach(), before)
-        assert scaler.get_scale() == 4
-
-    def test_the_scale_grows(self) -> None:
-        layer = nn.Linear(3, 1).npu()
-        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
-        scaler = torch.amp.GradScaler("npu", init_scale=8.0, growth_interval=1)
-        scaler.scale(layer(torch.ones(1, 3, device="npu")).sum()).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        assert scaler.get_scale() == 16
-        state = scaler.state_dict()
-        other = torch.amp.GradScaler("npu")
-        other.load_state_dict(state)
-        assert other.get_scale() == 16

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
-
 import pytest
 import torch
-
-
-def run(program: str) -> str:
-    """Run a program in a process with an emulated NPU and return what it prints."""
-    code = "import npu_emulator; npu_emulator.install(devices=2)\n" + textwrap.dedent(program)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+from running import output_of
 
 
 class TestRegistration:
     def test_it_waits_for_dynamo_to_be_imported(self) -> None:
-        output = run(
+        output = output_of(
             """
+            import npu_emulator; npu_emulator.install(devices=2)
             import sys, torch
             print("torch._dynamo" in sys.modules)
             from torch._dynamo import device_interface
@@ -39,13 +29,14 @@ class TestRegistration:
 
     def test_a_process_that_has_imported_dynamo_registers_at_once(self) -> None:
         program = """
+            import npu_emulator; npu_emulator.install(devices=2)
             import os
             os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
             import torch._dynamo.device_interface as device_interface
             import torch_npu
             print(device_interface.get_interface_for_device("npu").__name__)
             """
-        assert run(program).split() == ["NpuInterface"]
+        assert output_of(program).split() == ["NpuInterface"]
 
 
 class TestInterface:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from checks import check, within_limit
 from comparing import assert_same
 from data_sets import Squares, describe_npu
+from limits import within_limit
 from torch.utils.data import DataLoader
 
 FOLDER = Path(__file__).parent
@@ -27,7 +27,6 @@ def loaded(loader: DataLoader) -> list[float]:
     return torch.cat(batches).flatten().tolist()
 
 
-@check("DataLoader")
 class TestDataLoader:
     @pytest.mark.parametrize("workers", [0, 2], ids=["here", "workers"])
     def test_batches_arrive(self, workers: int) -> None:
@@ -40,13 +39,7 @@ class TestDataLoader:
         torch.rand(10, device="npu")
         assert loaded(DataLoader(Squares(), batch_size=4, shuffle=True)) == first != EXPECTED
 
-    def test_a_data_set_of_tensors_on_the_npu(self) -> None:
-        tensors = torch.utils.data.TensorDataset(torch.arange(6.0, device="npu"))
-        batches = [batch for (batch,) in DataLoader(tensors, batch_size=4)]
-        assert_same(torch.cat(batches), torch.arange(6.0))
 
-
-@check("pin_memory")
 class TestPinnedMemory:
     def test_pinning_copies_and_says_so(self) -> None:
         tensor = torch.arange(3.0)
@@ -70,7 +63,6 @@ class TestPinnedMemory:
         assert not torch.zeros(2, device="npu").is_pinned()
 
 
-@check("spawned workers")
 class TestSpawnedWorkers:
     def test_a_loader_with_spawned_workers(self) -> None:
         loader = DataLoader(Squares(), batch_size=8, num_workers=1, multiprocessing_context="spawn")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from checks import check
 from ranks import SAMPLES, network, normalising, run_ranks, train
 
 SIZE = 2
@@ -19,30 +18,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return run_ranks(SIZE, tmp_path_factory.mktemp("ranks") / "rendezvous")
 
 
-@check("hccl on gloo")
-def test_collectives(found: list[dict[str, Any]]) -> None:
-    for rank in range(SIZE):
-        assert found[rank]["collectives"] == {
-            "backend": "hccl",
-            "all_reduce": [3, 3],
-            "broadcast": [2, 2],
-            "all_gather": [[1, 1], [2, 2]],
-            "all_gather_into_tensor": [1, 1, 2, 2],
-            "reduce_scatter": [2 * rank],
-            "all_to_all": [rank, rank + 10],
-            "objects": [{"rank": 0}, {"rank": 1}],
-            "asynchronous": [3, 3],
-        }
-
-
-@check("hccl with a device per rank")
-def test_every_rank_stays_on_its_device(found: list[dict[str, Any]]) -> None:
-    for rank in range(SIZE):
-        device = f"npu:{rank}"
-        assert found[rank]["devices"] == {"current": rank, "result": device, "model": device}
-
-
-@check("DDP")
 class TestDataParallel:
     def test_ranks_train_as_one_process_on_all_samples(self, found: list[dict[str, Any]]) -> None:
         model = network()
@@ -60,7 +35,6 @@ class TestDataParallel:
         assert first != pytest.approx(second)
 
 
-@check("SyncBatchNorm")
 class TestSyncBatchNorm:
     @pytest.fixture
     def expected(self) -> dict[str, torch.Tensor]:

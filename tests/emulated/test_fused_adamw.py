@@ -50,3 +50,26 @@ class TestFusedAdamW:
         model, fused = model_and_optimizer(amsgrad=amsgrad)
         groups = [{key: group[key] for key in ("params", "lr", "weight_decay")} for group in fused.param_groups]
         torch.testing.assert_close(actual, train(model, torch.optim.AdamW(groups, amsgrad=amsgrad)))
+
+    def test_each_dtype_has_a_kernel_and_without_a_gradient_there_is_no_step(self) -> None:
+        dtypes = (torch.float32, torch.float16, torch.float32)
+        tensors = [random(3).to(dtype).requires_grad_() for dtype in dtypes]
+        for tensor in tensors[:2]:
+            tensor.grad = torch.ones_like(tensor)
+        before = [tensor.detach().clone() for tensor in tensors]
+        with applied(FUSED_ADAMW_STEP):
+            torch_npu.optim.NpuFusedAdamW(tensors).step()
+        assert calls == {"fused_adamw_custom": 2}
+        assert [torch.equal(tensor, old) for tensor, old in zip(tensors, before)] == [False, False, True]
+
+    def test_a_sparse_gradient_is_an_error_and_no_step(self) -> None:
+        tensors = [random(3, 3).requires_grad_() for _ in range(2)]
+        for tensor in tensors:
+            tensor.grad = torch.ones_like(tensor)
+        optimizer = torch_npu.optim.NpuFusedAdamW(tensors)
+        with applied(FUSED_ADAMW_STEP):
+            optimizer.step()
+            tensors[1].grad = torch.sparse_coo_tensor([[0], [1]], [1.0], (3, 3)).npu()
+            with pytest.raises(RuntimeError, match=r"a sparse one of shape \(3, 3\) in parameter group 0; use torch"):
+                optimizer._group_step(0)
+        assert [optimizer.state[tensor]["step"] for tensor in tensors] == [1, 1]

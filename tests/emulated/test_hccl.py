@@ -16,6 +16,7 @@ import torch.distributed as dist
 PROGRAM = Path(__file__).with_name("collectives.py")
 
 BOTH = {
+    "usual_ones": [[3, 3], [2, 2], [[0, 0], [1, 1]], [{"rank": 0}, {"rank": 1}]],
     "largest": [1, 1],
     "gather_in_another_form": [[[0, 0, 0], [1, 1, 1]], [0, 0, 0, 1, 1, 1]],
     "functional_collectives": [[2, 2], [0, 0, 1, 1]],

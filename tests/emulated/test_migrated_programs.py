@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ pytest.importorskip("libcst")
 from torch_npu_patches.migrate.project import Job, convert_files
 from torch_npu_patches.migrate.rules import RuleTable, built_in_rules
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = {
     "__init__.py": "",
     "settings.py": 'DEVICE = "cuda:0"\n\n\ndef chosen(name=None):\n    import torch\n\n'
@@ -114,17 +112,3 @@ def test_a_project_trains_to_the_losses_that_it_had_on_the_cpu(importable: Path)
     assert devices == {"npu:0"}
     assert on_npu == pytest.approx(on_cpu, rel=1e-5)
     assert len(set(on_npu)) == len(on_npu)  # each step has changed the model
-
-
-def test_the_example_of_a_cuda_script_trains_saves_and_restores(tmp_path: Path) -> None:
-    source = ROOT / "examples" / "train_cuda.py"
-    (outcome,) = convert_files([(source, "train.py")], Job(RuleTable(built_in_rules())))
-    assert outcome.content is not None
-    script = tmp_path / "train.py"
-    script.write_bytes(outcome.content)
-    arguments = ["--workers", "0", "--work-dir", str(tmp_path / "cuda_checkpoints")]
-    command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu", "--disable", "*", str(script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "accuracy 1.00, parameters on npu:0" in done.stdout
-    assert (tmp_path / "cuda_checkpoints" / "cuda_model.pth").is_file()

@@ -7,7 +7,6 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from checks import check
 from comparing import assert_same
 from torch import Tensor, nn
 
@@ -85,7 +84,6 @@ def suppress(boxes: Tensor, scores: Tensor, threshold: float = 0.5) -> Tensor:
     return order[kept]
 
 
-@check("a detector-like model")
 class TestDetector:
     @pytest.fixture
     def data(self) -> tuple[Tensor, list[Tensor], list[Tensor]]:

@@ -6,7 +6,8 @@ from typing import Any, Optional
 
 import pytest
 import torch
-from npu_operators import assert_on, doubles, gradients, moved, on_device
+from comparing import to_npu
+from npu_operators import assert_on, doubles, gradients, on_device
 from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn import functional
@@ -18,11 +19,6 @@ CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-12}
 SCALE = 0.3
 BATCH, HEADS, QUERIES, KEYS, SIZE = 2, 4, 5, 7, 8
 COMPRESSED = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
-
-
-@pytest.fixture
-def device() -> str:
-    return "npu"
 
 
 def tensors(kv_heads: int = HEADS, queries: int = QUERIES, keys: int = KEYS) -> tuple[Tensor, Tensor, Tensor]:
@@ -60,7 +56,7 @@ class TestLayouts:
     def test_gradients_are_those_of_torch(self, device: str, layout: str) -> None:
         plain = tensors(kv_heads=2)
         expected = gradients(in_layout(expected_attention(*plain), layout), *plain)
-        theirs = moved(plain, device)
+        theirs = to_npu(plain, device)
         laid_out = [in_layout(tensor, layout) for tensor in theirs]
         output = torch.ops.npu.npu_fusion_attention(*laid_out, HEADS, layout, scale=SCALE)[0]
         for found, wanted in zip(gradients(output, *theirs), expected):
@@ -133,7 +129,7 @@ class TestSparsity:
 
     def test_rows_without_any_key_are_zero(self, device: str) -> None:
         plain = tensors(queries=KEYS, keys=QUERIES)
-        theirs = moved(plain, device)
+        theirs = to_npu(plain, device)
         options: dict[str, Any] = {"scale": SCALE, "sparse_mode": 3, "atten_mask": COMPRESSED.to(device)}
         output = torch.ops.npu.npu_fusion_attention(*theirs, HEADS, "BNSD", **options)[0]
         masked = band(KEYS, QUERIES, 99, 0, from_last=True)
@@ -161,7 +157,7 @@ class TestPositionEncoding:
         plain, pse = tensors(), doubles(*shape, seed=5, requires_grad=True)
         reference = functional.scaled_dot_product_attention(*plain, pse * SCALE, scale=SCALE)
         expected = gradients(reference, *plain, pse)
-        theirs, their_pse = moved((plain, pse), device)
+        theirs, their_pse = to_npu((plain, pse), device)
         output = torch.ops.npu.npu_fusion_attention(*theirs, HEADS, "BNSD", pse=their_pse, scale=SCALE)[0]
         assert_on(device, output, reference, **CLOSE)
         for found, wanted in zip(gradients(output, *theirs, their_pse), expected):
@@ -277,17 +273,6 @@ class TestDropout:
     def test_an_impossible_probability_is_an_error(self, device: str, keep_prob: float) -> None:
         with pytest.raises(ValueError, match=r"expected keep_prob in \(0, 1\]"):
             on_device(device, "npu_fusion_attention", *tensors(), HEADS, "BNSD", keep_prob=keep_prob)
-
-
-def test_gradients_of_the_reference() -> None:
-    shapes = [(1, 2, 3, 4), (1, 1, 2, 4), (1, 1, 2, 4)]
-    inputs = [doubles(*shape, seed=seed, requires_grad=True) for seed, shape in enumerate(shapes)]
-    masked = torch.tensor([[False, True], [False, False], [False, True]])
-
-    def attend(*args: Tensor) -> Tensor:
-        return attention.npu_fusion_attention(*args, 2, "BNSD", scale=SCALE, atten_mask=masked)[0]
-
-    assert gradcheck(attend, inputs)
 
 
 class TestScaledMaskedSoftmax:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from npu_operators import assert_on, doubles, gradients, moved, on_device
+from comparing import to_npu
+from npu_operators import assert_on, doubles, gradients, on_device
 from torch import Tensor
 from torch.autograd import gradcheck
 
@@ -17,11 +18,6 @@ CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-12}
 #: Of op-plugin's documentation of npu_iou.
 BBOXES = torch.tensor([[0, 0, 10, 10], [10, 10, 20, 20], [32, 32, 38, 42]], dtype=torch.float64)
 GTBOXES = torch.tensor([[0, 0, 10, 20], [0, 10, 10, 10], [10, 10, 20, 20]], dtype=torch.float64)
-
-
-@pytest.fixture
-def device() -> str:
-    return "npu"
 
 
 def corner_boxes(count: int, seed: int = 0) -> Tensor:
@@ -37,11 +33,6 @@ def centered(boxes: Tensor) -> Tensor:
 
 
 class TestIou:
-    def test_documented_example(self, device: str) -> None:
-        # Computed by the device in half precision.
-        expected = torch.tensor([[0.4985, 0, 0], [0, 0, 0], [0, 0.9961, 0]])
-        assert_on(device, on_device(device, "npu_iou", BBOXES.float(), GTBOXES.float()), expected, rtol=5e-3, atol=2e-4)
-
     @pytest.mark.parametrize("mode", [0, 1])
     def test_is_that_of_mmdet_up_to_its_epsilon(self, device: str, mode: int) -> None:
         bbox_overlaps = pytest.importorskip("mmdet.structures.bbox").bbox_overlaps
@@ -118,7 +109,7 @@ class TestCiou:
     def test_is_that_of_the_paper(self, device: str) -> None:
         first, second = corner_boxes(8).requires_grad_(), corner_boxes(8, seed=1)
         wanted = self.expected(first, second)
-        ours, partners = moved((first, second), device)
+        ours, partners = to_npu((first, second), device)
         found = torch.ops.npu.npu_ciou(ours.T, partners.T, False, False)
         assert_on(device, found, wanted, **CLOSE)
         assert_on(device, gradients(found, ours)[0], gradients(wanted, first)[0], **CLOSE)
@@ -134,21 +125,6 @@ class TestCiou:
 
 
 class TestCoding:
-    ANCHORS = torch.tensor([[1.0, 2, 3, 4], [3, 4, 5, 6]])
-    UNCHANGED = (0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0)
-
-    def test_documented_example_of_encoding(self, device: str) -> None:
-        truth = torch.tensor([[5.0, 6, 7, 8], [7, 8, 9, 6]])
-        expected = torch.tensor([[13.3281, 13.3281, 0, 0], [13.3281, 6.6641, 0, -5.4922]])
-        found = on_device(device, "npu_bounding_box_encode", self.ANCHORS, truth, 0, 0, 0, 0, 0.1, 0.1, 0.2, 0.2)
-        assert_on(device, found, expected, rtol=1e-3, atol=0)
-
-    def test_documented_example_of_decoding(self, device: str) -> None:
-        deltas = torch.tensor([[5.0, 6, 7, 8], [7, 8, 9, 6]])
-        expected = torch.tensor([[2.5, 6.5, 9, 9], [9, 9, 9, 9]])
-        found = on_device(device, "npu_bounding_box_decode", self.ANCHORS, deltas, *self.UNCHANGED, (10, 10), 0.1)
-        assert_on(device, found, expected)
-
     def test_is_that_of_mmdets_first_coder(self, device: str) -> None:
         coder = pytest.importorskip("mmdet.models.task_modules.coders").LegacyDeltaXYWHBBoxCoder
         means, deviations = (0.1, -0.2, 0.3, 0.05), (0.1, 0.1, 0.2, 0.2)
@@ -210,12 +186,6 @@ class TestSuppression:
         assert indices.tolist() == list(range(40))
         assert mask.dtype == torch.uint8
         assert mask.cpu().nonzero().flatten().tolist() == kept.tolist()
-
-    def test_documented_example_of_the_mask(self, device: str) -> None:
-        dets = torch.tensor([[0.0, 1, 2, 3, 0.6], [6, 7, 8, 9, 0.4]], dtype=torch.float16)
-        output, indices, mask = on_device(device, "npu_nms_with_mask", dets, 0.5)
-        assert_on(device, output, dets)
-        assert (indices.tolist(), mask.tolist()) == ([0, 1], [1, 1])
 
     @pytest.mark.parametrize("boxes_per_class", [1, 3])
     def test_batches_select_what_mmcv_keeps_per_class(self, device: str, boxes_per_class: int) -> None:

@@ -6,14 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from npu_operators import assert_on, doubles, gradients, moved, on_device
+from comparing import to_npu
+from npu_operators import assert_on, doubles, gradients, on_device
 
 from npu_emulator.errors import NotEmulated
-
-
-@pytest.fixture
-def device() -> str:
-    return "npu"
 
 
 class TestFormats:
@@ -96,7 +92,7 @@ class TestShapes:
     ) -> None:
         x = doubles(2, 3, 4, 6, requires_grad=True)
         expected = x.permute(perm).reshape(shape) if transpose_first else x.reshape(shape).permute(perm)
-        theirs = moved(x, device)
+        theirs = to_npu(x, device)
         found = torch.ops.npu.npu_confusion_transpose(theirs, perm, shape, transpose_first)
         assert found.is_contiguous()
         assert_on(device, found, expected, rtol=0, atol=0)
@@ -157,7 +153,7 @@ class TestPlaces:
     def test_extremes(self, device: str, name: str, reduce: Any, keepdim: bool) -> None:
         x = doubles(3, 4, requires_grad=True)
         expected, where = reduce(x, 1, keepdim)
-        theirs = moved(x, device)
+        theirs = to_npu(x, device)
         values, indices = getattr(torch.ops.npu, name)(theirs, 1, keepdim)
         assert_on(device, values, expected, rtol=0, atol=0)
         assert_on(device, indices, where.int())

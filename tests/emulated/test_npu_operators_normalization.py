@@ -15,11 +15,6 @@ from npu_emulator.torch_npu.ops import normalization
 CLOSE: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-12}
 
 
-@pytest.fixture
-def device() -> str:
-    return "npu"
-
-
 class TestRmsNorm:
     @pytest.mark.parametrize("dims", [1, 2])
     def test_is_that_of_torch(self, device: str, dims: int) -> None:

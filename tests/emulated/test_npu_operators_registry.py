@@ -16,11 +16,6 @@ from npu_emulator.torch_npu.ops import registry
 OVERLOADS = [pytest.param(declared, id=declared.qualified_name) for declared in registry.operators()]
 
 
-@pytest.fixture
-def device() -> str:
-    return "npu"
-
-
 class TestSchemas:
     @pytest.mark.parametrize("declared", OVERLOADS)
     def test_agree_with_their_references(self, declared: registry.Operator) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from checks import check
 from comparing import assert_same
 from torch import nn
 from torch.optim.optimizer import _default_to_fused_or_foreach
@@ -55,43 +54,29 @@ def assert_trains_alike(kind: type[torch.optim.Optimizer], options: dict[str, An
     assert_same(state, wanted, **ROUND_OFF)
 
 
-@check("SGD and AdamW, one tensor at a time")
+@pytest.mark.parametrize("way", [{"foreach": False}, {"foreach": True}, {"fused": True}], ids=str)
 @pytest.mark.parametrize(("kind", "options"), KINDS.values(), ids=KINDS)
-def test_one_tensor_at_a_time(kind: type[torch.optim.Optimizer], options: dict[str, Any]) -> None:
-    assert_trains_alike(kind, {**options, "foreach": False})
+def test_training(kind: type[torch.optim.Optimizer], options: dict[str, Any], way: dict[str, bool]) -> None:
+    assert_trains_alike(kind, {**options, **way})
 
 
-@check("SGD and AdamW, foreach")
-@pytest.mark.parametrize(("kind", "options"), KINDS.values(), ids=KINDS)
-def test_foreach(kind: type[torch.optim.Optimizer], options: dict[str, Any]) -> None:
-    assert_trains_alike(kind, {**options, "foreach": True})
-
-
-@check("SGD and AdamW, foreach")
 def test_foreach_is_what_an_npu_gets_by_default() -> None:
     parameters = list(model().npu().parameters())
     assert _default_to_fused_or_foreach(parameters, False, False) == (False, True)
 
 
-@check("SGD and AdamW, fused")
-class TestFused:
-    @pytest.mark.parametrize(("kind", "options"), KINDS.values(), ids=KINDS)
-    def test_training(self, kind: type[torch.optim.Optimizer], options: dict[str, Any]) -> None:
-        assert_trains_alike(kind, {**options, "fused": True})
-
-    def test_an_infinite_gradient_is_skipped_with_a_scaler(self) -> None:
-        layer = nn.Linear(2, 1).npu()
-        optimizer = torch.optim.AdamW(layer.parameters(), 0.1, fused=True)
-        scaler = torch.amp.GradScaler("npu", init_scale=4.0)
-        before = layer.weight.detach().cpu()
-        scaler.scale(layer(torch.full((1, 2), float("inf"), device="npu")).sum()).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        assert_same(layer.weight.detach(), before)
-        assert scaler.get_scale() == 2
+def test_an_infinite_gradient_is_skipped_with_a_scaler() -> None:
+    layer = nn.Linear(2, 1).npu()
+    optimizer = torch.optim.AdamW(layer.parameters(), 0.1, fused=True)
+    scaler = torch.amp.GradScaler("npu", init_scale=4.0)
+    before = layer.weight.detach().cpu()
+    scaler.scale(layer(torch.full((1, 2), float("inf"), device="npu")).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert_same(layer.weight.detach(), before)
+    assert scaler.get_scale() == 2
 
 
-@check("SGD and AdamW, one tensor at a time")
 @pytest.mark.parametrize(
     "name", ["Adam", "Adagrad", "RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "Rprop", "ASGD"]
 )
@@ -102,7 +87,6 @@ def test_other_optimizers(name: str) -> None:
     assert train(theirs, kind(theirs.parameters())) == pytest.approx(train(ours, kind(ours.parameters())), rel=1e-4)
 
 
-@check("SGD and AdamW, one tensor at a time")
 def test_lbfgs_and_schedulers() -> None:
     layer = nn.Linear(2, 1, bias=False).npu()
     optimizer = torch.optim.LBFGS(layer.parameters())
@@ -121,7 +105,6 @@ def test_lbfgs_and_schedulers() -> None:
     assert_same(layer.weight.detach(), torch.tensor([[1.0, 2.0]]), atol=1e-3)
 
 
-@check("clip_grad")
 class TestClipping:
     def gradients(self, device: str) -> list[nn.Parameter]:
         parameters = [nn.Parameter(torch.ones(3, device=device)), nn.Parameter(torch.ones(2, 2, device=device))]

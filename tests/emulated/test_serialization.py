@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from checks import check
 from comparing import assert_same
 from torch import nn
 
@@ -23,7 +22,6 @@ def saved(thing: Any) -> io.BytesIO:
     return buffer
 
 
-@check("save and load")
 class TestSaving:
     def test_a_tensor_returns_to_its_device(self) -> None:
         tensor = torch.arange(3.0, device="npu:1")
@@ -94,7 +92,6 @@ class TestSaving:
         assert_same(torch.load(buffer), torch.arange(3.0))
 
 
-@check("pickle and deepcopy")
 class TestPickling:
     @pytest.mark.parametrize(
         "duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copy", "pickle"]

@@ -6,11 +6,9 @@ The device cannot be started a second time in a process, so each program has one
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from running import output_of
 
 import npu_emulator
 from npu_emulator.settings import Settings, make_settings
@@ -49,12 +47,7 @@ print(json.dumps([tensor.cpu().tolist() for tensor in found]))
 
 
 def drawn(device: str, random: str) -> list[list[float]]:
-    environment = {**os.environ, "NPU_EMULATOR_RANDOM": random}
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, device], capture_output=True, text=True, env=environment, timeout=900
-    )
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
+    return json.loads(output_of(PROGRAM, device, NPU_EMULATOR_RANDOM=random))
 
 
 def test_the_numbers_are_those_of_the_cpu() -> None:

@@ -7,15 +7,14 @@ from typing import Callable
 
 import pytest
 import torch
-from checks import check, within_limit
 from comparing import agree, assert_same
+from limits import within_limit
 from samples import values
 from torch import Tensor, nn
 
 ROUND_OFF = {"rtol": 1e-5, "atol": 1e-5}
 
 
-@check("foreach operators")
 class TestForeach:
     @pytest.mark.parametrize(
         "function",
@@ -55,7 +54,6 @@ class TestForeach:
         assert "npu" in torch.utils._foreach_utils._get_foreach_kernels_supported_devices()
 
 
-@check("sparse")
 class TestSparse:
     def coo(self) -> Tensor:
         """Return a matrix of three entries, two of them at one place."""
@@ -68,10 +66,6 @@ class TestSparse:
         assert sparse._indices().is_npu
         assert sparse._values().is_npu
         assert_same(sparse.to_dense(), self.coo().to_dense())
-
-    def test_coo_made_on_the_device(self) -> None:
-        sparse = torch.sparse_coo_tensor(torch.tensor([[0, 1], [2, 0]]).npu(), torch.tensor([3.0, 4.0]).npu(), (2, 3))
-        assert_same(sparse.to_dense(), torch.tensor([[0.0, 0, 3], [4, 0, 0]]))
 
     def test_coalescing_adds_what_is_at_one_place(self) -> None:
         coalesced = self.coo().npu().coalesce()
@@ -101,36 +95,3 @@ class TestSparse:
         with within_limit("compute with sparse CSR tensors"):
             sparse = torch.eye(3).to_sparse_csr().npu()
             assert_same(sparse @ torch.ones(3, 1, device="npu"), torch.ones(3, 1))
-
-
-@check("legacy tensor types")
-class TestLegacyTypes:
-    @pytest.mark.parametrize(
-        ("name", "dtype"),
-        [
-            ("FloatTensor", torch.float32),
-            ("HalfTensor", torch.float16),
-            ("BFloat16Tensor", torch.bfloat16),
-            ("DoubleTensor", torch.float64),
-            ("LongTensor", torch.int64),
-            ("IntTensor", torch.int32),
-            ("ShortTensor", torch.int16),
-            ("CharTensor", torch.int8),
-            ("ByteTensor", torch.uint8),
-            ("BoolTensor", torch.bool),
-        ],
-    )
-    def test_construct_and_isinstance(self, name: str, dtype: torch.dtype) -> None:
-        kind = getattr(torch.npu, name)
-        tensor = kind([1, 0])
-        assert_same(tensor, torch.tensor([1, 0], dtype=dtype))
-        assert isinstance(tensor, kind)
-        assert not isinstance(tensor.cpu(), kind)
-        assert kind(2, 3).shape == (2, 3)
-        assert kind(2, 3).dtype is dtype
-        assert tensor.type() == f"torch.npu.{name}"
-
-    def test_converting_by_the_name_of_a_type(self) -> None:
-        assert_same(torch.ones(2).type("torch.npu.FloatTensor"), torch.ones(2))
-        assert_same(torch.ones(2, device="npu").type(torch.float16), torch.ones(2, dtype=torch.float16))
-        assert_same(torch.ones(2, device="npu").half().float(), torch.ones(2))

@@ -17,20 +17,6 @@ def device() -> int:
 
 
 class TestStatistics:
-    def test_tensors_are_counted_until_they_go(self, device: int) -> None:
-        before = torch.npu.memory_allocated(device)
-        tensor = torch.empty(MIB, dtype=torch.uint8, device=f"npu:{device}")
-        assert torch.npu.memory_allocated(device) == before + MIB
-        assert torch.npu.memory_reserved(device) == before + MIB
-        del tensor
-        assert torch.npu.memory_allocated(device) == before
-        assert torch.npu.max_memory_allocated(device) == torch.npu.max_memory_reserved(device) == before + MIB
-
-    def test_the_peak_starts_again(self, device: int) -> None:
-        torch.empty(MIB, dtype=torch.uint8, device=f"npu:{device}")
-        torch.npu.reset_peak_memory_stats(device)
-        assert torch.npu.max_memory_allocated(device) == torch.npu.memory_allocated(device)
-
     def test_names_of_the_statistics_are_torch_npus(self, device: int) -> None:
         tensor = torch.empty(MIB, dtype=torch.uint8, device=f"npu:{device}")
         stats = torch.npu.memory_stats(device)

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
+from running import INSTALL, output_of
+
 import patchcore
 
-PREAMBLE = "import npu_emulator; npu_emulator.install()\nimport torch, torch_npu\n"
-
-
-def run(program: str, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own, which it may change for good."""
-    command = [sys.executable, *options, "-c", PREAMBLE + program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=900, env={**os.environ, **environ})
+PREAMBLE = INSTALL + "import torch, torch_npu\n"
 
 
 class TestTransferToNpu:
     def test_code_for_cuda_gets_the_npu_and_all_of_it_can_be_taken_back(self) -> None:
-        ran = run(
-            "from torch_npu.contrib import transfer_to_npu\n"
+        printed = output_of(
+            PREAMBLE + "from torch_npu.contrib import transfer_to_npu\n"
             "print(torch.ones(2, device='cuda').device, torch.ones(1).cuda().is_npu, torch.cuda.device_count() > 0)\n"
             "transfer_to_npu.patcher.revert()\n"
             "print(torch.cuda.device_count())\n"
         )
-        assert ran.stdout.split() == ["npu:0", "True", "True", "0"], ran.stderr
+        assert printed.split() == ["npu:0", "True", "True", "0"]
 
     def test_patches_that_are_applied_already_are_not_applied_twice(self) -> None:
-        ran = run(
-            "import patchcore\n"
+        printed = output_of(
+            PREAMBLE + "import patchcore\n"
             "from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU\n"
             "patchcore.Patcher(TRANSFER_TO_NPU).apply()\n"
             "patched = lambda: (torch.zeros, torch.Tensor.to, torch.cuda.device_count)\n"
@@ -37,10 +32,11 @@ class TestTransferToNpu:
             "import torch_npu.contrib.transfer_to_npu\n"
             "print(patched() == before, torch.zeros(1, device='cuda').device)\n"
         )
-        assert ran.stdout.split() == ["True", "npu:0"], ran.stderr
+        assert printed.split() == ["True", "npu:0"]
 
     def test_without_the_patches_it_says_what_to_install(self) -> None:
-        ran = run("import sys\nsys.modules['torch_npu_patches'] = None\nimport torch_npu.contrib.transfer_to_npu\n")
+        program = "import sys\nsys.modules['torch_npu_patches'] = None\nimport torch_npu.contrib.transfer_to_npu\n"
+        ran = subprocess.run([sys.executable, "-c", PREAMBLE + program], capture_output=True, text=True, timeout=900)
         assert ran.returncode == 1
         assert "EmulationError" in ran.stderr
         assert patchcore.install_command("torch-npu-patches") in ran.stderr

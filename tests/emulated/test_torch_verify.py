@@ -5,13 +5,21 @@ from __future__ import annotations
 import pytest
 
 import patchcore as pc
+from npu_emulator.mx_driving import calls
 from patchcore.builtin.verify.verify import verify
 from torch_npu_patches.batch_matmul import BATCH_MATMUL
 from torch_npu_patches.plugin import PATCHES
 
 CHECKED = [patch for patch in PATCHES if patch.checks]
+#: The kernels of mx_driving that each calls; indexing has none.
+KERNELS = {
+    "torch.batch_matmul": {"npu_batch_matmul"},
+    "torch.npu_fused_adamw_step": {"fused_adamw_custom"},
+    "torch.tensor_index": set(),
+}
 
 
+@pytest.mark.usefixtures("no_calls")
 @pytest.mark.parametrize("patch", CHECKED, ids=str)
 def test_the_patch_agrees_with_what_it_replaces(patch: pc.Patch) -> None:
     results = verify([patch], device="npu", rounds=3)
@@ -20,6 +28,7 @@ def test_the_patch_agrees_with_what_it_replaces(patch: pc.Patch) -> None:
         if result.status == "skipped":
             pytest.skip(result.message)
         assert result.status == "agrees", result.message
+    assert calls.keys() == KERNELS.get(patch.name, calls.keys())
 
 
 def test_an_emulated_npu_is_not_timed_and_the_result_says_so() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from running import output_of
 from torch import Tensor, nn
 
 import patchcore as pc
@@ -105,27 +106,6 @@ class TestRevert:
         assert [place for place in before if after[place] is not before[place]] == []
         assert patcher.report().notes == ()
 
-    def test_twice_and_nested(self) -> None:
-        original = torch.zeros
-        with pc.Patcher(TRANSFER_TO_NPU, strict=True):
-            wrapped = torch.zeros
-            with pc.Patcher(TRANSFER_TO_NPU, strict=True):
-                assert torch.zeros is wrapped
-            assert torch.zeros is wrapped
-        assert torch.zeros is original
-        with pytest.raises((RuntimeError, AssertionError), match=r"CUDA|cuda"):
-            torch.zeros(2, device="cuda")
-
-    def test_names_taken_by_value_meanwhile(self, own_layer: pc.Patcher) -> None:
-        module = sys.modules["taken"] = types.ModuleType("taken")
-        try:
-            module.zeros, module.is_available = torch.zeros, torch.cuda.is_available
-            own_layer.revert()
-            assert module.zeros is torch.zeros
-            assert module.is_available is torch.cuda.is_available
-        finally:
-            del sys.modules["taken"]
-
     def test_device_contexts_and_scripting_work_afterwards(self, make_script: Callable[[str], Any]) -> None:
         with pc.Patcher(TRANSFER_TO_NPU, strict=True), torch.device("cuda"):
             assert on_npu(torch.zeros(2))
@@ -204,10 +184,6 @@ class TestDevices:
         assert (x.is_cuda, x.cuda().is_cuda) == (False, True)
         with pytest.raises(ValueError, match=r"expected a CUDA device or an NPU, found 'cpu'; write .to\('cpu'\)"):
             x.cuda("cpu")
-
-    def test_torch_device_itself_stays(self, layer: pc.Patcher) -> None:
-        device = torch.device("cuda")
-        assert (device.type, torch.ones(1).to(device).device.type) == ("cuda", "npu")
 
     def test_modules(self, layer: pc.Patcher) -> None:
         assert on_npu(nn.Linear(2, 2).cuda().weight)
@@ -523,11 +499,6 @@ class TestDistributed:
         model(torch.ones(1, 2, device="cuda")).sum().backward()
         assert on_npu(model.module.weight.grad)
 
-    @pytest.mark.parametrize("devices", [[0], ["cuda:0"]], ids=repr)
-    def test_data_parallel_looks_for_its_module_on_the_npu(self, devices: Any, own_layer: pc.Patcher) -> None:
-        model = nn.DataParallel(nn.Linear(2, 2).cuda(), device_ids=devices)
-        assert model.src_device_obj == model.module.weight.device == torch.device("npu:0")
-
     @pytest.mark.parametrize("devices", [[0], ["cuda:0"], [0, 1], [0, 1, 2], None], ids=repr)
     def test_data_parallel_trains(self, devices: Any, own_layer: pc.Patcher) -> None:
         module = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).cuda()
@@ -551,16 +522,9 @@ class TestDistributed:
         x = torch.arange(5.0)
         parts = comm.scatter(x.cuda(), ["cuda:0", 1])
         assert [part.tolist() for part in parts] == [[0, 1, 2], [3, 4]]
-        assert on_npu(parts[0], 0)
-        assert on_npu(parts[1], 1)
-        assert [part.tolist() for part in comm.scatter(x, [0, 1], chunk_sizes=[1, 4])] == [[0], [1, 2, 3, 4]]
-        assert comm.scatter(x.cuda(), out=[torch.empty(2).cuda(0), torch.empty(3).cuda(1)])[1].tolist() == [2, 3, 4]
         assert on_npu(comm.gather(parts), 0)
-        assert comm.gather(parts, destination="cpu").equal(x)
-        assert comm.gather(parts, out=torch.empty(5).cuda()).tolist() == x.tolist()
         copies = comm.broadcast(x.cuda(), [0, 1])
         assert [on_npu(copy, index) for index, copy in enumerate(copies)] == [True, True]
-        assert comm.broadcast(x.cuda(), out=[torch.empty(5).cuda(1)])[0].tolist() == x.tolist()
         assert [
             [each.item() for each in one] for one in comm.broadcast_coalesced([x[:1].cuda(), x[4:].cuda()], [0, 1])
         ] == [
@@ -573,8 +537,6 @@ class TestDistributed:
         assert [on_npu(replica.weight, index) for index, replica in enumerate(replicas)] == [True, True]
         pieces = nn.parallel.parallel_apply(replicas, [torch.ones(1, 2).cuda(0), torch.ones(1, 2).cuda(1)])
         assert nn.parallel.gather(pieces, 0).shape == (2, 2)
-        with pytest.raises(RuntimeError, match="same length"):
-            comm.scatter(x.cuda(), [0, 1], chunk_sizes=[5])
 
     @pytest.mark.filterwarnings("error")
     def test_nccl_between_the_devices_of_one_process(self, layer: pc.Patcher) -> None:
@@ -722,24 +684,8 @@ class TestCompile:
         )
         assert run_emulated(tmp_path, "compile.py", backend) == "[3.0, 3.0]\n"
 
-    def test_compiles_after_revert(self) -> None:
-        def plain(x: Tensor) -> Tensor:
-            return x + torch.zeros(2) + torch.arange(2, device=x.device)
-
-        x = torch.ones(2)
-        with pc.Patcher([wrapping.COMPILE, *TRANSFER_TO_NPU], strict=True):
-            torch.compile(plain, backend="eager", fullgraph=True)(x)
-        assert torch.compile(plain, backend="eager", fullgraph=True)(x).tolist() == [1, 2]
-
 
 class TestOthers:
-    @pytest.mark.parametrize("name", ["zeros", "load", "Tensor.to", "nn.Module.to", "Tensor.cuda"])
-    def test_pickle(self, name: str, layer: pc.Patcher) -> None:
-        value: Any = torch
-        for part in name.split("."):
-            value = getattr(value, part)
-        assert pickle.loads(pickle.dumps(value)) is value
-
     def test_tensors_are_pickled_and_copied(self, layer: pc.Patcher) -> None:
         x = torch.ones(2, device="cuda")
         for copied in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
@@ -755,20 +701,6 @@ class TestOthers:
 
         assert isinstance(profiler, torch_npu.profiler.profile)
         assert isinstance(profiler, torch.profiler.profile)
-
-    def test_function_modes_see_the_factories(self, layer: pc.Patcher) -> None:
-        from torch.overrides import TorchFunctionMode
-
-        seen = []
-
-        class Mode(TorchFunctionMode):
-            def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                seen.append(kwargs["device"])
-                return function(*args, **kwargs)
-
-        with Mode():
-            torch.zeros(2, device="cuda")
-        assert seen == ["npu"]
 
     def test_fake_tensors_and_vmap(self, layer: pc.Patcher) -> None:
         from torch._subclasses.fake_tensor import FakeTensorMode
@@ -879,12 +811,6 @@ class TestAudit:
         torch.utils.checkpoint.checkpoint(torch.relu, torch.ones(2), use_reentrant=False)  # torch.is_autocast_enabled
         assert audit.sites() == []
 
-    def test_a_call_in_a_loop_is_one_line(self, layer: pc.Patcher) -> None:
-        for _ in range(5):
-            torch.cuda.synchronize()
-        (site,) = audit.sites()
-        assert (site.count, site.kind) == (5, "call")
-
     def test_compiled_calls_of_torch_cuda(self) -> None:
         """In a process of its own: torch.compile fills its tables once, here with the patches applied."""
         source = """
@@ -904,28 +830,12 @@ class TestAudit:
 
             print(f(torch.zeros(1, device="npu")).tolist())
         """
-        command = [sys.executable, "-c", textwrap.dedent(source)]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        assert result.stdout == "[1.0]\n", result.stderr
-
-    def test_classes_stay_classes(self, layer: pc.Patcher) -> None:
-        class Timed(torch.cuda.Event):  # type: ignore[misc, name-defined]
-            pass
-
-        assert isinstance(torch.cuda.Event(), torch.npu.Event)
-        assert isinstance(torch.npu.Event(), torch.cuda.Event)
-        assert isinstance(Timed(), torch.cuda.Event)
-        assert not isinstance(torch.npu.Event(), Timed)
-
-    def test_nothing_outside_the_program(self, layer: pc.Patcher) -> None:
-        model = nn.Linear(2, 2).cuda()
-        torch.optim.SGD(model.parameters(), lr=1.0)
-        assert {site.file for site in audit.sites()} == {__file__}
+        assert output_of(source) == "[1.0]\n"
 
 
 class TestBeforeTorch:
     @pytest.mark.parametrize(("first", "autoload"), [("torch", "0"), ("torch", "1"), ("torch_npu", "0")])
-    def test_applied_before_torch_is_imported(self, first: str, autoload: str, tmp_path: Path) -> None:
+    def test_applied_before_torch_is_imported(self, first: str, autoload: str) -> None:
         """In a process of its own, with and without torch importing torch_npu by itself."""
         source = f"""
             import sys
@@ -942,16 +852,8 @@ class TestBeforeTorch:
             patcher.revert()
             print(torch.cuda.is_available())
         """
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(source)],
-            env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": autoload},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=900,
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.split() == ["npu:0", "True", "False"]
+        printed = output_of(source, TORCH_DEVICE_BACKEND_AUTOLOAD=autoload)
+        assert printed.split() == ["npu:0", "True", "False"]
 
 
 class TestMemoryHistory:

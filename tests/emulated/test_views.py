@@ -6,8 +6,8 @@ from typing import Callable
 
 import pytest
 import torch
-from checks import check, within_limit
 from comparing import agree, assert_same
+from limits import within_limit
 from torch import Tensor
 
 VIEWS = {
@@ -44,32 +44,20 @@ def base(device: str = "cpu") -> Tensor:
     return torch.arange(12.0, device=device).reshape(4, 3)
 
 
-@check("views that alias")
 class TestViews:
     @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-    def test_layout_equals_that_on_the_cpu(self, view: Callable[[Tensor], Tensor]) -> None:
-        emulated, expected = view(base("npu")), view(base())
-        assert emulated.stride() == expected.stride()
-        assert emulated.storage_offset() == expected.storage_offset()
-        assert_same(emulated, expected)
-
-    @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-    def test_writing_through_a_view_is_seen_in_the_base(self, view: Callable[[Tensor], Tensor]) -> None:
+    def test_layout_and_memory_are_those_on_the_cpu(self, view: Callable[[Tensor], Tensor]) -> None:
         ours, theirs = base(), base("npu")
-        pointer = theirs.untyped_storage().data_ptr()
-        view(ours).zero_()
-        seen = view(theirs)
-        seen.zero_()
-        assert seen.untyped_storage().data_ptr() == pointer
-        assert_same(theirs, ours)
-
-    @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-    def test_writing_to_the_base_is_seen_in_a_view(self, view: Callable[[Tensor], Tensor]) -> None:
-        ours, theirs = base(), base("npu")
-        expected, emulated = view(ours), view(theirs)
+        expected, seen = view(ours), view(theirs)
+        assert (seen.stride(), seen.storage_offset()) == (expected.stride(), expected.storage_offset())
+        assert_same(seen, expected)
         ours.mul_(3)
         theirs.mul_(3)
-        assert_same(emulated, expected)
+        assert_same(seen, expected)
+        expected.zero_()
+        seen.zero_()
+        assert seen.untyped_storage().data_ptr() == theirs.untyped_storage().data_ptr()
+        assert_same(theirs, ours)
 
     def test_views_of_views_and_after_the_base_has_gone(self) -> None:
         tensor = base("npu")
@@ -100,13 +88,6 @@ class TestViews:
         assert leaf.tolist() == [9, 2, 2]
         assert leaf.is_leaf
 
-    def test_data_can_be_exchanged(self) -> None:
-        leaf = torch.ones(3, device="npu", requires_grad=True)
-        new = torch.zeros(5, device="npu")
-        leaf.data = new
-        assert leaf.data_ptr() == new.data_ptr()
-        assert leaf.shape == (5,)
-
     def test_overlapping_memory_is_refused_as_on_the_cpu(self) -> None:
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single"):
             torch.zeros(1, device="npu").expand(3).add_(1)
@@ -122,7 +103,6 @@ class TestViews:
         assert_same(theirs.conj().imag + 0, ours.conj().imag + 0)
 
 
-@check("storage data pointers")
 class TestStorage:
     def test_a_view_shares_the_storage_and_a_clone_does_not(self) -> None:
         tensor = base("npu")
@@ -130,13 +110,6 @@ class TestStorage:
         assert tensor[1:].data_ptr() == tensor.data_ptr() + 12
         assert tensor.clone().untyped_storage().data_ptr() != tensor.data_ptr()
         assert tensor.is_set_to(tensor.view_as(tensor))
-
-    def test_it_knows_device_and_size(self) -> None:
-        storage = base("npu").untyped_storage()
-        assert storage.device == torch.device("npu", 0)
-        assert storage.nbytes() == len(storage) == 48
-        assert base("npu").storage_offset() == 0
-        assert base("npu")[2:].storage_offset() == 6
 
     def test_copies_of_a_storage(self) -> None:
         tensor = base("npu")
@@ -165,7 +138,6 @@ class TestStorage:
         assert torch.empty(0, device="npu").data_ptr() == 0
 
 
-@check("out=")
 class TestOut:
     def test_results_are_written_where_asked(self) -> None:
         a, out = base("npu"), torch.empty(4, 3, device="npu")
@@ -214,7 +186,6 @@ class TestOut:
             torch.add(base("npu"), 1.5, out=torch.empty(4, 3, dtype=torch.int64, device="npu"))
 
 
-@check("resize")
 class TestResize:
     def test_a_tensor_grows_and_keeps_what_it_had(self) -> None:
         tensor = torch.arange(4.0, device="npu")

@@ -6,8 +6,6 @@ The names are those of the probes that showed what wrapping torch's functions br
 from __future__ import annotations
 
 import copy
-import inspect
-import io
 import operator
 import os
 import pickle
@@ -26,7 +24,6 @@ Probe = Callable[[Path], Any]
 
 #: By name; those that mark no call at all are among the quiet ones.
 PROBES: dict[str, Probe] = {}
-QUIET = {"pickle_of_functions", "inspect_signature"}
 
 
 def probe(function: Probe) -> Probe:
@@ -82,11 +79,6 @@ def adam_training_step(_: Path) -> Any:
 
 
 @probe
-def printing_tensors(_: Path) -> Any:
-    return [str(data()), repr(torch.tensor(1.5)), f"{torch.tensor(2.0):.3f}", str(torch.ones(2, requires_grad=True))]
-
-
-@probe
 def operators_and_in_place_forms(_: Path) -> Any:
     found = []
     for name in ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "matmul", "eq", "lt", "ge", "ne"):
@@ -109,27 +101,12 @@ def zero_dim_multiply(_: Path) -> Any:
 
 
 @probe
-def scalar_that_requires_grad(_: Path) -> Any:
-    scale = torch.tensor(2.0, requires_grad=True)
-    (scale * torch.ones(3)).sum().backward()
-    return scale.grad.item() if scale.grad is not None else None
-
-
-@probe
 def lstm(_: Path) -> Any:
     torch.manual_seed(0)
     model = nn.LSTM(4, 5, num_layers=2)
     out, (h, c) = model(data(6, 2, 4))
     (out.sum() + h.sum() + c.sum()).backward()
     return out.tolist(), gradients(model)
-
-
-@probe
-def gru_cell(_: Path) -> Any:
-    torch.manual_seed(0)
-    model = nn.GRUCell(4, 5)
-    model(data()).sum().backward()
-    return gradients(model)
 
 
 @probe
@@ -153,11 +130,6 @@ def compiled(backend: str) -> Any:
 
 
 @probe
-def compile_eager_fullgraph(_: Path) -> Any:
-    return compiled("eager")
-
-
-@probe
 def compile_aot_eager_fullgraph(_: Path) -> Any:
     return compiled("aot_eager")
 
@@ -165,12 +137,6 @@ def compile_aot_eager_fullgraph(_: Path) -> Any:
 @probe
 def jit_script_of_a_module(_: Path) -> Any:
     scripted = torch.jit.script(network())
-    return scripted(data()).tolist(), unmangled(scripted.code)
-
-
-@probe
-def jit_script_of_a_function(_: Path) -> Any:
-    scripted = torch.jit.script(double_and_add)
     return scripted(data()).tolist(), unmangled(scripted.code)
 
 
@@ -216,13 +182,6 @@ def fake_tensors(_: Path) -> Any:
 
 
 @probe
-def meta_scalars(_: Path) -> Any:
-    scalar = torch.tensor(3.0, device="meta")
-    out = scalar * torch.ones(2, 3, device="meta")
-    return tuple(out.shape), out.device.type, str(scalar)
-
-
-@probe
 def save_and_load(folder: Path) -> Any:
     model = network()
     torch.save(model.state_dict(), folder / "model.pt")
@@ -238,12 +197,6 @@ def deepcopy_and_pickle_of_a_module(_: Path) -> Any:
     model(data()).sum().backward()
     twin, third = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
     return twin(data()).tolist(), third(data()).tolist(), sorted(vars(twin)), gradients(twin)
-
-
-@probe
-def pickle_of_functions(_: Path) -> Any:
-    functions = (torch.add, nn.functional.relu, torch.nn.functional.linear, torch.distributed.is_available)
-    return [pickle.loads(pickle.dumps(function)) is function for function in functions]
 
 
 @probe
@@ -336,54 +289,10 @@ def torch_function_mode_of_the_user(_: Path) -> Any:
 
 
 @probe
-def exception_inside_an_operator(_: Path) -> Any:
-    found = []
-    for call in (lambda: torch.ones(2) @ torch.ones(3), lambda: network()(data(2, 9)), lambda: torch.ones(2).view(7)):
-        try:
-            call()
-        except RuntimeError as error:
-            found.append(str(error))
-    return found
-
-
-@probe
-def double_to_named_parameters(_: Path) -> Any:
-    model = network().double().to(torch.float16).to("cpu").float()
-    return [(name, str(p.dtype), type(p).__name__, p.requires_grad) for name, p in model.named_parameters()]
-
-
-@probe
-def einsum_cat_stack_meshgrid_where(_: Path) -> Any:
-    a, b = data(2, 3), data(2, 3)
-    grids = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
-    return [
-        torch.einsum("ij,kj->ik", a, b).tolist(),
-        torch.cat([a, b], dim=1).tolist(),
-        torch.stack((a, b)).tolist(),
-        [grid.tolist() for grid in grids],
-        torch.where(a > 0, a, b).tolist(),
-        [part.tolist() for part in torch.split(a, 1)],
-        torch.max(a, dim=1).values.tolist(),
-    ]
-
-
-@probe
 def numpy_interop(_: Path) -> Any:
     array = data().numpy()
     back = torch.from_numpy(array) * np.float32(2)
     return np.asarray(back).tolist(), float(np.sum(back.numpy())), torch.tensor(np.ones(2)).tolist(), np.array(data(2))
-
-
-@probe
-def static_methods_of_tensor(_: Path) -> Any:
-    x = torch.Tensor._make_subclass(torch.Tensor, data(2, 2), False)
-    return torch.Tensor.add(x, 1).tolist(), torch.Tensor.__add__(x, 1).tolist(), torch.Tensor([1.0, 2.0]).tolist()
-
-
-@probe
-def sparse_tensors(_: Path) -> Any:
-    x = torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0]), (2, 2))
-    return (x @ data(2, 2)).tolist(), (x * 2).to_dense().tolist(), x.to_sparse_csr().values().tolist()
 
 
 @probe
@@ -454,14 +363,6 @@ def threads(_: Path) -> Any:
     return [results[number] for number in range(4)]
 
 
-@probe
-def inspect_signature(_: Path) -> Any:
-    functions = (nn.functional.relu, nn.Module.__call__, nn.Linear.forward, torch.autograd.backward, torch.einsum)
-    import torch.distributed as dist
-
-    return [str(inspect.signature(function)) for function in (*functions, dist.all_reduce, dist.all_gather)]
-
-
 class Doubled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -501,12 +402,3 @@ def hooks_of_the_user(_: Path) -> Any:
     x.register_hook(lambda gradient: gradient * 3)
     model(x).sum().backward()
     return seen, x.grad.tolist() if x.grad is not None else None, gradients(model)
-
-
-@probe
-def save_of_bytes(_: Path) -> Any:
-    buffer = io.BytesIO()
-    torch.save({"x": data(), "y": [torch.tensor(1)]}, buffer)
-    buffer.seek(0)
-    loaded = torch.load(buffer)
-    return loaded["x"].tolist(), loaded["y"]

@@ -1,4 +1,4 @@
-"""The operators of the training steps in operator_models.py, written from the models' definitions.
+"""The operators of the training steps in operator_models.py, written from the model's definition.
 
 No trace has made these lists. What a layer runs is its definition in ``torch.nn``, what its gradient runs are the
 formulas of torch's ``derivatives.yaml``, what an optimizer and ``clip_grad_norm_`` run are their sources in
@@ -72,96 +72,16 @@ RESNET_OPTIMIZER: Calls = {
 }
 RESNET_CPU_OPTIMIZER = {"add.Tensor", "clone", "detach", "mul_.Tensor", "add_.Tensor"}
 
-#: One step of the transformer: 5 linear layers, attention (2 products of matrices, a division, softmax), 2 dropouts, 2
-#: sums, 2 norms, GELU. Products of 4 dimensions are expanded, cloned where they are not contiguous, and viewed.
-TRANSFORMER_FORWARD: Calls = {
-    "_to_copy": 15 + 2,  # parameters and inputs
-    "embedding": 1,
-    "view": None,
-    "t": None,
-    "addmm": 5,
-    "permute": None,
-    "select.int": None,
-    "transpose.int": None,
-    "expand": None,
-    "clone": None,
-    "_unsafe_view": None,
-    "bmm": 2,
-    "div.Tensor": 1,
-    "_softmax": 1,
-    "native_dropout": 2,
-    "add.Tensor": 2,
-    "native_layer_norm": 2,
-    "gelu": 1,
-    **LOSS,
-}
-#: Each product has two products for its gradients. Three parts of one tensor give three gradients, each as a part of a
-#: tensor of zeros (``select_backward``), and two sums of these; and two residual paths.
-TRANSFORMER_BACKWARD: Calls = {
-    **LOSS_BACKWARD,
-    "view": None,
-    "t": None,
-    "mm": 2 * 5,
-    "sum.dim_IntList": 5,
-    "native_layer_norm_backward": 2,
-    "native_dropout_backward": 2,
-    "gelu_backward": 1,
-    "add.Tensor": 2 + 2,
-    "bmm": 2 * 2,
-    "transpose.int": None,
-    "clone": None,
-    "_unsafe_view": None,
-    "_softmax_backward_data": 1,
-    "div.Tensor": 1,
-    "select_backward": 3,
-    "permute": None,
-    "embedding_dense_backward": 1,
-    "detach": None,
-}
-#: AdamW: weight decay, both moments, the step size; state of 15 parameters.
-TRANSFORMER_OPTIMIZER: Calls = {
-    "zeros_like": 2 * 15,
-    "_foreach_mul_.Scalar": 1 + 1,
-    "_foreach_lerp_.Scalar": 1,
-    "_foreach_addcmul_.Scalar": 1,
-    "_foreach_sqrt": 1,
-    "_foreach_div_.ScalarList": 1,
-    "_foreach_add_.Scalar": 1,
-    "_foreach_addcdiv_.ScalarList": 1,
-}
-#: The same, one parameter at a time. The number of steps is a tensor on the CPU, on the NPU as well.
-TRANSFORMER_CPU_OPTIMIZER = {
-    "zeros_like",
-    "lift_fresh",
-    "add_.Tensor",
-    "_local_scalar_dense",
-    "mul_.Tensor",
-    "lerp_.Scalar",
-    "addcmul_",
-    "sqrt",
-    "div.Tensor",
-    "addcdiv_",
-}
 
-#: What kernels for all devices call, which run for operators without a kernel of their own: views are strides, zeros
-#: are empty first, and ``select_backward`` copies into a part of zeros.
+#: What kernels for all devices call, which run for operators without a kernel of their own: views are strides.
 INNER: dict[str, set[str]] = {
     "t": {"transpose.int"},
     "transpose.int": {"as_strided"},
     "expand": {"as_strided"},
-    "permute": {"as_strided"},
-    "select.int": {"as_strided"},
-    "zeros_like": {"empty_like", "zero_"},
-    "select_backward": {"zeros", "select.int", "copy_"},
 }
 
 #: Parameters and inputs are made on the CPU, whatever the device.
 RESNET_MADE = {"empty.memory_format", "uniform_", "ones", "fill_.Scalar", "zeros", "zero_", "lift_fresh"}
-TRANSFORMER_MADE = {"empty.memory_format", "uniform_", "normal_", "fill_.Scalar", "zero_", "lift_fresh"}
-
-#: Dropout is made of a mask and a product on the CPU (``torch.dropout`` outside of CUDA and torch_npu).
-CPU_DROPOUT = {"empty_like", "bernoulli_.float", "div_.Scalar", "mul.Tensor"}
-NPU_DROPOUT = {"native_dropout", "native_dropout_backward"}
 
 
 def with_inner(operators: set[str]) -> set[str]:
@@ -185,23 +105,8 @@ RESNET: dict[str, Calls] = {
     "clipping": scaled(CLIPPING, 2),
     "optimizer": RESNET_OPTIMIZER,
 }
-TRANSFORMER: dict[str, Calls] = {
-    "forward": TRANSFORMER_FORWARD,
-    "backward": TRANSFORMER_BACKWARD,
-    "clipping": CLIPPING,
-    "optimizer": TRANSFORMER_OPTIMIZER,
-}
 #: On the CPU.
 RESNET_CPU = (
     (RESNET_FORWARD.keys() | RESNET_BACKWARD.keys() | CLIPPING.keys() | RESNET_CPU_OPTIMIZER | RESNET_MADE)
     - {"_to_copy"}
 )  # fmt: skip
-TRANSFORMER_CPU = (
-    (
-        (TRANSFORMER_FORWARD.keys() | TRANSFORMER_BACKWARD.keys() | CLIPPING.keys() | TRANSFORMER_CPU_OPTIMIZER)
-        | TRANSFORMER_MADE
-        | CPU_DROPOUT
-    )
-    - NPU_DROPOUT
-    - {"_to_copy"}
-)

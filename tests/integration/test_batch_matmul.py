@@ -198,21 +198,6 @@ class TestWhileItIsApplied:
         with pytest.raises(TypeError, match="unsupported operand"):
             torch.ones(2, 3) @ 3  # type: ignore[operator]
 
-    def test_function_modes_and_subclasses_see_the_multiplication(self, patched: pc.Patcher) -> None:
-        seen = []
-
-        class Sub(Tensor):
-            @classmethod
-            def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                seen.append(function.__name__)
-                return super().__torch_function__(function, types, args, kwargs or {})
-
-        sub = torch.ones(2, 5, 4, 1).as_subclass(Sub)
-        assert type(torch.ones(2, 5, 4, 4) @ sub) is Sub
-        assert type(torch.matmul(torch.ones(4, 4), sub)) is Sub
-        assert seen[0] in ("__matmul__", "matmul")
-        assert "matmul" in seen
-
     def test_script_and_trace(self, patched: pc.Patcher) -> None:
         x = random(3, 3)
         scripted = torch.jit.script(_three_products)
@@ -250,13 +235,6 @@ class TestWhileItIsApplied:
             print(compiled(x).sum().item())
         """)
         assert out.splitlines() == ["16.0 2 applied", "16.0"]
-
-    def test_vmap_and_fake_tensors(self, patched: pc.Patcher) -> None:
-        from torch._subclasses.fake_tensor import FakeTensorMode
-
-        assert torch.vmap(torch.matmul)(torch.ones(2, 3, 3), torch.ones(2, 3, 1)).shape == (2, 3, 1)
-        with FakeTensorMode():
-            assert (torch.empty(2, 5, 4, 4) @ torch.empty(2, 5, 4, 1)).shape == (2, 5, 4, 1)
 
 
 def _three_products(a: Tensor, b: Tensor) -> Tensor:

@@ -1,11 +1,10 @@
-"""Changes of imports with the real mmdet 3.3, mmdet3d 1.4 and torch: what they import optionally, and what they check.
+"""Changes of imports with the real mmdet3d 1.4 and torch: what they import optionally.
 
 Each case runs in a process of its own, as it is about the first import of these libraries.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import textwrap
 from collections.abc import Callable, Iterator
@@ -16,15 +15,6 @@ from warm import Warm
 
 pytest.importorskip("torch")
 
-
-def has_mmcv_2() -> bool:
-    try:
-        return importlib.metadata.version("mmdet").startswith("3.")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-
-
-needs_mmdet = pytest.mark.skipif(not has_mmcv_2(), reason="needs mmdet 3.x")
 needs_mmdet3d = pytest.mark.skipif(importlib.util.find_spec("mmdet3d") is None, reason="needs mmdet3d 1.4")
 
 STUBS = """
@@ -74,53 +64,6 @@ def run_after_torch(warm: Warm, tmp_path: Path) -> Callable[[str], str]:
 def run_with_stubs_after_torch(run_after_torch: Callable[[str], str]) -> Callable[[str], str]:
     """Return a function that does so after ``STUBS``."""
     return lambda code: run_after_torch(textwrap.dedent(STUBS) + textwrap.dedent(code))
-
-
-@needs_mmdet
-class TestVersionCheckOfMmdet:
-    """``mmdet/__init__.py`` asserts that the version of mmcv is at least 2.0.0rc4 and below 2.2.0."""
-
-    SHOWN = """
-        import sys
-        import patchcore as pc
-        shown = pc.WhileImporting("mmdet", pc.Replace("mmcv:__version__", pc.Literal("{shown}")))
-        patcher = pc.Patcher([pc.Patch("mmcv_version", shown)], strict=True)
-        patcher.apply()
-        {before}
-        import mmcv.version
-        mmcv.__version__ = "{real}"  # as if another one were installed
-        try:
-            import mmdet
-            print("accepted")
-        except AssertionError as error:
-            print(error)
-        print(mmcv.__version__, patcher.report()["mmcv_version"].status)
-        """
-
-    @pytest.mark.parametrize(
-        ("real", "shown", "printed"),
-        [
-            ("2.2.0", "2.1.0", "accepted\n2.2.0 applied\n"),
-            (
-                "2.1.0",
-                "2.9.0",
-                "MMCV==2.9.0 is used but incompatible. Please install mmcv>=2.0.0rc4, <2.2.0.\n2.1.0 pending\n",
-            ),
-        ],
-        ids=["accepted", "refused"],
-    )
-    def test_mmdet_sees_what_is_shown(self, run_after_torch, real, shown, printed) -> None:
-        assert run_after_torch(self.SHOWN.format(real=real, shown=shown, before="")).endswith(printed)
-
-    def test_when_mmdet_was_imported_already(self, run_after_torch) -> None:
-        done = run_after_torch("""
-            import mmcv, mmdet
-            import patchcore as pc
-            shown = pc.WhileImporting("mmdet", pc.Replace("mmcv:__version__", pc.Literal("2.0.0")))
-            with pc.Patcher([pc.Patch("mmcv_version", shown)], strict=True) as patcher:
-                print(patcher.report()["mmcv_version"].reason)
-            """)
-        assert "mmdet is already imported; apply the patch before that" in done
 
 
 @needs_mmdet3d

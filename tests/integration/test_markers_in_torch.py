@@ -18,7 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_npu_patches")
 
-from marker_probes import PROBES, QUIET, data, network  # noqa: E402
+from marker_probes import PROBES, data, network  # noqa: E402
 
 from patchcore.errors import PatchError  # noqa: E402
 from patchcore_torch import markers  # noqa: E402
@@ -96,20 +96,8 @@ def test_with_markers_everything_gives_the_same(name: str, tmp_path: Path, log: 
         marked = probe(tmp_path)
     assert same(marked, plain)
     assert log.left_open == []
-    assert bool(log.said) == (name not in QUIET)
+    assert log.said
     assert log.finished
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("level", ["modules", "functions"])
-@pytest.mark.parametrize("name", ["compile_aot_eager_fullgraph", "checkpoint_with_reentry", "threads", "jit_trace"])
-def test_at_every_level_too(name: str, level: str, tmp_path: Path, log: Log) -> None:
-    plain = PROBES[name](tmp_path)
-    with markers.start("nvtx", level=level):
-        assert same(PROBES[name](tmp_path), plain)
-    assert log.left_open == []
-    kinds = {"strRepr" in said for said in log.said if said["op" if "op" in said else "mod"] != "backward"}
-    assert kinds <= {level == "modules"}
 
 
 class TestWhatRangesSay:
@@ -144,14 +132,6 @@ class TestWhatRangesSay:
         assert log.said[1]["args"] == [{"type": "Tensor", "shape": [3, 4], "dtype": "float32"}]
         assert log.said[1]["mod"] == "torch.nn.modules.linear.Linear"
 
-    def test_a_module_that_is_added_later_has_its_path(self, log: Log) -> None:
-        model = nn.Sequential(nn.Sequential(nn.ReLU()))
-        with markers.start("nvtx", level="modules"):
-            model(data())
-            model[0].append(nn.Tanh())
-            model(data())
-        assert log.names()[-4:] == ["Sequential", "0", "0.0", "0.1"]
-
     def test_the_backward_pass_nests_as_the_forward_pass_did(self, log: Log) -> None:
         model = network()
         with markers.start("nvtx"):
@@ -177,6 +157,13 @@ class TestWhatRangesSay:
         told = [(log.depths[i], said.get("name") or said["op"]) for i, said in enumerate(log.said) if "dir" in said]
         # what is between two modules belongs to the module around them
         assert told == [(0, "backward"), (1, "Net"), (2, "second"), (2, "first")]
+
+    def test_at_the_level_of_functions_no_module_is_marked(self, log: Log) -> None:
+        with markers.start("nvtx", level="functions"):
+            network()(data()).sum().backward()
+        assert log.left_open == []
+        assert log.said
+        assert not [said for said in log.said if "strRepr" in said]
 
     def test_options_leave_things_out(self, log: Log) -> None:
         with markers.start("nvtx", stacks=False, arguments=False, backward=False):
@@ -517,9 +504,6 @@ class TestBackends:
     def test_an_impossible_option_is_an_error(self, option: dict[str, Any], message: str) -> None:
         with pytest.raises(Exception, match=message):
             markers.start("trace", **option)
-
-    def test_auto_takes_what_is_here(self) -> None:
-        assert backends.choose("auto") in ("record_function", "nvtx")
 
     def test_itt_and_record_function_work_here(self) -> None:
         for backend in ("itt", "record_function"):

@@ -107,9 +107,6 @@ class TestOptions:
         options = MarkerOptions.of(from_environment(environ))
         assert options == MarkerOptions(backend="itt", stacks=False)
 
-    def test_without_the_variable_nothing_is_asked_for(self) -> None:
-        assert from_environment({}) == {}
-
 
 def trace(*ranges: tuple[float, float, dict[str, Any]], thread: int = 1) -> list[dict[str, Any]]:
     return [
@@ -199,13 +196,6 @@ class TestReading:
         path.write_text(content)
         with pytest.raises(TraceError, match=message):
             list(events(str(path)))
-
-    def test_all_bytes_are_told_for_the_progress_bar(self, tmp_path: Path) -> None:
-        path = tmp_path / "t.json"
-        path.write_text(json.dumps([{"a": 1}] * 1000))
-        read: list[int] = []
-        list(events(str(path), read.append))
-        assert sum(read) == path.stat().st_size
 
 
 class TestCommand:

@@ -310,13 +310,6 @@ def test_npu_max_pool2d_has_no_backward(mx_driving: ModuleType) -> None:
 # --- numerical differentiation ------------------------------------------------------------------------------------
 
 
-def test_gradcheck_npu_add_relu(mx_driving: ModuleType) -> None:
-    random = torch.Generator().manual_seed(18)
-    x, y = (torch.randn(3, 4, generator=random, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    assert torch.autograd.gradcheck(mx_driving.npu_add_relu, (x, y))
-    assert torch.autograd.gradgradcheck(mx_driving.npu_add_relu, (x, y))
-
-
 # --- how patches use them -----------------------------------------------------------------------------------------
 
 

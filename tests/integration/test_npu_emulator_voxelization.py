@@ -86,28 +86,6 @@ def test_module(mx_driving: ModuleType) -> None:
     assert mx_driving.calls == {"hard_voxelize": 2, "dynamic_voxelization": 1}
 
 
-def test_as_the_patch_of_mmcv_calls_it(mx_driving: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mmcv.ops.voxelize import Voxelization, _Voxelization
-
-    from npu_emulator.mx_driving import _C, _voxels
-
-    points = cloud(200)
-    before = [layer(points) for layer in (Voxelization(VOXEL, RANGE, 5), Voxelization(VOXEL, RANGE, -1, -1))]
-
-    def forward(ctx, points, voxel_size, coors_range, max_points=35, max_voxels=20000, deterministic=True):
-        if max_points != -1 and max_voxels != -1:
-            return _C.hard_voxelize(points, voxel_size, coors_range, max_points, max_voxels, "ZYX")[1:]
-        coors = points.new_zeros(size=(3, points.size(0)), dtype=torch.int)
-        grid = _voxels.grid_size(voxel_size, coors_range)
-        return _C.dynamic_voxelization(points, coors, *grid, *voxel_size, *coors_range[:3])
-
-    monkeypatch.setattr(_Voxelization, "forward", staticmethod(forward))
-    hard, dynamic = (layer(points) for layer in (Voxelization(VOXEL, RANGE, 5), Voxelization(VOXEL, RANGE, -1, -1)))
-    assert all(torch.equal(ours, theirs) for ours, theirs in zip(hard, before[0]))
-    assert torch.equal(dynamic, before[1])
-    assert mx_driving.calls == {"hard_voxelize": 1, "dynamic_voxelization": 1}
-
-
 def test_what_the_device_does_not_take(mx_driving: ModuleType) -> None:
     points = cloud(10)
     with pytest.raises(LimitError, match="at most 1000 points per voxel, found 1001"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -12,16 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from launching import two_at_a_time
-from operator_lists import INNER, RESNET, RESNET_CPU, TRANSFORMER, TRANSFORMER_CPU, Calls, with_inner
+from operator_lists import INNER, RESNET, RESNET_CPU, Calls, with_inner
 
 pytest.importorskip("torch")
 pytest.importorskip("torch_npu_patches")
 
 HERE = Path(__file__).resolve().parent
 OPS = (sys.executable, "-m", "patchcore", "ops")
-
-LISTS = {"resnet": (RESNET, RESNET_CPU), "transformer": (TRANSFORMER, TRANSFORMER_CPU)}
 
 
 class Result(NamedTuple):
@@ -48,55 +44,43 @@ def ops(folder: Path, *arguments: str, command: tuple[str, ...] = OPS) -> Result
 
 
 @pytest.fixture(scope="module")
-def models() -> dict[str, Result]:
-    tasks = {name: functools.partial(ops, HERE, "--format", "json", f"operator_models:train_{name}") for name in LISTS}
-    return two_at_a_time(tasks)
+def traced() -> Result:
+    return ops(HERE, "--format", "json", "operator_models:train_resnet")
 
 
-@pytest.mark.parametrize("model", LISTS)
-class TestModels:
-    def test_the_operators_on_the_npu_are_those_of_the_list(self, models: dict[str, Result], model: str) -> None:
-        phases, _ = LISTS[model]
-        rows = {name: row for name, row in models[model].rows.items() if row["status"] != "CPU only"}
-        assert rows.keys() == with_inner({name for calls in phases.values() for name in calls})
+class TestModel:
+    def test_the_operators_on_the_npu_are_those_of_the_list(self, traced: Result) -> None:
+        rows = {name: row for name, row in traced.rows.items() if row["status"] != "CPU only"}
+        assert rows.keys() == with_inner({name for calls in RESNET.values() for name in calls})
         for name, row in rows.items():
-            expected = {phase for phase, calls in phases.items() if name in calls}
+            expected = {phase for phase, calls in RESNET.items() if name in calls}
             assert set(row["phases"]) == expected if not row["inner"] else set(row["phases"]) >= expected, name
             callers = {caller for caller, inner in INNER.items() if name in inner and caller in rows}
             assert row["callers"].keys() == {f"aten::{caller}" for caller in callers}, name
 
-    def test_and_run_as_often(self, models: dict[str, Result], model: str) -> None:
-        phases, _ = LISTS[model]
+    def test_and_run_as_often(self, traced: Result) -> None:
         total: Calls = {}
-        for calls in phases.values():
+        for calls in RESNET.values():
             for name, number in calls.items():
                 known = total.get(name, 0)
                 total[name] = None if number is None or known is None else known + number
-        rows = models[model].rows
-        assert {name: rows[name]["calls"] for name, number in total.items() if number is not None} == {
-            name: number for name, number in total.items() if number is not None
-        }
+        counted = {name: number for name, number in total.items() if number is not None}
+        assert {name: traced.rows[name]["calls"] for name in counted} == counted
 
-    def test_the_operators_on_the_cpu_are_those_of_the_list(self, models: dict[str, Result], model: str) -> None:
-        _, on_cpu = LISTS[model]
-        assert {name for name, row in models[model].rows.items() if row["traced"]["cpu"]} == on_cpu
+    def test_the_operators_on_the_cpu_are_those_of_the_list(self, traced: Result) -> None:
+        assert {name for name, row in traced.rows.items() if row["traced"]["cpu"]} == RESNET_CPU
 
-    def test_torch_npu_has_them_all(self, models: dict[str, Result], model: str) -> None:
-        result = models[model]
-        assert result.code == 0, result.err
-        assert result.view["counts"].keys() == {"composite", "supported", "CPU only"}
-        assert result.view["table"]["torch_npu"].startswith("2.13")
-        assert [trace["exit_code"] for trace in result.view["traces"]] == [0, 0]
-        assert result.view["notes"] == []
+    def test_torch_npu_has_them_all(self, traced: Result) -> None:
+        assert traced.code == 0, traced.err
+        assert traced.view["counts"].keys() == {"composite", "supported", "CPU only"}
+        assert traced.view["table"]["torch_npu"].startswith("2.13")
+        assert [trace["exit_code"] for trace in traced.view["traces"]] == [0, 0]
+        assert traced.view["notes"] == []
 
-    def test_backward_is_told_by_the_line_of_the_forward_call(self, models: dict[str, Result], model: str) -> None:
+    def test_backward_is_told_by_the_line_of_the_forward_call(self, traced: Result) -> None:
         source = (HERE / "operator_models.py").read_text().splitlines()
-        name, code = {
-            "resnet": ("max_pool2d_with_indices_backward", "x = self.pool("),
-            "transformer": ("gelu_backward", "nn.functional.gelu("),
-        }[model]
-        (line,) = (number for number, text in enumerate(source, 1) if code in text)
-        assert list(models[model].rows[name]["sites"]) == [f"operator_models.py:{line}"]
+        (line,) = (number for number, text in enumerate(source, 1) if "x = self.pool(" in text)
+        assert list(traced.rows["max_pool2d_with_indices_backward"]["sites"]) == [f"operator_models.py:{line}"]
 
 
 PROGRAM = """

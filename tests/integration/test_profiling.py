@@ -139,12 +139,6 @@ class TestProcesses:
         assert steps_in(trace) == [5]
         assert "profile of step 5 written to" in job.err
 
-    def test_a_directory_that_goes_away_costs_the_trace_only(self, place: Workplace) -> None:
-        place.write({"spoil.py": "open('records', 'w').close()\n" + TRAIN})
-        job = place.run(*RUN, "--profile", "records", *EARLY, "spoil.py", "8")
-        assert job.out == "trained 8\n"
-        assert "profiling has failed, training goes on: FileExistsError" in job.err
-
 
 class TestMMEngine:
     def test_an_iteration_is_recorded(self, tmp_path: Path) -> None:

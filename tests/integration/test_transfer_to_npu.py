@@ -26,7 +26,6 @@ from torch_npu_patches.transfer_to_npu.visible_devices import ASCEND, CUDA  # no
 from torch_npu_patches.transfer_to_npu.wrappers import Argument, counting, rewriting, rewriting_class  # noqa: E402
 from torch_npu_patches.wrapping import innermost  # noqa: E402
 
-NAMES = [patch.name for patch in TRANSFER_TO_NPU]
 TARGET = pc.Target.parse("torch:here.called")
 
 
@@ -42,18 +41,6 @@ class TestNames:
     def test_a_device_as_a_whole(self, text: str, npu: str) -> None:
         assert devices.npu_name(text) == npu
         assert devices.npu_device(text) == npu
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            *("", "cpu", "npu", "npu:0", "CUDA", "cuda:", "cuda:-1", "cuda:0 ", " cuda", "cuda\n", "cuda:1\n", "cuda0"),
-            *("cuda:0:1", "cuda:٣", "cuda:²", "/data/cuda_ckpts/x", "file:///cuda", "tcp://cuda:23456", "run on cuda"),
-            *("cudart", "torch.cuda", "cuda,cpu"),
-        ],
-    )
-    def test_any_other_text_stays(self, text: str) -> None:
-        assert devices.npu_name(text) is None
-        assert devices.npu_device(text) is None
 
     @given(st.text(alphabet="cuda:0123456789/ .\n٣", max_size=12))
     def test_nothing_but_whole_tokens(self, text: str) -> None:
@@ -192,11 +179,6 @@ class TestWrappers:
         assert innermost(wrapped) is called
         assert innermost(called) is called
 
-    def test_the_callers_dictionary_is_left_alone(self) -> None:
-        keywords = {"device": "cuda"}
-        rewriting(called, [Argument("device")], "g", TARGET)(**keywords)
-        assert keywords == {"device": "cuda"}
-
     def test_name_is_that_in_torch(self) -> None:
         wrapped = rewriting(torch.zeros, [Argument("device")], "g", pc.Target.parse("torch:zeros"))
         assert (wrapped.__module__, wrapped.__qualname__, wrapped.__doc__) == ("torch", "zeros", torch.zeros.__doc__)
@@ -267,13 +249,6 @@ class TestAudit:
         assert all(site.file == __file__ for site in audit.sites())
         assert audit.sites()[0].place == audit.Place("group", "torch:here.called", "device")
 
-    def test_the_line_is_outside_torch(self) -> None:
-        wrapped = rewriting(called, [Argument("device")], "group", TARGET)
-        inner = {"__name__": "torch.nn.modules.linear", "wrapped": wrapped}
-        exec("def make():\n    return wrapped(device='cuda')", inner)
-        inner["make"]()
-        assert [site.file for site in audit.sites()] == [__file__]
-
     def test_by_group_and_as_json(self) -> None:
         for group in ("a", "b"):
             rewriting(called, [Argument("ids", devices.npu_devices)], group, TARGET)(ids=["cuda:0"])
@@ -320,11 +295,6 @@ class TestAudit:
             ("call", "torch.cuda.called()", "torch.npu.called", 1),
         ]
 
-    def test_installed_packages_are_told_apart(self) -> None:
-        assert not audit.is_installed(__file__)
-        assert audit.is_installed(str(pytest.__file__))
-        assert audit.is_installed(os.__file__)
-
     def test_no_count_is_lost_between_threads(self) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
@@ -352,10 +322,6 @@ def torch_npu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestPlan:
-    def test_names(self) -> None:
-        assert len(set(NAMES)) == len(NAMES)
-        assert all(name.startswith("torch.transfer_to_npu.") for name in NAMES)
-
     def test_needs_torch_npu(self) -> None:
         plan = pc.Patcher(TRANSFER_TO_NPU).plan()
         assert {entry.verdict for entry in plan} == {"skipped"}
@@ -369,11 +335,6 @@ class TestPlan:
     def test_one_name_switches_all_of_them_off(self, torch_npu: None) -> None:
         plan = pc.Patcher(TRANSFER_TO_NPU, disable="transfer_to_npu").plan()
         assert {entry.verdict for entry in plan} == {"off"}
-
-    @pytest.mark.parametrize("name", NAMES)
-    def test_each_can_be_switched_off(self, name: str, torch_npu: None) -> None:
-        plan = pc.Patcher(TRANSFER_TO_NPU, disable=name).plan()
-        assert [entry.patch.name for entry in plan if entry.verdict != "apply"] == [name]
 
     @pytest.mark.parametrize(("value", "go"), [("0", False), ("1", True), ("", True)])
     def test_environment_switch(self, value: str, go: bool, torch_npu: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import random
 import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -31,9 +29,6 @@ from mx_driving_compat.predefined import catalogue
 from mx_driving_compat.predefined.classes import ALL
 from patchcore.declare.changes import resolve
 from patchcore.declare.target import Target
-from patchcore_torch.tensors.framework import Tensors
-
-run, compare = Tensors().run, Tensors().compare
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "migrations"
 MODELS_OF_MMCV = {1: "mmdet.models.builder", 2: "mmdet.registry"}
@@ -312,29 +307,6 @@ class TestFunctions:
                 numpy.int
             assert not torch.cuda.is_available()
 
-    def test_priority(self, functions: Repository, monkeypatch: pytest.MonkeyPatch, major: int) -> None:
-        if major == 1:
-            runner = importlib.import_module("mmcv.runner")
-            monkeypatch.setattr(runner, "build_optimizer", runner.build_optimizer)
-        with compat.install():
-            patch = importlib.import_module("migrate_to_ascend.patch")
-            order: list[str] = []
-            api = importlib.import_module("mx_driving.patcher")
-            for name in ("flash_attention", "camera_projection"):
-                monkeypatch.setattr(patch, name, self.note(name, getattr(patch, name), order))
-            with patch.generate_patcher_builder().build():
-                assert order == ["flash_attention", "camera_projection"]
-            assert api.PatcherBuilder is patch.PatcherBuilder
-
-    @staticmethod
-    def note(name: str, function: Any, order: list[str]) -> Any:
-        def noting(module: ModuleType, options: dict[str, Any]) -> None:
-            order.append(name)
-            function(module, options)
-
-        noting.__name__ = name
-        return noting
-
 
 class TestClasses:
     """API 2.0."""
@@ -434,10 +406,10 @@ def essence(value: Any) -> Any:
 
 
 class TestPredefined:
-    """Each class alone does what the plugin's patch does, and the same as the library does on the CPU."""
+    """Each class alone does what the plugin's patch does, which test_numeric_patches compares with the library."""
 
     @pytest.mark.parametrize("name", [each.name for each in ALL])
-    def test_does_what_the_plugin_does(self, name: str, major: int, calls: Counter[str]) -> None:
+    def test_does_what_the_plugin_does(self, name: str, major: int) -> None:
         (predefined,) = (each for each in ALL if each.name == name)
         foreign = {**FOREIGN[major], **dict.fromkeys(NOT_INSTALLED, "not installed")}
         plugins = [found.patch for found in catalogue.load().named(*predefined.provided_by)]
@@ -453,29 +425,10 @@ class TestPredefined:
         plan = pc.Patcher(plugins, enable=plugins).plan()
         fitting = [entry.patch for entry in plan if entry.verdict == "apply"]
         assert fitting
-        cases = [
-            (check, f"{patch.name} {check.name} {number}")
-            for patch in fitting
-            for check in patch.checks
-            for number in range(3)
-        ]
         targets = [change.target for patch in fitting for change in patch.changes]
-        expected = [self.outcome(check, seed, None) for check, seed in cases]
         places = []
-        counts = []
         for applied in (pc.Patcher(fitting, enable=fitting, strict=True), patcher):
-            calls.clear()
             with applied:
-                actual = [self.outcome(check, seed, "npu") for check, seed in cases]
                 places.append([essence(resolve(target, raw=True)) for target in targets])
-            counts.append(dict(calls))
-            for (check, seed), one, other in zip(cases, actual, expected):
-                assert not compare(one, other, max(check.tolerances.values())).message, seed
         assert places[0] == places[1]
-        assert counts[0] == counts[1]
         assert not patcher.is_applied
-
-    @staticmethod
-    def outcome(check: pc.Check, seed: str, device: str | None) -> Any:
-        case = resolve(check.draw)(random.Random(seed))
-        return run(case, device, reference=device is None)

@@ -117,14 +117,6 @@ class TestLine2:
         )
         assert printed.split("\n")[-2] == "(2, 1, 0) (2, 1, 0) 2.2.0"
 
-    def test_mmdet_alone_is_imported_too(self, run_python: RunPython) -> None:
-        printed = run_python(
-            PROGRAM + self.LATER + "with patcher(*ENABLED):\n"
-            "    import mmdet\n"
-            "    print(mmdet.mmcv_version[:3], mmcv.__version__)"
-        )
-        assert printed.split("\n")[-2] == "(2, 1, 0) 2.2.0"
-
 
 class TestVersionOfOnesOwn:
     def test_the_libraries_see_it_and_the_real_one_is_back_when_they_fail(self, run_python: RunPython) -> None:

@@ -69,14 +69,6 @@ class TestVoxelization:
             run(cases.hard_voxelization(random.Random(0)))
         assert not calls
 
-    def test_reverting_brings_back_the_identical_function(self) -> None:
-        from mmdet3d.models.data_preprocessors import voxelize
-
-        before = vars(voxelize._Voxelization)["forward"]
-        with pc.Patcher([VOXELIZATION], enable=VOXELIZATION, strict=True):
-            assert vars(voxelize._Voxelization)["forward"] is not before
-        assert vars(voxelize._Voxelization)["forward"] is before
-
 
 @pytest.mark.openmmlab(1)
 class TestBevPool:
@@ -154,14 +146,6 @@ class TestBevPool:
             with pytest.raises(RuntimeError):
                 view_transformer().voxel_pooling(places, features)
         assert not calls
-
-    def test_reverting_brings_back_the_identical_function(self) -> None:
-        from mmdet3d.models.necks.view_transformer import LSSViewTransformer
-
-        before = vars(LSSViewTransformer)["voxel_pooling"]
-        with pc.Patcher([BEV_POOL], enable=BEV_POOL, strict=True):
-            assert vars(LSSViewTransformer)["voxel_pooling"] is not before
-        assert vars(LSSViewTransformer)["voxel_pooling"] is before
 
 
 def test_the_patch_for_the_other_mmcv_is_skipped_with_its_reason(major: int) -> None:

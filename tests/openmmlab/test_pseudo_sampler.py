@@ -33,12 +33,6 @@ class TestPseudoSampler:
         with applied():
             run(case)
 
-    @pytest.mark.parametrize("seed", range(5))
-    def test_tensors_on_the_cpu_give_the_same(self, seed: int) -> None:
-        expected = run(sampled(random.Random(seed)))
-        with applied():
-            assert not compare(run(sampled(random.Random(seed))), expected, 0.0).message
-
     def test_subclasses_have_it_too(self, major: int, monkeypatch: pytest.MonkeyPatch) -> None:
         if major == 1:
             from mmdet.core.bbox.samplers import PseudoSampler
@@ -49,13 +43,3 @@ class TestPseudoSampler:
         with applied():
             assert subclass.sample is PseudoSampler.sample is not before
         assert subclass.sample is before
-
-    def test_keywords_are_those_of_mmdet(self, major: int) -> None:
-        """Sampler calls in mmdet name some of them."""
-        import inspect
-
-        module = "core.bbox.samplers" if major == 1 else "models.task_modules.samplers"
-        sampler = pytest.importorskip(f"mmdet.{module}").PseudoSampler
-        expected = list(inspect.signature(sampler.sample).parameters)
-        with applied():
-            assert list(inspect.signature(sampler.sample).parameters) == expected

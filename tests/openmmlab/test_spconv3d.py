@@ -20,7 +20,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mmcv.cnn import build_conv_layer
 from mmcv.ops import SparseModule, SparseSequential, sparse_conv, sparse_modules, sparse_structure
 from mmcv.ops import SubMConv3d as taken_by_value
 from mmdet3d.models.middle_encoders import SparseEncoder, SparseUNet
@@ -182,11 +181,6 @@ class TestAgreement:
         assert {name.partition(" ")[0] for name in expected} == {"result", "gradient"}
         assert compare(actual, expected, TOLERANCE).message == ""
 
-    def test_one_call_is_one_kernel_each_way(self, patched: None, calls: Counter[str], device: torch.device) -> None:
-        layer = mmcv.ops.SubMConv3d(8, 8, 3, indice_key="a").to(device)
-        layer(sparse_tensor(device=device)).features.sum().backward()
-        assert calls == {"SubMConv3d": 1, "SubMConv3d_backward": 1}
-
 
 class TestBehaviourOfMmcv:
     def test_the_fourth_argument_of_the_inverse_is_its_key(self, patched: None) -> None:
@@ -312,20 +306,6 @@ class TestCheckpoints:
 
 
 class TestModels:
-    @of_every_layer
-    def test_the_registry_builds_the_layers(self, patched: None, name: str) -> None:
-        layer = build_conv_layer({"type": name, "indice_key": "a"}, 8, 16, 3, bias=False)
-        assert isinstance(layer, getattr(mx_driving, name))
-        assert (layer.indice_key, layer.bias) == ("a", None)
-
-    @of_every_layer
-    def test_layers_are_what_mmcv_calls_sparse(self, patched: None, name: str) -> None:
-        layer = getattr(mmcv.ops, name)(8, 8, 3)
-        assert isinstance(layer, SparseModule)
-        assert isinstance(layer, sparse_conv.SparseConvolution)
-        assert sparse_modules.is_spconv_module(layer)
-        assert sparse_modules.is_sparse_conv(layer)
-
     def test_a_block_from_before_works_while_patched(self, patched: None, device: torch.device) -> None:
         layers = SparseSequential(BlockFromBefore(mmcv.ops.SubMConv3d(8, 4, 3)), nn.ReLU(), sparse_modules.ToDense())
         assert layers.to(device)(sparse_tensor(device=device)).shape == (BATCH, 4, *SHAPE)

@@ -147,16 +147,3 @@ def test_plain_tensors_reach_the_devices(patches: list[pc.Patch], devices: list[
     for outputs in computed:
         assert outputs.device == torch.device("npu", 0)
         torch.testing.assert_close(outputs.cpu(), expected)
-
-
-def test_a_cuda_program_trains_on_the_npu(patched: None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    options = {"max_iters": 3}
-    expected = train("IterBasedRunner", options, Regression(), list(BATCHES), tmp_path)
-    containers = [DataContainer([batch], stack=True) for batch in BATCHES]
-    with pc.Patcher(TRANSFER_TO_NPU, strict=True):
-        model = MMDataParallel(Regression().cuda(), device_ids=[0])
-        trained = train("IterBasedRunner", options, model, containers, tmp_path)
-    assert model.module.layers[0].weight.device.type == "npu"
-    for ours, theirs in zip(trained, expected):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)

@@ -207,11 +207,3 @@ def test_vendors_are_listed_without_torch(installed: None, run_python: Any) -> N
         """
     )
     assert "reference: readable NumPy source; cpu; plugin npu_graph; backend='patchcore_reference'" in printed
-
-
-def test_torch_lists_the_backend_and_compiles_with_it(installed: None) -> None:
-    import torch
-
-    assert "patchcore_reference" in torch._dynamo.list_backends()
-    compiled = torch.compile(lambda x: x.exp(), backend="patchcore_reference", options={"check": True})
-    torch.testing.assert_close(compiled(torch.ones(3)), torch.ones(3).exp())

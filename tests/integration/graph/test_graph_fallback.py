@@ -86,6 +86,15 @@ def test_a_misspelt_fallback_is_an_error_even_where_it_is_not_needed(vendors: Ve
         vendors.choose(vendor, Fallback("referense", FALLBACK))
 
 
+def test_without_a_compiler_the_error_says_how_to_go_on(
+    make_vendors: Any, compiler_for: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(Exception, match=r"no C compiler.*apt-get install gcc"):
+        compiler_for(make_vendors().get("c"))(lambda x: x + 1)(torch.ones(3))
+
+
 def test_a_fallback_that_cannot_be_used_either_is_an_error_with_both_reasons(
     vendors: Vendors, without_compiler: None
 ) -> None:

@@ -139,19 +139,3 @@ def test_a_detector_trains_as_it_does_without(vendor: Any, compiled_for: Any, na
     assert {node.operator for record in own for node in record.eager} <= EAGER[name]
     assert sum(len(record.converted) for record in own) > 1000
     assert breaks() == BREAKS[name]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("vendor", ["c"], indirect=True)
-def test_a_detector_predicts_as_it_does_without(vendor: Any, compiled_for: Any) -> None:
-    detector = make("retinanet").eval()
-    twin = copy.deepcopy(detector)
-    before = compiled_for(detector, False)
-    images, _ = batch(*SIZES[0])
-    with torch.no_grad():
-        got, wanted = (each.bbox_head(each.extract_feat(images)) for each in (detector, twin))
-    for levels, expected in zip(got, wanted):
-        assert all(near(one, other, LOSS) for one, other in zip(levels, expected))
-    own = records()[before:]
-    assert {record.kind for record in own} == {"inference"}
-    assert {node.operator for record in own for node in record.eager} <= EAGER["retinanet"]

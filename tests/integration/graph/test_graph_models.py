@@ -10,15 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from torch import nn
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from npu_graph.conformance.models import MODELS
-from npu_graph.pipeline import compile_graph
-from npu_graph.vendor import Declarations
 
 #: Of the largest magnitude of each tensor.
 TOLERANCE = 2e-5
@@ -29,16 +23,6 @@ def assert_near(got: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
     assert got.shape == wanted.shape, what
     assert got.dtype is wanted.dtype, what
     assert float((got - wanted).abs().max()) <= TOLERANCE * largest, what
-
-
-def sample(x: torch.Tensor) -> torch.Tensor:
-    """A function of many operators, for tests that ask for no gradient. ``x``: ``[2, 4, 6, 6]``."""
-    scale = x.var((0, 2, 3), keepdim=True).rsqrt()
-    kernel = x[:, :, :3, :3].contiguous()
-    image = F.relu(F.conv2d(x * scale, kernel, padding=1)) + x.sum((1, 2, 3), keepdim=True)
-    pooled = F.max_pool2d(torch.cat([image, x], 1), 2)
-    weights = torch.softmax(pooled.flatten(2) @ pooled.flatten(2).transpose(1, 2), -1)
-    return torch.where(weights > 0.2, weights.exp(), weights.neg()).cumsum(1).flip(2)[:, 1:]
 
 
 def step(model: Any, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -73,16 +57,6 @@ def test_a_training_step_in_mixed_precision_is_as_near_to_float32_as_eager(
         assert far <= 2 * allowed + 1e-3, what
     assert any("convert_element_type" in name or "_to_copy" in name for name in compiler_of_each.converted)
     assert set(compiler_of_each.eager) <= {"aten.native_dropout.default"}
-
-
-def test_dropout_draws_the_numbers_that_eager_draws(compiler: Any) -> None:
-    dropout = nn.Dropout(0.5)
-    compiled = compiler(lambda x: dropout(x * 2) + 1)
-    x = torch.randn(64)
-    torch.manual_seed(7)
-    got = compiled(x)
-    torch.manual_seed(7)
-    assert torch.equal(got, dropout(x * 2) + 1)
 
 
 def test_strides_of_results_are_those_that_eager_gives(compiler_of_each: Any) -> None:
@@ -151,27 +125,3 @@ def test_sizes_that_depend_on_data_stay_eager(compiler: Any) -> None:
         got = compiler(lambda x: x.nonzero() * 2 + 1)(x)
     assert torch.equal(got, x.nonzero() * 2 + 1)
     assert any("depends on data" in reason for reason in compiler.eager.values())
-
-
-@pytest.fixture(scope="module")
-def traced() -> tuple[Any, torch.Tensor]:
-    torch.manual_seed(0)
-    x = torch.randn(2, 4, 6, 6)
-    return make_fx(lambda x: (sample(x),), tracing_mode="fake")(x), x
-
-
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_whatever_is_not_converted_stays_eager(reference: Any, traced: Any, data: Any) -> None:
-    graph, x = traced
-    conversions = reference.declarations.conversions
-    used = sorted({str(node.target) for node in graph.graph.nodes} & conversions.keys())
-    removed = data.draw(st.sets(st.sampled_from(used)))
-    before = reference.declarations
-    reference.declarations = Declarations({k: v for k, v in conversions.items() if k not in removed})
-    try:
-        inputs = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
-        (got,) = compile_graph(reference, copy.deepcopy(graph), inputs)(x)
-    finally:
-        reference.declarations = before
-    assert_near(got, sample(x), f"without {removed}")
