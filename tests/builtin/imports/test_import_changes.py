@@ -427,6 +427,15 @@ class TestReplaceImport:
             report = made.report(unreachable=True)
             assert any("user:table" in place for place in report["p"].changes[0].unreachable)
 
+    def test_names_of_the_other_module_stay_its_own(self, make_package) -> None:
+        make_package({**REAL, **USERS, "third": "import other\nfrom other.ops import conv"})
+        importlib.import_module("user")
+        third = importlib.import_module("third")
+        names = dict(vars(third))
+        with patcher(pc.ReplaceImport("real", with_="other")):
+            pass
+        assert dict(vars(third)) == names
+
 
 class TestInjectImport:
     SOURCES = {"mine": "def f(): return 'mine'\nVALUE = 3", "lib": "__all__ = ['g']\ndef g(): ...", "lib.part": ""}

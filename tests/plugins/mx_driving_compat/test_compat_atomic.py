@@ -126,16 +126,6 @@ class TestKindsOfTargets:
 class TestLastOnTop:
     """Several patches on one slot: the last is on top, and has the one below as its original."""
 
-    def test_the_same_once_more_changes_nothing(self, shop: SimpleNamespace) -> None:
-        patches = [AtomicPatch(path, target_wrapper=twice) for path in ("shop.tools.price", "shop.tools.price")]
-        with Patcher().add(*patches):
-            assert shop.tools.price("apple") == ("twice", ("price", "apple", 1))
-            assert all(patch.is_applied for patch in patches)
-            with Patcher().add(AtomicPatch("shop.tools.price", target_wrapper=twice)):
-                assert shop.tools.price("apple") == ("twice", ("price", "apple", 1))
-            assert shop.tools.price("apple") == ("twice", ("price", "apple", 1))
-        assert shop.tools.price("apple") == ("price", "apple", 1)
-
     def test_applying_a_patch_again_changes_nothing(self, shop: SimpleNamespace) -> None:
         patch = AtomicPatch("shop.tools.price", target_wrapper=twice)
         assert [patch.apply().status, patch.apply().status] == [APPLIED, APPLIED]

@@ -187,16 +187,6 @@ class TestBuilder:
 class TestNamesOfBuiltIns:
     """A function of the migration is itself, whatever it is called; a built-in is the predefined patch."""
 
-    def test_a_function_named_like_a_built_in_is_the_users(self, restored: Any, told: Told) -> None:
-        def msda(module: Any, options: Any) -> None:
-            module.tools.price = new
-
-        patch = Patch(msda)
-        with PatcherBuilder().add_module_patch("shop", patch).build():
-            assert restored.tools.price is new
-            assert patch.is_applied
-        assert "+ msda" in told.summary
-
     def test_called_directly_it_changes_nothing_without_plugins(self) -> None:
         assert msda("mmcv", {}) is None
 

@@ -94,15 +94,6 @@ class TestBeingInForce:
             assert restored.tools.price("apple") == ("a", ("price", "apple", 1))
         assert told.warnings == ["Patches already applied"]
 
-    def test_it_can_be_applied_again_after_it_was_reverted(self, restored: Any) -> None:
-        patch = wrap("a")
-        patcher = Patcher().add(patch)
-        for _ in range(2):
-            with patcher:
-                assert patch.is_applied
-                assert restored.tools.price("apple") == ("a", ("price", "apple", 1))
-            assert not patch.is_applied
-
     def test_what_was_applied_by_itself_is_not_reverted(self, restored: Any) -> None:
         patch = wrap("a")
         patch.apply()
@@ -113,17 +104,6 @@ class TestBeingInForce:
 
 
 class TestOrder:
-    def test_a_function_by_hand_takes_its_turn_too(self, restored: Any) -> None:
-        seen: list[Any] = []
-
-        def by_hand(module: Any, options: Any) -> None:
-            seen.append(module.price("apple"))
-            module.price = wrapping("hand")(module.price)
-
-        with Patcher().add(wrap("a"), LegacyPatch(by_hand, target_module="shop.tools"), wrap("b")):
-            assert restored.tools.price("apple") == ("b", ("hand", ("a", ("price", "apple", 1))))
-        assert seen == [("a", ("price", "apple", 1))]
-
     @pytest.mark.parametrize("fits", [(True, False), (False, True), (True, True), (False, False)], ids=str)
     def test_of_alternatives_the_ones_that_fit_are_applied_once(self, restored: Any, fits: tuple[bool, bool]) -> None:
         wrapper = wrapping("a")

@@ -148,28 +148,6 @@ def make(offset):
 # --- globals --------------------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_means_something_else_in_the_module_keeps_its_meaning_there(
-    migration: Callable[[str], Any], records: pytest.LogCaptureFixture
-) -> None:
-    module = migration(
-        """
-        conv = "mine"
-
-        @with_imports(("kit.ops", "conv"))
-        def function(): return conv(1)
-
-        @with_imports(("kit.ops", "sum"))
-        def shadows(): return sum(1)
-
-        def others(): return conv, sum([1, 2])
-        """
-    )
-    assert module.function() == ("conv", 1)
-    assert module.shadows() == ("kit", 1)
-    assert module.others() == ("mine", 3)
-    assert not records.records
-
-
 def test_a_name_that_only_a_function_inside_uses_counts_as_used(
     migration: Callable[[str], Any], records: pytest.LogCaptureFixture
 ) -> None:

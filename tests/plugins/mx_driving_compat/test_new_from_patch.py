@@ -219,16 +219,6 @@ class TestMigration:
         assert "# TODO patch.py:62: AtomicPatch('shop.tills.closing', shout(len))" in plugin
         assert "mmcv.deform_conv" in printed
 
-    def test_long_and_odd_texts_are_written_as_they_are(self, library: Path) -> None:
-        odd = f"""A "quoted" 'text' with a \\\\ and é {"long " * 30}"""
-        text = PATCH_2.replace("The till, fused.", odd.replace('"', '\\"')).replace("shop_till", "shop till!")
-        (library / "patch.py").write_text(text, encoding="utf-8")
-        project = new(library, "shop-npu", "--from", str(library / "patch.py"))
-        assert passes_its_tests(project)
-        code = "from shop_npu import plugin; print([(p.name, p.summary) for p in (plugin.SHOP_TILL,)][0])"
-        printed = python("-X", "utf8", "-c", code, path=[project], cwd=project)
-        assert printed.strip() == str(("shop_till_", odd.replace("\\\\", "\\").strip()))
-
 
 @needs_ruff
 @pytest.mark.parametrize("arguments", [("--from", "patch.py"), ("--from", "old_patch.py")], ids=["2.0", "1.0"])
