@@ -101,3 +101,9 @@ SIGHT = {"summary": "2 applied", "digest": "a"}
 )
 def test_verdicts(sight: probe.Sight, here: probe.Sight, hint: str, verdict: tuple[str, str]) -> None:
     assert probe._judge(sight, here, hint) == verdict
+
+
+def test_no_reports_are_left_behind(programs: Programs) -> None:
+    programs.write({**SHOP, "deals.py": PATCHES})
+    doctor(programs, PATCHCORE_REPORT_DIR="out")
+    assert not (programs.folder / "out").exists()

@@ -209,6 +209,10 @@ if __name__ == "__main__":
         programs.write({"pool.py": source})
         assert programs.compare("-m", "pool") == "[1, 4, 9]\n"
 
+    def test_traceback_of_a_module_that_is_run_and_a_patch_waits_for(self, programs: Programs) -> None:
+        programs.write({"shop/__init__.py": "", "shop/prices.py": "import nosuchmodule\n", "deals.py": PATCHES})
+        programs.compare("-m", "shop.prices", code=1, options=["-p", "deals"], summary="1 pending")
+
 
 class TestUsage:
     @pytest.mark.parametrize("name", ["nosuch.module", "package"])

@@ -533,3 +533,18 @@ def test_a_child_forked_while_another_thread_applies_patches(run_python: Any, ma
         thread.join()
         assert code == 0, code
     """)
+
+
+@pytest.mark.parametrize("directory", [("--report-dir", "out"), ()], ids=" ".join)
+def test_a_child_of_fork_that_ends_as_programs_do_says_nothing(shop: Programs, directory: Sequence[str]) -> None:
+    shop.write({"script.py": "import os, sell\npid = os.fork()\nif pid: os.waitpid(pid, 0)\n"})
+    done = shop.run(shop.patchcore, "-p", "deals", *directory, "script.py")
+    assert errors(done) == ["patchcore: 1 applied"]
+
+
+def test_has_what_the_report_of_the_patcher_has(report: ProcessReport, tmp_path: Path) -> None:
+    report.write()
+    (path,) = (tmp_path / "reports").iterdir()
+    content = json.loads(path.read_text())
+    expected = json.loads(report._patcher.report().to_json())
+    assert {key: content[key] for key in expected} == expected

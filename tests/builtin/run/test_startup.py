@@ -81,6 +81,11 @@ except ImportError as error:
         assert state.endswith(" False")
         assert done.stderr == ""
 
+    def test_python_m_with_a_module_of_the_standard_library(self, shop: Programs) -> None:
+        done = shop.run([*shop.python, "-v", "-m", "json.tool"], stdin="{}", **shop.in_run("deals"))
+        assert "import 'patchcore_startup'" in done.stderr
+        assert "import 'patchcore'" not in done.stderr
+
 
 class TestActivates:
     def test_at_the_first_import_of_something_else(self, by_door: Programs) -> None:
