@@ -33,22 +33,3 @@ def test_training_is_the_same_and_every_range_is_closed() -> None:
         *(("2", "bwd"), ("1", "bwd"), ("0", "bwd"), ("Sequential", "bwd")),
     ]
     assert not torch._C._len_torch_function_stack()
-
-
-def test_a_profile_has_the_ranges_and_stays_json(tmp_path: Any) -> None:
-    import json
-
-    import torch_npu
-
-    with markers.start("record_function"), torch_npu.profiler.profile() as profile:
-        torch.nn.functional.relu(torch.ones(2, device="npu"))
-        with markers.range('a "quoted" \u20ac name'):
-            pass
-    profile.export_chrome_trace(str(tmp_path / "trace.json"))
-    content = json.loads((tmp_path / "trace.json").read_text())
-    events = content["traceEvents"] if isinstance(content, dict) else content
-    said = [found for found in (markers.parse(str(event.get("name"))) for event in events) if found]
-    assert [one["op"] for one in said if one.get("op") in ("relu", 'a "quoted" \u20ac name')] == [
-        "relu",
-        'a "quoted" \u20ac name',
-    ]

@@ -156,15 +156,6 @@ print(loaded())
 """)
         assert out.splitlines() == ["[]", str(PENDING), "[]"]
 
-    def test_only_what_the_program_imports_is_loaded(self, run: Run) -> None:
-        out = run("""
-import patchcore
-patchcore.apply(strict=True)
-import numpy
-print(loaded(), numpy.float)
-""")
-        assert out == "['numpy'] <class 'float'>\n"
-
     @pytest.mark.parametrize("missing", ["torch", "mmcv", "mmdet", "numpy"])
     def test_a_library_that_is_not_installed_is_skipped(self, run: Run, missing: str) -> None:
         out = run(f"""
