@@ -1,4 +1,4 @@
-"""A model with the parts of a detector: convolutions, a pyramid, anchors, matching, losses, suppression."""
+"""A model with the parts of a detector: convolutions, a pyramid, anchors, matching and losses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import assert_same
 from torch import Tensor, nn
 
 STRIDES = (4, 8)
@@ -73,17 +72,6 @@ def losses(model: nn.Module, images: Tensor, truth: list[Tensor], labels: list[T
     return total / images.shape[0]
 
 
-def suppress(boxes: Tensor, scores: Tensor, threshold: float = 0.5) -> Tensor:
-    """Return the indices of the boxes that overlap with none of a higher score."""
-    order = scores.argsort(descending=True, stable=True)
-    crowded = (overlaps(boxes[order], boxes[order]) > threshold).triu(1)
-    kept = torch.ones_like(order, dtype=torch.bool)
-    for number in range(len(order)):
-        if kept[number]:
-            kept &= ~crowded[number]
-    return order[kept]
-
-
 class TestDetector:
     @pytest.fixture
     def data(self) -> tuple[Tensor, list[Tensor], list[Tensor]]:
@@ -110,14 +98,3 @@ class TestDetector:
         for ours_, theirs_ in zip(*histories):
             assert theirs_ == pytest.approx(ours_, rel=1e-4)
         assert histories[0][-1][0] < histories[0][0][0]
-
-    def test_it_detects_as_on_the_cpu(self, data: tuple[Tensor, list[Tensor], list[Tensor]]) -> None:
-        ours = Detector().eval()
-        theirs = copy.deepcopy(ours).npu()
-        with torch.no_grad():
-            logits, boxes, _ = ours(data[0])
-            their_logits, their_boxes, _ = theirs(data[0].npu())
-        assert_same((their_logits, their_boxes), (logits, boxes), rtol=1e-4, atol=1e-4)
-        expected = suppress(boxes[0], logits[0].amax(1))
-        assert_same(suppress(boxes[0].npu(), logits[0].amax(1).npu()), expected)
-        assert 1 < len(expected) < len(boxes[0])

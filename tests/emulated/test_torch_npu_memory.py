@@ -22,6 +22,7 @@ class TestStatistics:
         stats = torch.npu.memory_stats(device)
         assert stats["allocated_bytes.all.current"] == torch.npu.memory_allocated(device) >= tensor.numel()
         assert stats["reserved_bytes.all.peak"] == torch.npu.max_memory_reserved(device)
+        assert stats["reserved_bytes.all.current"] == torch.npu.memory_reserved(device) >= tensor.numel()
         assert stats["num_ooms"] == 0
         nested = torch.npu.memory_stats_as_nested_dict(device)
         assert nested["active_bytes"]["all"]["current"] == stats["active_bytes.all.current"]

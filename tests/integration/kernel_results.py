@@ -30,21 +30,3 @@ def output_and_gradients(function: Callable[..., Tensor], tensors: Sequence[Tens
     output = function(*leaves, *rest)
     grad_output = torch.randn(output.shape, dtype=output.dtype, generator=torch.Generator().manual_seed(1))
     return [output.detach(), *torch.autograd.grad(output, leaves, grad_output)]
-
-
-def foreign(function: type[torch.autograd.Function]) -> Callable[..., Tensor]:
-    """Return an autograd Function's ``apply`` that runs another one's static methods on its own ctx.
-
-    That is what patches do which put ``forward`` and ``backward`` of mx_driving into a class of mmcv.
-    """
-
-    class Foreign(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, *arguments: Any) -> Any:
-            return function.forward(ctx, *arguments)
-
-        @staticmethod
-        def backward(ctx: Any, *grads: Tensor) -> Any:
-            return function.backward(ctx, *grads)
-
-    return Foreign.apply

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kernel_results import assert_agree, foreign, output_and_gradients  # noqa: E402
+from kernel_results import assert_agree, output_and_gradients  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -73,18 +73,6 @@ def test_sigmoid_focal_loss_far_from_zero(mx_driving: ModuleType) -> None:
     assert loss.tolist() == [[0.75 * 200, 0.25 * 200]]
     loss.sum().backward()
     assert logit.grad.tolist() == [[0.75, -0.25]]
-
-
-def test_sigmoid_focal_loss_on_a_foreign_ctx(mx_driving: ModuleType) -> None:
-    from npu_emulator.mx_driving.ops.sigmoid_focal_loss import SigmoidFocalLossFunction
-
-    logit, target = samples(torch.float64)
-    rest = (target, 2.0, 0.25, None, "mean")
-    assert_agree(
-        output_and_gradients(foreign(SigmoidFocalLossFunction), [logit], *rest),
-        output_and_gradients(focal_loss, [logit], *rest),
-    )
-    assert mx_driving.calls == {"sigmoid_focal_loss": 1, "sigmoid_focal_loss_backward": 1}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 torch = pytest.importorskip("torch")
 mmcv_ops = pytest.importorskip("mmcv.ops")
 
-from kernel_results import assert_agree, foreign, output_and_gradients  # noqa: E402
+from kernel_results import assert_agree, output_and_gradients  # noqa: E402
 from mmcv.ops import multi_scale_deform_attn as mmcv_msda  # noqa: E402
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
@@ -311,22 +311,6 @@ def test_npu_max_pool2d_has_no_backward(mx_driving: ModuleType) -> None:
 
 
 # --- how patches use them -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["DeformConv2dFunction", "ModulatedDeformConv2dFunction"])
-def test_convolution_forward_and_backward_on_a_foreign_ctx(mx_driving: ModuleType, name: str) -> None:
-    stand_in = getattr(mx_driving, name)
-
-    inputs = Case().tensors(torch.float64, seed=19)
-    if name == "DeformConv2dFunction":
-        tensors, rest = (inputs.x, inputs.offset, inputs.weight), (1, 1, 1, 1, 1, False, 32)
-    else:
-        tensors, rest = (inputs.x, inputs.offset, inputs.mask, inputs.weight), (None, 1, 1, 1, 1, 1)
-    with lifted():
-        ours = output_and_gradients(foreign(stand_in), tensors, *rest)
-        expected = output_and_gradients(stand_in.apply, tensors, *rest)
-    for actual, wanted in zip(ours, expected):
-        assert torch.equal(actual, wanted)
 
 
 def test_calls_count_forward_and_backward_apart(mx_driving: ModuleType) -> None:
