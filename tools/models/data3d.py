@@ -22,6 +22,9 @@ _CLASSES = ("Pedestrian", "Cyclist", "Car")
 #: Length, height and width in metres.
 _SIZES = {"Pedestrian": (0.8, 1.7, 0.6), "Cyclist": (1.8, 1.7, 0.6), "Car": (3.9, 1.6, 1.6)}
 _FOCAL = 180.0
+#: Places among the classes of nuScenes, by which mmdet3d knows them in information files; length, width and height.
+_NUSCENES_LABELS = {"car": 0, "pedestrian": 7}
+_NUSCENES_SIZES = {"car": (4.5, 1.9, 1.7), "pedestrian": (0.7, 0.7, 1.75)}
 #: Options that are lists of coordinates: x, y and z of the lower, then of the upper end.
 _RANGES = frozenset(
     ["point_cloud_range", "pc_range", "post_center_limit_range", "post_center_range", "pcd_limit_range"]
@@ -106,12 +109,74 @@ def make_kitti(folder: Path, seed: int = 0) -> None:
     (root / INFOS).write_bytes(pickle.dumps(content))
 
 
-def make_nuscenes(folder: Path) -> None:
-    """Write point clouds with cars and pedestrians."""
-    from tools.models.nuscenes_sample import make_samples, write_data
+def make_nuscenes(folder: Path, seed: int = 0) -> None:
+    """Write point clouds with points on the ground and inside of cars and pedestrians, and their information file.
 
-    (folder / NUSCENES).mkdir(parents=True, exist_ok=True)
-    assert write_data(folder / NUSCENES, make_samples(SAMPLES)).name == INFOS
+    It is as mmdet3d's converter would make it of the tables of nuScenes, which are read for scores only.
+    """
+    import numpy as np
+    from pyquaternion import Quaternion
+
+    def matrix(rotation: Any, *translation: float) -> Any:
+        made = np.eye(4)
+        made[:3, :3], made[:3, 3] = rotation.rotation_matrix, translation
+        return made.tolist()
+
+    points_folder = folder / NUSCENES / "samples" / "LIDAR_TOP"
+    points_folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(seed)
+    names = ("car", "pedestrian", "car")
+    ground = -2.5
+    frames = []
+    for number in range(SAMPLES):
+        boxes = np.zeros((len(names), 7))  # x, y, z of the centre, length, width, height, angle about z
+        boxes[:, :2] = random.uniform(-6, 6, (len(names), 2))
+        boxes[:, 3:6] = [_NUSCENES_SIZES[name] for name in names]
+        boxes[:, 2] = ground + boxes[:, 5] / 2
+        boxes[:, 6] = random.uniform(-math.pi, math.pi, len(names))
+        plain = random.uniform(-8, 8, (150, 5)).astype(np.float32)
+        plain[:, 2] = ground
+        plain[:, 3:] = random.uniform(0, 1, (150, 2))
+        clouds = [plain]
+        for box in boxes:
+            inside = random.uniform(-0.5, 0.5, (40, 5))
+            inside[:, :3] *= box[3:6]
+            cosine, sine = math.cos(box[6]), math.sin(box[6])
+            inside[:, :2] = inside[:, :2] @ np.array([[cosine, sine], [-sine, cosine]])
+            inside[:, :3] += box[:3]
+            clouds.append(inside.astype(np.float32))
+        velocities = random.uniform(-2, 2, (len(names), 2))
+        token = f"sample-{number}"
+        np.concatenate(clouds).tofile(points_folder / f"{token}.bin")
+        frames.append(
+            {
+                "sample_idx": number,
+                "token": token,
+                "timestamp": float(number),
+                "ego2global": matrix(Quaternion(axis=[0.01, 0.02, 1], degrees=30), 400.0, 1100.0, 0.0),
+                "images": {},
+                "lidar_points": {
+                    "num_pts_feats": 5,
+                    "lidar_path": f"{token}.bin",
+                    "lidar2ego": matrix(Quaternion(axis=[0, 0, 1], degrees=-90), 0.9, 0.0, 1.8),
+                },
+                "instances": [
+                    {
+                        "bbox_label": _NUSCENES_LABELS[name],
+                        "bbox_label_3d": _NUSCENES_LABELS[name],
+                        "bbox_3d": box.tolist(),
+                        "bbox_3d_isvalid": True,
+                        "velocity": velocity.tolist(),
+                        "num_lidar_pts": 40,
+                        "num_radar_pts": 0,
+                    }
+                    for name, box, velocity in zip(names, boxes, velocities)
+                ],
+            }
+        )
+    metainfo = {"categories": _NUSCENES_LABELS, "dataset": "nuscenes", "version": "v1.0-mini", "info_version": "1.1"}
+    content = {"metainfo": metainfo, "data_list": frames}
+    (folder / NUSCENES / INFOS).write_bytes(pickle.dumps(content))
 
 
 def shrink(config: Config, folder: Path) -> None:
