@@ -42,11 +42,6 @@ def _too_long(lines: Sequence[str]) -> Iterator[str]:
 
 
 class TestTable:
-    def test_a_table_that_fits_has_a_line_for_each_row(self) -> None:
-        with on_a_terminal() as terminal:
-            print_table("Findings", ("KIND", "SUBJECT"), [("drift", "a"), ("plugin", "b")])
-        assert terminal.lines() == ["Findings", "  KIND    SUBJECT", "  drift   a", "  plugin  b"]
-
     def test_the_last_column_is_wrapped_between_words(self) -> None:
         with on_a_terminal() as terminal:
             print_table("Findings", ("KIND", "MESSAGE"), [("drift", "word " * 20)])
@@ -100,11 +95,6 @@ class TestTable:
             "  b",
             "      LOCKED  1",
         ]
-
-    def test_cells_of_several_lines(self) -> None:
-        with on_a_terminal() as terminal:
-            print_table("Operators", ("OPERATOR", "AT", "WHY"), [("add", "a.py:1\nb.py:2", "none\nnothing")])
-        assert terminal.lines()[2:] == ["  add       a.py:1  none", "            b.py:2  nothing"]
 
     def test_wide_characters_take_two_columns(self) -> None:
         with on_a_terminal() as terminal:

@@ -119,16 +119,6 @@ def test_another_version_is_added_and_the_first_kept(site: Site, cli: Cli) -> No
     assert recorded["1.1"]["shop.prices:Till.total"] == first["shop.prices:Till.total"]
 
 
-def test_one_patch_leaves_the_others_as_they_are(site: Site, cli: Cli) -> None:
-    cli("fingerprint", "shop")
-    before = site.recorded()["shop"]["1.0"]
-    site.upgrade("1.0", "return", "return 1 +")
-    cli("fingerprint", "shop.price")
-    after = site.recorded()["shop"]["1.0"]
-    assert after["shop.prices:Till.total"] == before["shop.prices:Till.total"]
-    assert after["shop.prices:price"] != before["shop.prices:price"]
-
-
 def test_check_of_the_file_writes_nothing(site: Site, cli: Cli) -> None:
     assert cli("fingerprint", "--check")[:2] == (0, "no plugin carries fingerprints\n")
     cli("fingerprint", "shop")
@@ -266,15 +256,6 @@ class TestUpgrade:
             "detail": "",
             "difference": DIFFERENCE,
         }
-
-    def test_a_broken_file_is_a_finding(self, site: Site, cli: Cli) -> None:
-        site.file.write_text("[]")
-        code, out, _ = cli("check")
-        assert code == 1
-        assert f"{site.file} cannot be read" in out
-        code, out, _ = cli("list", "-v")
-        assert code == 0
-        assert "cannot be read" in out
 
 
 def test_a_name_that_means_nothing_is_a_usage_error(site: Site, cli: Cli) -> None:

@@ -82,12 +82,6 @@ def test_places_of_other_things(obj: Any, name: Any) -> None:
         assert found == Place(name)
 
 
-def test_a_place_as_text() -> None:
-    assert str(Place("m:f", "m.py", 3)) == "m:f (m.py:3)"
-    assert str(Place("m:C", "m.py")) == "m:C (m.py)"
-    assert str(Place("m:f")) == "m:f"
-
-
 def test_what_classes_in_c_hold_is_named_with_its_class() -> None:
     assert place_of(object.__init__) == Place("builtins:object.__init__")
     assert place_of(str.upper) == Place("builtins:str.upper")

@@ -57,10 +57,6 @@ class TestVerdicts:
         assert f"1 {needs}" in cli("list", "--plugin", "", "-p", "both").lines()
         assert f"both  off  {needs}" in cli("list", "--plugin", "", "-p", "both", "--all").lines()
 
-    def test_what_is_disabled_is_off(self, cli: Cli) -> None:
-        lines = cli("list", "--plugin", "shop", "--disable", "shop.price").lines()
-        assert "shop.price    off  disabled by --disable (shop.price)" in lines
-
     def test_what_a_user_has_asked_for_is_never_only_counted(self, cli: Cli) -> None:
         lines = cli("list", "--plugin", "shop", "--enable", "shop.tax").lines()
         tax = "shop.tax      skipped  requires no-such-package, no_such_package is not installed"
@@ -111,11 +107,6 @@ class TestChanges:
         options = ("list", "--plugin", "", "-p", "both")
         assert "1  both  apply  replace shop.prices:price (+1)" in cli(*options).lines()
         assert "replace shop.deals:usual" in cli(*options, "-v").lines()
-
-    def test_verbose_shows_legacy_names(self, cli: Cli) -> None:
-        lines = cli("list", "-v", "--plugin", "shop").lines()
-        assert "1  shop.price  apply  prices from the cash register" in lines
-        assert {"replace shop.prices:price", "legacy names: price"} <= set(lines)
 
 
 class TestTerminal:

@@ -14,7 +14,6 @@ from patch_folder import Result, run_command
 from reports import LABEL, PRICE, SHOP, Reports, patcher
 
 import patchcore as pc
-from patchcore.process import describe_process
 
 
 @pytest.fixture
@@ -158,13 +157,6 @@ def test_json(reports: Reports, report: Callable[..., Result]) -> None:
     assert (finding["kind"], finding["subject"]) == ("difference", "patch shop.price")
 
 
-def test_a_worker_is_shown_with_its_name(reports: Reports, report: Callable[..., Result]) -> None:
-    environment = {**describe_process(), "program": "train.py", "name": "SpawnPoolWorker-1"}
-    reports.write(patcher(PRICE))
-    reports.write(patcher(PRICE), role="worker", environment=environment)
-    assert report().rows()[3][-1] == "[SpawnPoolWorker-1] train.py"
-
-
 # --- several runs in one directory ---------------------------------------------------------------------------------
 
 
@@ -191,15 +183,6 @@ def test_a_run_by_name(three_runs: Reports, report: Callable[..., Result]) -> No
     assert result.rows()[0] == ["Run a1a1"]
     assert [row[2] for row in result.rows()[2:4]] == ["105", "106"]
     assert report("--run", "b2b2").code == 0
-
-
-def test_all_runs_as_one(three_runs: Reports, report: Callable[..., Result]) -> None:
-    result = report("--all", "--format", "json")
-    assert (result.code, result.err) == (1, "")
-    content = json.loads(result.out)
-    assert content["runs"] == ["a1a1", "b2b2", "c3c3"]
-    assert len(content["processes"]) == 6
-    assert {finding["kind"] for finding in content["findings"]} == {"difference", "unfinished"}
 
 
 def test_an_unknown_run_is_a_usage_error_with_the_nearest(three_runs: Reports, report: Callable[..., Result]) -> None:

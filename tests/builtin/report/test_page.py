@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from page_runs import LABELS, NASTY, SHOWN, a_report, large_run, member, nasty_run
+from page_runs import LABELS, SHOWN, a_report, large_run, member, nasty_run
 from reports import PRICE, SHOP, Reports, patcher
 
 from patchcore import install_command
@@ -236,11 +236,6 @@ def test_calls_that_the_predicate_left_to_the_original_are_no_hits(content: dict
     assert "0 hits" in page.paths["patches"]
 
 
-def test_what_nobody_could_count_is_not_called_never_hit(content: dict[str, Any]) -> None:
-    page = on_ranks(content, {"patches": counting(content, None, 1)})
-    assert "shop.price" not in page.paths["verdict"]
-
-
 # --- processes and patches -----------------------------------------------------------------------------------------
 
 
@@ -259,13 +254,6 @@ def test_a_status_that_ranks_do_not_share(content: dict[str, Any]) -> None:
     assert "applied on ranks 0\N{EN DASH}1" in processes
     assert "skipped on rank 2: needs mx_driving" in processes
     assert "ranks differ" in page.paths["patches"]
-
-
-def test_a_manifest_that_ranks_do_not_share(content: dict[str, Any]) -> None:
-    manifest = {**content["manifest"], "python": "3.8.0"}
-    page = on_ranks(content, {}, {"manifest": manifest, "digest": "other"})
-    assert "There are 2 manifests" in page.paths["processes"]
-    assert "3.8.0" in page.paths["verdict"]
 
 
 def test_drift_options_and_references(content: dict[str, Any]) -> None:
@@ -389,12 +377,6 @@ def test_a_line_of_the_program_is_one_row_however_many_processes_differ(content:
 @pytest.mark.parametrize("data", [None, [], ["a"], [{"a": [1]}], {"a": 1}, [{"count": "many"}]], ids=repr)
 def test_all_other_data_is_told_by_its_lines(content: dict[str, Any], data: Any) -> None:
     assert "a line" in on_ranks(content, told(data), told(data)).paths["told"]
-
-
-def test_without_anything_told_there_is_no_section(content: dict[str, Any]) -> None:
-    page = page_of(Process(content))
-    assert "told" not in page.paths
-    assert NASTY not in page.text
 
 
 # --- the command ---------------------------------------------------------------------------------------------------

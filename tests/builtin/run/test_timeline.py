@@ -117,13 +117,6 @@ def test_imports_that_patches_wait_for_and_what_became_of_the_patches(make_packa
     assert "did you mean 'label'?" in failed.detail
 
 
-def test_what_is_loaded_already_is_applied_without_an_import(make_package: Any, noted: Any) -> None:
-    make_package({"shop": "def price(): pass"})
-    importlib.import_module("shop")
-    with pc.Patcher([pc.Patch("shop.price", [pc.Replace("shop:price", new)])]):
-        assert noted() == [("applied", "shop.price")]
-
-
 def test_an_import_that_fails(make_package: Any, noted: Any) -> None:
     make_package({"shop": "1 / 0"})
     with pc.Patcher([pc.Patch("shop.price", [pc.Replace("shop:price", new)])]):

@@ -54,9 +54,6 @@ class TestImports:
         assert found.roots == {"torch", "os", "mmcv", "mx_driving", "mmdet3d"}
         assert (found.files, found.unreadable) == (3, (project / "old.py",))
 
-    def test_of_one_file(self, project: Path) -> None:
-        assert find_imports(project / "train.py").roots == {"torch", "os", "mmcv"}
-
     def test_of_files_that_are_no_text(self, tmp_path: Path) -> None:
         (tmp_path / "nul.py").write_bytes(b"import a\0b\n")
         (tmp_path / "latin.py").write_bytes(b"# -*- coding: latin-1 -*-\nimport mmcv  # \xfc\n")
