@@ -305,7 +305,7 @@ def test_signatures_sources_and_pickles_are_as_without_torchscript(torch: Any, l
         assert pickle.loads(pickle.dumps(lib.typed)) is lib.typed
         torch.jit.script(lib.typed)
         assert pickle.loads(pickle.dumps(lib.typed)) is lib.typed
-        assert lib.typed.__wrapped__ is original
+        assert inspect.unwrap(lib.typed) is pc.original("scripted:typed")
 
 
 @pytest.mark.libraries("torch")

@@ -39,11 +39,12 @@ def mark(function: Any, original: Any, in_class: bool) -> None:
     modifiers = getattr(sys.modules.get(_NEEDED), "FunctionModifiers", None)
     while modifiers is not None and _early:
         method = _early.pop()
-        _mark_method(method, method.__wrapped__, modifiers)
+        if hasattr(method, "__wrapped__"):  # it is patched still
+            _mark_method(method, method.__wrapped__, modifiers)
     if not in_class and not _is_left_out(original, modifiers):
         # Not functools.partial, which a patch may have replaced, and no closure, which would count as a user of the
         # function's module when that is imported again.
-        function.__prepare_scriptable__ = MethodType(_scriptable, (function, original))
+        function.__prepare_scriptable__ = MethodType(_scriptable, [function, original])
     elif modifiers is None:
         _early.add(function)
     else:
@@ -61,20 +62,19 @@ def _mark_method(function: Any, original: Any, modifiers: Any) -> None:
     function._torchscript_modifier = original._torchscript_modifier if left_out else modifiers.IGNORE
 
 
-def _scriptable(pair: tuple[Any, Any]) -> Any:
+def _scriptable(made: list[Any]) -> Any:
     """Return what TorchScript compiles in the place of a function.
 
     Args:
-        pair: the function, and its original.
+        made: the function, its original, and what was returned before, if anything.
 
     Raises:
         RuntimeError: the types of ``original`` cannot be told; with the patches that it is from.
     """
-    function, original = pair
-    made = function.__dict__.get("_patchcore_scriptable")
-    if made is None:
-        made = function._patchcore_scriptable = _adapter(function, original)
-    return made
+    function, original = made[:2]
+    if made[2:] == []:
+        made.append(_adapter(function, original))
+    return made[2]
 
 
 def _adapter(function: Any, original: Any) -> Any:
@@ -132,7 +132,7 @@ def _described(function: Any) -> str:
     """The place of ``function`` and the patches that put it there."""
     from patchcore.engine.engine import ENGINE
 
-    found = ENGINE.journal.makers(function)
+    found = ENGINE.journal.behind(function)
     if not found:
         return f"the patched {_name(function)}"
     names = dict.fromkeys(str(layer.owner) for _, layer in found if layer.owner is not None)

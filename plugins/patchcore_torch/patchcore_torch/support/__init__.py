@@ -24,6 +24,7 @@ __all__ = [
     "child_probes",
     "process_patched",
     "rank_launchers",
+    "register_handovers",
     "register_hookspecs",
     "register_marks",
     "register_patches",
@@ -99,8 +100,14 @@ def start_process(patcher: Patcher) -> None:
 
 @pc.hookimpl
 def register_marks() -> list[str]:
-    """Return what has TorchScript call wrappers through Python."""
-    return ["patchcore_torch.torchscript:mark"]
+    """Return what has TorchScript call patched functions through Python, and compilers forget what they know."""
+    return ["patchcore_torch.torchscript:mark", "patchcore_torch.compilers:mark"]
+
+
+@pc.hookimpl
+def register_handovers() -> list[str]:
+    """Return what has patched functions of torch follow its protocol, ``__torch_function__``."""
+    return ["patchcore_torch.overrides:handover"]
 
 
 # --- the processes of a run -------------------------------------------------------------------------------------------

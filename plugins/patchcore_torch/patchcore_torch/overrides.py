@@ -1,0 +1,65 @@
+"""Patched functions of torch follow its protocol: arguments with ``__torch_function__`` get a call first.
+
+A function that takes part begins with ``if has_torch_function(...): return handle_torch_function(itself, ...)``
+(torch 2.13, ``torch/overrides.py``), and what it hands the call to calls it again, under the name that is patched. So a
+patch that came before this would run twice: under a mode (``torch.device``, ``set_default_device``), for a subclass
+(``DTensor``, ``FakeTensor``), while ``torch.fx`` traces. What is patched does the same first, with the function
+that callers know; the original then finds nothing left to hand over.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
+from typing import Any, Callable, Optional
+
+from patchcore_torch import private_torch
+
+__all__ = ["handover"]
+
+
+def handover(original: Any) -> Optional[tuple[Callable[..., bool], Callable[..., Any]]]:
+    """Return what hands calls of ``original`` over, ``None`` where it takes no part in the protocol.
+
+    Args:
+        original: what is patched; one of torch, or written like one.
+    """
+    torch = sys.modules.get("torch")
+    return _HANDOVER if torch is not None and hasattr(torch, "overrides") and _takes_part(original) else None
+
+
+def _takes_part(original: Any) -> bool:
+    if type(original) is FunctionType:
+        return "handle_torch_function" in original.__code__.co_names
+    if type(original) in (MethodDescriptorType, WrapperDescriptorType):
+        return original.__objclass__ is private_torch.TensorBase
+    if type(original) is BuiltinFunctionType:
+        # those of torch.nn find themselves past the patched name, and run it once by that
+        return getattr(private_torch.VariableFunctions, original.__name__, None) is original
+    return False
+
+
+def _hands_over(*args: Any, **kwargs: Any) -> bool:
+    from torch.overrides import has_torch_function
+
+    return has_torch_function(tuple(_flat(args, kwargs.values())))
+
+
+def _hand_over(function: Any, *args: Any, **kwargs: Any) -> Any:
+    from torch.overrides import handle_torch_function
+
+    return handle_torch_function(function, tuple(_flat(args, kwargs.values())), *args, **kwargs)
+
+
+def _flat(*groups: Iterable[Any]) -> Iterator[Any]:
+    """Yield the arguments, and what is in those that are lists: ``torch.cat`` and ``torch.einsum`` take some."""
+    for group in groups:
+        for value in group:
+            if type(value) in (list, tuple):
+                yield from value
+            else:
+                yield value
+
+
+_HANDOVER = (_hands_over, _hand_over)
