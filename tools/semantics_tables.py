@@ -24,7 +24,10 @@ TESTS = ROOT / "tests" / "hostile"
 
 #: The marks that make rows: the head of the table, and the arguments of the mark, a column each.
 TABLES = {
-    "holder": ("| what holds the function | after the patch |", ("kind", "outcome")),
+    "holder": (
+        "| what holds it | by `Wrap`, `when_call` | by plain `Replace` |",
+        ("kind", "wrapped", "replaced"),
+    ),
     "limit": ("| limit | where you are told |", ("what", "told")),
 }
 
@@ -65,7 +68,7 @@ def rendered(page: str, found: list[pytest.Mark]) -> str:
 def table(name: str, found: list[pytest.Mark]) -> str:
     """Return the table of one kind of mark: each row once, whichever number of tests has it."""
     head, columns = TABLES[name]
-    return "\n".join([head, "|---|---|", *dict.fromkeys(_rows(name, columns, found))]) + "\n"
+    return "\n".join([head, "|---" * len(columns) + "|", *dict.fromkeys(_rows(name, columns, found))]) + "\n"
 
 
 def _rows(name: str, columns: tuple[str, ...], found: list[pytest.Mark]) -> Iterator[str]:
