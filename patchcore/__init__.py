@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         WhileImporting,
         install_command,
     )
-    from patchcore.patcher import Patcher, apply
+    from patchcore.patcher import Patcher, apply, original
     from patchcore.planning.plan import Context, Plan
     from patchcore.report import Remark, Report, Section
     from patchcore.settings import Setting, Settings
@@ -47,7 +47,7 @@ _LATER = {
     "patchcore.builtin.imports.changes": ("InjectImport", "ReplaceImport", "StubImport", "WhileImporting"),
     "patchcore.builtin.install.command": ("install_command",),
     "patchcore.builtin.verify.check": ("Case", "Check", "Size"),
-    "patchcore.patcher": ("Patcher", "apply"),
+    "patchcore.patcher": ("Patcher", "apply", "original"),
     "patchcore.planning.plan": ("Context", "Plan"),
     "patchcore.report": ("Remark", "Report", "Section"),
     "patchcore.settings": ("Setting", "Settings"),
@@ -94,6 +94,7 @@ __all__ = [
     "hookimpl",
     "hookspec",
     "install_command",
+    "original",
     "patch",
     "wrap",
 ]

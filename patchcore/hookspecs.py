@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from patchcore.declare.changes import Skip
     from patchcore.declare.patch import Patch
     from patchcore.engine.writers import Guard, Writers
+    from patchcore.objects.generated import Handover
     from patchcore.planning.plan import Candidate, Context, PlannedPatch
     from patchcore.report import PatchRecord, Remark, Section
     from patchcore.settings import Setting, Settings
@@ -82,11 +83,24 @@ def register_guards() -> Iterable[Union[Guard, str]]:  # type: ignore[empty-body
 
 
 @hookspec
-def register_marks() -> Iterable[Union[Callable[[Any, Any, bool], None], str]]:  # type: ignore[empty-body]
-    """Return functions that are called with each wrapper or dispatcher patchcore makes, or their targets.
+def register_marks() -> Iterable[Union[Callable[[Any, Any, bool], Any], str]]:  # type: ignore[empty-body]
+    """Return functions, or their targets, that are called with each function that stands for another one.
 
-    They get the function, what it stands for, and whether it is a method, and may set attributes of the function: what
-    tells a compiler that reads source how to call it.
+    That is a wrapper or dispatcher which patchcore makes, or a function whose body it writes. They get the function,
+    the original, and whether it is a method, and may set attributes of the function: what says to a compiler that reads
+    source how to call it. These go with the patch. A function that one of them returns is called when the body of the
+    function is written again, or is the original again.
+    """
+
+
+@hookspec
+def register_handovers() -> Iterable[Union[Callable[[Any], Optional[Handover]], str]]:  # type: ignore[empty-body]
+    """Return functions, or their targets, that say what a function does with a call before anything else.
+
+    A library may have its functions hand a call over to its arguments, as ``__array_function__`` of numpy and
+    ``__torch_function__`` of torch do. A patched function does that before its patch, once. They get the original, and
+    return ``None`` or a pair: a function that takes the arguments of a call and says whether it is handed over, and one
+    that gets the function that was called before the arguments, and returns the result.
     """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import re
 import sys
 from _thread import RLock
@@ -12,6 +13,8 @@ from typing import Any, Optional, Union
 from patchcore.declare.changes import Skip
 from patchcore.declare.patch import Patch
 from patchcore.declare.registries import learn_tables
+from patchcore.declare.slots import find_slot
+from patchcore.declare.target import Target
 from patchcore.engine.application import Application, record_of
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.importing import loaded_here
@@ -19,6 +22,7 @@ from patchcore.engine.rebinding import Moves
 from patchcore.engine.reentry import is_reentrant
 from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName, describe_error, did_you_mean
 from patchcore.logs import logger
+from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.printable import counted, shown
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, continue_plan, make_plan
@@ -28,7 +32,7 @@ from patchcore.process import describe_process, process_rank
 from patchcore.report import APPLIED, FAILED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 
-__all__ = ["Patcher", "apply"]
+__all__ = ["Patcher", "apply", "original"]
 
 
 Name = Union[str, Patch]
@@ -70,7 +74,8 @@ class Patcher(contextlib.ContextDecorator):
     ) -> None:
         self.plugins = plugins or Plugins(discover=False)
         learn_tables(self.plugins.registry_tables())
-        ENGINE.learn(self.plugins.writers(), *map(self.plugins.functions, ("register_guards", "register_marks")))
+        functions = map(self.plugins.functions, ("register_guards", "register_marks", "register_handovers"))
+        ENGINE.learn(self.plugins.writers(), *functions)
         settings = (settings or Settings()).complete(self.plugins.settings())
         settings = settings._replace(on_failure="raise") if strict else settings
         self.settings = settings._replace(count=True) if count else settings
@@ -546,6 +551,29 @@ def apply(
     )
     patcher.apply()
     return patcher
+
+
+def original(target: Union[str, Target]) -> Any:
+    """Return what stood at a target before any patch, to be called past all of them.
+
+    A name of the original that was saved beside a wrapper means the patched function, which would call the wrapper
+    again: the wrapper gets the original as its first argument, and whoever else needs it gets it here.
+
+    Args:
+        target: ``package.module:Class.attribute``; its module is imported.
+
+    Returns:
+        The object; of a static or class method or a property the function in it, which takes ``cls`` or ``self``.
+        Where nothing is patched, what is there now.
+
+    Raises:
+        DeclarationError: the target is malformed.
+        TargetNotFound: a step of it does not exist; the message has the nearest name that does.
+        ImportError: its module cannot be imported.
+    """
+    found = (target if isinstance(target, Target) else Target.parse(target)).pin()
+    slot = find_slot(found, importlib.import_module(found.module))
+    return wrapped_callable(ENGINE.journal.original(slot))
 
 
 def _listed(names: Union[Name, Sequence[Name]]) -> Sequence[Name]:

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from patchcore.declare.declaration import Declaration, as_tuple, check_callables
-from patchcore.declare.slots import ClassSlot, NamespaceSlot, Slot, find_slot
+from patchcore.declare.slots import BodySlot, ClassSlot, NamespaceSlot, Slot, find_slot
 from patchcore.declare.target import Item, Target
 from patchcore.errors import CONTAINED, DeclarationError, TargetError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects import binding
@@ -149,10 +149,24 @@ class SlotChange(Change):
         """
         return find_slot(target, module, may_be_absent=self.may_be_absent)
 
+    @property
+    def writes_bodies(self) -> bool:
+        """True when it writes the body of a Python function, and its name only where it cannot.
+
+        :meth:`build` is then called with a :class:`~patchcore.declare.slots.BodySlot`, too.
+        """
+        return False
+
+    @property
+    def calls(self) -> Sequence[Any]:
+        """What it was given to be called in the place of the target's function, or before it; targets as they are."""
+        return (self.source,)
+
     def build(self, below: Any, slot: Slot) -> Any:
         """Return the raw value to put in ``slot`` where a lookup finds ``below`` now, or a :class:`Skip`.
 
-        May import the replacement, and may be called again when the layers below change.
+        May import the replacement, and may be called again when the layers below change. ``NotImplemented``: it has
+        no body for a :class:`~patchcore.declare.slots.BodySlot`, and writes the name.
         """
         raise NotImplementedError
 
@@ -160,7 +174,7 @@ class SlotChange(Change):
         """Return ``raw``, as it is to stand in ``slot``, with its calls counted where somebody asks for that."""
         if self.counter is None:
             return raw
-        return binding.count(raw, self.counter, name=slot.name, in_class=isinstance(slot, ClassSlot))
+        return binding.count(raw, self.counter, name=slot.name, in_class=slot.in_class)
 
     def callee(self, product: Any) -> Optional[tuple[Any, int]]:
         """Return what gets every call of the target, and how many arguments it gets before those of the call.
@@ -187,6 +201,9 @@ class Replace(SlotChange):
             the predicate decides; an exception of the replacement reaches the caller.
         create: add the attribute where it is missing, and leave it alone where it exists.
         aliases: further targets that get the same replacement. Rarely needed: by-value references are found.
+        everywhere: write the body of the function instead of the names that hold it, so that whoever has kept it, in a
+            closure, a default argument or a container, calls the replacement, too. Not for a replacement that calls
+            the original by a name of its own: that is a ``Wrap``.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -197,6 +214,7 @@ class Replace(SlotChange):
     when_call: Optional[Callable[..., Any]]
     create: bool
     aliases: tuple[Target, ...]
+    everywhere: bool
 
     def __init__(
         self,
@@ -207,12 +225,13 @@ class Replace(SlotChange):
         when_call: Optional[Callable[..., Any]] = None,
         create: bool = False,
         aliases: Sequence[Union[str, Target]] = (),
+        everywhere: bool = False,
     ) -> None:
         if (replacement is ABSENT) == (factory is None):
             raise DeclarationError(f"Replace({str(target)!r}): give either a replacement or factory=")
         where = f"Replace({str(target)!r})"
         check_callables(where, factory=factory, when_call=when_call)
-        for name, value in (("factory", factory), ("when_call", when_call)):
+        for name, value in (("factory", factory), ("when_call", when_call), ("everywhere", everywhere or None)):
             if create and value is not None:
                 raise DeclarationError(f"{where}: {name}= needs an original, but create=True means that there is none")
         super().__init__(
@@ -222,6 +241,7 @@ class Replace(SlotChange):
             when_call=when_call,
             create=bool(create),
             aliases=tuple(_as_target(alias) for alias in as_tuple(aliases, "aliases", where)),
+            everywhere=bool(everywhere),
         )
 
     @property
@@ -232,6 +252,14 @@ class Replace(SlotChange):
     def makes_product(self) -> bool:
         counts = self.counter is not None and self.counter.in_use
         return self.when_call is not None or self.factory is not None or counts
+
+    @property
+    def writes_bodies(self) -> bool:
+        return self.everywhere or self.when_call is not None or self.factory is not None
+
+    @property
+    def calls(self) -> Sequence[Any]:
+        return (self.source,) if self.when_call is None else (self.source, self.when_call)
 
     def counted(self) -> Change:
         from patchcore.objects.counting import Counter  # for those who count
@@ -250,6 +278,8 @@ class Replace(SlotChange):
     def callee(self, product: Any) -> Optional[tuple[Any, int]]:
         if self.when_call is not None:
             return None
+        if self.everywhere:
+            return resolve(self.replacement), 0
         if self.counter is not None and self.counter.in_use:  # what counts takes what the replacement takes
             return binding.wrapped_callable(product).__wrapped__, 0
         return product, 0
@@ -259,7 +289,9 @@ class Replace(SlotChange):
         return self.create
 
     def build(self, below: Any, slot: Slot) -> Any:
-        in_class = isinstance(slot, ClassSlot)
+        if isinstance(slot, BodySlot):
+            return self._build_body(below, slot)
+        in_class = slot.in_class
         if self.create and (below is not ABSENT or slot.is_promised):
             return Skip(f"{slot.name} already exists")
         if self.when_call is not None or self.factory is not None:
@@ -278,6 +310,23 @@ class Replace(SlotChange):
             return binding.dispatch(below, value, self.when_call, in_class=in_class, counter=self.counter)
         return self.count(binding.bind_like(below, value, in_class=in_class), slot)
 
+    def _build_body(self, below: FunctionType, slot: BodySlot) -> Any:
+        body, in_class = slot.body, slot.in_class
+        if self.factory is not None:
+            with CONTAINED:
+                value = self.factory(below)
+            if type(value) is not FunctionType:
+                return NotImplemented
+        else:
+            value = resolve(self.replacement, raw=in_class)
+            if binding.wrapped_callable(value) is body.function:  # which would call itself
+                value = body.original
+        if self.when_call is not None:
+            return binding.dispatched_body(
+                slot.raw, below, value, self.when_call, body, in_class=in_class, counter=self.counter
+            )
+        return binding.passing_body(slot.raw, below, value, body, in_class=in_class, counter=self.counter)
+
 
 class Wrap(SlotChange):
     """Call ``wrapper(original, *args, **kwargs)`` in the place of the target.
@@ -294,6 +343,7 @@ class Wrap(SlotChange):
     wrapper: Any
 
     makes_product = True
+    writes_bodies = True
 
     def __init__(self, target: Union[str, Target], wrapper: Union[str, Callable[..., Any]]) -> None:
         where = f"Wrap({str(target)!r})"
@@ -312,9 +362,11 @@ class Wrap(SlotChange):
         return resolve(self.wrapper), 1
 
     def build(self, below: Any, slot: Slot) -> Any:
+        wrapper = resolve(self.wrapper)
+        if isinstance(slot, BodySlot):
+            return binding.wrapped_body(below, wrapper, slot.body, self.counter)
         _refuse_without_original(below, slot)
-        wrapper, in_class = resolve(self.wrapper), isinstance(slot, ClassSlot)
-        return binding.wrap(slot.as_own(below), wrapper, in_class=in_class, counter=self.counter)
+        return binding.wrap(slot.as_own(below), wrapper, in_class=slot.in_class, counter=self.counter)
 
 
 class Register(SlotChange):

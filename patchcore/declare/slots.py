@@ -15,6 +15,7 @@ from typing import Any, Callable
 from patchcore.declare.registries import table_of
 from patchcore.declare.target import Item, Step, Target
 from patchcore.errors import TargetError, TargetNotFound, did_you_mean
+from patchcore.objects.bodies import Body
 from patchcore.objects.descriptors import LIKE_FUNCTIONS, UNBOUND, call_of, of_object
 from patchcore.objects.modules import (
     ABSENT,
@@ -29,6 +30,7 @@ from patchcore.objects.modules import (
 from patchcore.objects.special_methods import constructor_problem, is_special, remark, special_method
 
 __all__ = [
+    "BodySlot",
     "ClassSlot",
     "EntrySlot",
     "ItemSlot",
@@ -49,6 +51,8 @@ class Slot:
 
     __slots__ = ("identity", "key", "name", "owner")
     space = "attribute"
+    #: Whether the owner is a class, which binds what it holds to an instance.
+    in_class: bool = False
 
     def __init__(self, owner: Any, key: Any, name: str) -> None:
         self.owner = owner
@@ -97,6 +101,38 @@ class Slot:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+
+class BodySlot(Slot):
+    """The body of a Python function; the name where that stands is left as it is.
+
+    Its values are functions: one behaves as the other does. Making one behave as itself needs a copy of it.
+
+    Args:
+        place: the slot where the function stands.
+        raw: what ``place`` holds: the function, or a static or class method or property around it.
+        body: of the function.
+    """
+
+    __slots__ = ("body", "place", "raw")
+    space = "body"
+
+    def __init__(self, place: Slot, raw: Any, body: Body) -> None:
+        super().__init__(body.function, place.key, place.name)
+        self.identity = (id(body.function), self.space, "")
+        self.place = place
+        self.raw = raw
+        self.body = body
+
+    @property
+    def in_class(self) -> bool:  # type: ignore[override]
+        return self.place.in_class
+
+    def read(self) -> Any:
+        return self.body.read()
+
+    def write(self, raw: Any) -> None:
+        self.body.write(raw, in_class=self.in_class)
 
 
 class NamespaceSlot(Slot):
@@ -150,6 +186,7 @@ class ClassSlot(Slot):
     """An attribute of a class, written past any ``__setattr__`` of its metaclass."""
 
     __slots__ = ()
+    in_class = True
 
     def read(self) -> Any:
         return class_namespace(self.owner).get(self.key, ABSENT)

@@ -28,7 +28,8 @@ from patchcore.engine.journal import Journal
 from patchcore.engine.rebinding import Modules, Moves, Rebinder
 from patchcore.engine.writers import WRITERS, Guard, Writer, WriterFactory, Writers, class_key, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
-from patchcore.objects.binding import MARKS
+from patchcore.objects.binding import HANDOVERS
+from patchcore.objects.bodies import MARKS
 from patchcore.objects.modules import executed_module, is_lazy, is_stub, missing_ancestor, namespace, submodule_names
 from patchcore.planning.provenance import Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
@@ -67,7 +68,7 @@ class Engine:
         self._witnesses: list[ImportWitness] = []
         self._factories: dict[str, Union[WriterFactory, str]] = {}
         self._guards: list[Guard] = []
-        self._learned: list[tuple[list[Any], Any]] = []  # guards and marks, each with where it goes once it is resolved
+        self._learned: list[tuple[list[Any], Any]] = []  # guards, marks and handovers, each with where it goes
         self._resolved = 0  # how many of them are
         self.learn(WRITERS)
         self._writers: dict[type[Change], Writer] = {}
@@ -79,18 +80,20 @@ class Engine:
         self._lock = self.journal.lock
         self.watch.after_fork()
 
-    def learn(self, writers: Writers, guards: Iterable[Any] = (), marks: Iterable[Any] = ()) -> None:
-        """Take in the writers of further kinds of change, further guards and marks; those that are known stay.
+    def learn(
+        self, writers: Writers, guards: Iterable[Any] = (), marks: Iterable[Any] = (), handovers: Iterable[Any] = ()
+    ) -> None:
+        """Take in the writers of further kinds of change, further guards, marks and handovers; what is known stays.
 
         Args:
             writers: see the hook ``register_writers``.
-            guards, marks: functions or their targets, see the hooks ``register_guards`` and ``register_marks``; they
-                are imported when the next patch is applied.
+            guards, marks, handovers: functions or their targets, see the hooks ``register_guards``, ``register_marks``
+                and ``register_handovers``; they are imported when the next patch is applied.
         """
         for kind, factory in writers.items():
             self._factories.setdefault(kind if isinstance(kind, str) else class_key(kind), factory)
         named: list[tuple[list[Any], Any]] = [(self._guards, guard) for guard in guards]
-        named += [(MARKS, mark) for mark in marks]
+        named += [(MARKS, mark) for mark in marks] + [(HANDOVERS, handover) for handover in handovers]
         self._learned += [pair for pair in named if pair[1] not in [function for _, function in self._learned]]
 
     def admit(self, change: SlotChange, slot: Slot, below: Any, product: Any) -> None:

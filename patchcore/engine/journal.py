@@ -17,13 +17,15 @@ from _thread import RLock
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.declare.slots import Slot, same_value
+from patchcore.declare.slots import BodySlot, Slot, same_value
 from patchcore.engine import superseded
 from patchcore.errors import describe_error
-from patchcore.objects.binding import has_identity, reference
+from patchcore.objects.binding import has_identity, reference, wrapped_callable
+from patchcore.objects.bodies import patched_body
+from patchcore.objects.descriptors import FORMS
 from patchcore.objects.modules import ABSENT, mro_lookup, namespace
 
-__all__ = ["Journal", "Layer", "Record", "Retired", "by_product", "describe"]
+__all__ = ["Journal", "KeptName", "Layer", "Record", "Retired", "by_product", "describe"]
 
 
 Identity = tuple[int, str, Any]  # of a slot
@@ -50,6 +52,12 @@ class Layer:
         self.product = product
         self.below = below
         self.build = build
+
+
+class KeptName(Layer):
+    """The layer of a name under which a replacement calls the original: the name gets a copy of that."""
+
+    __slots__ = ()
 
 
 class Follower(NamedTuple):
@@ -117,7 +125,7 @@ class Record:
             notes.append(
                 f"{self.slot.name}: {describe(layer.product)}, which other code made from a reverted patch, is kept"
             )
-        elif carries(below, layer):
+        elif type(layer) is not KeptName and carries(below, layer):
             layer.product = below  # an alias of a slot that has the same layer now
         else:
             layer.product = layer.build(below, self.slot)
@@ -177,8 +185,11 @@ class Journal:
     def original(self, slot: Slot) -> Any:
         """Return the raw value that a lookup in ``slot`` would find if nothing had been written, or ``ABSENT``."""
         found = slot.lookup()
-        record = self.find(slot) or next((record for record, _ in self.makers(found)), None)
-        return found if record is None else record.original
+        record = self.find(slot)
+        if record is not None:
+            found = record.original
+        made = next((record for record, _ in self.behind(found)), None)
+        return found if made is None else made.original
 
     def records_of(self, owner: Any) -> list[Record]:
         """Return the records that ``owner`` has layers in, oldest first."""
@@ -188,6 +199,18 @@ class Journal:
         """Return the layers of the journal whose product ``raw`` is, with their records."""
         found = self._makers.get(id(reference(raw)))
         return list(found.values()) if found else ()
+
+    def behind(self, raw: Any) -> Sequence[tuple[Record, Layer]]:
+        """Return the layers through which a call of ``raw`` goes: its :meth:`makers`, or those of its body."""
+        found = self.makers(raw)
+        record = None if found else self._of_body(wrapped_callable(raw) if issubclass(type(raw), FORMS) else raw)
+        return found if record is None else [(record, layer) for layer in record.layers if layer.owner is not None]
+
+    def _of_body(self, function: Any) -> Optional[Record]:
+        """Return the record of the body of ``function``, ``None`` if that is not patched, or it is no function."""
+        if patched_body(function) is None:
+            return None
+        return self._records.get((id(function), BodySlot.space, ""))
 
     def count_makers(self, raw: Any) -> int:
         """Return how many layers of the journal have ``raw`` as their product."""
@@ -206,7 +229,7 @@ class Journal:
             return record
         todo = [raw]
         while todo:
-            for record, layer in self.makers(todo.pop()):
+            for record, layer in self.behind(todo.pop()):
                 if layer.owner is owner and _same_action(layer.change, change):
                     return record
                 if getattr(layer.change, "makes_product", False) and layer.product is not layer.below:
@@ -469,6 +492,7 @@ class Journal:
             Retired(record, product, layer.change)
             for layer, product in products
             if layer.owner is not None and _is_single(product) and id(product) not in current
+            if not isinstance(record.slot, BodySlot)  # nobody has taken a product from there
         )
         if not record.layers:
             self._records.pop(record.slot.identity, None)

@@ -16,7 +16,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.declare.changes import Change, Register
 from patchcore.declare.registries import is_entry
-from patchcore.declare.slots import ClassSlot, EntrySlot, ItemSlot, NamespaceSlot, Slot, find_slot
+from patchcore.declare.slots import BodySlot, ClassSlot, EntrySlot, ItemSlot, NamespaceSlot, Slot, find_slot
 from patchcore.declare.target import Target
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
@@ -317,6 +317,8 @@ class Rebinder:
             originals: dict[int, ChangeState] = {}
             for application in applications:
                 for record in self._journal.records_of(application):
+                    if isinstance(record.slot, BodySlot):
+                        continue  # whoever holds the function follows
                     state = next((s for s in application.states if record.slot.name in s.slots), None)
                     original = reference(record.original)
                     if state is not None and has_identity(original) and references.is_home(state.target, original):

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 from patchcore.declare.changes import resolve
 from patchcore.declare.registries import table_of
@@ -25,10 +25,11 @@ from patchcore.declare.slots import ClassSlot, EntrySlot, NamespaceSlot, Slot
 from patchcore.declare.target import Item, Target
 from patchcore.engine.unaccounted import Unaccounted
 from patchcore.objects.binding import bind_like, reference
+from patchcore.objects.bodies import patched_body
 from patchcore.objects.modules import class_namespace, is_class, is_immutable, namespace, qualified_name
 from patchcore.stdlib import OWN
 
-__all__ = ["StaticSlot", "find_references", "functions_of", "is_home", "name_of", "names_read_by"]
+__all__ = ["StaticSlot", "find_references", "functions_of", "is_home", "name_of", "names_read_by", "own_names"]
 
 
 def is_home(target: Target, original: Any) -> bool:
@@ -253,9 +254,49 @@ def names_read_by(source: Any) -> set[tuple[int, str]]:
     Args:
         source: a function, class or other callable, or the target of one.
     """
+    return {(id(space), name) for space, name in _names_read_by(source)}
+
+
+def own_names(source: Any, function: FunctionType) -> Iterator[Union[Slot, str]]:
+    """Yield where a replacement keeps ``function``, to call it: the slots of globals, and in words what has no slot.
+
+    Args:
+        source: as for :func:`names_read_by`; what it closes over and its default arguments are looked at, too.
+        function: the original.
+    """
+    source = resolve(source)
+    seen = {id(function)}
+    todo = [source]
+    for value in todo:
+        if issubclass(type(value), functools.partial):
+            given = (*value.args, *value.keywords.values())
+            if any(value is function for value in given):
+                yield "an argument of a partial"
+            todo += [value.func, *given]
+        for inner in [inner for inner in functions_of(value) if id(inner) not in seen]:
+            seen.add(id(inner))
+            closed = list(_closed_over(inner))
+            if any(value is function for value in closed):
+                yield f"a free variable of {inner.__qualname__}"
+            if any(
+                value is function for value in (*(inner.__defaults__ or ()), *(inner.__kwdefaults__ or {}).values())
+            ):
+                yield f"a default argument of {inner.__qualname__}"
+            todo += [value for value in closed if type(value) in (FunctionType, functools.partial)]
+    body = patched_body(function)
+    for space, name in _names_read_by(source):
+        held = reference(space.get(name))
+        # a patch before this one may have given it a copy
+        if held is function or (body is not None and getattr(held, "__code__", None) is body.original.__code__):
+            module = space.get("__name__")
+            owner = sys.modules.get(module) if type(module) is str else None
+            known = owner is not None and namespace(owner) is space
+            yield NamespaceSlot(owner, name, f"{module}:{name}") if known else f"{module}:{name}"
+
+
+def _names_read_by(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
     source = resolve(source)
     root = _root(source)
-    found: set[tuple[int, str]] = set()
     seen: set[int] = set()
     todo = list(functions_of(source)) or list(functions_of(type(source)))
     while todo:
@@ -269,7 +310,7 @@ def names_read_by(source: Any) -> set[tuple[int, str]]:
         for space in spaces:
             for name in [name for name in names if name in space]:
                 value = space[name]
-                found.add((id(space), name))
+                yield space, name
                 if _root(value) != root:
                     continue
                 if issubclass(type(value), ModuleType):
@@ -278,7 +319,6 @@ def names_read_by(source: Any) -> set[tuple[int, str]]:
                         spaces.append(inner_space)
                 else:
                     todo += functions_of(value)
-    return found
 
 
 #: What is called inside of an object of C's own, past any attribute of a subclass.

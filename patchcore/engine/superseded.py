@@ -92,4 +92,9 @@ def _is_engine(klass: type) -> bool:
     module = class_namespace(klass).get("__module__")
     if type(module) is not str or module.partition(".")[0] not in OWN:
         return False
-    return module not in ("patchcore.engine.journal", "patchcore.declare.slots", "patchcore.engine.references")
+    return module not in (
+        "patchcore.engine.journal",
+        "patchcore.declare.slots",
+        "patchcore.engine.references",
+        "patchcore.objects.bodies",
+    )

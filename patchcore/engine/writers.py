@@ -6,18 +6,22 @@ Plugins add writers with the hook ``register_writers``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import ModuleType
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from types import FunctionType, ModuleType
 from typing import Any, Callable, Optional, Protocol, Union
 
-from patchcore.declare.changes import Change, Skip, SlotChange, resolve
-from patchcore.declare.slots import ClassSlot, Slot, same_value
+from patchcore.declare.changes import Change, Replace, Skip, SlotChange, resolve
+from patchcore.declare.slots import BodySlot, ClassSlot, Slot, same_value
 from patchcore.declare.target import Target
+from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
-from patchcore.engine.journal import Journal, Layer, Record
+from patchcore.engine.journal import Journal, KeptName, Layer, Record, describe
 from patchcore.engine.rebinding import Moves, Rebinder
 from patchcore.engine.references import StaticSlot
-from patchcore.errors import ConflictError, DeclarationError, conflict_message
+from patchcore.errors import ConflictError, DeclarationError, TargetError, conflict_message
+from patchcore.objects.binding import wrapped_callable
+from patchcore.objects.bodies import body_of, can_be_written, copy_of
 from patchcore.objects.modules import ABSENT
 from patchcore.report import APPLIED, SKIPPED
 
@@ -84,22 +88,43 @@ class SlotWriter:
             pass
 
     def _write_once(
-        self, application: Application, state: ChangeState, change: SlotChange, module: ModuleType, moves: Moves
+        self,
+        application: Application,
+        state: ChangeState,
+        change: SlotChange,
+        module: ModuleType,
+        moves: Moves,
+        *,
+        by_name: bool = False,
     ) -> bool:
-        """Write the change; return false if the slot has changed while the product was built."""
-        slot = change.find_slot(state.target, module)
-        own = self._rebinder.catch_up(slot, moves)
-        below = slot.inherited() if own is ABSENT else own
+        """Write the change; return false if the slot has changed while the product was built.
+
+        ``by_name`` is true where the product turned out to have no body.
+        """
+        place = change.find_slot(state.target, module)
+        own = self._rebinder.catch_up(place, moves)
+        slot, reason = place, ""
+        kept: Sequence[Slot] = ()
+        if change.writes_bodies and not by_name:
+            try:
+                slot, reason, kept = self._slot(place, own, state.target, change)
+            except Exception:
+                if self._engine.defers(application, state):
+                    return True
+                raise
+        below = slot.lookup() if slot is not place else place.inherited() if own is ABSENT else own
         record = self._journal.find(slot)
         carrier = product = None
         # most slots are changed by one patch, and are no alias of a slot that another one has changed
-        if record is not None or self._journal.makers(below):
+        if record is not None or self._journal.behind(below):
             carrier = self._journal.carrier(below, application, change, record)
             if carrier is None:
                 self._refuse_conflict(application, slot, record, own)
         if carrier is None:
             try:
                 product = change.build(below, slot)
+                if product is NotImplemented:
+                    return self._write_once(application, state, change, module, moves, by_name=True)
                 self._engine.admit(change, slot, below, product)
             except Exception:
                 if self._engine.defers(application, state):
@@ -108,10 +133,10 @@ class SlotWriter:
         with self._journal.lock:
             if not application.in_force or state.written_in is module:
                 return True
-            if not same_value(slot.lookup(), below):
+            if not same_value(slot.lookup(), below) or (slot is not place and place.read() is not own):
                 return False
             state.written_in = module
-            state.status, state.reason = APPLIED, slot.remark()
+            state.status, state.reason = APPLIED, reason or slot.remark()
             state.wrote(slot.name)
             if carrier is not None:
                 self._carry(carrier, slot, own, state)
@@ -120,7 +145,10 @@ class SlotWriter:
             else:
                 build = None if change.adds else change.build
                 record = self._journal.push(slot, Layer(application, change, product, below, build))
-                moves.add(self._rebinder.moved(state, record, below))
+                if slot is place:
+                    moves.add(self._rebinder.moved(state, record, below))
+                else:  # whoever holds the function follows its body
+                    self._keep(kept, record, application, state)
                 for companion, build_companion in change.companions(module):
                     found = companion.lookup()
                     value = build_companion(found, companion)
@@ -128,10 +156,67 @@ class SlotWriter:
                     state.wrote(companion.name)
         return True
 
+    def _slot(self, place: Slot, own: Any, target: Target, change: SlotChange) -> tuple[Slot, str, Sequence[Slot]]:
+        """Return the slot for a change that writes bodies, the reason if that is a name, and names of the original.
+
+        The body of a Python function at its own home is written. Everything else has none: functions of C, classes,
+        objects that can be called, what is inherited, and a name that is not the function's own, where others may mean
+        the function.
+
+        Args:
+            place: where the target is.
+            own: the raw value that its owner holds.
+            target: of the change, with its module.
+            change: is written.
+
+        Raises:
+            TargetError: the change has to write a body, and cannot.
+        """
+        function = wrapped_callable(own) if type(own) in _FORMS else own
+        demanded = isinstance(change, Replace) and change.everywhere
+        why, reason = "", ""
+        if type(function) is FunctionType and (self._journal.makers(own) or self._journal.find(place) is not None):
+            why = "another patch has put something in its place"
+        elif type(function) is not FunctionType or not (place.in_class or isinstance(place.owner, ModuleType)):
+            why = f"it is no Python function, but {describe(own)}"
+        elif (
+            isinstance(change, Replace) and change.factory is not None and type(own) not in (FunctionType, staticmethod)
+        ):
+            return place, "", ()  # the factory gets the property or class method itself
+        elif place.name != f"{function.__module__}:{function.__qualname__}" and not references.is_home(
+            target, function
+        ):
+            why = f"that is a name of {function.__module__}:{function.__qualname__}; target that"
+        elif not can_be_written(function):
+            why = f"{function.__qualname__} has a free variable that no source can name"
+        else:
+            kept = _kept(change, function, place)
+            unnamed = [name for name in kept if isinstance(name, str)]
+            if not kept or not (unnamed or demanded):
+                return BodySlot(place, own, body_of(function)), "", [name for name in kept if isinstance(name, Slot)]
+            names = " and ".join([name if isinstance(name, str) else name.name for name in kept])
+            reason = f"by name: the original is kept as {names}"
+            why = (
+                f"the replacement keeps the original as {names}, and would call itself; "
+                f"write Wrap({str(target)!r}, wrapper), whose wrapper gets the original"
+            )
+        if demanded:
+            raise TargetError(f"everywhere=True cannot write the body of {place.name}: {why}")
+        return place, reason, ()
+
+    def _keep(self, names: Iterable[Slot], record: Record, application: Application, state: ChangeState) -> None:
+        """Have ``names``, under which what the change calls keeps the original, mean the original."""
+        for name in names:
+            build = functools.partial(_copy_of_original, record)
+            self._journal.push(name, KeptName(application, state.change, build(), name.read(), build))
+            state.kept += (name.name,)
+
     def _carry(self, carrier: Record, slot: Slot, own: Any, state: ChangeState) -> None:
         if carrier.slot.identity == slot.identity:
             return
         state.reason = f"through {carrier.slot.name}"
+        if isinstance(carrier.slot, BodySlot):
+            return
         # A slot that already follows another record is left alone: on revert it gets what the slot of that record gets.
         if own is not ABSENT and not self._journal.looks_after(slot):
             if isinstance(slot, ClassSlot):
@@ -142,9 +227,11 @@ class SlotWriter:
         layers = [] if record is None else record.layers
         through = ""
         if record is None and own is not ABSENT:
-            for made, layer in self._journal.makers(own):
+            for made, layer in self._journal.behind(own):
                 if not self._rebinder.is_own(slot, own, layer.change):
-                    layers, through = made.layers, f" (reached through {made.slot.name})"
+                    layers, record = made.layers, made
+        if record is not None and record.slot.name != slot.name:
+            through = f" (reached through {record.slot.name})"
         for layer in layers:
             other = layer.owner
             if other is None or other is application or application.patch.stacks_with(other.patch):
@@ -152,6 +239,20 @@ class SlotWriter:
             if any(holder in application.holders for holder in other.holders):
                 raise ConflictError(conflict_message(slot.name + through, other, application))
 
+
+def _copy_of_original(record: Record, below: Any = None, slot: Optional[Slot] = None) -> Any:
+    """Return a function for one name, so that the journal can tell it from what others hold."""
+    return copy_of(record.original)
+
+
+def _kept(change: SlotChange, function: FunctionType, place: Slot) -> Sequence[Union[Slot, str]]:
+    """Return where what a change calls keeps the original, but for the original's own name."""
+    found = (name for source in change.calls for name in references.own_names(source, function))
+    return [name for name in found if isinstance(name, str) or name.identity != place.identity]
+
+
+#: What a function may stand in.
+_FORMS = (staticmethod, classmethod, property, functools.cached_property)
 
 #: The writers of the core by class of change. A subclass has the writer of its nearest base class.
 WRITERS: Writers = {SlotChange: SlotWriter}

@@ -24,12 +24,25 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from patchcore.errors import DeclarationError
 from patchcore.objects import generated
+from patchcore.objects.bodies import MARKS, Body
 from patchcore.objects.descriptors import FORMS, UNBOUND, call_of, goes_its_own_way, rebuilt, stand_in
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
 
-__all__ = ["bind_like", "copy_metadata", "count", "dispatch", "has_identity", "reference", "wrap", "wrapped_callable"]
+__all__ = [
+    "bind_like",
+    "copy_metadata",
+    "count",
+    "dispatch",
+    "dispatched_body",
+    "has_identity",
+    "passing_body",
+    "reference",
+    "wrap",
+    "wrapped_body",
+    "wrapped_callable",
+]
 
 # what a function can stand for, and nobody misses anything: no classes, partials, caches, objects with a __call__
 _COUNTED = (FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType, WrapperDescriptorType)
@@ -46,8 +59,8 @@ _HELPERS = (
 # by what else than their code inspect and asyncio know coroutine functions
 _MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
 
-#: Called with each function that is made here, what it stands for, and whether it is a method; see ``register_marks``.
-MARKS: list[Callable[[Any, Any, bool], None]] = []
+#: Called with each function that something is about to stand for; see ``register_handovers``.
+HANDOVERS: list[Callable[[Any], Optional[generated.Handover]]] = []
 
 
 def reference(raw: Any) -> Any:
@@ -130,7 +143,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
         counter.in_use = True
 
     def around(original: Any) -> Any:
-        return generated.wrapping_function(original, wrapper, counter)
+        return generated.wrapping_function(original, wrapper, counter, None, *_handover(original))
 
     if _is_left_to_get(raw, in_class):
         return stand_in(raw, around, functools.partial(_finished, in_class=True), "cannot wrap")
@@ -171,7 +184,7 @@ def dispatch(
         counter.in_use = True
 
     def around(original: Any) -> Any:
-        return generated.dispatcher(original, chosen, predicate, counter)
+        return generated.dispatcher(original, chosen, predicate, counter, None, *_handover(original))
 
     if _is_left_to_get(raw, in_class) and callable(chosen):
         return stand_in(raw, around, functools.partial(_finished, in_class=True), "when_call cannot dispatch")
@@ -183,6 +196,113 @@ def dispatch(
             f"when_call cannot dispatch calls of the class {original.__qualname__}; use it on its methods instead"
         )
     return _in_form_of(raw, _finished(around(original), original, in_class), in_class)
+
+
+def wrapped_body(
+    original: FunctionType, wrapper: Callable[..., Any], body: Body, counter: Optional[Counter] = None
+) -> FunctionType:
+    """Return a function whose body calls ``wrapper(original, *args, **kwargs)``; see :func:`wrap`.
+
+    Args:
+        original: what the function that gets the body does now.
+        wrapper: gets ``original`` before the arguments of the call.
+        body: of the function that gets it.
+        counter: counts the calls.
+    """
+    if not callable(wrapper):
+        raise DeclarationError(
+            f"a wrapper is called as wrapper(original, *args, **kwargs), but {wrapper!r} is not callable"
+        )
+    if counter is not None:
+        counter.in_use = True
+    made = generated.wrapping_function(original, wrapper, counter, body.original, *_handover(body.original, body))
+    return _finished_body(made, original, body)
+
+
+def dispatched_body(
+    raw: Any,
+    original: FunctionType,
+    replacement: Any,
+    predicate: Callable[..., Any],
+    body: Body,
+    *,
+    in_class: bool,
+    counter: Optional[Counter] = None,
+) -> FunctionType:
+    """Return a function whose body calls ``replacement`` where ``predicate`` is true, else ``original``.
+
+    See :func:`dispatch`.
+
+    Args:
+        raw: of the slot where the function stands, which says how ``replacement`` gets its arguments.
+        original: what the function that gets the body does now.
+        replacement: called where the predicate is true.
+        predicate: gets the arguments of the call.
+        body: of the function that gets it.
+        in_class: whether the slot belongs to a class.
+        counter: counts which of the two is called.
+    """
+    chosen = _called(raw, replacement, in_class)
+    if not callable(chosen):
+        raise DeclarationError(f"when_call needs two callables, found {original!r} and {chosen!r}")
+    if counter is not None:
+        counter.in_use = True
+    made = generated.dispatcher(original, chosen, predicate, counter, body.original, *_handover(body.original, body))
+    return _finished_body(made, original, body)
+
+
+def passing_body(
+    raw: Any,
+    original: FunctionType,
+    replacement: Any,
+    body: Body,
+    *,
+    in_class: bool,
+    counter: Optional[Counter] = None,
+) -> FunctionType:
+    """Return a function whose body calls ``replacement``.
+
+    Args:
+        raw: of the slot where the function stands, which says how ``replacement`` gets its arguments.
+        original: what the function that gets the body does now.
+        replacement: called.
+        body: of the function that gets it.
+        in_class: whether the slot belongs to a class.
+        counter: counts the calls.
+
+    Raises:
+        DeclarationError: ``replacement`` cannot be called, or is a class.
+    """
+    chosen = _called(raw, replacement, in_class)
+    if not callable(chosen) or isinstance(chosen, type):
+        raise DeclarationError(f"everywhere=True needs a function, found {replacement!r}")
+    if counter is not None:
+        counter.in_use = True
+    made = generated.passing_function(original, chosen, body.original, counter, *_handover(body.original, body))
+    return _finished_body(made, original, body)
+
+
+def _handover(original: Any, body: Optional[Body] = None) -> tuple[Optional[generated.Handover], Any]:
+    """Return what a function that stands for ``original`` does first, if anything, and the function that callers know.
+
+    Args:
+        original: the function.
+        body: that gets it; ``None`` where the function that is made is put in a slot.
+    """
+    found = next(filter(None, (handover(original) for handover in HANDOVERS)), None)
+    return found, None if body is None or found is None else body.function
+
+
+def _finished_body(made: FunctionType, original: FunctionType, body: Body) -> FunctionType:
+    """Return ``made`` as a function of the kind of ``original``, with its names."""
+    function: Any = generated.of_kind(made, original, body.original)
+    function.__module__, function.__name__, function.__qualname__ = (
+        original.__module__,
+        original.__name__,
+        original.__qualname__,
+    )
+    function.__wrapped__ = original
+    return function  # type: ignore[no-any-return]
 
 
 def _is_left_to_get(raw: Any, in_class: bool) -> bool:

@@ -7,26 +7,33 @@ import inspect
 import linecache
 import sys
 import types
+from collections.abc import Iterable
 from keyword import iskeyword
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
 
-__all__ = ["counting_function", "dispatcher", "of_kind", "signature_of", "wrapping_function"]
+__all__ = [
+    "Handover",
+    "counting_function",
+    "dispatcher",
+    "of_kind",
+    "passing_function",
+    "signature_of",
+    "wrapping_function",
+]
+
+#: What a library has its functions do first: whether a call goes to somebody else, called with its arguments, and what
+#: hands it over, called with the function that the caller has called before the arguments. See ``register_handovers``.
+Handover = tuple[Callable[..., bool], Callable[..., Any]]
 
 #: Of functions whose body runs when what they return is awaited or iterated over.
 _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 #: How no parameter of a generated function can begin: names of ours, and ``__debug__``, to which nothing is assigned.
 _RESERVED = ("_pc_", "__debug__")
-
-#: The value of a place for which the caller has passed no argument.
-_NOTHING = type("NOTHING", (), {})
-
-#: The most arguments by position that have a parameter of their own, a place. Further ones are packed.
-_PLACES = 4
 
 #: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).
 _DELEGATE = """\
@@ -55,7 +62,7 @@ _DELEGATE = """\
 """
 
 
-def of_kind(function: Any, original: Any) -> Any:
+def of_kind(function: Any, original: Any, body_for: Optional[FunctionType] = None) -> Any:
     """Return ``function``, within a coroutine, generator or asynchronous generator function if ``original`` is one.
 
     Like the body of such an original, ``function`` runs when what the call returns is awaited or iterated over.
@@ -63,16 +70,18 @@ def of_kind(function: Any, original: Any) -> Any:
     Args:
         function: takes the arguments of ``original``; returns what is awaited, or iterated over.
         original: a callable.
+        body_for: the function whose body it is to be; ``None`` for a function of its own.
     """
     flags = _flags(original)
     if not flags & _PUT_OFF:
         return function
-    parameters = _Parameters(_written_like(original))
+    parameters = _parameters_of(original, body_for)
     keyword, body = _body(flags, "", f"_pc_called({parameters.call})")
-    return _generate("function", parameters, keyword, body, {"_pc_called": function}, of=original, flags=flags)
+    scope = {"_pc_called": function}
+    return _generate("function", parameters, keyword, body, scope, of=original, flags=flags, body_for=body_for)
 
 
-def _takes_anything(*args: Any, **kwargs: Any) -> None: ...
+def _takes_anything(*_pc_args: Any, **_pc_kwargs: Any) -> None: ...
 
 
 def _written_like(function: Any) -> Any:
@@ -85,6 +94,24 @@ def _written_like(function: Any) -> Any:
     names = function.__code__.co_varnames
     fits = all(name.isidentifier() and not iskeyword(name) and not name.startswith(_RESERVED) for name in names)
     return function if fits else _takes_anything
+
+
+def _parameters_of(original: Any, body_for: Optional[FunctionType]) -> _Parameters:
+    """Return the parameters of ``original`` if they can be written down, else those of a function that takes anything.
+
+    What was made as a body has those of the function that it is for, and its own defaults, if it passes them on.
+    """
+    if body_for is None or original is body_for or type(original) is not FunctionType:
+        return _Parameters(_written_like(original))
+    names = original.__code__.co_varnames
+    packs = any(name in names for name in _takes_anything.__code__.co_varnames)
+    parameters = _Parameters(_takes_anything if packs else _written_like(body_for))
+    if parameters.of is body_for:
+        parameters.of = original
+        parameters.defaults = original.__defaults__
+        own = original.__kwdefaults__ or {}
+        parameters.keyword_defaults = {name: own[name] for name in parameters.keyword_only if name in own} or None
+    return parameters
 
 
 def _flags(function: Any) -> int:
@@ -127,7 +154,14 @@ def _body(flags: int, before: str, call: str) -> tuple[str, str]:
     return "def", f"{before}        return {call}\n"
 
 
-def wrapping_function(original: Any, wrapper: Any, counter: Optional[Counter] = None) -> FunctionType:
+def wrapping_function(
+    original: Any,
+    wrapper: Any,
+    counter: Optional[Counter] = None,
+    body_for: Optional[FunctionType] = None,
+    handover: Optional[Handover] = None,
+    public: Any = None,
+) -> FunctionType:
     """Return a function that calls ``wrapper(original, *args, **kwargs)``.
 
     It has the parameters of ``original`` where ``wrapper`` has them, too, after the first one: the same names in the
@@ -139,32 +173,80 @@ def wrapping_function(original: Any, wrapper: Any, counter: Optional[Counter] = 
         original: passed to the wrapper as its first argument.
         wrapper: called with the arguments of the call.
         counter: counts the calls.
+        body_for: the function whose body it is to be; ``None`` for a function of its own.
+        handover: what it does first, if anything.
+        public: the function that callers know, for ``handover``; ``None`` for the one that is made.
     """
     scope = {"_pc_wrapper": wrapper, "_pc_original": original}
-    parameters: Union[_Parameters, _Positions]
-    if _declares_the_same(wrapper, original):
-        parameters = _Parameters(wrapper, "_pc_original")
-        body = f"        return _pc_wrapper({parameters.call})\n"
-    else:
-        parameters = _Positions(original)
-        body, scope["_pc_nothing"] = parameters.body, _NOTHING
+    own = _declares_the_same(wrapper, _parameters_of(original, body_for))
+    parameters = _Parameters(wrapper, skip=1) if own else _Parameters(_takes_anything)
+    body = f"        return _pc_wrapper({', '.join(filter(None, ['_pc_original', parameters.call]))})\n"
     if counter is not None:
         scope["_pc_count"] = counter.replacement.tick
         body = f"        _pc_count()\n{body}"
-    return _generate("wrapper", parameters, "def", body, scope, of=original)
+    body = _handing_over(handover, public, parameters, scope) + body
+    return _generate("wrapper", parameters, "def", body, scope, of=original, body_for=body_for)
 
 
-def _declares_the_same(wrapper: Any, original: Any) -> bool:
-    """Tell whether ``wrapper`` has the parameters of ``original`` after its first one, and packs none of them."""
+def _handing_over(handover: Optional[Handover], public: Any, parameters: _Parameters, scope: dict[str, Any]) -> str:
+    """Return the lines that come first in a function that may hand a call over; enter in ``scope`` what they need."""
+    if handover is None:
+        return ""
+    scope["_pc_hands_over"], scope["_pc_hand_over"] = handover
+    scope["_pc_public"] = public
+    call = ", ".join(filter(None, ["_pc_public", parameters.call]))
+    return f"        if _pc_hands_over({parameters.call}):\n            return _pc_hand_over({call})\n"
+
+
+def passing_function(
+    original: Any,
+    function: Any,
+    body_for: FunctionType,
+    counter: Optional[Counter] = None,
+    handover: Optional[Handover] = None,
+    public: Any = None,
+) -> FunctionType:
+    """Return a function that calls ``function`` in the place of ``original``, with what the caller passes.
+
+    Args:
+        original: what it stands for.
+        function: called; where it has the parameters of ``original`` it gets every argument, with its own defaults.
+        body_for: the function whose body it is to be.
+        counter: counts the calls.
+        handover, public: see :func:`wrapping_function`.
+    """
+    parameters = _Parameters(_takes_anything)
+    if type(function) is FunctionType and _written_like(function) is function:
+        own = _Parameters(function)
+        if own.header == _parameters_of(original, body_for).header:
+            parameters = own
+    scope, body = {"_pc_called": function}, f"        return _pc_called({parameters.call})\n"
+    if counter is not None:
+        scope["_pc_count"] = counter.replacement.tick
+        body = f"        _pc_count()\n{body}"
+    body = _handing_over(handover, public, parameters, scope) + body
+    return _generate("replacement", parameters, "def", body, scope, of=original, body_for=body_for)
+
+
+def _declares_the_same(wrapper: Any, parameters: _Parameters) -> bool:
+    """Tell whether ``wrapper`` has ``parameters`` after its first one, and packs none of them."""
     if type(wrapper) is not FunctionType or wrapper.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         return False
-    if _written_like(wrapper) is not wrapper or _written_like(original) is not original:
+    if _written_like(wrapper) is not wrapper or parameters.of is _takes_anything:
         return False
-    own = _Parameters(wrapper, "_pc_original")
-    return own.header == _Parameters(original).header and len(wrapper.__defaults__ or ()) <= len(own.positional)
+    own = _Parameters(wrapper, skip=1)
+    return own.header == parameters.header and len(wrapper.__defaults__ or ()) <= len(own.positional)
 
 
-def dispatcher(original: Any, chosen: Any, predicate: Any, counter: Optional[Counter] = None) -> FunctionType:
+def dispatcher(
+    original: Any,
+    chosen: Any,
+    predicate: Any,
+    counter: Optional[Counter] = None,
+    body_for: Optional[FunctionType] = None,
+    handover: Optional[Handover] = None,
+    public: Any = None,
+) -> FunctionType:
     """Return a function that calls ``chosen`` where ``predicate`` is true, else ``original``.
 
     It has the parameters of ``original`` where the two others take them all, and passes on what it is called with where
@@ -175,8 +257,9 @@ def dispatcher(original: Any, chosen: Any, predicate: Any, counter: Optional[Cou
         chosen: called where it is true.
         predicate: decides.
         counter: counts which of the two is called.
+        body_for, handover, public: see :func:`wrapping_function`.
     """
-    parameters = _Parameters(_written_like(original))
+    parameters = _parameters_of(original, body_for)
     if parameters.of is original and not (parameters.are_taken_by(chosen) and parameters.are_taken_by(predicate)):
         parameters = _Parameters(_takes_anything)
     scope = {"_pc_predicate": predicate, "_pc_replacement": chosen, "_pc_original": original}
@@ -191,7 +274,8 @@ def dispatcher(original: Any, chosen: Any, predicate: Any, counter: Optional[Cou
         f"{count_left}"
         f"        return _pc_original({parameters.call})\n"
     )
-    return _generate("dispatcher", parameters, "def", body, scope, of=original)
+    body = _handing_over(handover, public, parameters, scope) + body
+    return _generate("dispatcher", parameters, "def", body, scope, of=original, body_for=body_for)
 
 
 def counting_function(function: Any, counter: Counter) -> FunctionType:
@@ -223,30 +307,37 @@ class _Parameters:
 
     Args:
         function: has them.
-        first: what the call passes for the first one, which is then none of the parameters.
+        skip: how many of the first ones are left out.
     """
 
-    def __init__(self, function: Any, first: str = "") -> None:
+    def __init__(self, function: Any, *, skip: int = 0) -> None:
         self.of = function
         self.defaults, self.keyword_defaults = function.__defaults__, function.__kwdefaults__
         code: CodeType = function.__code__
         count = code.co_argcount
         names = code.co_varnames
-        self.positional = names[bool(first) : count]
+        self.positional = names[skip:count]
         self.keyword_only = names[count : count + code.co_kwonlyargcount]
         rest = list(names[count + code.co_kwonlyargcount :])
         self.args = rest.pop(0) if code.co_flags & inspect.CO_VARARGS else None
         self.kwargs = rest.pop(0) if code.co_flags & inspect.CO_VARKEYWORDS else None
-        self.header = ", ".join(self._header(function, code.co_posonlyargcount - bool(first)))
+        self._parts = self._header(function, code.co_posonlyargcount - skip)
+        self.header = ", ".join(self._parts)
         self.call = ", ".join(
             [
-                *([first] if first else ()),
                 *self.positional,
                 *([f"*{self.args}"] if self.args else ()),
                 *(f"{name}={name}" for name in self.keyword_only),
                 *([f"**{self.kwargs}"] if self.kwargs else ()),
             ]
         )
+
+    def with_scope(self, names: Iterable[str]) -> str:
+        """Return the header with ``names`` as further keyword-only parameters."""
+        last = [f"**{self.kwargs}"] if self.kwargs else []
+        parts = self._parts[: len(self._parts) - len(last)]
+        star = [] if self.args or self.keyword_only else ["*"]
+        return ", ".join([*parts, *star, *(f"{name}=None" for name in names), *last])
 
     def _header(self, function: Any, positional_only: int) -> list[str]:
         # the values of the defaults are set on the finished function
@@ -280,56 +371,16 @@ class _Parameters:
         return True
 
 
-class _Positions:
-    """Parameters for whatever a caller passes, of which the first have places of their own, so as not to be packed.
-
-    Args:
-        original: says how many places there are, and how many of them most callers fill: those without a default.
-    """
-
-    def __init__(self, original: Any) -> None:
-        many = usual = _PLACES
-        if type(original) is FunctionType:
-            many = min(original.__code__.co_argcount, _PLACES)
-            usual = max(0, min(many, original.__code__.co_argcount - len(original.__defaults__ or ())))
-        self.header, self.body = _by_position(many, usual)
-        self.defaults, self.keyword_defaults = (_NOTHING,) * many, None
-
-
-@functools.cache
-def _by_position(many: int, usual: int) -> tuple[str, str]:
-    """Return the header and the body of a function that passes its arguments to a wrapper, just as they come.
-
-    Args:
-        many: how many arguments by position have a parameter each.
-        usual: how many of them most callers pass, which is asked for first.
-    """
-    places = [f"_pc_{i}" for i in range(many)]
-    header = [*(f"{place}=None" for place in places), *("/" for _ in places[:1]), "*_pc_rest", "**_pc_named"]
-    body = ""
-    for count in (*range(usual, many + 1), *range(usual)):
-        tests = [f"{place} is not _pc_nothing" for place in places[:count][-1:]]
-        tests += (f"{place} is _pc_nothing" for place in places[count:][:1])
-        passed = ", ".join(["_pc_original", *places[:count]])
-        test, rest = ("_pc_named or _pc_rest", "*_pc_rest, ") if count == many else ("_pc_named", "")
-        body += (
-            f"        if {' and '.join(tests) or 'True'}:\n"
-            f"            if {test}:\n"
-            f"                return _pc_wrapper({passed}, {rest}**_pc_named)\n"
-            f"            return _pc_wrapper({passed})\n"
-        )
-    return ", ".join(header), body
-
-
 def _generate(
     what: str,
-    parameters: Union[_Parameters, _Positions],
+    parameters: _Parameters,
     keyword: str,
     body: str,
     scope: dict[str, Any],
     *,
     of: Any,
     flags: int = 0,
+    body_for: Optional[FunctionType] = None,
 ) -> FunctionType:
     """Write and compile a function with some parameters and their defaults.
 
@@ -341,18 +392,30 @@ def _generate(
         scope: the objects behind the names in ``body``, each of which begins with ``_pc_``.
         of: what tracebacks name.
         flags: of the code that says the kind: ``types.coroutine`` has marked the generator function that it is of.
+        body_for: a function that is to behave as the one made here. It can be given no cells, so the names of ``scope``
+            are keyword-only parameters then, and its free variables are named where nothing reads them.
     """
-    code, lines, size = _compiled(f"_pc_{what}", keyword, parameters.header, body, *scope)
+    header, free = parameters.header, tuple(scope)
+    if body_for is not None:
+        header, free = parameters.with_scope(scope), body_for.__code__.co_freevars
+        body = (f"        if 0: ({', '.join(free)},)\n" if free else "") + body
+    code, lines, size = _compiled(f"_pc_{what}", keyword, header, body, *free)
     where = f"{getattr(of, '__module__', None)}:{getattr(of, '__qualname__', type(of).__name__)}"
     filename = f"<patchcore {what} for {where}>"
     # (size, no mtime, lines, name): tracebacks and inspect.getsource show the function; linecache never checks it
     linecache.cache[filename] = (size, None, lines, filename)
-    cells = tuple(types.CellType(scope[free]) for free in code.co_freevars)
-    # the globals are those of this module: code that looks at the frame of its caller asks for the name of its module
     code = code.replace(co_filename=filename, co_flags=code.co_flags | flags & inspect.CO_ITERABLE_COROUTINE)
+    if body_for is not None:
+        made = FunctionType(code, body_for.__globals__, code.co_name, parameters.defaults, body_for.__closure__)
+        made.__kwdefaults__ = {**(parameters.keyword_defaults or {}), **scope}
+        return made
+    cells = tuple(types.CellType(scope[name]) for name in code.co_freevars)
+    # the globals are those of this module: code that looks at the frame of its caller asks for the name of its module
     made = FunctionType(code, globals(), code.co_name, parameters.defaults, cells)
     if parameters.keyword_defaults:
         made.__kwdefaults__ = dict(parameters.keyword_defaults)
+    if "_pc_public" in scope and scope["_pc_public"] is None:
+        cells[code.co_freevars.index("_pc_public")].cell_contents = made
     return made
 
 

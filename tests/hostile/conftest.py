@@ -1,8 +1,9 @@
 """Hostile tests: code that breaks naive patchers. Their marks are the tables of docs/semantics.md.
 
 A test of an inherent limit carries ``@pytest.mark.limit("what does not work", told="where users are told")``.
-A test of a kind of object that holds a function by value carries ``@pytest.mark.holder("kind", "rebound")``, or
-``"reported"`` where patchcore names the holder and its location instead. ``tools/semantics_tables.py`` writes the
+A test of a kind of object that holds something by value carries ``@pytest.mark.holder("kind", "follows", "rebound")``:
+what becomes of it by a ``Wrap`` and by a plain ``Replace``; ``"reported"`` where patchcore names the holder and its
+location instead. ``tools/semantics_tables.py`` writes the
 tables. Of the cases of a test with ``@pytest.mark.in_turn`` each Python runs every second one, see ``turns.py``.
 
 Modules here are collected on every Python, with and without torch, so that the tables are the same everywhere. A test
@@ -22,7 +23,7 @@ from turns import in_turn
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marks."""
     config.addinivalue_line("markers", "limit(what, told): an inherent limit, a row of docs/semantics.md")
-    config.addinivalue_line("markers", "holder(kind, outcome): an object that holds a function by value, a row there")
+    config.addinivalue_line("markers", "holder(kind, wrapped, replaced): what holds a value, a row there")
     config.addinivalue_line("markers", "in_turn: two Pythons share out its cases")
 
 

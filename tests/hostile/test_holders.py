@@ -38,8 +38,10 @@ class NewMeta(type):
     pass
 
 
-def table(outcome: str, text: str) -> list[Any]:
+def table(outcome: str, text: str, wrapped: str = "follows") -> list[Any]:
     """Read a table of holders, which blank lines separate.
+
+    ``outcome`` is that of a plain replacement, ``wrapped`` of a ``Wrap``.
 
     An entry is the kind, a row of docs/semantics.md; lines with ``=``; and the source of a module, without its imports.
     Of holders that are rebound, the line with ``=`` is an expression whose value is the replacement. Of those that are
@@ -51,7 +53,7 @@ def table(outcome: str, text: str) -> list[Any]:
         expected = tuple(DIFFERENT.get(line[2:], line[2:]) for line in lines if line.startswith("= "))
         source = "\n".join(line for line in lines if not line.startswith("= "))
         used = ["lib", *(name for name in IMPORTED if f"{name}." in entry)]
-        mark = pytest.mark.holder(kind, outcome)
+        mark = pytest.mark.holder(kind, wrapped, outcome)
         entries.append(pytest.param(f"import {', '.join(used)}\n{source}", expected, marks=mark, id=kind))
     return entries
 
@@ -590,6 +592,7 @@ OF_CLASSES = table(
     = dict key demo:D
     D = {lib.Net: 1}
     """,
+    "refused",
 )
 
 OF_METACLASSES = table(
@@ -599,6 +602,7 @@ OF_METACLASSES = table(
     = class demo:C
     class C(metaclass=lib.Meta): ...
     """,
+    "refused",
 )
 
 
@@ -666,6 +670,28 @@ def test_a_holder_is_reported_and_nothing_else(
     for held in vars(module).values():
         if type(held) is CoroutineType:
             held.close()  # or Python warns of it in whatever test collects it
+
+
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [
+        pytest.param(target, entry.values[0], id=entry.id)
+        for target, entries in (("lib:f", [*REBOUND, *REPORTED]), ("lib:Net.forward", OF_METHODS))
+        for entry in entries
+    ],
+)
+def test_every_holder_of_a_function_has_it_still_while_its_body_is_patched(demo: Any, target: str, source: str) -> None:
+    demo(source)
+    lib = sys.modules["lib"]
+    held = lib.f if target == "lib:f" else lib.Net.forward
+    call = held if target == "lib:f" else lib.Net().forward
+    with pc.Patcher(
+        [pc.Patch("p", [pc.Wrap(target, lambda original, *args, **kwargs: "new")])], strict=True
+    ) as patcher:
+        assert places(patcher) == []
+        assert (lib.f if target == "lib:f" else lib.Net.forward) is held
+        assert call() == "new"
+    assert call() == "original"
 
 
 # --- whose code is not called ----------------------------------------------------------------------------------------

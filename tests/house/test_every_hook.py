@@ -22,7 +22,7 @@ from patchcore import hookspecs
 from patchcore.cli import main
 from patchcore.declare import registries
 from patchcore.engine.engine import ENGINE
-from patchcore.objects import binding
+from patchcore.objects import binding, bodies
 from patchcore.planning.plan import Candidate
 from patchcore.planning.provenance import Provenance
 from patchcore.plugins import BUILTINS, COMMANDS, Plugins
@@ -37,6 +37,7 @@ HOOKS = [name for name, hook in vars(hookspecs).items() if hasattr(hook, "patchc
 NOT_IN_BUILTINS = {
     "register_patches": "mmcv_npu",  # built-in features are no patches
     "register_marks": "patchcore_torch",  # a compiler belongs to a library
+    "register_handovers": "patchcore_torch",  # a protocol belongs to a library
     "registry_tables": "mmcv_npu",  # a table belongs to a library, and the core knows no library
     "on_failure": "mx_driving_compat",  # the settings on_failure and required= decide for all other patches
     "report_sections": "npu_emulator",  # built-in features report through the records of patches
@@ -81,9 +82,9 @@ def plugin(monkeypatch) -> Iterator[ModuleType]:
     monkeypatch.setattr(registries, "_TABLES", dict(registries._TABLES))
     module = importlib.import_module("team_cluster.plugin")
     monkeypatch.setattr(module, "AUDIT", module.Audit())
-    marks = list(binding.MARKS)
+    marks, handovers = list(bodies.MARKS), list(binding.HANDOVERS)
     yield module
-    binding.MARKS[:] = marks
+    bodies.MARKS[:], binding.HANDOVERS[:] = marks, handovers
 
 
 @pytest.fixture
@@ -224,6 +225,18 @@ def test_the_guard_refuses_a_lambda(plugin, pointcloud) -> None:
 def test_what_stands_for_an_original_is_marked(plugin, pointcloud) -> None:
     with patcher(pc.Patch("plain", pc.Wrap("pointcloud:voxels", slower))):
         assert importlib.import_module("pointcloud").voxels.sampled_as == "pointcloud.voxels"
+    assert not hasattr(importlib.import_module("pointcloud").voxels, "sampled_as")
+
+
+def test_a_cloud_elsewhere_gets_the_call_before_the_patch(plugin, pointcloud) -> None:
+    class Cloud:
+        def run_there(self, function: Any, *args: Any) -> Any:
+            return "there", function
+
+    pointcloud = importlib.import_module("pointcloud")
+    with patcher(pc.Patch("plain", pc.Wrap("pointcloud:voxels", slower))):
+        assert pointcloud.voxels(Cloud()) == ("there", pointcloud.voxels)
+        assert pointcloud.voxels(1) == ("voxels", 1)
 
 
 def test_the_remark_is_a_finding_where_sources_are_read(plugin, pointcloud) -> None:

@@ -22,6 +22,7 @@ HOOKS = {
     "register_writers": [],
     "register_guards": [],
     "register_marks": [],
+    "register_handovers": [],
     "registry_tables": [],
     "remarks": ["entry", "thorough"],
     "before_apply": ["patch", "context"],

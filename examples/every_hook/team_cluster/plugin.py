@@ -91,6 +91,26 @@ def name_original(function: Any, original: Any, is_method: bool) -> None:
 
 
 @pc.hookimpl
+def register_handovers() -> list[str]:
+    """Have calls with a cloud of points on another machine go there, before any patch runs here."""
+    return ["team_cluster.plugin:to_its_machine"]
+
+
+def to_its_machine(original: Any) -> Optional[tuple[Any, Any]]:
+    """Return what hands calls of a function of pointcloud over: clouds elsewhere have a method ``run_there``."""
+    return (_is_elsewhere, _run_there) if getattr(original, "__module__", "") == "pointcloud" else None
+
+
+def _is_elsewhere(*args: Any, **kwargs: Any) -> bool:
+    return any(hasattr(value, "run_there") for value in (*args, *kwargs.values()))
+
+
+def _run_there(function: Any, *args: Any, **kwargs: Any) -> Any:
+    cloud = next(value for value in (*args, *kwargs.values()) if hasattr(value, "run_there"))
+    return cloud.run_there(function, *args, **kwargs)
+
+
+@pc.hookimpl
 def remarks(entry: Any, thorough: bool) -> Iterator[pc.Remark]:
     """Have ``patchcore check`` fail for a patch that does not say what it is for, and ``strict`` refuse it."""
     if thorough and not entry.patch.summary:

@@ -197,6 +197,7 @@ def _print_target(target: TargetExplanation) -> None:
         ("module", target.hint),
         ("waits for", target.waits),
         ("follows", target.follows),
+        ("body", "is written: whoever holds the function follows" if target.body else None),
         ("holds", f"the original of {target.holds}, it was not bound to the patch" if target.holds else None),
     ):
         if text:

@@ -26,7 +26,7 @@ from patchcore.builtin.explain.explanation import (
 )
 from patchcore.builtin.explain.places import Place, difference, place_in_source
 from patchcore.declare.changes import Change, Replace, resolve
-from patchcore.declare.slots import Slot, find_slot
+from patchcore.declare.slots import BodySlot, Slot, find_slot
 from patchcore.declare.target import Target
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.journal import Layer, Record
@@ -139,7 +139,8 @@ class Explainer:
         original = wrapped_callable(record.original)
         return TargetExplanation(
             str(target),
-            follows=record.slot.name if record.slot.identity != slot.identity else None,
+            follows=record.slot.name if record.slot.name != slot.name else None,
+            body=isinstance(record.slot, BodySlot),
             original=str(place_in_source(original)),
             layers=tuple(self._layer(layer, original) for layer in reversed(record.layers)),
             changes=changes,
@@ -268,7 +269,7 @@ def _plain(value: Any) -> Any:
 
 def _record_of(slot: Slot) -> Optional[Record]:
     """The record of a slot, or of the slot that it has its value from."""
-    makers = ENGINE.journal.makers(slot.lookup())
+    makers = ENGINE.journal.behind(slot.lookup())
     return ENGINE.journal.find(slot) or next((record for record, _ in makers), None)
 
 

@@ -97,6 +97,7 @@ class TargetExplanation:
         hint: how to learn more.
         follows: the patched slot that it has its value from: it is bound to the same object, or inherits it.
         holds: the patched slot whose original it holds still.
+        body: whether the body of the function is written, and not its name.
         original: what is there without patches, and where that is written.
         layers: outermost first.
         changes: those that name it, or have reached it.
@@ -108,6 +109,7 @@ class TargetExplanation:
     hint: str = ""
     follows: Optional[str] = None
     holds: Optional[str] = None
+    body: bool = False
     original: Optional[str] = None
     layers: tuple[LayerExplanation, ...] = ()
     changes: tuple[ChangeExplanation, ...] = ()

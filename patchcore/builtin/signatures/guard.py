@@ -6,7 +6,7 @@ from typing import Any
 
 from patchcore.builtin.signatures.signatures import CALLED_AS_DECLARED, alike, misfit, passes_on
 from patchcore.declare.changes import Skip, SlotChange
-from patchcore.declare.slots import ClassSlot, Slot
+from patchcore.declare.slots import BodySlot, Slot
 from patchcore.errors import DeclarationError
 from patchcore.objects.binding import wrapped_callable
 
@@ -24,11 +24,12 @@ def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> N
     callee = change.callee(product)
     if callee is None or (not callee[1] and alike(below, callee[0])):
         return
-    form = type(below) if issubclass(type(below), _FORMS) else None
-    if form is not (type(product) if issubclass(type(product), _FORMS) else None):
+    of_body = isinstance(slot, BodySlot)
+    form = _form(slot.raw if isinstance(slot, BodySlot) else below)
+    if not of_body and form is not _form(product):
         return  # who gives it another form has changed what its arguments are
     original, taker = wrapped_callable(below), wrapped_callable(callee[0])
-    bound = isinstance(slot, ClassSlot) and form is not staticmethod
+    bound = slot.in_class and form is not staticmethod
     if passes_on(original, taker, bound=bound, before=callee[1]):
         return
     why = misfit(original, taker, bound=bound, before=callee[1])
@@ -38,6 +39,10 @@ def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> N
             f"{name} does not accept every call of {slot.name}: {why}; give it the parameters of the target, "
             "or *args and **kwargs"
         )
+
+
+def _form(raw: Any) -> Any:
+    return type(raw) if issubclass(type(raw), _FORMS) else None
 
 
 #: Objects that say how what is in them is called.

@@ -1,0 +1,134 @@
+"""Bodies of functions: what a function does when it is called, which can be written while it stays the same object.
+
+Whoever holds the function follows: closures, defaults, containers, tables that have it as a key. A body is written as
+three attributes at once, code and both kinds of defaults, all taken from a function that has the same free variables.
+Python gives no function other cells than it was made with, so what a written body needs comes with it as defaults of
+keyword-only parameters (:mod:`patchcore.objects.generated`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from itertools import repeat
+from types import FunctionType
+from typing import Any, Callable, Optional
+
+from patchcore.objects.modules import ABSENT
+
+__all__ = ["MARKS", "Body", "body_of", "can_be_written", "copy_of", "patched_body"]
+
+#: Called with each function that is made to stand for another one or gets another body, what it stands for, and whether
+#: it is a method; see ``register_marks``.
+MARKS: list[Callable[[Any, Any, bool], Any]] = []
+
+#: What makes the body of a function, but for its closure.
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
+
+
+class Body:
+    """The body of one Python function, while it may be patched.
+
+    Args:
+        function: whose body.
+
+    Attributes:
+        function: the same.
+        original: a copy of the function as it was found; it goes on to do what the function did.
+    """
+
+    __slots__ = ("__weakref__", "_lent", "_undo", "_written", "function", "original")
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self.original = self._written = copy_of(function)
+        self._lent: dict[str, Any] = {}  # attributes that the function has while patched, and what it had before
+        self._undo: list[Any] = []  # what marks have returned
+
+    def read(self) -> FunctionType:
+        """Return the function that this one behaves as: the one written last, or a copy of what somebody else wrote."""
+        if self.function.__code__ is not self._written.__code__:
+            self._written = copy_of(self.function)
+        return self._written
+
+    def write(self, source: FunctionType, *, in_class: bool) -> None:
+        """Make the function behave as ``source``, which has its free variables.
+
+        A thread that calls it meanwhile gets the old body or the new one: nothing written in Python, and no other
+        thread, runs between the parts (but for free-threaded builds).
+
+        Args:
+            source: the original, another function that :meth:`read` has returned, or one made for this body.
+            in_class: whether the function is a method, for the marks (see the hook ``register_marks``).
+        """
+        function = self.function
+        defaults = [source.__defaults__, source.__kwdefaults__]
+        if source is self.original and self._written is not source:  # what a program has set meanwhile stays
+            found = [function.__defaults__, function.__kwdefaults__]
+            written = [self._written.__defaults__, self._written.__kwdefaults__]
+            defaults = [d if f is w else f for d, f, w in zip(defaults, found, written)]
+        kept = list(map(getattr, repeat(function), _PARTS))  # so that nothing of it ends, and runs code, in between
+        list(map(setattr, repeat(function), _PARTS, (source.__code__, *defaults)))
+        del kept
+        self._written = source
+        self._take_back()
+        if source is not self.original:
+            self._lend(in_class)
+
+    def _lend(self, in_class: bool) -> None:
+        """Give the function what says that it stands for its original: ``__wrapped__``, and what marks set."""
+        space = self.function.__dict__
+        before = dict(space)
+        space["__wrapped__"] = self.original
+        marked = (mark(self.function, self.original, in_class) for mark in MARKS)
+        self._undo = [undo for undo in marked if callable(undo)]
+        changed = [name for name, value in space.items() if before.get(name, ABSENT) is not value]
+        self._lent = {name: before.get(name, ABSENT) for name in changed}
+
+    def _take_back(self) -> None:
+        space = self.function.__dict__
+        for name, value in self._lent.items():
+            if value is ABSENT:
+                space.pop(name, None)
+            else:
+                space[name] = value
+        self._lent = {}
+        for undo in self._undo:
+            undo()
+        self._undo = []
+
+
+#: By ``id`` of the function. A body lives as long as a slot of the journal refers to it.
+_bodies: weakref.WeakValueDictionary[int, Body] = weakref.WeakValueDictionary()
+
+
+def body_of(function: FunctionType) -> Body:
+    """Return the body of ``function``: the same as long as it is in use."""
+    return _bodies.get(id(function)) or _bodies.setdefault(id(function), Body(function))
+
+
+def patched_body(function: Any) -> Optional[Body]:
+    """Return the body of ``function`` if one is in use, else ``None``; anything may be given."""
+    return _bodies.get(id(function)) if type(function) is FunctionType else None
+
+
+def can_be_written(function: FunctionType) -> bool:
+    """Tell whether a body can be written for ``function``: all of its free variables can be named in a source."""
+    return all(name.isidentifier() for name in function.__code__.co_freevars)
+
+
+def copy_of(function: FunctionType) -> FunctionType:
+    """Return another function with the code, cells, defaults and attributes that ``function`` has now."""
+    made = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__module__, made.__qualname__, made.__doc__ = function.__module__, function.__qualname__, function.__doc__
+    lazy = getattr(function, "__annotate__", None)
+    if lazy is not None:  # since Python 3.14: asking for annotations runs code, which may fail
+        made.__annotate__ = lazy  # type: ignore[attr-defined]
+    else:
+        made.__annotations__ = function.__annotations__
+    if getattr(function, "__type_params__", ()):  # since Python 3.12
+        made.__type_params__ = function.__type_params__  # type: ignore[attr-defined]
+    made.__dict__.update(function.__dict__)
+    return made
