@@ -286,12 +286,27 @@ def own_names(source: Any, function: FunctionType) -> Iterator[Union[Slot, str]]
     body = patched_body(function)
     for space, name in _names_read_by(source):
         held = reference(space.get(name))
+        module = space.get("__name__")
         # a patch before this one may have given it a copy
-        if held is function or (body is not None and getattr(held, "__code__", None) is body.original.__code__):
-            module = space.get("__name__")
+        is_copy = body is not None and type(held) is FunctionType and held.__code__ is body.original.__code__
+        if held is function or is_copy:
             owner = sys.modules.get(module) if type(module) is str else None
             known = owner is not None and namespace(owner) is space
             yield NamespaceSlot(owner, name, f"{module}:{name}") if known else f"{module}:{name}"
+        elif id(function) in map(id, _content(held)):
+            yield f"what {module}:{name} holds"
+
+
+def _content(value: Any) -> Iterable[Any]:
+    """What a list or dictionary, or the attributes of an object, hold; nothing of modules, classes and functions."""
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset):
+        return list(value)
+    if issubclass(kind, dict):
+        return list(dict.values(value))
+    if issubclass(kind, (ModuleType, type, FunctionType)):
+        return ()
+    return list((namespace(value) or {}).values())
 
 
 def _names_read_by(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:

@@ -225,8 +225,18 @@ class TestNamesOfTheOriginal:
             assert plug.saved is lib.area
             assert lib.area(1) == 2
 
-    @pytest.mark.parametrize("where", ["a free variable of make.<locals>.wrapper", "a default argument of wrapper"])
-    def test_what_has_no_name_has_the_patch_go_by_names(self, lib: Any, make_package: Any, where: str) -> None:
+    @pytest.mark.parametrize(
+        ("wrapper", "where"),
+        [
+            ("free", "a free variable of make.<locals>.wrapper"),
+            ("default", "a default argument of wrapper"),
+            ("item", "what plug:SAVED holds"),
+            ("attribute", "what plug:saved holds"),
+        ],
+    )
+    def test_what_has_no_name_has_the_patch_go_by_names(
+        self, lib: Any, make_package: Any, wrapper: str, where: str
+    ) -> None:
         make_package(
             {
                 "plug": """
@@ -237,6 +247,12 @@ class TestNamesOfTheOriginal:
                     free = make(area)
                     def wrapper(original, *args, saved=area, **kwargs): return ("plug", saved(*args))
                     default = wrapper
+                    SAVED = {"area": area}
+                    def item(original, *args, **kwargs): return ("plug", SAVED["area"](*args))
+                    class State: ...
+                    saved = State()
+                    saved.area = area
+                    def attribute(original, *args, **kwargs): return ("plug", saved.area(*args))
                     del area
                 """
             }
@@ -244,7 +260,7 @@ class TestNamesOfTheOriginal:
         import lib_user
 
         held = [lib.area]
-        with patched(pc.Wrap("lib:area", "plug:free" if "free" in where else "plug:default")) as patcher:
+        with patched(pc.Wrap("lib:area", f"plug:{wrapper}")) as patcher:
             assert lib.area(1) == lib_user.area(1) == ("plug", 2)
             assert held[0](1) == 2
             assert patcher.report()["p"].changes[0].reason == f"by name: the original is kept as {where}"
