@@ -15,8 +15,9 @@ from benchmarks.measure import interleave, statement
 from benchmarks.rows import Budget, Identity, Limit, RatioLimit, Row, compare
 
 SUBJECT = "calls"
-#: Added cost of a Wrap over that of a closure, and of when_call over that of a generic try/except dispatcher.
-WRAP_LIMIT, DISPATCH_LIMIT = RatioLimit(1.5), RatioLimit(0.4)
+#: Added cost of a Wrap of any parameters, of the original's own, and of everywhere=True, over that of a closure; and of
+#: when_call over that of a generic try/except dispatcher.
+WRAP_LIMIT, OWN_LIMIT, EVERYWHERE_LIMIT, DISPATCH_LIMIT = map(RatioLimit, (1.6, 0.6, 0.6, 0.5))
 DIRECT, OURS = "direct call", "patchcore"
 
 _SOURCE = """
@@ -88,8 +89,9 @@ def rows(budget: Budget) -> list[Row]:
     declared = "wrapper with the original's own parameters"
     return [
         *(_replace_row(shape, budget) for shape in (FUNCTION, METHOD)),
-        *(_wrap_row("wrapper of any arguments", _wrapper, shape, budget) for shape in (FUNCTION, METHOD)),
-        *(_wrap_row(declared, shape.wrapper, shape, budget) for shape in SHAPES),
+        *(_everywhere_row(shape, budget) for shape in (FUNCTION, METHOD)),
+        *(_wrap_row("wrapper of any arguments", _wrapper, shape, WRAP_LIMIT, budget) for shape in (FUNCTION, METHOD)),
+        *(_wrap_row(declared, shape.wrapper, shape, OWN_LIMIT, budget) for shape in SHAPES),
         *(_dispatch_row(shape, answer, budget) for shape in SHAPES for answer in (True, False)),
     ]
 
@@ -106,14 +108,27 @@ def _replace_row(shape: Shape, budget: Budget) -> Row:
     return compare(SUBJECT, what, alternative, samples["slot"], samples["direct"], budget=budget, limit=identity)
 
 
-def _wrap_row(what: str, wrapper: Callable[..., Any], shape: Shape, budget: Budget) -> Row:
+def _everywhere_row(shape: Shape, budget: Budget) -> Row:
+    replacement = _raw(_namesake_module("everywhere"), shape.path)
+
+    def ours(module: ModuleType, path: str) -> None:
+        _patch(pc.Replace(_target(module, shape), replacement, everywhere=True))
+
+    def theirs(module: ModuleType, path: str) -> None:
+        _put(module, path, _closure(replacement))
+
+    what = f"Replace everywhere, {shape.name}"
+    return _added_row(what, shape, ours, "hand-written closure", theirs, EVERYWHERE_LIMIT, budget)
+
+
+def _wrap_row(what: str, wrapper: Callable[..., Any], shape: Shape, limit: Limit, budget: Budget) -> Row:
     def ours(module: ModuleType, path: str) -> None:
         _patch(pc.Wrap(_target(module, shape), wrapper))
 
     def theirs(module: ModuleType, path: str) -> None:
         _put(module, path, _closure(_raw(module, path)))
 
-    return _added_row(f"Wrap, {what}, {shape.name}", shape, ours, "hand-written closure", theirs, WRAP_LIMIT, budget)
+    return _added_row(f"Wrap, {what}, {shape.name}", shape, ours, "hand-written closure", theirs, limit, budget)
 
 
 def _dispatch_row(shape: Shape, answer: bool, budget: Budget) -> Row:

@@ -105,6 +105,52 @@ def test_every_holder_of_the_function_follows_and_goes_back(lib: Any) -> None:
     assert {name: call() for name, call in held.items()} == before
 
 
+#: What of a class is held, by the target that is patched: the source of what is held, and how it is called.
+OF_CLASSES = {
+    "lib:Shape.named": ("lib.Shape.named", "{}('a')"),
+    "lib:Shape.unit": ("lib.Shape.unit", "{}()"),
+    "lib:Shape.grow": ("lib.Shape().grow", "{}(1)"),
+    "lib:Shape.size": ("vars(lib.Shape)['size'].fget", "{}(lib.Shape())"),
+}
+#: How it is held: the source of a module with ``HELD`` for it, and how that module gets at it.
+WAYS = {
+    "a name": ("name = HELD", "name"),
+    "a default argument": ("def f(g=HELD): return g", "f()"),
+    "a closure": ("f = (lambda g: lambda: g)(HELD)", "f()"),
+    "a list": ("names = [HELD]", "names[0]"),
+    "a tuple in a dict": ("names = {'a': (HELD,)}", "names['a'][0]"),
+    "an attribute of an object": ("class C: ...\nc = C()\nc.g = HELD", "c.g"),
+    "a static method of another class": ("class C: g = staticmethod(HELD)", "C.g"),
+    "a partial": ("import functools\nf = functools.partial(HELD)", "f"),
+    "a generator": ("def made(g): yield g\nf = made(HELD)", "next(f)"),
+    "an iterator": ("f = iter([HELD])", "next(f)"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("target", OF_CLASSES)
+@pytest.mark.parametrize("kind", ["wrapped", "everywhere"])
+def test_every_holder_of_something_of_a_class_follows(
+    lib: Any, make_package: Any, target: str, way: str, kind: str
+) -> None:
+    (held, call), (source, expression) = OF_CLASSES[target], WAYS[way]
+    make_package(
+        {"held": f"import lib\n{source.replace('HELD', held)}\ndef called(): return {call.format(expression)}"}
+    )
+    import held as module
+
+    before = eval(call.format(held), {"lib": lib})
+
+    def new(*args: Any, **kwargs: Any) -> Any:
+        return ("new", before)
+
+    change = pc.Wrap(target, doubled) if kind == "wrapped" else pc.Replace(target, new, everywhere=True)
+    with patched(change):
+        assert module.called() == ("new", before)
+    if way not in ("a generator", "an iterator"):  # which give it once
+        assert module.called() == before
+
+
 @pytest.mark.parametrize(
     "change",
     [
