@@ -365,10 +365,13 @@ class _Parameters:
         ):
             return False
         try:
-            signature.bind(*self.positional, **dict.fromkeys(self.keyword_only))
+            bound = signature.bind(*self.positional, **dict.fromkeys(self.keyword_only)).arguments
         except TypeError:
             return False
-        return True
+        # Passed by position, one of them would be another one there: op(x, weight, bias), npu(x, bias, weight).
+        names = set(self.positional)
+        moved = ((name, value) for name, value in bound.items() if type(value) is str and name != value)
+        return not any(name in names or value in signature.parameters for name, value in moved)
 
 
 def _generate(

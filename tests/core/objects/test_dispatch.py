@@ -9,9 +9,12 @@ import types
 from typing import Any, Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from patchcore.errors import DeclarationError
-from patchcore.objects.binding import dispatch
+from patchcore.objects.binding import dispatch, dispatched_body
+from patchcore.objects.bodies import body_of
 
 DEFAULT = object()
 
@@ -237,3 +240,52 @@ def test_the_source_of_a_generated_dispatcher_is_shown_in_tracebacks_and_by_insp
 def test_what_cannot_be_dispatched_says_so(raw: Any, replacement: Any, message: str) -> None:
     with pytest.raises(DeclarationError, match=message):
         dispatch(raw, replacement, lambda *args: True, in_class=False)
+
+
+@st.composite
+def _functions(draw: st.DrawFn, what: str) -> Callable[..., Any]:
+    """A function with the parameters a to d in any order, some by keyword only; returns what it gets, by name."""
+    names = draw(st.permutations("abcd"))
+    keyword_only = draw(st.integers(0, 2))
+    header = [f"{name}={name!r}" for name in names]
+    header.insert(len(names) - keyword_only, "*") if keyword_only else None
+    namespace: dict[str, Any] = {}
+    exec(f"def function({', '.join(header)}): return {what!r}, dict(a=a, b=b, c=c, d=d)", namespace)
+    function: Callable[..., Any] = namespace["function"]
+    return function
+
+
+@given(
+    _functions("original"),
+    _functions("replacement"),
+    _functions("predicate"),
+    st.lists(st.integers(), max_size=4),
+    st.dictionaries(st.sampled_from("abcd"), st.integers()),
+    st.booleans(),
+    st.booleans(),
+)
+def test_each_function_gets_what_a_plain_call_would_give_it(
+    original: Any, replacement: Any, predicate: Any, args: list[int], kwargs: dict[str, int], answer: bool, body: bool
+) -> None:
+    """By keyword each gets what was meant, whatever its order; by position each in its own order."""
+    got = []
+
+    def when(*args: Any, **kwargs: Any) -> bool:
+        got.append(predicate(*args, **kwargs))
+        return answer
+
+    when.__signature__ = inspect.signature(predicate)  # type: ignore[attr-defined]
+
+    def called(function: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            return "TypeError"
+
+    expected = [called(predicate), called(replacement if answer else original)]
+    if body:
+        owner = body_of(original)
+        made: Any = dispatched_body(original, owner.original, replacement, when, owner, in_class=False)
+    else:
+        made = dispatch(original, replacement, when, in_class=False)
+    assert called(original) == "TypeError" or "TypeError" in expected or [called(made), *got] == expected[::-1]
