@@ -24,7 +24,15 @@ from patchcore.engine.journal import Identity, Journal, Layer, Record, Retired, 
 from patchcore.engine.references import StaticSlot
 from patchcore.errors import DeclarationError
 from patchcore.objects.binding import has_identity, reference
-from patchcore.objects.modules import ABSENT, executed_module, loaded_modules, namespace
+from patchcore.objects.modules import (
+    ABSENT,
+    class_namespace,
+    executed_module,
+    is_class,
+    loaded_modules,
+    mro,
+    namespace,
+)
 from patchcore.report import PENDING
 
 __all__ = ["FindHolders", "Move", "Moves", "Rebinder"]
@@ -353,7 +361,7 @@ class Rebinder:
         if key not in reads:
             sources = [_source(layer) for layer in move.record.layers if layer.change is not None]
             reads[key] = {name for s in sources if s is not None for name in references.names_read_by(s)}
-        if (id(namespace(slot.owner)), slot.key) in reads[key]:
+        if (id(namespace(slot.owner)), slot.key) in reads[key] or _is_base(slot, held):
             move.state.kept += (slot.name,)
         else:
             self._journal.follow(move.record, slot)
@@ -390,6 +398,19 @@ def _may_follow(slot: Slot) -> bool:
     if isinstance(slot, ItemSlot):
         return isinstance(slot, EntrySlot) or is_entry(slot.name)
     return isinstance(slot, (NamespaceSlot, ClassSlot)) and issubclass(type(slot.owner), (ModuleType, type))
+
+
+def _is_base(slot: Slot, held: Any) -> bool:
+    """Tell whether a class of the module derives from ``held``, which the name is that of.
+
+    ``Base.__init__(self)`` and ``super(Base, self)`` are about the class it derives from, whatever takes its place.
+    """
+    if not is_class(held) or not isinstance(slot.owner, ModuleType):
+        return False
+    module = slot.name.partition(":")[0]
+    classes = [value for value in list((namespace(slot.owner) or {}).values()) if is_class(value)]
+    own = (klass for klass in classes if class_namespace(klass).get("__module__") == module)
+    return any(base is held for klass in own for base in mro(klass))
 
 
 def _as_reference(slot: Slot, raw: Any) -> Slot:

@@ -213,3 +213,38 @@ def test_an_entry_of_a_registry_changes_no_name(make_package, registry: str) -> 
         assert m.registry.MODELS._module_dict["Net"] is NewNet
         assert m.nets.Net is original
     assert m.registry.MODELS._module_dict["Net"] is m.nets.Net is original
+
+
+def test_the_name_of_a_class_from_which_classes_of_the_module_derive_is_kept(make_package) -> None:
+    make_package(
+        {
+            "lib": "class Net:\n    def __init__(self): self.made = 'net'",
+            "user": """
+                from lib import Net as Base
+                class Mine(Base):
+                    def __init__(self):
+                        Base.__init__(self)
+                        super(Base, self).__init__()
+                class Less(Mine): ...
+            """,
+            "other": """
+                from lib import Net
+                def make(): return Net().made
+            """,
+        }
+    )
+    import lib
+    import other
+    import user
+
+    class Fast(lib.Net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.made = "fast"
+
+    with patchcore.Patcher([patchcore.Patch("p", [patchcore.Replace("lib:Net", Fast)])], strict=True) as patcher:
+        assert user.Mine().made == user.Less().made == "net"
+        assert isinstance(user.Mine(), user.Base)
+        assert other.make() == "fast"
+        assert patcher.report()["p"].changes[0].kept == ("user:Base",)
+    assert user.Base is lib.Net
