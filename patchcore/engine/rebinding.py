@@ -207,7 +207,8 @@ class Rebinder:
         retired = self._journal.retired
         gone = by_product(retired)
         kept = [part for r in retired for part in (r, r.old, r.change, namespace(r.change))]
-        for slot, held in self._find([r.old for r in retired], keepers=kept):
+        bases = [reference(r.record.base) for r in retired]  # where they are known, what stood in their place was taken
+        for slot, held in self._find([r.old for r in retired], signs=bases, keepers=kept):
             successor = self.origin(slot, gone[id(held)])
             # where the patch had added a name, there is nothing to go back to
             if successor is not None and successor.by_value is not ABSENT and not self._journal.looks_after(slot):

@@ -66,7 +66,7 @@ def find_references(
     if not unaccounted:
         return []
     search = _Search(wanted, unaccounted)
-    homes, gateways = _surroundings(wanted.values(), modules)
+    homes, gateways = _surroundings([*wanted.values(), *signs], modules)
     keys = gateways.union(wanted, map(id, signs))
     opened = []
     for name in _likeliest_first(modules, homes):

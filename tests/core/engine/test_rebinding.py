@@ -248,3 +248,46 @@ def test_the_name_of_a_class_from_which_classes_of_the_module_derive_is_kept(mak
         assert other.make() == "fast"
         assert patcher.report()["p"].changes[0].kept == ("user:Base",)
     assert user.Base is lib.Net
+
+
+@pytest.mark.parametrize("target", ["lib:Net", "lib:act"])
+def test_what_a_class_or_registry_took_while_patched_goes_back_with_it(make_package, target) -> None:
+    name = target.partition(":")[2]
+    make_package(
+        {
+            "lib": "class Net: ...\ndef act(): ...",
+            "plug": "class Net: ...\ndef act(): ...",
+            "registry": """
+                class Registry:
+                    def __init__(self): self._module_dict = {}
+                MODELS = Registry()
+            """,
+            "user": f"""
+                import lib
+                from registry import MODELS
+                class Block:
+                    kind = lib.{name}
+                    made = staticmethod(lib.{name})
+                    class Inner:
+                        kind = lib.{name}
+                MODELS._module_dict["it"] = lib.{name}
+            """,
+        }
+    )
+    import lib
+
+    original = getattr(lib, name)
+    with patchcore.Patcher([patchcore.Patch("p", [patchcore.Replace(target, f"plug:{name}")])], strict=True):
+        import registry
+        import user
+
+        new = getattr(lib, name)
+        held = lambda: [  # noqa: E731
+            user.Block.__dict__["kind"],
+            user.Block.made,
+            user.Block.Inner.__dict__["kind"],
+            registry.MODELS._module_dict["it"],
+        ]
+        assert all(value is new for value in held())
+        assert new is not original
+    assert all(value is original for value in held())
