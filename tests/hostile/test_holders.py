@@ -633,6 +633,13 @@ def places(patcher: pc.Patcher) -> list[str]:
     return [re.sub(r"\b(copy|pickle):dispatch_table", "copyreg:dispatch_table", place) for place in shown]
 
 
+def close_coroutines(module: Any) -> None:
+    """Close the coroutines of a module: Python would warn of them in whatever test collects them."""
+    for held in vars(module).values():
+        if type(held) is CoroutineType:
+            held.close()
+
+
 def patched(target: str, value: Any) -> pc.Patcher:
     return pc.Patcher([pc.Patch("p", [pc.Replace(target, value)])], strict=True)
 
@@ -667,9 +674,7 @@ def test_a_holder_is_reported_and_nothing_else(
     module = demo(source)
     with patched(target, value) as patcher:
         assert places(patcher) == list(expected)
-    for held in vars(module).values():
-        if type(held) is CoroutineType:
-            held.close()  # or Python warns of it in whatever test collects it
+    close_coroutines(module)
 
 
 @pytest.mark.parametrize(
@@ -681,7 +686,7 @@ def test_a_holder_is_reported_and_nothing_else(
     ],
 )
 def test_every_holder_of_a_function_has_it_still_while_its_body_is_patched(demo: Any, target: str, source: str) -> None:
-    demo(source)
+    module = demo(source)
     lib = sys.modules["lib"]
     held = lib.f if target == "lib:f" else lib.Net.forward
     call = held if target == "lib:f" else lib.Net().forward
@@ -692,6 +697,7 @@ def test_every_holder_of_a_function_has_it_still_while_its_body_is_patched(demo:
         assert (lib.f if target == "lib:f" else lib.Net.forward) is held
         assert call() == "new"
     assert call() == "original"
+    close_coroutines(module)
 
 
 # --- whose code is not called ----------------------------------------------------------------------------------------

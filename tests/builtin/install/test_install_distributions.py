@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,7 @@ class TestCompilers:
         monkeypatch.setenv("PATH", str(tmp_path))
         needed = f"{library} is compiled then, and no C++ compiler is on PATH; install one first: apt-get install g++"
         assert needed in str(describe_module(module))
-        monkeypatch.setenv("CXX", f"{sys.executable} -O1")
+        monkeypatch.setenv("CXX", f"{shlex.quote(sys.executable)} -O1")
         assert "compile" not in str(describe_module(module))
 
     def test_a_library_that_is_not_compiled_needs_none(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
