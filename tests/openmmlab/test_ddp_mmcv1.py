@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from data_parallel_program import SAMPLES, Regression, run_ranks, train
 from mmcv.parallel import MMDistributedDataParallel
+from states import same, state
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -82,8 +84,12 @@ class TestOnTheCpu:
 
 
 def test_revert_restores_the_class() -> None:
-    before = dict(vars(MMDistributedDataParallel))
+    def states() -> dict[str, tuple[Any, Any]]:
+        return {name: state(value) for name, value in vars(MMDistributedDataParallel).items()}
+
+    before = states()
     with pc.Patcher([DDP, DDP_FORWARD], strict=True):
-        changed = {name for name, value in vars(MMDistributedDataParallel).items() if before.get(name) is not value}
+        changed = {name for name, now in states().items() if name not in before or not same(now, before[name])}
         assert changed == {"to_kwargs", "scatter", "_run_ddp_forward"}
-    assert dict(vars(MMDistributedDataParallel)) == before
+    assert states().keys() == before.keys()
+    assert all(same(now, before[name]) for name, now in states().items())

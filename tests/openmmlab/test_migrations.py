@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from migrations_on_cpu import losses
+from states import same, state
 
 import mx_driving_compat as compat
 import patchcore as pc
@@ -294,14 +295,14 @@ class TestFunctions:
             plugins = known.named("dc", "mdc", "msda", "resnet_add_relu", "resnet_maxpool", "index", "batch_matmul")
             places = [change.target for found in plugins for change in found.patch.changes]
             places += map(Target.parse, REPLACED["functions"])
-            before = [resolve(place, raw=True) for place in places]
+            before = [state(resolve(place, raw=True)) for place in places]
             with builder.build() as patcher:
                 assert patcher.is_applied
-                same = [place for place, then in zip(places, before) if resolve(place, raw=True) is then]
-                assert not same
+                left = [place for place, then in zip(places, before) if same(state(resolve(place, raw=True)), then)]
+                assert not left
                 assert numpy.int is int
                 assert torch.zeros(1, device="cuda").device.type == "npu"
-            assert all(resolve(place, raw=True) is then for place, then in zip(places, before))
+            assert all(same(state(resolve(place, raw=True)), then) for place, then in zip(places, before))
             assert not patcher.is_applied
             with pytest.raises(AttributeError):
                 numpy.int

@@ -11,6 +11,7 @@ import torch
 from hypothesis import strategies
 from mmcv.parallel import DataContainer, MMDataParallel
 from mmcv.parallel._functions import Scatter
+from states import same, state
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -32,10 +33,10 @@ def test_without_the_patch_newer_torch_refuses_the_number_of_a_device() -> None:
 
 
 def test_revert_restores_the_function() -> None:
-    before = Scatter.__dict__["forward"]
+    before = state(Scatter.__dict__["forward"])
     with pc.Patcher([STREAM], strict=True):
-        assert Scatter.__dict__["forward"] is not before
-    assert Scatter.__dict__["forward"] is before
+        assert not same(state(Scatter.__dict__["forward"]), before)
+    assert same(state(Scatter.__dict__["forward"]), before)
 
 
 class TestScatter:
