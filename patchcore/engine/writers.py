@@ -22,6 +22,7 @@ from patchcore.engine.references import StaticSlot
 from patchcore.errors import ConflictError, DeclarationError, TargetError, conflict_message
 from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.bodies import body_of, can_be_written, copy_of
+from patchcore.objects.descriptors import FORMS
 from patchcore.objects.modules import ABSENT
 from patchcore.report import APPLIED, SKIPPED
 
@@ -172,7 +173,7 @@ class SlotWriter:
         Raises:
             TargetError: the change has to write a body, and cannot.
         """
-        function = wrapped_callable(own) if type(own) in _FORMS else own
+        function = wrapped_callable(own) if type(own) in FORMS else own
         demanded = isinstance(change, Replace) and change.everywhere
         why, reason = "", ""
         if type(function) is FunctionType and (self._journal.makers(own) or self._journal.find(place) is not None):
@@ -183,9 +184,7 @@ class SlotWriter:
             isinstance(change, Replace) and change.factory is not None and type(own) not in (FunctionType, staticmethod)
         ):
             return place, "", ()  # the factory gets the property or class method itself
-        elif place.name != f"{function.__module__}:{function.__qualname__}" and not references.is_home(
-            target, function
-        ):
+        elif not references.is_home(target, function):
             why = f"that is a name of {function.__module__}:{function.__qualname__}; target that"
         elif not can_be_written(function):
             why = f"{function.__qualname__} has a free variable that no source can name"
@@ -250,9 +249,6 @@ def _kept(change: SlotChange, function: FunctionType, place: Slot) -> Sequence[U
     found = (name for source in change.calls for name in references.own_names(source, function))
     return [name for name in found if isinstance(name, str) or name.identity != place.identity]
 
-
-#: What a function may stand in.
-_FORMS = (staticmethod, classmethod, property, functools.cached_property)
 
 #: The writers of the core by class of change. A subclass has the writer of its nearest base class.
 WRITERS: Writers = {SlotChange: SlotWriter}

@@ -135,10 +135,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
     Raises:
         DeclarationError: ``raw`` is a class, or cannot be called.
     """
-    if not callable(wrapper):
-        raise DeclarationError(
-            f"a wrapper is called as wrapper(original, *args, **kwargs), but {wrapper!r} is not callable"
-        )
+    _refuse_uncallable(wrapper)
     if counter is not None:
         counter.in_use = True
 
@@ -156,6 +153,13 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
     if not callable(original):
         raise DeclarationError(f"cannot wrap {original!r}: expected a callable, found {type(original).__name__}")
     return _in_form_of(raw, _finished(around(original), original, in_class), in_class)
+
+
+def _refuse_uncallable(wrapper: Any) -> None:
+    if not callable(wrapper):
+        raise DeclarationError(
+            f"a wrapper is called as wrapper(original, *args, **kwargs), but {wrapper!r} is not callable"
+        )
 
 
 def dispatch(
@@ -209,10 +213,7 @@ def wrapped_body(
         body: of the function that gets it.
         counter: counts the calls.
     """
-    if not callable(wrapper):
-        raise DeclarationError(
-            f"a wrapper is called as wrapper(original, *args, **kwargs), but {wrapper!r} is not callable"
-        )
+    _refuse_uncallable(wrapper)
     if counter is not None:
         counter.in_use = True
     made = generated.wrapping_function(original, wrapper, counter, body.original, *_handover(body.original, body))
