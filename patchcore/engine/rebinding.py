@@ -207,7 +207,7 @@ class Rebinder:
         retired = self._journal.retired
         gone = by_product(retired)
         kept = [part for r in retired for part in (r, r.old, r.change, namespace(r.change))]
-        bases = [reference(r.record.base) for r in retired]  # where they are known, what stood in their place was taken
+        bases = [reference(r.record.base) for r in retired]  # names of a replacement are near names of its original
         for slot, held in self._find([r.old for r in retired], signs=bases, keepers=kept):
             successor = self.origin(slot, gone[id(held)])
             # where the patch had added a name, there is nothing to go back to
@@ -402,9 +402,9 @@ def _may_follow(slot: Slot) -> bool:
 
 
 def _is_base(slot: Slot, held: Any) -> bool:
-    """Tell whether a class of the module derives from ``held``, which the name is that of.
+    """Tell whether ``slot`` is a name of the class ``held`` in a module with classes that derive from it.
 
-    ``Base.__init__(self)`` and ``super(Base, self)`` are about the class it derives from, whatever takes its place.
+    ``Base.__init__(self)`` and ``super(Base, self)`` in such a class need ``held``, and not its replacement.
     """
     if not is_class(held) or not isinstance(slot.owner, ModuleType):
         return False

@@ -199,7 +199,7 @@ def read_lock(path: Path) -> Lock:
         )
     try:
         lock: Lock = msgspec.convert(content, Lock)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the second by halves of surrogate pairs
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the second: a text has half of a surrogate pair
         raise SettingsError(
             f"{path} is not what patchcore lock writes: {error}; write it anew: patchcore lock"
         ) from error

@@ -168,7 +168,7 @@ def _checked(content: Any, kind: Any) -> Any:
     """Return plain dictionaries and lists that have every field of the records of ``kind``."""
     try:
         return msgspec.to_builtins(msgspec.convert(content, kind))
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the second by halves of surrogate pairs
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the second: a text has half of a surrogate pair
         raise Malformed(printable(f"is not what patchcore {__version__} writes: {error}")) from None
     except RecursionError:
         raise Malformed(_TOO_DEEP) from None
