@@ -21,7 +21,7 @@ ROWS = {
     "import": 2,
     "compat-patches": 3,
     "list": 4,
-    "calls": 13,
+    "calls": 15,
     "apply": 5,
     "run-options": 3,
 }
