@@ -10,7 +10,10 @@ from patchcore.objects.printable import printable
 if TYPE_CHECKING:
     from logging import Logger, LogRecord
 
-__all__ = ["logger"]
+__all__ = ["is_shown", "logger"]
+
+#: The level of :mod:`logging`.
+_WARNING = 30
 
 
 @functools.cache
@@ -22,6 +25,13 @@ def logger() -> Logger:
     made.addHandler(logging.NullHandler())
     made.addFilter(_make_printable)
     return made
+
+
+def is_shown() -> bool:
+    """Return true if the program has decided on the warnings of patchcore: it has configured a handler or a level."""
+    ours = logger()  # which has one handler, that does nothing
+    above = ours.parent.handlers if ours.parent is not None and ours.propagate else []
+    return len(ours.handlers) > 1 or not ours.propagate or bool(above) or not ours.isEnabledFor(_WARNING)
 
 
 def _make_printable(record: LogRecord) -> bool:

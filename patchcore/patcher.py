@@ -31,6 +31,7 @@ from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
 from patchcore.report import APPLIED, FAILED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
+from patchcore.stderr import show_failure
 
 __all__ = ["Patcher", "apply", "original"]
 
@@ -299,6 +300,7 @@ class Patcher(contextlib.ContextDecorator):
         except PatchError as failure:
             self._give_up(failure)
             raise
+        self._show_problems()
 
     def failed(self, application: Application) -> None:
         """Called by the engine when a patch failed and was undone; raises :class:`PatchError` under that policy."""
@@ -310,7 +312,7 @@ class Patcher(contextlib.ContextDecorator):
         policy = policy or ("raise" if patch.required else self.settings.on_failure)
         change = next((f"{s.change.kind} {s.target}: " for s in application.states if s.status == FAILED), "")
         message = f"patch {patch.name} ({application.provenance}) failed: {change}{describe_error(error)}"
-        logger().log(_LEVELS[policy], "%s", message)
+        self._log_failure(patch.name, message, policy)
         if policy == "raise":
             failure = PatchError(message)
             self._give_up(failure)
@@ -525,11 +527,21 @@ class Patcher(contextlib.ContextDecorator):
             logger().warning("%s", note)
         for record in report.with_status(FAILED):
             if record.name in tried and record.name not in self._applications:
-                logger().log(
-                    _LEVELS[self.settings.on_failure], "patch %s [%s]: %s", record.name, record.origin, record.reason
-                )
+                message = f"patch {record.name} [{record.origin}]: {record.reason}"
+                self._log_failure(record.name, message, self.settings.on_failure)
+        self._show_problems()
         if logger().isEnabledFor(_INFO) and not process_rank():
             logger().info("%s", report.summary())
+
+    def _log_failure(self, name: str, message: str, policy: str) -> None:
+        """Log that patch ``name`` failed. Under the policy ``warn`` there is nothing else that a user would see."""
+        logger().log(_LEVELS[policy], "%s", message)
+        if policy == "warn":
+            show_failure(name, message)
+
+    def _show_problems(self) -> None:
+        for problem in self.plugins.problems if self.settings.on_failure == "warn" else ():
+            show_failure(f"plugin {problem.plugin}", str(problem))  # the log has them, with their tracebacks
 
 
 def apply(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore import __version__
 from patchcore.errors import PatchcoreError, SettingsError, UnknownName, did_you_mean
+from patchcore.stderr import hidden_failures
 
 if TYPE_CHECKING:
     from patchcore.cli.options import Parser
@@ -43,7 +44,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         if "_ARGCOMPLETE" in os.environ:
             return _complete()
         atexit.register(gc.freeze)  # the last search for garbage took a tenth of the time of patchcore list
-    with streams_that_take_any_text():
+    with streams_that_take_any_text(), hidden_failures():  # commands print themselves what failed
         return _run(list(sys.argv[1:] if argv is None else argv))
 
 

@@ -431,15 +431,6 @@ def test_the_notes_of_a_revert_are_logged(shop, caplog) -> None:
     assert "shop:price: other code had put builtins:len on top of the patch" in caplog.text
 
 
-def test_nothing_is_printed_without_logging_configured(run_python, make_package) -> None:
-    make_package({"shop": "def price(): pass"})
-    code = """
-        import patchcore as pc, shop
-        with pc.Patcher([pc.Patch("shop.bad", [pc.Replace("shop:missing", len)])]): pass
-    """
-    assert run_python(code) == ""
-
-
 @pytest.mark.parametrize("variable", RANKS)
 def test_the_rank_is_read_from_the_launchers_variable(monkeypatch, variable) -> None:
     assert process_rank() == 0

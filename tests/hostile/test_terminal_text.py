@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from programs import Programs
 
 import patchcore as pc
-from patchcore.builtin.run.logs import say
 from patchcore.cli import main
 from patchcore.objects.printable import printable
+from patchcore.stderr import say
 
 ROOT = Path(__file__).resolve().parents[2]
 

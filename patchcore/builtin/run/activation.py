@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.run.compat import chosen_compat
-from patchcore.builtin.run.logs import level_of, log_to_stderr, say
+from patchcore.builtin.run.logs import level_of, log_to_stderr
 from patchcore.builtin.run.process_report import ProcessReport
 from patchcore.builtin.run.roles import take_role
 from patchcore.builtin.run.session import Session
@@ -22,6 +22,7 @@ from patchcore.objects.modules import find_module
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.plugins import installed_plugins
+from patchcore.stderr import say
 
 __all__ = ["Activation", "RunError", "activate", "active", "look_again"]
 

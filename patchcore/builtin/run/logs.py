@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from typing import Optional
 
 from patchcore.builtin.run.verbosity import QUIET
-from patchcore.objects.printable import printable
-from patchcore.process import process_rank, rank_variable
 from patchcore.settings import Settings
+from patchcore.stderr import say
 
-__all__ = ["level_of", "log_to_stderr", "say"]
-
-
-def say(text: str) -> None:
-    """Write a line to what is stderr now, if it is anything; a process does not fail for what it has to say."""
-    stream = sys.stderr
-    rank = f" [rank {process_rank()}]" if rank_variable() is not None else ""
-    line = f"patchcore{rank}: {printable(text)}\n"
-    try:
-        stream.flush()
-        descriptor = stream.fileno()
-    except (AttributeError, OSError, ValueError):  # there is none, it is closed, or somebody reads it in this process
-        descriptor = None
-    try:
-        if descriptor is None:
-            stream.write(line)
-        else:  # what a full disk does not take is not to wait in a buffer: it would change the exit code
-            os.write(descriptor, line.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace"))
-    except (AttributeError, OSError, ValueError):
-        pass
+__all__ = ["level_of", "log_to_stderr"]
 
 
 class _StderrHandler(logging.Handler):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Optional
 import patchcore as pc
 from patchcore.builtin.files import append, write_whole
 from patchcore.builtin.run.advice import advise_at_the_end
-from patchcore.builtin.run.logs import say
 from patchcore.builtin.run.news import news_of
 from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
 from patchcore.builtin.run.session import Session
@@ -24,6 +23,7 @@ from patchcore.planning.plan import Plan
 from patchcore.process import process_rank
 from patchcore.report import FAILED, SCHEMA_VERSION, PatchRecord, Report
 from patchcore.settings import Settings
+from patchcore.stderr import say
 from patchcore.stdlib import loaded
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 from patchcore.builtin.files import append
-from patchcore.builtin.run.logs import say
 from patchcore.errors import describe_error
 from patchcore.process import process_rank, rank_variable
+from patchcore.stderr import say
 from patchcore_torch.markers.options import CATEGORY
 from patchcore_torch.markers.text import parse
 from patchcore_torch.training.ending import at_end

@@ -1,0 +1,89 @@
+"""Lines that patchcore itself writes to stderr.
+
+A library logs. But a patch that fails under the policy ``warn`` has no other effect than a message, and a program that
+has not configured :mod:`logging` would never show it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+from patchcore.logs import is_shown
+from patchcore.objects.printable import printable
+from patchcore.process import process_rank, rank_variable
+
+__all__ = ["hidden_failures", "say", "show_failure"]
+
+#: What failed, by the line that was written about it.
+_failed: dict[str, str] = {}
+
+#: The process that wrote these lines: a forked child has a copy of them.
+_process = 0
+
+_hidden = False
+
+
+def say(text: str) -> None:
+    """Write a line to what is stderr now, if it is anything; a process does not fail for what it has to say.
+
+    Args:
+        text: of the line. The name of the program, and the rank in a job of several, are written before it.
+    """
+    stream = sys.stderr
+    rank = f" [rank {process_rank()}]" if rank_variable() is not None else ""
+    line = f"patchcore{rank}: {printable(text)}\n"
+    try:
+        stream.flush()
+        descriptor = stream.fileno()
+    except (AttributeError, OSError, ValueError):  # there is none, it is closed, or somebody reads it in this process
+        descriptor = None
+    try:
+        if descriptor is None:
+            stream.write(line)
+        else:  # what a full disk does not take is not to wait in a buffer: it would change the exit code
+            os.write(descriptor, line.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace"))
+    except (AttributeError, OSError, ValueError):
+        pass
+
+
+@contextlib.contextmanager
+def hidden_failures() -> Iterator[None]:
+    """Let :func:`show_failure` write nothing in this block, in a program that shows itself what failed."""
+    global _hidden
+    before, _hidden = _hidden, True
+    try:
+        yield
+    finally:
+        _hidden = before
+
+
+def show_failure(name: str, message: str) -> None:
+    """Write that something failed to stderr, if the program has not configured logging, and each line once only.
+
+    When the process ends, one more line has the names of all that failed.
+
+    Args:
+        name: of the patch or plugin that failed.
+        message: one line.
+    """
+    global _process
+    if _hidden or is_shown():
+        return
+    if _process != os.getpid():
+        _process = os.getpid()
+        _failed.clear()
+        atexit.register(_sum_up, _process)
+    if message not in _failed:
+        _failed[message] = name
+        say(message)
+
+
+def _sum_up(process: int) -> None:
+    if process == os.getpid():  # a forked child calls the functions of its parent, too
+        names = dict.fromkeys(_failed.values())
+        what = "it" if len(names) == 1 else "them"
+        say(f"failed in this process: {', '.join(names)}; the program ran without {what}")
