@@ -85,5 +85,4 @@ def show_failure(name: str, message: str) -> None:
 def _sum_up(process: int) -> None:
     if process == os.getpid():  # a forked child calls the functions of its parent, too
         names = dict.fromkeys(_failed.values())
-        what = "it" if len(names) == 1 else "them"
-        say(f"failed in this process: {', '.join(names)}; the program ran without {what}")
+        say(f"failed in this process, and not in force: {', '.join(names)}")

@@ -20,7 +20,7 @@ FAILED = [
     "patchcore: patch shop.bad (local code) failed: replace shop:missing: shop has no missing (target shop:missing)",
     "patchcore: patch shop.worse (local code) failed: replace shop:absent: shop has no absent (target shop:absent)",
 ]
-SUM = "patchcore: failed in this process: shop.bad, shop.worse; the program ran without them"
+SUM = "patchcore: failed in this process, and not in force: shop.bad, shop.worse"
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_conflict_that_the_plan_finds_is_written(lines) -> None:
     code = "import shop; pc.Patcher([GOOD, pc.Patch('shop.other', [pc.Replace('shop:price', lambda: 2)])]).apply()"
     conflict, last = lines(code)
     assert conflict.startswith("patchcore: patch shop.other [local]: shop:price is patched by both")
-    assert last == "patchcore: failed in this process: shop.other; the program ran without it"
+    assert last == "patchcore: failed in this process, and not in force: shop.other"
 
 
 def test_a_plugin_that_fails_is_written_without_its_traceback(lines) -> None:
@@ -66,7 +66,7 @@ pc.Patcher([], plugins=plugins).apply()
 """
     assert lines(code) == [
         "patchcore: plugin team (team-patches 1.0): load failed: RuntimeError: no licence",
-        "patchcore: failed in this process: plugin team; the program ran without it",
+        "patchcore: failed in this process, and not in force: plugin team",
     ]
 
 
@@ -113,8 +113,8 @@ else:
 """
     assert lines(code) == [
         *FAILED,
-        "patchcore: failed in this process: shop.worse; the program ran without it",
-        "patchcore: failed in this process: shop.bad; the program ran without it",
+        "patchcore: failed in this process, and not in force: shop.worse",
+        "patchcore: failed in this process, and not in force: shop.bad",
     ]
 
 
