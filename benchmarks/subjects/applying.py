@@ -17,10 +17,11 @@ from benchmarks.measure import Timing, interleave, wall
 from benchmarks.rows import ABOUT_THE_SAME, Budget, RatioLimit, Row, TimeLimit, compare
 
 SUBJECT = "apply"
-SIZES = (10, 100, 1_000, 10_000)
+SIZES = (10, 100, 1_000)
 #: Costs per patch are compared with those at this size.
-BASE = 1_000
-PER_PATCH = 20e-6
+BASE = 100
+#: In seconds.
+PER_PATCH, REVERT_PER_PATCH = 60e-6, 25e-6
 LINEAR = RatioLimit(ABOUT_THE_SAME, "linear")
 FUNCTIONS_PER_MODULE = 100
 LIBRARY = "benchmarked_library"
@@ -42,25 +43,60 @@ def rows(budget: Budget) -> list[Row]:
         places = [Place(module, function_name(i)) for module in modules for i in range(FUNCTIONS_PER_MODULE)]
         timings: dict[str, Timing] = {}
         for size in sizes:
-            timings[f"{APPLY} {size}"] = _ours(places[:size])
+            timings[f"{APPLY} {size}"] = _applying(_replacements(places[:size]))
             timings[f"mock {size}"] = _mock(places[:size])
+        timings["wrap"] = _applying(_wraps(places))
+        timings["revert"] = _reverting(_wraps(places))
+        timings["mock revert"] = _unmock(places)
         samples = interleave(timings, budget.rounds(5), collecting=True)
     found = []
     for size in sizes:
-        limit = TimeLimit(PER_PATCH * size) if size >= few else None
+        limit = TimeLimit(PER_PATCH * size) if size == many else None
         ours, theirs = samples[f"{APPLY} {size}"], samples[f"mock {size}"]
         what, alternative = f"{APPLY}, {size:,} patches", "mock.patch.object, start"
         found.append(compare(SUBJECT, what, alternative, ours, theirs, budget=budget, limit=limit))
     ours, theirs = (samples[f"{APPLY} {size}"].scaled(1 / size) for size in (many, few))
     what, alternative = f"{APPLY}, per patch of {many:,}", f"per patch of {few:,}"
-    return [*found, compare(SUBJECT, what, alternative, ours, theirs, budget=budget, limit=LINEAR)]
-
-
-def _ours(places: Sequence[Place]) -> Timing:
-    patches = [
-        pc.Patch(f"{p.module}.{p.name}", [pc.Replace(f"{p.module}:{p.name}", _replacement(p.name))]) for p in places
+    return [
+        *found,
+        compare(SUBJECT, what, alternative, ours, theirs, budget=budget, limit=LINEAR),
+        compare(
+            SUBJECT,
+            f"{APPLY}, {many:,} Wraps",
+            "mock.patch.object, start",
+            samples["wrap"],
+            samples[f"mock {many}"],
+            budget=budget,
+            limit=TimeLimit(PER_PATCH * many),
+        ),
+        compare(
+            SUBJECT,
+            f"revert, {many:,} Wraps",
+            "mock.patch.object, stop",
+            samples["revert"],
+            samples["mock revert"],
+            budget=budget,
+            limit=TimeLimit(REVERT_PER_PATCH * many),
+        ),
     ]
 
+
+def _replacements(places: Sequence[Place]) -> list[pc.Patch]:
+    return [_patch(p, pc.Replace(f"{p.module}:{p.name}", _replacement(p.name))) for p in places]
+
+
+def _wraps(places: Sequence[Place]) -> list[pc.Patch]:
+    def wrapper(original: Callable[..., Any], x: Any, y: int = 0) -> Any:
+        return original(x, y)
+
+    return [_patch(p, pc.Wrap(f"{p.module}:{p.name}", wrapper)) for p in places]
+
+
+def _patch(place: Place, change: pc.Change) -> pc.Patch:
+    return pc.Patch(f"{place.module}.{place.name}", [change])
+
+
+def _applying(patches: Sequence[pc.Patch]) -> Timing:
     def timing() -> float:
         patcher = pc.Patcher(patches, strict=True)
         try:
@@ -71,12 +107,17 @@ def _ours(places: Sequence[Place]) -> Timing:
     return timing
 
 
-def _mock(places: Sequence[Place]) -> Timing:
-    patchers = [mock.patch.object(sys.modules[p.module], p.name, _replacement(p.name)) for p in places]
+def _reverting(patches: Sequence[pc.Patch]) -> Timing:
+    def timing() -> float:
+        patcher = pc.Patcher(patches, strict=True)
+        patcher.apply()
+        return wall(patcher.revert)
 
-    def start() -> None:
-        for patcher in patchers:
-            patcher.start()
+    return timing
+
+
+def _mock(places: Sequence[Place]) -> Timing:
+    start = _starting(places)
 
     def timing() -> float:
         try:
@@ -85,6 +126,26 @@ def _mock(places: Sequence[Place]) -> Timing:
             mock.patch.stopall()
 
     return timing
+
+
+def _unmock(places: Sequence[Place]) -> Timing:
+    start = _starting(places)
+
+    def timing() -> float:
+        start()
+        return wall(mock.patch.stopall)
+
+    return timing
+
+
+def _starting(places: Sequence[Place]) -> Callable[[], None]:
+    patchers = [mock.patch.object(sys.modules[p.module], p.name, _replacement(p.name)) for p in places]
+
+    def start() -> None:
+        for patcher in patchers:
+            patcher.start()
+
+    return start
 
 
 def _replacement(name: str) -> Callable[..., Any]:

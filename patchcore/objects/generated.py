@@ -7,10 +7,9 @@ import inspect
 import linecache
 import sys
 import types
-from collections.abc import Iterable
 from keyword import iskeyword
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
@@ -34,6 +33,12 @@ _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERA
 
 #: How no parameter of a generated function can begin: names of ours, and ``__debug__``, to which nothing is assigned.
 _RESERVED = ("_pc_", "__debug__")
+
+#: The value of a place for which the caller has passed no argument.
+_NOTHING = type("NOTHING", (), {})
+
+#: The most arguments by position that have a parameter of their own, a place. Further ones are packed.
+_PLACES = 4
 
 #: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).
 _DELEGATE = """\
@@ -177,25 +182,39 @@ def wrapping_function(
         handover: what it does first, if anything.
         public: the function that callers know, for ``handover``; ``None`` for the one that is made.
     """
-    scope = {"_pc_wrapper": wrapper, "_pc_original": original}
-    own = _declares_the_same(wrapper, _parameters_of(original, body_for))
-    parameters = _Parameters(wrapper, skip=1) if own else _Parameters(_takes_anything)
-    body = f"        return _pc_wrapper({', '.join(filter(None, ['_pc_original', parameters.call]))})\n"
+    # a method of the original calls the wrapper with it, and is one object to look up
+    scope: dict[str, Any] = {"_pc_wrapper": types.MethodType(wrapper, original)}
+    parameters: Union[_Parameters, _Positions]
+    own = _own_parameters(wrapper, _parameters_of(original, body_for))
+    if own or handover is not None:  # which gets the arguments, too
+        parameters = own or _Parameters(_takes_anything)
+        passed = parameters.call
+        body = f"        return _pc_wrapper({passed})\n"
+    else:
+        parameters = _Positions(original if body_for is None else body_for)
+        passed, body, scope["_pc_nothing"] = "", parameters.body, _NOTHING
     if counter is not None:
         scope["_pc_count"] = counter.replacement.tick
         body = f"        _pc_count()\n{body}"
-    body = _handing_over(handover, public, parameters, scope) + body
+    body = _handing_over(handover, public, passed, scope) + body
     return _generate("wrapper", parameters, "def", body, scope, of=original, body_for=body_for)
 
 
-def _handing_over(handover: Optional[Handover], public: Any, parameters: _Parameters, scope: dict[str, Any]) -> str:
-    """Return the lines that come first in a function that may hand a call over; enter in ``scope`` what they need."""
+def _handing_over(handover: Optional[Handover], public: Any, passed: str, scope: dict[str, Any]) -> str:
+    """Return the lines that come first in a function that may hand a call over; enter in ``scope`` what they need.
+
+    Args:
+        handover: what may take the call over, if anything.
+        public: gets it.
+        passed: the arguments of the call, as source.
+        scope: the objects behind the names.
+    """
     if handover is None:
         return ""
     scope["_pc_hands_over"], scope["_pc_hand_over"] = handover
     scope["_pc_public"] = public
-    call = ", ".join(filter(None, ["_pc_public", parameters.call]))
-    return f"        if _pc_hands_over({parameters.call}):\n            return _pc_hand_over({call})\n"
+    call = ", ".join(filter(None, ["_pc_public", passed]))
+    return f"        if _pc_hands_over({passed}):\n            return _pc_hand_over({call})\n"
 
 
 def passing_function(
@@ -224,18 +243,18 @@ def passing_function(
     if counter is not None:
         scope["_pc_count"] = counter.replacement.tick
         body = f"        _pc_count()\n{body}"
-    body = _handing_over(handover, public, parameters, scope) + body
+    body = _handing_over(handover, public, parameters.call, scope) + body
     return _generate("replacement", parameters, "def", body, scope, of=original, body_for=body_for)
 
 
-def _declares_the_same(wrapper: Any, parameters: _Parameters) -> bool:
-    """Tell whether ``wrapper`` has ``parameters`` after its first one, and packs none of them."""
+def _own_parameters(wrapper: Any, parameters: _Parameters) -> Optional[_Parameters]:
+    """Return the parameters of ``wrapper`` after its first one if they are like ``parameters`` and it packs none."""
     if type(wrapper) is not FunctionType or wrapper.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
-        return False
+        return None
     if _written_like(wrapper) is not wrapper or parameters.of is _takes_anything:
-        return False
+        return None
     own = _Parameters(wrapper, skip=1)
-    return own.header == parameters.header and len(wrapper.__defaults__ or ()) <= len(own.positional)
+    return own if own.header == parameters.header and len(own.defaults or ()) <= len(own.positional) else None
 
 
 def dispatcher(
@@ -274,7 +293,7 @@ def dispatcher(
         f"{count_left}"
         f"        return _pc_original({parameters.call})\n"
     )
-    body = _handing_over(handover, public, parameters, scope) + body
+    body = _handing_over(handover, public, parameters.call, scope) + body
     return _generate("dispatcher", parameters, "def", body, scope, of=original, body_for=body_for)
 
 
@@ -332,12 +351,12 @@ class _Parameters:
             ]
         )
 
-    def with_scope(self, names: Iterable[str]) -> str:
-        """Return the header with ``names`` as further keyword-only parameters."""
+    def with_keyword(self, name: str) -> str:
+        """Return the header with a further keyword-only parameter."""
         last = [f"**{self.kwargs}"] if self.kwargs else []
         parts = self._parts[: len(self._parts) - len(last)]
         star = [] if self.args or self.keyword_only else ["*"]
-        return ", ".join([*parts, *star, *(f"{name}=None" for name in names), *last])
+        return ", ".join([*parts, *star, f"{name}=None", *last])
 
     def _header(self, function: Any, positional_only: int) -> list[str]:
         # the values of the defaults are set on the finished function
@@ -374,9 +393,56 @@ class _Parameters:
         return not any(name in names or value in signature.parameters for name, value in moved)
 
 
+class _Positions:
+    """Parameters for whatever a caller passes, of which the first have places of their own, so as not to be packed.
+
+    Args:
+        original: says how many places there are, and how many of them most callers fill: those without a default.
+    """
+
+    def __init__(self, original: Any) -> None:
+        many = usual = _PLACES
+        if type(original) is FunctionType:
+            many = min(original.__code__.co_argcount, _PLACES)
+            usual = max(0, min(many, original.__code__.co_argcount - len(original.__defaults__ or ())))
+        self._places, self.body = _by_position(many, usual)
+        self.defaults, self.keyword_defaults = (_NOTHING,) * many, None
+        self.header = f"{self._places}, **_pc_named"
+
+    def with_keyword(self, name: str) -> str:
+        """Return the header with a further keyword-only parameter."""
+        return f"{self._places}, {name}=None, **_pc_named"
+
+
+@functools.cache
+def _by_position(many: int, usual: int) -> tuple[str, str]:
+    """Return the header and the body of a function that passes its arguments to a wrapper, just as they come.
+
+    Args:
+        many: how many arguments by position have a parameter each.
+        usual: how many of them most callers pass, which is asked for first.
+    """
+    places = [f"_pc_{i}" for i in range(many)]
+    header = [*(f"{place}=None" for place in places), *("/" for _ in places[:1]), "*_pc_rest"]
+    body = ""
+    for count in (*range(usual, many + 1), *range(usual)):
+        tests = [f"{place} is not _pc_nothing" for place in places[:count][-1:]]
+        tests += (f"{place} is _pc_nothing" for place in places[count:][:1])
+        passed = ", ".join(places[:count])
+        test, rest = ("_pc_named or _pc_rest", ["*_pc_rest"]) if count == many else ("_pc_named", [])
+        packed = ", ".join([*places[:count], *rest, "**_pc_named"])
+        body += (
+            f"        if {' and '.join(tests) or 'True'}:\n"
+            f"            if {test}:\n"
+            f"                return _pc_wrapper({packed})\n"
+            f"            return _pc_wrapper({passed})\n"
+        )
+    return ", ".join(header), body
+
+
 def _generate(
     what: str,
-    parameters: _Parameters,
+    parameters: Union[_Parameters, _Positions],
     keyword: str,
     body: str,
     scope: dict[str, Any],
@@ -395,12 +461,16 @@ def _generate(
         scope: the objects behind the names in ``body``, each of which begins with ``_pc_``.
         of: what tracebacks name.
         flags: of the code that says the kind: ``types.coroutine`` has marked the generator function that it is of.
-        body_for: a function that is to behave as the one made here. It can be given no cells, so the names of ``scope``
-            are keyword-only parameters then, and its free variables are named where nothing reads them.
+        body_for: a function that is to behave as the one made here. It can be given no cells, so ``scope`` is the
+            default of a keyword-only parameter then, one for all of it, since each would cost every call some 20 ns;
+            and its free variables are named where nothing reads them.
     """
-    header, free = parameters.header, tuple(scope)
+    header, free, given = parameters.header, tuple(scope), dict(scope)
     if body_for is not None:
-        header, free = parameters.with_scope(scope), body_for.__code__.co_freevars
+        if len(scope) > 1:
+            body = f"        {', '.join(scope)} = _pc_scope\n{body}"
+            given = {"_pc_scope": tuple(scope.values())}
+        header, free = parameters.with_keyword(*given), body_for.__code__.co_freevars
         body = (f"        if 0: ({', '.join(free)},)\n" if free else "") + body
     code, lines, size = _compiled(f"_pc_{what}", keyword, header, body, *free)
     where = f"{getattr(of, '__module__', None)}:{getattr(of, '__qualname__', type(of).__name__)}"
@@ -410,7 +480,7 @@ def _generate(
     code = code.replace(co_filename=filename, co_flags=code.co_flags | flags & inspect.CO_ITERABLE_COROUTINE)
     if body_for is not None:
         made = FunctionType(code, body_for.__globals__, code.co_name, parameters.defaults, body_for.__closure__)
-        made.__kwdefaults__ = {**(parameters.keyword_defaults or {}), **scope}
+        made.__kwdefaults__ = {**(parameters.keyword_defaults or {}), **given}
         return made
     cells = tuple(types.CellType(scope[name]) for name in code.co_freevars)
     # the globals are those of this module: code that looks at the frame of its caller asks for the name of its module

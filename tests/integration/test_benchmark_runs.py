@@ -22,7 +22,7 @@ ROWS = {
     "compat-patches": 3,
     "list": 4,
     "calls": 15,
-    "apply": 5,
+    "apply": 6,
     "run-options": 3,
 }
 

@@ -22,7 +22,7 @@ def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> N
     if not issubclass(type(below), _CHECKED) or isinstance(product, Skip):
         return
     callee = change.callee(product)
-    if callee is None or (not callee[1] and alike(below, callee[0])):
+    if callee is None or alike(below, *callee):
         return
     of_body = isinstance(slot, BodySlot)
     form = _form(slot.raw if isinstance(slot, BodySlot) else below)

@@ -62,8 +62,11 @@ def misfit(original: Any, replacement: Any, *, bound: bool = False, before: int 
     return None
 
 
-def alike(original: Any, replacement: Any) -> bool:
-    """Tell at once of two plain functions that one takes the calls of the other; false where that is not plain."""
+def alike(original: Any, replacement: Any, before: int = 0) -> bool:
+    """Tell at once of two plain functions that one takes the calls of the other; false where that is not plain.
+
+    Arguments are those of :func:`misfit`.
+    """
     if type(original) is not FunctionType or type(replacement) is not FunctionType:
         return False
     if hasattr(original, "__wrapped__") or hasattr(original, "__signature__"):  # asking for __dict__ would make one
@@ -73,15 +76,15 @@ def alike(original: Any, replacement: Any) -> bool:
         return False
     count = one.co_argcount
     defaults = original.__defaults__
-    if count != other.co_argcount:
+    if count + before != other.co_argcount:
         return False
     if defaults is None:
         return True
     first = count - len(defaults)
     return (
         len(defaults) == len(replacement.__defaults__ or ())
-        and other.co_posonlyargcount <= one.co_posonlyargcount
-        and one.co_varnames[first:count] == other.co_varnames[first:count]
+        and other.co_posonlyargcount <= one.co_posonlyargcount + before
+        and one.co_varnames[first:count] == other.co_varnames[first + before : count + before]
     )
 
 

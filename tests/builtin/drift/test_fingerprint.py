@@ -516,7 +516,9 @@ class TestSignature:
     )
     def test_the_first_look_says_yes_only_where_the_closer_one_does(self, replacement) -> None:
         for original in (lambda x, y=1: None, lambda x, y: None):
-            assert not alike(original, replacement) or misfit(original, replacement) is None
+            for before in (0, 1):
+                assert not alike(original, replacement, before) or misfit(original, replacement, before=before) is None
+        assert alike(lambda x, y=1: None, lambda original, x, y=2: None, 1)
 
     def test_a_wrapper_gets_the_original_first(self) -> None:
         assert misfit(takes_xy, lambda original, x, y=1, *, z=2: None, before=1) is None

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchcore.objects.binding import wrap
+from patchcore.objects.binding import wrap, wrapped_body
+from patchcore.objects.bodies import body_of
 from patchcore.objects.counting import Counter
 
 DEFAULT = object()
@@ -174,17 +175,27 @@ def test_a_wrapper_with_other_parameters_gets_just_what_the_caller_passed(origin
     any_more=st.booleans(),
     count=st.integers(0, 24),
     names=st.sets(st.sampled_from(["a0", "a1", "a9", "_pc_0", "_pc_rest", "original", "other"])),
+    as_body=st.booleans(),
 )
 def test_a_wrapper_of_any_arguments_gets_by_position_and_by_name_what_the_caller_passed_so(
-    required: int, optional: int, any_more: bool, count: int, names: set[str]
+    required: int, optional: int, any_more: bool, count: int, names: set[str], as_body: bool
 ) -> None:
     header = [f"a{i}" if i < required else f"a{i}=None" for i in range(required + optional)]
     scope: dict[str, Any] = {}
     exec(f"def original({', '.join([*header, *(['*more'] if any_more else [])])}): ...", scope)
-    made = wrap(scope["original"], lambda _, /, *args, **kwargs: (args, kwargs), in_class=False)
+    made = made_of(scope["original"], lambda _, /, *args, **kwargs: (args, kwargs), as_body=as_body)
     args = tuple(object() for _ in range(count))
     assert made(*args, **dict.fromkeys(names, 1)) == (args, dict.fromkeys(names, 1))
     assert list(made(*args, b=1, a=2)[1]) == ["b", "a"]
+
+
+def made_of(original: Any, wrapper: Any, *, as_body: bool) -> Any:
+    """Return a function that calls the wrapper: another one, or the original with another body."""
+    if not as_body:
+        return wrap(original, wrapper, in_class=False)
+    body = body_of(original)
+    body.write(wrapped_body(body.read(), wrapper, body), in_class=False)
+    return original
 
 
 def test_a_builtin_gets_its_arguments_as_they_were_passed() -> None:
@@ -255,7 +266,7 @@ def test_a_traceback_shows_the_call_of_the_wrapper_and_a_bad_call_names_the_orig
         made(1, 2)
     text = "".join(traceback.format_exception(caught.type, caught.value, caught.tb))
     assert f'{GENERATED}{__name__}:plain>", line 3' in text
-    assert "return _pc_wrapper(_pc_original, a, b)" in text
+    assert "return _pc_wrapper(a, b)" in text
     name = "plain" if sys.version_info >= (3, 10) else "_pc_wrapper"
     with pytest.raises(TypeError, match=rf"{name}\(\) missing 1 required positional argument: 'b'"):
         made(1)
