@@ -122,6 +122,60 @@ class TestWorkers:
         shop.write({"alone.py": textwrap.dedent(script)})
         assert run(shop, "alone.py").stdout == "20 20\n20 20\n"
 
+    def test_what_cannot_be_carried_stays_behind_and_the_report_says_so(self, shop: Programs) -> None:
+        script = """
+            import multiprocessing
+            from migration import twenty
+
+            class Reluctant:
+                def __reduce__(self):
+                    raise OSError("a handle of a driver")
+
+            class Odd:
+                def __reduce__(self):
+                    return int, ("no number",)
+
+            def look():
+                from shop.prices import price
+                import small
+                try:
+                    import made
+                except ImportError:
+                    made = None
+                return price("apple"), small.answer, made is not None
+
+            def start():
+                from mx_driving.patcher import AtomicPatch, MultiScaleDeformableAttention, Patcher
+
+                class Local:
+                    pass
+
+                patcher = Patcher().add(MultiScaleDeformableAttention, options={"handle": Reluctant()})
+                patcher.replace_import("made", exports={"Local": Local})
+                patcher.replace_import("handle", exports={"handle": Reluctant()})
+                patcher.replace_import("weights", exports={"table": bytes(200_000)})
+                patcher.replace_import("strange", exports={"odd": Odd()})
+                patcher.replace_import("small", exports={"answer": 42})
+                patcher.add(AtomicPatch("shop.prices.price", twenty)).apply()
+
+            if __name__ == "__main__":
+                start()
+                print(*look(), flush=True)
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    print(*pool.apply(look), flush=True)
+            """
+        shop.write({"behind.py": textwrap.dedent(script)})
+        done = run(shop, "--report-dir", "out", "behind.py")
+        assert done.stdout == "20 42 True\n20 42 False\n"
+        assert "a patch of the parent process is not applied here: ValueError: invalid literal" in done.stderr
+        reports = [json.loads(path.read_text()) for path in (shop.folder / "out").glob("report-*.json")]
+        (main,) = (report for report in reports if report["role"] == "main")
+        (section,) = (s for s in main["sections"] if s["title"] == "not carried to spawned workers")
+        told = {row["name"]: row["reason"] for row in section["data"]}
+        assert set(told) == {"replace made", "replace handle", "replace weights", "MultiScaleDeformableAttention"}
+        assert told["replace handle"] == "OSError: a handle of a driver"
+        assert "are too many for the environment of a process" in told["replace weights"]
+
     def test_none_where_the_block_has_ended(self, shop: Programs) -> None:
         script = """
             import subprocess, sys

@@ -4,18 +4,20 @@ A program that applies patches under ``if __name__ == "__main__":`` has workers 
 and not forked. In a run of ``patchcore run`` each process leaves a recipe of what it has applied in its environment,
 which its children inherit: names, and patches as :mod:`pickle` refers to them, by module and name. In a child a patch
 is fetched, and its module imported, when the module of its target is, or once the script has run, where the script
-itself defines it; what pickle cannot refer to (a lambda, a function in a function) stays behind, and is logged.
+itself defines it. What cannot be carried stays behind, and the report says so: what pickle cannot refer to (a lambda, a
+class that a function makes) or fails on, and what is too large for the environment of a process.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import logging
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
 from typing import Any
 
@@ -28,15 +30,18 @@ from patchcore.declare.changes import Wrap
 from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import describe_error
 
-__all__ = ["RECIPES", "begin"]
+__all__ = ["RECIPES", "begin", "left_behind"]
 
 logger = logging.getLogger("patchcore")
 
 #: Environment variable with the recipes of what a process has applied, for the processes it starts.
 RECIPES = "PATCHCORE_MX_DRIVING"
 
+#: Characters that all recipes together may have. Linux starts no process with a variable of 128 KiB.
+_MOST = 120_000
+
 _inherited: list[dict[str, Any]] = []  # recipes of the parent process
-_left: dict[int, dict[str, Any]] = {}  # recipes of this process, by id of the patcher
+_left: dict[int, _Recipe] = {}  # of this process, by id of the patcher
 _waiting: list[_Fetch] = []
 
 
@@ -49,10 +54,7 @@ def begin() -> None:
         return
     _inherited[:] = json.loads(text)
     for recipe in _inherited:
-        try:
-            _follow(recipe)
-        except Exception as error:  # a worker without a patch is better than no worker
-            logger.warning("patches of the parent process are not applied here: %s", describe_error(error))
+        _follow(recipe)
     if any(_is_of_script(entry["patch"]) for recipe in _inherited for entry in recipe["patches"]):
         work = Wrap("multiprocessing.process:BaseProcess._bootstrap", _begin_work)
         Run([Unit(CorePatch("mx_driving.patcher.script", [work]), [work])]).apply()
@@ -62,7 +64,7 @@ class _Leaving:
     """Leaves the recipe of each applied patcher to child processes, and takes it back when the patcher is reverted."""
 
     def applied(self, patcher: Patcher) -> None:
-        _left[id(patcher)] = _recipe(patcher)
+        _left[id(patcher)] = _Recipe(patcher)
         _publish()
 
     def reverts(self, patcher: Patcher) -> None:
@@ -73,53 +75,95 @@ class _Leaving:
 _LEAVING = _Leaving()
 
 
+def left_behind() -> list[tuple[str, str]]:
+    """Return what the patchers of this process cannot carry to its child processes: names, and why."""
+    return [pair for recipe in _left.values() for pair in recipe.behind]
+
+
 def _publish() -> None:
-    recipes = [*_inherited, *_left.values()]
-    if recipes:
-        os.environ[RECIPES] = json.dumps(recipes)
-    else:
+    text = _text()
+    if text == "[]":
         os.environ.pop(RECIPES, None)
+    else:
+        os.environ[RECIPES] = text
 
 
-def _recipe(patcher: Patcher) -> dict[str, Any]:
-    return {
-        "imports": [[method, *map(_dump, arguments)] for method, arguments in patcher.imports.calls],
-        "internal_format": patcher.internal_format,
-        "predefined": [
-            _dump((patch_class, options))
-            for patch_class, options in patcher.selection.classes()
-            if issubclass(patch_class, Predefined)
-        ],
-        "disabled": sorted(patcher.selection.disabled),
-        "patches": list(_own(patcher)),
-    }
+def _text() -> str:
+    return json.dumps([*_inherited, *(recipe.view for recipe in _left.values())])
 
 
-def _own(patcher: Patcher) -> Iterator[dict[str, str]]:
-    for patch in patcher.applied_patches():
-        if isinstance(patch, PluginChange):
-            continue
-        try:
-            core = patch.unit().patch
-            yield {"name": core.name, "module": core.changes[0].target.module, "patch": _dump(patch)}
-        except Exception as error:  # pickle raises errors of any class
-            logger.info("patch %s is not carried to worker processes: %s", patch.name, describe_error(error))
+class _Recipe:
+    """What a child process needs to apply the patches of a patcher.
+
+    Args:
+        patcher: applied.
+    """
+
+    def __init__(self, patcher: Patcher) -> None:
+        self.behind: list[tuple[str, str]] = []
+        self._room = _MOST - len(_text())
+        predefined = [pair for pair in patcher.selection.classes() if issubclass(pair[0], Predefined)]
+        self.view: dict[str, Any] = {
+            "imports": self._dump_each((f"{m} {args[0]}", (m, args)) for m, args in patcher.imports.calls),
+            "internal_format": patcher.internal_format,
+            "predefined": self._dump_each((patch_class.__name__, (patch_class, o)) for patch_class, o in predefined),
+            "disabled": sorted(patcher.selection.disabled),
+            "patches": list(self._own(patcher)),
+        }
+
+    def _own(self, patcher: Patcher) -> Iterator[dict[str, str]]:
+        for patch in patcher.applied_patches():
+            if not isinstance(patch, PluginChange):
+                for text in self._dump_each([(patch.name, patch)]):
+                    core = patch.unit().patch
+                    yield {"name": core.name, "module": core.changes[0].target.module, "patch": text}
+
+    def _dump_each(self, named: Iterable[tuple[str, Any]]) -> list[str]:
+        """Return each value as text; note those that have to stay behind."""
+        texts = []
+        for name, value in named:
+            try:
+                text = _dump(value)
+                if len(text) > self._room:
+                    raise ValueError(f"{len(text):,} characters are too many for the environment of a process")
+            except Exception as error:  # pickle raises errors of any class
+                self.behind.append((name, describe_error(error)))
+                logger.info("%s is not carried to worker processes: %s", *self.behind[-1])
+            else:
+                self._room -= len(text) + len(name)
+                texts.append(text)
+        return texts
 
 
 def _follow(recipe: dict[str, Any]) -> None:
     patcher = Patcher(allow_internal_format=recipe["internal_format"])
-    for method, *arguments in recipe["imports"]:
-        getattr(patcher.imports, method)(*map(_load, arguments))
-    for patch_class, options in map(_load, recipe["predefined"]):
-        patcher.add(patch_class, options=options)
+    for text in recipe["imports"]:
+        with _going_on():
+            method, arguments = _load(text)
+            getattr(patcher.imports, method)(*arguments)
+    for text in recipe["predefined"]:
+        with _going_on():
+            patch_class, options = _load(text)
+            patcher.add(patch_class, options=options)
     for name in recipe["disabled"]:
         patcher.selection.pass_over(name)  # the parent has reported unknown names
-    patcher.put_in_force(tell=False)
+    with _going_on():
+        patcher.put_in_force(tell=False)
     units = [
         Unit(CorePatch(entry["name"], [Call(_Fetch(entry["patch"]), module=entry["module"])]), [entry["name"]])
         for entry in recipe["patches"]
     ]
-    Run(units).apply()
+    with _going_on():
+        Run(units).apply()
+
+
+@contextlib.contextmanager
+def _going_on() -> Iterator[None]:
+    """Log an error of this block and go on: a worker without a patch is better than no worker."""
+    try:
+        yield
+    except Exception as error:
+        logger.warning("a patch of the parent process is not applied here: %s", describe_error(error))
 
 
 class _Fetch:
@@ -153,10 +197,8 @@ def _begin_work(original: Callable[..., int], *args: Any, **kwargs: Any) -> int:
     script = vars(sys.modules["__main__"])
     before = dict(script)
     for fetch in _waiting:
-        try:
+        with _going_on():
             fetch(None, {})
-        except Exception as error:
-            logger.warning("a patch of the parent process is not applied here: %s", describe_error(error))
     _waiting.clear()
     # multiprocessing runs the script in a namespace of its own, and copies that to the module __main__.
     changed = {name: value for name, value in script.items() if before.get(name) is not value}

@@ -15,7 +15,7 @@ def take_part(patcher: Patcher) -> None:
     """Install ``mx_driving.patcher`` in this process, and apply the patches of its parent process.
 
     Args:
-        patcher: of the run in this process; its reports will have a section about the migration.
+        patcher: of the run in this process; its reports will have sections about the migration.
     """
     install()
     patcher.plugins.manager.register(_Reporter(), "mx_driving_compat.report")
@@ -28,10 +28,13 @@ def take_part(patcher: Patcher) -> None:
 
 
 class _Reporter:
-    """A plugin that adds a section about the migration's patches to reports."""
+    """A plugin that adds sections about the migration's patches to reports."""
 
     @hookimpl
     def report_sections(self) -> list[Section]:
+        return [*self._of_patches(), *self._of_workers()]
+
+    def _of_patches(self) -> list[Section]:
         from mx_driving_compat.patches.application import runs
 
         # A patch of the parent process has two records: one while it waited, one when it was applied.
@@ -44,6 +47,14 @@ class _Reporter:
         lines = (f"{r.status} {r.name}{f': {r.reason}' if r.reason else ''}{_hits(r)}" for r in told)
         data = [{"name": r.name, "status": r.status, "reason": r.reason, "calls": r.calls} for r in records]
         return [Section("mx_driving.patcher", (counts, *lines), counts=f"mx_driving.patcher: {counts}", data=data)]
+
+    def _of_workers(self) -> list[Section]:
+        from mx_driving_compat.run.carrying import left_behind
+
+        behind = left_behind()
+        lines = tuple(f"{name}: {reason}" for name, reason in behind)
+        data = [{"name": name, "reason": reason} for name, reason in behind]
+        return [Section("not carried to spawned workers", lines, data=data)] if behind else []
 
 
 def _hits(record: PatchRecord) -> str:
