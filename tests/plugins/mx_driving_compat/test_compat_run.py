@@ -174,7 +174,7 @@ class TestWorkers:
         told = {row["name"]: row["reason"] for row in section["data"]}
         assert set(told) == {"replace made", "replace handle", "replace weights", "MultiScaleDeformableAttention"}
         assert told["replace handle"] == "OSError: a handle of a driver"
-        assert "are too many for the environment of a process" in told["replace weights"]
+        assert "too many for the environment of a process" in told["replace weights"]
 
     def test_none_where_the_block_has_ended(self, shop: Programs) -> None:
         script = """

@@ -29,6 +29,7 @@ from patchcore.builtin.call.change import Call
 from patchcore.declare.changes import Wrap
 from patchcore.declare.patch import Patch as CorePatch
 from patchcore.errors import describe_error
+from patchcore.objects.printable import counted
 
 __all__ = ["RECIPES", "begin", "left_behind"]
 
@@ -125,7 +126,7 @@ class _Recipe:
             try:
                 text = _dump(value)
                 if len(text) > self._room:
-                    raise ValueError(f"{len(text):,} characters are too many for the environment of a process")
+                    raise ValueError(f"{counted(len(text), 'character')}, too many for the environment of a process")
             except Exception as error:  # pickle raises errors of any class
                 self.behind.append((name, describe_error(error)))
                 logger.info("%s is not carried to worker processes: %s", *self.behind[-1])
