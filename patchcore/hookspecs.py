@@ -125,13 +125,24 @@ def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:  # type: i
 
 
 @hookspec(firstresult=True)
-def before_apply(patch: Patch, context: Context) -> Optional[Skip]:
-    """Veto a patch right before it is applied, with ``Skip("reason")``; the first veto counts."""
+def before_apply(patch: Patch, context: Context, planning: bool) -> Optional[Skip]:
+    """Veto a patch with ``Skip("reason")``; the first veto counts.
+
+    Args:
+        patch: to be applied.
+        context: who contributes it, the settings, the plan and the Patcher.
+        planning: false right before the patch is applied. True if a plan is made to be shown, compared or locked: the
+            implementation then only decides, and changes nothing.
+    """
 
 
 @hookspec
 def after_apply(patch: Patch, outcome: PatchRecord) -> None:
-    """Take note of the status that a patch has got. Called again when an import completes a pending patch."""
+    """Take note of the status that a patch has got.
+
+    Called for each patch of an apply, also if that raises because one has failed: the others are reverted then. Called
+    again when an import completes a pending patch, or when the patch fails in that import.
+    """
 
 
 @hookspec(firstresult=True)

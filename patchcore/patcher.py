@@ -29,7 +29,7 @@ from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, cont
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
-from patchcore.report import APPLIED, FAILED, PatchRecord, Remark, Report
+from patchcore.report import APPLIED, FAILED, SKIPPED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 from patchcore.stderr import show_failure
 
@@ -90,6 +90,7 @@ class Patcher(contextlib.ContextDecorator):
         self._notes: list[str] = []
         self._remarked: dict[str, tuple[str, ...]] = {}  # what was found out about the targets of patches
         self._failure: Optional[PatchError] = None
+        self._notified: set[str] = set()  # patches that the hook after_apply was called for since the last apply
         self._news = False  # whether anything has happened to patches since it was set to false
         self._depth = 0  # of with blocks and decorated calls
         self._applying = RLock()  # held while code of others runs
@@ -176,6 +177,16 @@ class Patcher(contextlib.ContextDecorator):
             DeclarationError: see :meth:`collect`.
             PlanError: the declared order is a cycle.
         """
+        plan = self._make_plan()
+        vetoes = {}
+        for entry in plan if self.plugins.implements("before_apply") else ():
+            reason = self._veto(entry, plan, planning=True) if entry.verdict == APPLY else None
+            if reason is not None:
+                vetoes[entry.patch.name] = reason
+        return _with_vetoes(plan, vetoes)
+
+    def _make_plan(self) -> Plan:
+        """Return the plan before plugins are called that may veto a patch."""
         candidates = self._collect()
         plan = make_plan(candidates, self.settings.choices, complete=self.plugins.complete)
         names = [candidate.patch.name for candidate in candidates] if self.settings.options else []
@@ -210,11 +221,11 @@ class Patcher(contextlib.ContextDecorator):
         with self._applying:
             if self.applied:
                 return self.report()
-            plan = self.plan()
+            plan = self._make_plan()
             with self._lock:
                 self._entries = {entry.patch.name: entry for entry in plan.patches}
                 self._plan, self._vetoes, self._applications, self._failure = plan, {}, {}, None
-                self._notes, self._remarked = list(plan.notes), {}
+                self._notes, self._remarked, self._notified = list(plan.notes), {}, set()
                 self.applied = True
             return self._carry_out(plan, plan.patches)
 
@@ -229,7 +240,7 @@ class Patcher(contextlib.ContextDecorator):
             if not self.applied:
                 return self.report()
             ENGINE.sweep(list(self._applications.values()))
-            plan = self.plan()
+            plan = self._make_plan()
             with self._lock:
                 plan, entries, covered = continue_plan(plan, self._entries, {*self._applications, *self._vetoes})
                 self._plan = plan
@@ -313,10 +324,13 @@ class Patcher(contextlib.ContextDecorator):
         change = next((f"{s.change.kind} {s.target}: " for s in application.states if s.status == FAILED), "")
         message = f"patch {patch.name} ({application.provenance}) failed: {change}{describe_error(error)}"
         self._log_failure(patch.name, message, policy)
+        self._news = True
         if policy == "raise":
             failure = PatchError(message)
             self._give_up(failure)
             raise failure from error
+        if patch.name in self._notified:  # as pending, by an apply that has ended
+            self._notify_after_apply(self._report({}), (patch.name,))
 
     def __enter__(self) -> Patcher:
         self._refuse_reentry("apply")
@@ -369,25 +383,32 @@ class Patcher(contextlib.ContextDecorator):
 
     def _carry_out(self, plan: Plan, entries: Sequence[PlannedPatch]) -> Report:
         """Apply some entries of the plan; when one fails under the policy to raise, nothing stays applied."""
+        tried = {entry.patch.name for entry in entries}
         try:
             self._refuse(entries)
             self._apply(plan, entries)
             report = self._report({})
             self._news = False
-            tried = {entry.patch.name: entry.patch for entry in entries}
-            for record in report.patches if self.plugins.implements("after_apply") else ():
-                if record.name in tried:
-                    self.plugins.notify("after_apply", patch=tried[record.name], outcome=record)
+            self._notify_after_apply(report, tried)
             if self._news or len(self.plugins.problems) > len(report.problems):
                 self._refuse_problems()
                 report = self._report({})
         except BaseException as error:
             undone = self._revert()
             if isinstance(error, PatchError):
-                error.report = error.report or undone
+                undone = error.report = error.report or undone
+            if isinstance(error, Exception):  # an interrupt is not to wait for hooks
+                self._notify_after_apply(undone, tried)
             raise
         self._log(report, tried)
         return report
+
+    def _notify_after_apply(self, report: Report, names: Container[str]) -> None:
+        """Call the hook ``after_apply`` for the patches that have ``names``."""
+        for record in report.patches if self.plugins.implements("after_apply") else ():
+            if record.name in names:
+                self._notified.add(record.name)
+                self.plugins.notify("after_apply", patch=self._entries[record.name].patch, outcome=record)
 
     def _apply(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
         moves, vetoing = Moves(loaded=loaded_here()), self.plugins.implements("before_apply")
@@ -403,6 +424,8 @@ class Patcher(contextlib.ContextDecorator):
                         self._note_not_counted(application)
                 ENGINE.advance(application, moves, self)
         ENGINE.rebind(moves, waiting=list(self._applications.values()))
+        with self._lock:
+            self._plan = _with_vetoes(plan, self._vetoes)
         if self._failure is not None:
             raise PatchError(str(self._failure)) from self._failure
         self._refuse_problems()
@@ -413,11 +436,17 @@ class Patcher(contextlib.ContextDecorator):
             self._notes.append(note)
 
     def _is_vetoed(self, entry: PlannedPatch, plan: Plan) -> bool:
-        asked = {"patch": entry.patch, "context": Context(entry.provenance, self.settings, plan, self)}
+        reason = self._veto(entry, plan, planning=False)
+        if reason is not None:
+            self._vetoes[entry.patch.name] = reason
+        return reason is not None
+
+    def _veto(self, entry: PlannedPatch, plan: Plan, *, planning: bool) -> Optional[str]:
+        """Call the hook ``before_apply``; return which plugin vetoes the patch, and why, or ``None``."""
+        context = Context(entry.provenance, self.settings, plan, self)
+        asked = {"patch": entry.patch, "context": context, "planning": planning}
         who, veto = self.plugins.decide("before_apply", lambda a: isinstance(a, Skip), "None or Skip('why')", **asked)
-        if veto is not None:
-            self._vetoes[entry.patch.name] = f"vetoed by {who}: {veto.reason}"
-        return veto is not None
+        return None if veto is None else f"vetoed by {who}: {veto.reason}"
 
     def _refuse(self, entries: Iterable[PlannedPatch]) -> None:
         """Raise before anything is touched when the plan itself fails under the policy."""
@@ -453,6 +482,7 @@ class Patcher(contextlib.ContextDecorator):
         with self._lock:
             self._failure = failure
             failure.report = self._revert()
+        self._notify_after_apply(failure.report, self._notified.copy())
 
     def _choose(self, enable: Sequence[Name], disable: Sequence[Name]) -> None:
         strength = max((choice.strength or 0 for choice in self.settings.choices), default=0) + 1
@@ -586,6 +616,20 @@ def original(target: Union[str, Target]) -> Any:
     found = (target if isinstance(target, Target) else Target.parse(target)).pin()
     slot = find_slot(found, importlib.import_module(found.module))
     return wrapped_callable(ENGINE.journal.original(slot))
+
+
+def _with_vetoes(plan: Plan, vetoes: Mapping[str, str]) -> Plan:
+    """Return ``plan`` with the patches that plugins have vetoed skipped; the reasons are given by name."""
+    if not vetoes:
+        return plan
+    return plan.evolve(
+        patches=tuple(
+            entry._replace(verdict=SKIPPED, reason=vetoes[entry.patch.name], vetoed=True)
+            if entry.patch.name in vetoes
+            else entry
+            for entry in plan
+        )
+    )
 
 
 def _listed(names: Union[Name, Sequence[Name]]) -> Sequence[Name]:

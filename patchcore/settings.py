@@ -66,6 +66,8 @@ class Setting(NamedTuple):
         choices: called with a checked value and its origin. Returns what the user enables and disables with it.
         agree: called with the values of all settings of plugins, by key. Raises :class:`~patchcore.SettingsError` if
             this setting contradicts another one.
+        affects_patches: whether the value decides on what patches change. A lock file then has it, and
+            ``patchcore run --locked`` refuses another value.
     """
 
     key: str
@@ -74,6 +76,7 @@ class Setting(NamedTuple):
     option: Optional[str] = None
     choices: Optional[Callable[[Any, str], Iterable[Choice]]] = None
     agree: Optional[Callable[[Mapping[str, Any]], None]] = None
+    affects_patches: bool = False
 
 
 class Given(NamedTuple):

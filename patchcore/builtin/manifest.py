@@ -47,6 +47,8 @@ _TABLES = {"libraries": "library", "files": "file of", "targets": "target"}
 
 _NOT_PATCHED = "not patched"
 
+_NO_SETTING = "no plugin has it"
+
 
 class Difference(NamedTuple):
     """One thing that two processes do not have in common.
@@ -152,6 +154,12 @@ def compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference
                 continue  # a difference of a patch has it
             of = f", of patch {', '.join(users)}" if users else ""
             found.append(Difference(f"{label} {name}{of}", *map(_text, pair)))
+    mine, theirs = one.get("settings", {}), other.get("settings", {})
+    found += (
+        Difference(f"setting {key}", mine.get(key, _NO_SETTING), theirs.get(key, _NO_SETTING))
+        for key in dict.fromkeys((*mine, *theirs))
+        if mine.get(key) != theirs.get(key)
+    )
     found += (Difference(key, one[key], other[key]) for key in ("python", "patchcore") if one[key] != other[key])
     return found
 

@@ -38,6 +38,7 @@ class PlannedPatch(NamedTuple):
         chosen_by: the setting that enabled or disabled it; ``None`` for the default.
         rival: of a conflict, the patch that is applied instead.
         chosen_as: the name by which that setting means it.
+        vetoed: true if a plugin has vetoed it.
     """
 
     patch: Patch
@@ -48,13 +49,14 @@ class PlannedPatch(NamedTuple):
     chosen_by: Optional[str] = None
     rival: Optional[str] = None
     chosen_as: Optional[str] = None
+    vetoed: bool = False
 
     @property
     def asked_for(self) -> bool:
         """True if its user has to know why it is not applied: it was chosen, is required or local, or has failed."""
         chosen = self.chosen_by is not None or self.patch.required or self.provenance.distribution is None
         chosen = chosen and not self.provenance.plugin.startswith("patchcore.")  # of several built-in patches one fits
-        return self.verdict != OFF and (chosen or self.verdict == FAILED or self.rival is not None)
+        return self.verdict != OFF and (chosen or self.verdict == FAILED or self.rival is not None or self.vetoed)
 
 
 #: Returns what plugins have to say about an entry of a plan.

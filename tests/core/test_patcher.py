@@ -354,6 +354,56 @@ def test_after_apply_hears_each_status_and_again_after_an_import(make_package, s
         assert told == [("shop.later", "applied")]
 
 
+def test_after_apply_hears_of_every_patch_of_an_apply_that_raises(shop) -> None:
+    told: dict[str, str] = {}
+    loaded = plugins(after_apply=lambda patch, outcome: told.update({patch.name: outcome.status}))
+    with pytest.raises(pc.PatchError):
+        pc.Patcher([PRICE, BAD, LABEL], plugins=loaded, strict=True).apply()
+    assert told == {"shop.price": "reverted", "shop.bad": "failed", "shop.label": "skipped"}
+    told.clear()
+    misfit = pc.Patch("shop.misfit", requires="absent>=1", required=True)
+    with pytest.raises(pc.PatchError):
+        pc.Patcher([PRICE, misfit], plugins=loaded).apply()
+    assert told == {"shop.price": "skipped", "shop.misfit": "skipped"}
+
+
+@pytest.mark.parametrize(("strict", "others"), [(False, {}), (True, {"shop.price": "reverted"})])
+def test_after_apply_hears_of_a_patch_that_fails_in_a_later_import(make_package, shop, strict, others) -> None:
+    make_package({"later": "def f(): pass"})
+    told: list[tuple[str, str]] = []
+    loaded = plugins(after_apply=lambda patch, outcome: told.append((patch.name, outcome.status)))
+    patcher = pc.Patcher([PRICE, pc.Patch("shop.later", [pc.Replace("later:g", new)])], plugins=loaded, strict=strict)
+    patcher.apply()
+    assert told == [("shop.price", "applied"), ("shop.later", "pending")]
+    told.clear()
+    try:
+        importlib.import_module("later")
+    except pc.PatchError:
+        assert strict
+    assert dict(told) == {"shop.later": "failed", **others}
+    assert len(told) == len(dict(told))
+    patcher.revert()
+
+
+def test_a_plan_has_what_a_plugin_vetoes_and_prepares_nothing_for_it(shop) -> None:
+    calls = []
+
+    def before_apply(patch: pc.Patch, planning: bool) -> Any:
+        calls.append((patch.name, planning))
+        return pc.Skip("frozen") if patch is PRICE else None
+
+    patcher = pc.Patcher([PRICE, LABEL], plugins=plugins(before_apply=before_apply))
+    plan = patcher.plan()
+    assert (plan["shop.price"].verdict, plan["shop.label"].verdict) == ("skipped", "apply")
+    assert plan["shop.price"].reason == "vetoed by plugin test, test-patches 1.0: frozen"
+    assert plan["shop.price"].asked_for
+    assert {planning for _, planning in calls} == {True}
+    calls.clear()
+    with patcher:
+        assert {planning for _, planning in calls} == {False}
+        assert patcher.applied_plan == plan
+
+
 def test_an_error_that_is_no_patch_error_reverts_too(shop, monkeypatch) -> None:
     def explode(*arguments: Any, **named: Any) -> None:
         raise MemoryError

@@ -25,7 +25,7 @@ HOOKS = {
     "register_handovers": [],
     "registry_tables": [],
     "remarks": ["entry", "thorough"],
-    "before_apply": ["patch", "context"],
+    "before_apply": ["patch", "context", "planning"],
     "after_collect": ["plugins", "answers", "candidates"],
     "after_apply": ["patch", "outcome"],
     "on_failure": ["patch", "error", "context"],

@@ -43,7 +43,8 @@ def register_settings() -> list[pc.Setting]:
     """Let users set the number of threads and the plugins they trust, in any source of settings."""
     from patchcore.settings import check_names
 
-    return [pc.Setting("threads", _check_threads), pc.Setting("trusted", check_names, default=())]
+    threads = pc.Setting("threads", _check_threads, affects_patches=True)
+    return [threads, pc.Setting("trusted", check_names, default=())]
 
 
 def _check_threads(value: Any, where: str, directory: Optional[Path]) -> int:

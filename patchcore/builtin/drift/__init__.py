@@ -62,11 +62,11 @@ def refuse_run(options: argparse.Namespace, plan: Plan) -> Optional[PatchcoreErr
         return None
     from pathlib import Path
 
-    from patchcore.builtin.drift.lockfile import find_lock, refuse_differences
+    from patchcore.builtin.drift.lockfile import find_lock, refuse_differences, settings_to_lock
     from patchcore.errors import PatchError, SettingsError
 
     try:
-        refuse_differences(find_lock(options.project, Path.cwd()), plan)
+        refuse_differences(find_lock(options.project, Path.cwd()), plan, settings_to_lock(options.patcher))
     except (PatchError, SettingsError) as error:
         return error
     return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from patchcore.builtin.command_line import print_problems
-from patchcore.builtin.drift.lockfile import FILE, differences, find_lock, make_lock, write_lock
+from patchcore.builtin.drift.lockfile import FILE, differences, find_lock, make_lock, settings_to_lock, write_lock
 from patchcore.builtin.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
@@ -53,12 +54,12 @@ def main(options: argparse.Namespace) -> int:
     print_problems(patcher)
     if patcher.plugins.problems and not options.check:
         raise PluginError(f"{path} is not written, because the patches of a broken plugin would be missing in it")
-    code = (_check if options.check else _write)(path, plan, options.format == "json")
+    code = (_check if options.check else _write)(path, plan, settings_to_lock(patcher), options.format == "json")
     return 1 if patcher.plugins.problems else code
 
 
-def _write(path: Path, plan: Plan, as_json: bool) -> int:
-    lock = make_lock(plan)
+def _write(path: Path, plan: Plan, settings: Mapping[str, str], as_json: bool) -> int:
+    lock = make_lock(plan, settings)
     changed = write_lock(path, lock)
     if as_json:
         print_json({"file": str(path), "changed": changed, "lock": lock})
@@ -68,8 +69,8 @@ def _write(path: Path, plan: Plan, as_json: bool) -> int:
     return 0
 
 
-def _check(path: Path, plan: Plan, as_json: bool) -> int:
-    found = differences(path, plan)
+def _check(path: Path, plan: Plan, settings: Mapping[str, str], as_json: bool) -> int:
+    found = differences(path, plan, settings)
     if as_json:
         rows = [{"subject": d.subject, "locked": d.one, "here": d.other} for d in found]
         print_json({"file": str(path), "differences": rows})

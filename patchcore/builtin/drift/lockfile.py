@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Optional
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Optional, TypedDict
 
 import msgspec
 
@@ -22,6 +23,7 @@ from patchcore.builtin.files import write_whole
 from patchcore.builtin.manifest import (
     Difference,
     Manifest,
+    as_text,
     compare,
     hash_of_file,
     library_version,
@@ -36,6 +38,9 @@ from patchcore.planning.conditions import APPLY
 from patchcore.planning.plan import Plan, PlannedPatch
 from patchcore.report import FAILED
 
+if TYPE_CHECKING:
+    from patchcore.patcher import Patcher
+
 __all__ = [
     "FILE",
     "SCHEMA_VERSION",
@@ -45,6 +50,7 @@ __all__ = [
     "make_lock",
     "read_lock",
     "refuse_differences",
+    "settings_to_lock",
     "to_text",
     "write_lock",
 ]
@@ -64,7 +70,11 @@ _OPTIONS_OF_RUNS = "patchcore."
 _GONE = "not there"
 
 
-class Lock(Manifest):
+class _LockedSettings(TypedDict, total=False):
+    settings: dict[str, str]
+
+
+class Lock(Manifest, _LockedSettings):
     """The manifest of the patches of an environment that are to be applied, or that fail.
 
     It has two numbers of Python's version. ``libraries`` also has those of replacements, and ``files`` has the modules
@@ -74,6 +84,7 @@ class Lock(Manifest):
         schema_version: of the file.
         targets: the fingerprints of targets.
         not_applied: the verdict of each other patch.
+        settings: the values of the plugins' settings that decide on what patches change; missing if there are none.
     """
 
     schema_version: int
@@ -81,14 +92,25 @@ class Lock(Manifest):
     not_applied: dict[str, str]
 
 
-def make_lock(plan: Plan) -> Lock:
-    """Return the lock of ``plan``; reads sources, imports nothing."""
+def settings_to_lock(patcher: Patcher) -> dict[str, str]:
+    """Return the values of the settings of plugins that decide on what the patches of ``patcher`` change, as text."""
+    found = (setting for setting in patcher.plugins.settings() if setting.affects_patches)
+    return {setting.key: as_text(patcher.settings.get(setting.key)) for setting in found}
+
+
+def make_lock(plan: Plan, settings: Mapping[str, str] = MappingProxyType({})) -> Lock:
+    """Return the lock of ``plan``; reads sources, imports nothing.
+
+    Args:
+        plan: of an environment.
+        settings: see :func:`settings_to_lock`.
+    """
     entries = [entry for entry in plan if not entry.provenance.plugin.startswith(_OPTIONS_OF_RUNS)]
     applied = [entry for entry in entries if entry.verdict == APPLY]
     shown = {entry.patch.name for entry in entries if entry.verdict in (APPLY, FAILED)}
     manifest = make_manifest(entries)
     patches = manifest["patches"].items()
-    return {
+    lock: Lock = {
         "schema_version": SCHEMA_VERSION,
         "patchcore": manifest["patchcore"],
         "python": manifest["python"].rpartition(".")[0],
@@ -98,6 +120,9 @@ def make_lock(plan: Plan) -> Lock:
         "targets": _fingerprints(applied),
         "not_applied": {name: verdict_of(facts) for name, facts in patches if name not in shown},
     }
+    if settings:
+        lock["settings"] = dict(settings)
+    return lock
 
 
 def _modules(entries: Iterable[PlannedPatch]) -> set[str]:
@@ -225,21 +250,22 @@ def write_lock(path: Path, lock: Lock) -> bool:
     return True
 
 
-def differences(path: Path, plan: Plan) -> list[Difference]:
-    """Return what differs between a lock file, the one, and ``plan``, the other.
+def differences(path: Path, plan: Plan, settings: Mapping[str, str] = MappingProxyType({})) -> list[Difference]:
+    """Return what differs between a lock file, the one, and ``plan`` with ``settings``, the other.
 
     Raises:
         SettingsError: see :func:`read_lock`.
     """
-    return compare(read_lock(path), make_lock(plan))
+    return compare(read_lock(path), make_lock(plan, settings))
 
 
-def refuse_differences(path: Optional[Path], plan: Plan) -> None:
+def refuse_differences(path: Optional[Path], plan: Plan, settings: Mapping[str, str]) -> None:
     """Raise where ``plan`` is not what a lock file says.
 
     Args:
         path: of the file, ``None`` when there is none.
         plan: of this environment.
+        settings: see :func:`settings_to_lock`.
 
     Raises:
         PatchError: something differs; the message has all of it.
@@ -250,7 +276,7 @@ def refuse_differences(path: Optional[Path], plan: Plan) -> None:
             f"--locked: there is no {FILE}, neither at or above the program's folder nor the current one; write it: "
             f"patchcore lock"
         )
-    found = differences(path, plan)
+    found = differences(path, plan, settings)
     if found:
         lines = "".join(f"\n  {d.subject}: locked: {d.one}; here: {d.other}" for d in found)
         raise PatchError(

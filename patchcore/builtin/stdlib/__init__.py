@@ -37,9 +37,9 @@ class _PrivateCopies:
     """Has patchcore use private copies of modules while a patch of the standard library is in force."""
 
     @hookimpl(trylast=True)
-    def before_apply(self, patch: Patch) -> None:
+    def before_apply(self, patch: Patch, planning: bool) -> None:
         targets = _targets(patch)
-        if _has_standard({target.root for target in targets}):
+        if not planning and _has_standard({target.root for target in targets}):
             from patchcore.builtin.stdlib.private import LIBRARY
             from patchcore.engine.events import observe
 

@@ -280,6 +280,13 @@ class TestCommand:
         result = shop.run("lock", "--check")
         assert (result.code, "shop.sale" in result.out, "no patches today" in result.err) == (1, True, True)
 
+    def test_a_patch_that_a_plugin_vetoes_is_not_applied(self, shop: PatchFolder) -> None:
+        veto = "def before_apply(patch):\n    return pc.Skip('frozen') if patch.name == 'shop.sale' else None"
+        shop.replace("@pc.hookimpl", f"@pc.hookimpl\n{veto}\n\n@pc.hookimpl")
+        shop.run("lock")
+        lock = read_lock(shop.folder / "patchcore.lock")
+        assert lock["not_applied"] == {"shop.sale": "skipped: vetoed by plugin deals: frozen"}
+
     def test_imports_no_target(self, shop: PatchFolder) -> None:
         shop.run("lock")
         assert "shop" not in sys.modules
@@ -324,3 +331,49 @@ class TestLockedRun:
         result = shop.run("run", "--locked", "work/train.py")
         assert (result.code, started) == (2, [])
         assert result.err.startswith("patchcore: --locked: there is no patchcore.lock, neither at or above ")
+
+
+class TestSettings:
+    """Settings of plugins that decide on what patches change."""
+
+    @pytest.fixture
+    def limited(self, shop: PatchFolder, monkeypatch: pytest.MonkeyPatch) -> PatchFolder:
+        """A folder whose plugin has two settings, one of which affects patches."""
+        source = """
+from patchcore.settings import check_text
+
+@pc.hookimpl
+def register_settings():
+    return [pc.Setting("limit", check_text, default="low", affects_patches=True), pc.Setting("colour", check_text)]
+
+@pc.hookimpl
+def register_run_options(parser):
+    from patchcore.cli.options import SETTING
+    parser.add_argument("--limit", dest=f"{SETTING}limit")
+
+@pc.hookimpl"""
+        shop.replace("@pc.hookimpl", source)
+        monkeypatch.setattr(Command, "replace_process", lambda command, environ: None)
+        shop.write(**{"work.train": "", "work": ""})
+        return shop
+
+    def test_are_in_the_file_and_compared(self, limited: PatchFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+        limited.run("lock")
+        assert read_lock(limited.folder / "patchcore.lock")["settings"] == {"limit": "'low'"}
+        monkeypatch.setenv("PATCHCORE_COLOUR", "red")
+        assert limited.run("lock", "--check").code == 0
+        monkeypatch.setenv("PATCHCORE_LIMIT", "high")
+        (row,) = limited.run("lock", "--check", "--format", "json").json["differences"]
+        assert row == {"subject": "setting limit", "locked": "'low'", "here": "'high'"}
+
+    def test_a_run_with_another_value_is_not_started(self, limited: PatchFolder) -> None:
+        limited.run("lock")
+        assert limited.run("run", "--locked", "--limit", "low", "work/train.py").code == 0
+        refused = limited.run("run", "--locked", "--limit", "high", "work/train.py")
+        assert refused.code == 1
+        assert "  setting limit: locked: 'low'; here: 'high'\n" in refused.err
+
+    def test_a_file_that_lacks_them_differs(self, shop: PatchFolder) -> None:
+        lock = make_lock(Plan(()))
+        (difference,) = compare(lock, make_lock(Plan(()), {"limit": "'low'"}))
+        assert difference == ("setting limit", "no plugin has it", "'low'")

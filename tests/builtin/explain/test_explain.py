@@ -208,10 +208,9 @@ def test_both_sides_of_a_conflict(explain) -> None:
 def test_a_veto_names_the_plugin(explain) -> None:
     source = f"{PRICE}\n@pc.hookimpl\ndef before_apply(patch):\n    return pc.Skip('not on this chip')\n"
     result = explain(source, "deals.price")
-    assert "verdict   apply (decided by default)" in result.lines()
-    assert "outcome   skipped: vetoed by plugin deals: not on this chip" in result.lines()
+    assert "verdict   skipped: vetoed by plugin deals: not on this chip (decided by default)" in result.lines()
     patch = explain(source, "deals.price", "--format", "json").patch("deals.price")
-    assert (patch["verdict"], patch["status"]) == ("apply", "skipped")
+    assert (patch["verdict"], patch["status"]) == ("skipped", "skipped")
 
 
 @pytest.mark.parametrize(

@@ -361,9 +361,9 @@ class _Turns:
     """A plugin of the runs whose units are not all plain: asks the gate of the run before each unit."""
 
     @hookimpl
-    def before_apply(self, patch: Patch, context: Context) -> Optional[Skip]:
+    def before_apply(self, patch: Patch, context: Context, planning: bool) -> Optional[Skip]:
         gate: _Gate = context.patcher.gate
-        return gate.before_apply(patch)
+        return None if planning else gate.before_apply(patch)
 
 
 @functools.cache

@@ -80,8 +80,8 @@ class _Beginning:
     """Has recording and braking count from 1 again when their patches are applied."""
 
     @pc.hookimpl
-    def before_apply(self, patch: pc.Patch) -> None:
-        if patch.name in ("patchcore.profiling", "patchcore.brake"):
+    def before_apply(self, patch: pc.Patch, planning: bool) -> None:
+        if not planning and patch.name in ("patchcore.profiling", "patchcore.brake"):
             for change in patch.changes:
                 change.source.begin()
 
