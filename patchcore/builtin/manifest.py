@@ -229,7 +229,7 @@ def _text(value: Any, other: Any = None) -> str:
 
 def as_text(value: Any) -> str:
     """Return a value as the same text in every process."""
-    if isinstance(value, Target):
+    if type(value) is Target:
         return str(value)
     if hasattr(value, "__qualname__"):
         return f"{getattr(value, '__module__', None) or 'builtins'}.{value.__qualname__}"

@@ -453,9 +453,9 @@ def resolve(reference: Any, *, raw: bool = False) -> Any:
         TargetNotFound: the attribute does not exist; the message has the nearest name that does.
         Exception: what importing the module raised.
     """
-    if isinstance(reference, Literal):
+    if type(reference) is Literal:
         return reference.value
-    if not isinstance(reference, Target):
+    if type(reference) is not Target:
         return reference
     target = reference.pin()
     with CONTAINED:
@@ -499,7 +499,7 @@ def as_reference(value: Any, where: str) -> Any:
     Raises:
         DeclarationError: the text is not a target.
     """
-    if not isinstance(value, str):
+    if not issubclass(type(value), str):  # isinstance would run code of a proxy
         return value
     if ":" not in value:
         raise DeclarationError(
@@ -515,6 +515,6 @@ def as_callable(value: Any, what: str, where: str) -> Any:
     Raises:
         DeclarationError: it is neither.
     """
-    if not isinstance(value, (str, Target)) and not callable(value):
+    if not issubclass(type(value), (str, Target)) and not callable(value):
         raise DeclarationError(f"{where}: {what} must be a callable or the target of one, got {value!r}")
     return as_reference(value, where)

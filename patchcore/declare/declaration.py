@@ -79,15 +79,16 @@ _BY_VALUE = (str, bytes, int, float, complex, bool, type(None))
 
 
 def _comparable(value: Any) -> Any:
-    if isinstance(value, Declaration):
+    kind = type(value)  # isinstance would run code of a proxy
+    if issubclass(kind, Declaration):
         return value
-    if isinstance(value, Mapping):
+    if issubclass(kind, Mapping):
         return "mapping", frozenset((key, _comparable(item)) for key, item in value.items())
-    if isinstance(value, (tuple, list)):
-        return type(value), tuple(map(_comparable, value))
-    return type(value), value if type(value) in _BY_VALUE else id(value)
+    if issubclass(kind, (tuple, list)):
+        return kind, tuple(map(_comparable, value))
+    return kind, value if kind in _BY_VALUE else id(value)
 
 
 def _is_empty(value: Any) -> bool:
     """Tell whether there is nothing to show of a field, without asking a stranger for its truth."""
-    return value is None or value is ABSENT or (isinstance(value, (str, int, tuple, Mapping)) and not value)
+    return value is None or value is ABSENT or (issubclass(type(value), (str, int, tuple, Mapping)) and not value)

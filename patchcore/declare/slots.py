@@ -26,6 +26,7 @@ from patchcore.objects.modules import (
     mro,
     mro_lookup,
     namespace,
+    passes_for,
 )
 from patchcore.objects.special_methods import constructor_problem, is_special, remark, special_method
 
@@ -271,7 +272,7 @@ class ItemSlot(Slot):
 
     def read(self) -> Any:
         # of a dict, past a __getitem__ or __missing__ that makes values
-        get = dict.get if isinstance(self.owner, dict) else type(self.owner).get
+        get = dict.get if issubclass(type(self.owner), dict) else type(self.owner).get
         return get(self.owner, self.key, ABSENT)
 
     def write(self, raw: Any) -> None:
@@ -321,7 +322,7 @@ def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Sl
 def slot_of(owner: Any, step: Step, name: str) -> Slot:
     """Return the slot ``step`` of ``owner``, existing or not; raise :class:`TargetError` when there cannot be one."""
     if isinstance(step, Item):
-        if not isinstance(owner, MutableMapping):
+        if not passes_for(owner, MutableMapping):
             table = table_of(owner)
             if table is not None:
                 return EntrySlot(table, step.key, name)

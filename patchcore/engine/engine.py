@@ -30,7 +30,15 @@ from patchcore.engine.writers import WRITERS, Guard, Writer, WriterFactory, Writ
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.binding import HANDOVERS
 from patchcore.objects.bodies import MARKS
-from patchcore.objects.modules import executed_module, is_lazy, is_stub, missing_ancestor, namespace, submodule_names
+from patchcore.objects.modules import (
+    attribute,
+    executed_module,
+    is_lazy,
+    is_stub,
+    missing_ancestor,
+    namespace,
+    submodule_names,
+)
 from patchcore.planning.provenance import Provenance
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 
@@ -343,7 +351,7 @@ class Engine:
                 self.advance(application, moves)
         finally:
             self._executed.pop(name, None)
-        local = {id(move) for move in moves if getattr(move.old, "__module__", None) == name}
+        local = {id(move) for move in moves if attribute(move.old, "__module__") == name}
         for modules in (fresh, None):  # what was made elsewhere may have been taken from there by anybody
             some = [move for move in moves if (id(move) in local) is (modules is fresh)]
             if some:
@@ -439,7 +447,7 @@ class Engine:
         It may import the target's library itself, and has not got to defining the replacement then.
         """
         source = state.change.source
-        name = source.module if isinstance(source, Target) else None
+        name = source.module if type(source) is Target else None
         if name not in sys.modules or is_lazy(sys.modules[name]) or self._module(name) is not None:
             return False
         with self._lock:

@@ -23,7 +23,7 @@ from patchcore.errors import describe_error
 from patchcore.objects.binding import has_identity, reference, wrapped_callable
 from patchcore.objects.bodies import patched_body
 from patchcore.objects.descriptors import FORMS
-from patchcore.objects.modules import ABSENT, mro_lookup, namespace
+from patchcore.objects.modules import ABSENT, mro_lookup, namespace, qualified_name
 
 __all__ = ["Journal", "KeptName", "Layer", "Record", "Retired", "by_product", "describe"]
 
@@ -608,14 +608,12 @@ def _same_action(first: Any, second: Any) -> bool:
 
 def _in_place_of(raw: Any, value: Any) -> Any:
     """Return ``value`` in the form in which ``raw`` holds such a reference."""
-    return staticmethod(value) if isinstance(raw, staticmethod) else value
+    return staticmethod(value) if issubclass(type(raw), staticmethod) else value
 
 
 def describe(value: Any) -> str:
     """Return a short name of ``value`` for messages: ``module:qualname``, or its type."""
     if value is ABSENT:
         return "a deletion"
-    name = getattr(value, "__qualname__", None)
-    return (
-        f"{getattr(value, '__module__', '?')}:{name}" if isinstance(name, str) else f"a {type(value).__name__} object"
-    )
+    module, name = qualified_name(value)
+    return f"{module}:{name}" if name else f"a {type(value).__name__} object"

@@ -302,11 +302,11 @@ class Rebinder:
         """Tell whether ``slot`` holds ``value``, which ``change`` has put elsewhere, as its own."""
         if isinstance(change, Register):  # nobody takes a class from a registry's table by value
             return True
-        if change.makes_product:  # does not exist without the patch
-            return False
+        module, name = references.name_of(value)
+        if change.makes_product:  # does not exist without the patch, but for what a factory found elsewhere
+            return slot.name == f"{module}:{name}" and module.partition(".")[0] != change.target.root
         if slot.identity in self._homes.get(id(value), (None, {}))[1]:
             return True
-        module, name = references.name_of(value)
         if slot.name == f"{module}:{name}":
             return True
         tail = module.rpartition(".")[2]
@@ -442,7 +442,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 def _loaded(source: Any) -> Any:
     """The object a change refers to, ``None`` while its module is not loaded."""
-    if not isinstance(source, Target):
+    if type(source) is not Target:
         return source
     module = executed_module(source.module)
     if not source.path:

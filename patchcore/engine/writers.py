@@ -141,7 +141,7 @@ class SlotWriter:
             state.wrote(slot.name)
             if carrier is not None:
                 self._carry(carrier, slot, own, state)
-            elif isinstance(product, Skip):
+            elif type(product) is Skip:
                 state.status, state.reason = SKIPPED, product.reason
             else:
                 build = None if change.adds else change.build

@@ -26,6 +26,7 @@ from patchcore.errors import DeclarationError
 from patchcore.objects import generated
 from patchcore.objects.bodies import MARKS, Body
 from patchcore.objects.descriptors import FORMS, UNBOUND, call_of, goes_its_own_way, rebuilt, stand_in
+from patchcore.objects.modules import attribute, passes_for
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
@@ -82,7 +83,7 @@ def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
     A value that already is a descriptor object is taken as it is. ``in_class`` says whether the slot belongs to a
     class, where a plain function would be bound and a builtin would not.
     """
-    if not in_class or isinstance(value, FORMS) or not callable(value) or isinstance(value, type):
+    if not in_class or issubclass(type(value), FORMS) or not callable(value) or passes_for(value, type):
         return value
     kind = type(raw)  # isinstance would wake a lazy module
     if issubclass(kind, FORMS):
@@ -98,7 +99,7 @@ def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
 
 def _is_bound(value: Any) -> bool:
     """Tell whether a class that holds ``value`` hands it the instance, as it does with a function, not a builtin."""
-    return hasattr(type(value), "__get__") and not isinstance(value, UNBOUND)
+    return hasattr(type(value), "__get__") and not issubclass(type(value), UNBOUND)
 
 
 def _as_function(value: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,11 +111,12 @@ def _as_function(value: Callable[..., Any]) -> Callable[..., Any]:
 
 def wrapped_callable(raw: Any) -> Any:
     """Return the callable inside ``raw`` that gets the arguments of the call, ``self`` or ``cls`` included."""
-    if isinstance(raw, (staticmethod, classmethod)):
+    kind = type(raw)  # isinstance would run code of a proxy
+    if issubclass(kind, (staticmethod, classmethod)):
         return raw.__func__
-    if isinstance(raw, property):
+    if issubclass(kind, property):
         return raw.fget
-    if isinstance(raw, functools.cached_property):
+    if issubclass(kind, functools.cached_property):
         return raw.func
     return raw
 
@@ -145,7 +147,7 @@ def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Opti
     if _is_left_to_get(raw, in_class):
         return stand_in(raw, around, functools.partial(_finished, in_class=True), "cannot wrap")
     original = wrapped_callable(raw)
-    if isinstance(original, type):
+    if passes_for(original, type):
         raise DeclarationError(
             f"cannot wrap the class {original.__qualname__}: a function in its place would break isinstance and "
             f"subclassing; wrap '{original.__module__}:{original.__qualname__}.__init__', or Replace it with a subclass"
@@ -195,7 +197,7 @@ def dispatch(
     original = wrapped_callable(raw)
     if not callable(original) or not callable(chosen):
         raise DeclarationError(f"when_call needs two callables, found {original!r} and {chosen!r}")
-    if isinstance(original, type):
+    if passes_for(original, type):
         raise DeclarationError(
             f"when_call cannot dispatch calls of the class {original.__qualname__}; use it on its methods instead"
         )
@@ -275,7 +277,7 @@ def passing_body(
         DeclarationError: ``replacement`` cannot be called, or is a class.
     """
     chosen = _called(raw, replacement, in_class)
-    if not callable(chosen) or isinstance(chosen, type):
+    if not callable(chosen) or passes_for(chosen, type):
         raise DeclarationError(f"everywhere=True needs a function, found {replacement!r}")
     if counter is not None:
         counter.in_use = True
@@ -378,26 +380,28 @@ def copy_metadata(function: Any, original: Any) -> Any:
     object has from its class, such as ``cache_clear`` of :func:`functools.lru_cache`.
     """
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-        value = getattr(original, name, None)
-        if isinstance(value, str):
+        value = attribute(original, name)
+        if type(value) is str:
             setattr(function, name, value)
     # asking a class for its annotations would add some to it
-    lazy = None if isinstance(original, type) else getattr(original, "__annotate__", None)
+    is_class = passes_for(original, type)
+    lazy = None if is_class else attribute(original, "__annotate__")
     if lazy is not None:  # since Python 3.14: asking for them runs code, which fails where names are for type checkers
         function.__annotate__ = lazy
     else:
-        annotations = None if isinstance(original, type) else getattr(original, "__annotations__", None)
-        function.__annotations__ = dict(annotations) if isinstance(annotations, Mapping) else {}
+        annotations = None if is_class else attribute(original, "__annotations__")
+        function.__annotations__ = dict(annotations) if passes_for(annotations, Mapping) else {}
     if type(original) not in _COUNTED:
         for name, value in _helpers(original):
             setattr(function, name, value)
-    for name, value in (getattr(original, "__dict__", None) or {}).items():
+    for name, value in (attribute(original, "__dict__") or {}).items():
         if not name.startswith("_") or name in _MARKS:
             setattr(function, name, value)
-    if getattr(original, "__isabstractmethod__", False) is True:
+    if attribute(original, "__isabstractmethod__") is True:
         function.__isabstractmethod__ = True
-    if getattr(original, "__type_params__", ()):  # def f[T](x: T), since Python 3.12
-        function.__type_params__ = original.__type_params__
+    parameters = attribute(original, "__type_params__")
+    if type(parameters) is tuple and parameters:  # def f[T](x: T), since Python 3.12
+        function.__type_params__ = parameters
     function.__wrapped__ = original
     return function
 
@@ -405,7 +409,7 @@ def copy_metadata(function: Any, original: Any) -> Any:
 def _helpers(original: Any) -> Iterator[tuple[str, Any]]:
     """Yield the public methods, and attributes written in C, that a callable object has from its class, each once."""
     seen: set[str] = set()
-    for klass in type(original).__mro__[:-1] if not isinstance(original, type) else ():
+    for klass in type(original).__mro__[:-1] if not passes_for(original, type) else ():
         for name, raw in list(vars(klass).items()):
             if name.startswith("_") or name in seen:
                 continue

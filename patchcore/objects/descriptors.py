@@ -22,6 +22,7 @@ from types import (
 from typing import Any, Callable, Optional
 
 from patchcore.errors import DeclarationError
+from patchcore.objects.modules import attribute
 
 __all__ = [
     "FORMS",
@@ -178,7 +179,7 @@ class _StandIn:
 
     def __init__(self, raw: Any, around: Around, finish: Finish) -> None:
         self.__wrapped__ = raw
-        self.__doc__ = getattr(raw, "__doc__", None)
+        self.__doc__ = attribute(raw, "__doc__")
         self._patchcore = (type(raw).__get__, around, finish)
 
     def __getattr__(self, name: str) -> Any:

@@ -11,6 +11,8 @@ from keyword import iskeyword
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
+from patchcore.objects.modules import attribute
+
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
 
@@ -130,8 +132,11 @@ def _flags(function: Any) -> int:
         (inspect.isgeneratorfunction, inspect.CO_GENERATOR),
         (inspect.isasyncgenfunction, inspect.CO_ASYNC_GENERATOR),
     )
-    marked = getattr(function, "_is_coroutine_marker", None) is not None  # inspect.markcoroutinefunction
-    return sum(flag for test, flag in tests if test(function) and not (marked and flag == inspect.CO_COROUTINE))
+    marked = attribute(function, "_is_coroutine_marker") is not None  # inspect.markcoroutinefunction
+    try:
+        return sum(flag for test, flag in tests if test(function) and not (marked and flag == inspect.CO_COROUTINE))
+    except Exception:  # of the code of a proxy
+        return 0
 
 
 _WITHOUT_CODE = (
@@ -376,7 +381,7 @@ class _Parameters:
             return True  # the usual case, and much faster than a signature
         try:
             signature = signature_of(function)
-        except (TypeError, ValueError):
+        except Exception:  # it has none, or the code of a proxy has raised
             return False
         kinds = {parameter.kind for parameter in signature.parameters.values()}
         if (self.args and inspect.Parameter.VAR_POSITIONAL not in kinds) or (
@@ -473,7 +478,7 @@ def _generate(
         header, free = parameters.with_keyword(*given), body_for.__code__.co_freevars
         body = (f"        if 0: ({', '.join(free)},)\n" if free else "") + body
     code, lines, size = _compiled(f"_pc_{what}", keyword, header, body, *free)
-    where = f"{getattr(of, '__module__', None)}:{getattr(of, '__qualname__', type(of).__name__)}"
+    where = f"{attribute(of, '__module__')}:{attribute(of, '__qualname__', type(of).__name__)}"
     filename = f"<patchcore {what} for {where}>"
     # (size, no mtime, lines, name): tracebacks and inspect.getsource show the function; linecache never checks it
     linecache.cache[filename] = (size, None, lines, filename)

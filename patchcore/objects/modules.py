@@ -12,12 +12,13 @@ import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib.machinery import ModuleSpec
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 __all__ = [
     "ABSENT",
     "StubSpec",
     "ask_finders",
+    "attribute",
     "class_namespace",
     "executed_module",
     "find_module",
@@ -34,6 +35,7 @@ __all__ = [
     "mro",
     "mro_lookup",
     "namespace",
+    "passes_for",
     "qualified_name",
     "search_path",
     "submodule_names",
@@ -84,7 +86,10 @@ def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
     raw = mro_lookup(kind, "__dict__")
     if type(raw) not in _COMPUTED_IN_C:  # a proxy may compute it, with code of its own (werkzeug's LocalProxy)
         return None
-    found = raw.__get__(obj, kind)
+    try:
+        found = raw.__get__(obj, kind)
+    except Exception:  # a proxy written in C has that of what it stands for, which may have none (wrapt's)
+        return None
     return found if issubclass(type(found), dict) else None
 
 
@@ -116,6 +121,22 @@ def _plain_attribute(obj: object, name: str) -> Any:
 def is_class(obj: object) -> bool:
     """Tell whether ``obj`` is a class by its type alone: a proxy or lazy module is not asked for ``__class__``."""
     return issubclass(type(obj), type)
+
+
+def attribute(obj: object, name: str, default: Any = None) -> Any:
+    """Return ``getattr(obj, name, default)``; ``default`` too where code of a proxy raises anything."""
+    try:
+        return getattr(obj, name, default)
+    except Exception:  # werkzeug's LocalProxy outside of a request: RuntimeError
+        return default
+
+
+def passes_for(obj: object, kind: Union[type, tuple[type, ...]]) -> bool:
+    """Tell whether ``isinstance(obj, kind)``, a proxy of one included; false where the code of a proxy raises."""
+    try:
+        return isinstance(obj, kind)
+    except Exception:
+        return issubclass(type(obj), kind)
 
 
 def is_immutable(klass: type) -> bool:

@@ -137,7 +137,7 @@ def _makes(change: Change) -> bool:
 
 def _makers(entry: PlannedPatch, made: Mapping[Target, str]) -> Iterable[str]:
     sources = (change.source for change in entry.patch.changes)
-    used = [*entry.targets, *(source.pin() for source in sources if isinstance(source, Target))]
+    used = [*entry.targets, *(source.pin() for source in sources if type(source) is Target)]
     used += (Target(name, ()) for name in entry.patch.needs)
     for target in used:
         for place, maker in made.items():

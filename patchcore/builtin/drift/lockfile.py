@@ -156,7 +156,7 @@ def _is_ours(root: str) -> bool:
 
 def _module_of(source: Any) -> Optional[str]:
     """Return the module that a replacement is in, ``None`` where it does not say."""
-    if isinstance(source, Target):
+    if type(source) is Target:
         return source.pin().module
     module = getattr(source, "__module__", None)
     return module if isinstance(module, str) else None

@@ -211,7 +211,7 @@ class Explainer:
         source, predicate = made.change.source, getattr(made.change, "when_call", None)
         place = (
             Place(str(source))
-            if isinstance(source, Target)
+            if type(source) is Target
             else place_in_source(wrapped_callable(reference(resolve(source))))
         )
         return LayerExplanation(

@@ -77,7 +77,7 @@ def _describe(layer: Layer) -> LayerRecord:
     source = layer.change.source
     if not layer.change.makes_product:
         place = place_of(layer.product)
-    elif isinstance(source, Target):
+    elif type(source) is Target:
         place = _place_of_target(source, layer.product)
     else:
         place = place_of(source)

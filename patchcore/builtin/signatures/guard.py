@@ -19,7 +19,7 @@ def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> N
     Raises:
         DeclarationError: it does not.
     """
-    if not issubclass(type(below), _CHECKED) or isinstance(product, Skip):
+    if not issubclass(type(below), _CHECKED) or type(product) is Skip:
         return
     callee = change.callee(product)
     if callee is None or alike(below, *callee):

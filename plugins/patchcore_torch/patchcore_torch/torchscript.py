@@ -14,7 +14,7 @@ from __future__ import annotations
 import linecache
 import sys
 import weakref
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 from patchcore_torch import private_torch
@@ -53,7 +53,8 @@ def mark(function: Any, original: Any, in_class: bool) -> None:
 
 def _is_left_out(original: Any, modifiers: Any) -> bool:
     """True if a decorator of torch has told TorchScript already to compile ``original`` nowhere."""
-    present = getattr(original, "_torchscript_modifier", None)
+    # of functions only: another object may be a proxy, whose code this would run
+    present = vars(original).get("_torchscript_modifier") if type(original) is FunctionType else None
     return modifiers is not None and present not in (None, modifiers.EXPORT, modifiers.DEFAULT)
 
 
