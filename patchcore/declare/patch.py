@@ -38,6 +38,8 @@ class Patch(Declaration):
             ``after="*"`` stacks it on whatever else changes its targets.
         priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
         conflicts: patches, or their names, that cannot be applied together with this one.
+        keep: names in modules, ``"package.module:name"``, that go on to mean the original. Only names that hold it when
+            the patch is applied: :func:`patchcore.original` gives it to those that are bound later.
         legacy_names: other names of the patch in settings and commands: earlier ones, and those of other patchers.
         default: ``False`` registers the patch without applying it unless it is enabled by name.
         required: a failure or an unmet requirement raises even where the policy is to warn.
@@ -62,6 +64,7 @@ class Patch(Declaration):
     before: tuple[str, ...]
     priority: int
     conflicts: tuple[str, ...]
+    keep: tuple[str, ...]
     legacy_names: tuple[str, ...]
     default: bool
     required: bool
@@ -85,6 +88,7 @@ class Patch(Declaration):
         before: Names = (),
         priority: int = 0,
         conflicts: Names = (),
+        keep: Union[str, Sequence[str]] = (),
         legacy_names: Union[str, Sequence[str]] = (),
         default: bool = True,
         required: bool = False,
@@ -119,6 +123,7 @@ class Patch(Declaration):
             before=_as_names(before, "before", where),
             priority=priority,
             conflicts=_as_names(conflicts, "conflicts", where),
+            keep=_as_kept(keep, where),
             legacy_names=_as_names(legacy_names, "legacy_names", where),
             default=bool(default),
             required=bool(required),
@@ -243,6 +248,14 @@ def _as_names(value: Any, what: str, where: str) -> tuple[str, ...]:
         if not isinstance(name, str) or not name.strip():
             raise DeclarationError(f"{where}: {what} contains {name!r}; expected a string")
     return names
+
+
+def _as_kept(value: Any, where: str) -> tuple[str, ...]:
+    kept = _as_names(value, "keep", where)
+    for name in kept:
+        if not Target.parse(name).module:
+            raise DeclarationError(f"{where}: keep contains {name!r}; write 'package.module:name'")
+    return tuple(str(Target.parse(name)) for name in kept)
 
 
 def _as_checks(checks: Any, where: str) -> tuple[Any, ...]:

@@ -227,5 +227,8 @@ def record_of(
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
         elif status == APPLIED:
             reason = "; ".join(dict.fromkeys([change.missed for change in changes if change.missed]))
+            kept = {name for change in changes for name in change.kept}
+            lost = [name for name in entry.patch.keep if name not in kept]
+            remarks += tuple([f"keep: {name} did not hold the original when the patch was applied" for name in lost])
     asked = status != SKIPPED or entry.asked_for or (entry.verdict == APPLY and application is None)
     return PatchRecord(entry.patch.name, status, reason, *who, changes, remarks, asked)

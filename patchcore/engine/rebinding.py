@@ -20,7 +20,7 @@ from patchcore.declare.slots import BodySlot, ClassSlot, EntrySlot, ItemSlot, Na
 from patchcore.declare.target import Target
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
-from patchcore.engine.journal import Identity, Journal, Layer, Record, Retired, by_product
+from patchcore.engine.journal import Identity, Journal, KeptName, Layer, Record, Retired, by_product
 from patchcore.engine.references import StaticSlot
 from patchcore.errors import DeclarationError
 from patchcore.objects.binding import has_identity, reference
@@ -227,6 +227,8 @@ class Rebinder:
         for record in self._journal:
             if id(reference(record.base)) in freed:
                 for layer in record.layers[:1]:
+                    if type(layer) is KeptName:  # nobody else follows a name that keeps the original
+                        continue
                     states = layer.owner.states if layer.owner is not None else ()
                     for state in [state for state in states if state.change is layer.change]:
                         moves.add(self.moved(state, record, record.base)._replace(first=False))
@@ -362,7 +364,8 @@ class Rebinder:
         if key not in reads:
             sources = [_source(layer) for layer in move.record.layers if layer.change is not None]
             reads[key] = {name for s in sources if s is not None for name in references.names_read_by(s)}
-        if (id(namespace(slot.owner)), slot.key) in reads[key] or _is_base(slot, held):
+        means_original = (id(namespace(slot.owner)), slot.key) in reads[key] or _is_kept(slot, held, move.record)
+        if means_original or _is_base(slot, held):
             move.state.kept += (slot.name,)
         else:
             self._journal.follow(move.record, slot)
@@ -399,6 +402,23 @@ def _may_follow(slot: Slot) -> bool:
     if isinstance(slot, ItemSlot):
         return isinstance(slot, EntrySlot) or is_entry(slot.name)
     return isinstance(slot, (NamespaceSlot, ClassSlot)) and issubclass(type(slot.owner), (ModuleType, type))
+
+
+def _is_kept(slot: Slot, held: Any, record: Record) -> bool:
+    """Tell whether a patch of ``record`` keeps the original under the name ``slot``.
+
+    ``Patch(keep=...)`` lists it, or it is a global of the replacement's own package with a name that is not that of the
+    original: ``from ops import p2p as _original_p2p``. In a package that is patched itself, and in the program's
+    script, such a name means what the others mean.
+    """
+    name = references.name_of(held)[1].rpartition(".")[2]
+    renamed = type(slot) is NamespaceSlot and slot.key not in (name, record.slot.key)
+    package = slot.name.partition(":")[0].partition(".")[0]
+    layers = [layer for layer in record.layers if layer.owner is not None]
+    if any(slot.name in layer.owner.patch.keep for layer in layers):
+        return True
+    changes = [layer for layer in layers if package not in ("__main__", layer.change.target.root)] if renamed else []
+    return any(references.root_of(_source(layer)) == package for layer in changes)
 
 
 def _is_base(slot: Slot, held: Any) -> bool:

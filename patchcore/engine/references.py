@@ -29,7 +29,17 @@ from patchcore.objects.bodies import patched_body
 from patchcore.objects.modules import class_namespace, is_class, is_immutable, namespace, qualified_name
 from patchcore.stdlib import OWN
 
-__all__ = ["StaticSlot", "find_references", "functions_of", "is_home", "name_of", "names_read_by", "own_names"]
+__all__ = [
+    "StaticSlot",
+    "find_references",
+    "functions_of",
+    "is_home",
+    "means",
+    "name_of",
+    "names_read_by",
+    "own_names",
+    "root_of",
+]
 
 
 def is_home(target: Target, original: Any) -> bool:
@@ -283,18 +293,22 @@ def own_names(source: Any, function: FunctionType) -> Iterator[Union[Slot, str]]
             ):
                 yield f"a default argument of {inner.__qualname__}"
             todo += [value for value in closed if type(value) in (FunctionType, functools.partial)]
-    body = patched_body(function)
     for space, name in _names_read_by(source):
         held = reference(space.get(name))
         module = space.get("__name__")
-        # a patch before this one may have given it a copy
-        is_copy = body is not None and type(held) is FunctionType and held.__code__ is body.original.__code__
-        if held is function or is_copy:
+        if means(held, function):
             owner = sys.modules.get(module) if type(module) is str else None
             known = owner is not None and namespace(owner) is space
             yield NamespaceSlot(owner, name, f"{module}:{name}") if known else f"{module}:{name}"
         elif id(function) in map(id, _content(held)):
             yield f"what {module}:{name} holds"
+
+
+def means(value: Any, function: FunctionType) -> bool:
+    """Tell whether a name that holds ``value`` means ``function``: a patch before may have given it a copy."""
+    body = patched_body(function)
+    is_copy = body is not None and type(value) is FunctionType and value.__code__ is body.original.__code__
+    return value is function or is_copy
 
 
 def _content(value: Any) -> Iterable[Any]:
@@ -311,7 +325,7 @@ def _content(value: Any) -> Iterable[Any]:
 
 def _names_read_by(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
     source = resolve(source)
-    root = _root(source)
+    root = root_of(source)
     seen: set[int] = set()
     todo = list(functions_of(source)) or list(functions_of(type(source)))
     while todo:
@@ -326,7 +340,7 @@ def _names_read_by(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
             for name in [name for name in names if name in space]:
                 value = space[name]
                 yield space, name
-                if _root(value) != root:
+                if root_of(value) != root:
                     continue
                 if issubclass(type(value), ModuleType):
                     inner_space = namespace(value) or {}
@@ -348,8 +362,8 @@ _INNER: dict[type, Callable[[Any], Any]] = {
 _dict_offset: Callable[[type], int] = type.__dict__["__dictoffset__"].__get__
 
 
-def _root(value: Any) -> Optional[str]:
-    """The top-level package of a module, or of what a class or function is defined in; ``None`` for anything else."""
+def root_of(value: Any) -> Optional[str]:
+    """Return the top-level package of a module, or of what a class or function is defined in; ``None`` for others."""
     if issubclass(type(value), ModuleType):
         module = (namespace(value) or {}).get("__name__")
     elif is_class(value):

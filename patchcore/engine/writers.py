@@ -7,23 +7,23 @@ Plugins add writers with the hook ``register_writers``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, Callable, Optional, Protocol, Union
 
 from patchcore.declare.changes import Change, Replace, Skip, SlotChange, resolve
-from patchcore.declare.slots import BodySlot, ClassSlot, Slot, same_value
+from patchcore.declare.slots import BodySlot, ClassSlot, Slot, find_slot, same_value
 from patchcore.declare.target import Target
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Journal, KeptName, Layer, Record, describe
 from patchcore.engine.rebinding import Moves, Rebinder
 from patchcore.engine.references import StaticSlot
-from patchcore.errors import ConflictError, DeclarationError, TargetError, conflict_message
+from patchcore.errors import ConflictError, DeclarationError, TargetError, TargetNotFound, conflict_message
 from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.bodies import body_of, can_be_written, copy_of
 from patchcore.objects.descriptors import FORMS
-from patchcore.objects.modules import ABSENT
+from patchcore.objects.modules import ABSENT, executed_module
 from patchcore.report import APPLIED, SKIPPED
 
 __all__ = ["WRITERS", "Guard", "Host", "SlotWriter", "Writer", "WriterFactory", "Writers", "class_key", "writer_of"]
@@ -113,6 +113,8 @@ class SlotWriter:
                 if self._engine.defers(application, state):
                     return True
                 raise
+        if slot is not place:
+            kept = [*kept, *_listed(application.patch.keep, slot.owner, kept)]
         below = slot.lookup() if slot is not place else place.inherited() if own is ABSENT else own
         record = self._journal.find(slot)
         carrier = product = None
@@ -248,6 +250,19 @@ def _kept(change: SlotChange, function: FunctionType, place: Slot) -> Sequence[U
     """Return where what a change calls keeps the original, but for the original's own name."""
     found = (name for source in change.calls for name in references.own_names(source, function))
     return [name for name in found if isinstance(name, str) or name.identity != place.identity]
+
+
+def _listed(names: Iterable[str], function: FunctionType, known: Iterable[Slot]) -> Iterator[Slot]:
+    """Yield the slots of ``Patch(keep=...)`` that hold ``function``, but for those that are ``known``."""
+    seen = {slot.name for slot in known}
+    for target in [Target.parse(name) for name in names if name not in seen]:
+        module = executed_module(target.module)
+        try:
+            slot = None if module is None else find_slot(target, module)
+        except (TargetError, TargetNotFound):
+            continue
+        if slot is not None and references.means(slot.read(), function):
+            yield slot
 
 
 #: The writers of the core by class of change. A subclass has the writer of its nearest base class.

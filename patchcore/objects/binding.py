@@ -389,7 +389,7 @@ def copy_metadata(function: Any, original: Any) -> Any:
     if lazy is not None:  # since Python 3.14: asking for them runs code, which fails where names are for type checkers
         function.__annotate__ = lazy
     else:
-        annotations = None if is_class else attribute(original, "__annotations__")
+        annotations: Any = None if is_class else attribute(original, "__annotations__")
         function.__annotations__ = dict(annotations) if passes_for(annotations, Mapping) else {}
     if type(original) not in _COUNTED:
         for name, value in _helpers(original):

@@ -181,6 +181,7 @@ def _print_patch(patch: PatchExplanation) -> None:
         ("after", patch.after),
         ("before", patch.before),
         ("conflicts", patch.conflicts),
+        ("keep", patch.keep),
         ("also", patch.legacy_names),
     ):
         facts += [(label, ", ".join(names))] if names else []

@@ -101,6 +101,7 @@ class Explainer:
             after=patch.after,
             before=patch.before,
             conflicts=patch.conflicts,
+            keep=patch.keep,
             priority=patch.priority,
             options=tuple(self._options(entry)),
             legacy_names=patch.legacy_names,

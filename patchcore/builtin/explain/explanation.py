@@ -171,6 +171,7 @@ class PatchExplanation:
         requires, needs: libraries and modules, expected and found.
         when: where its condition is written.
         after, before, conflicts, priority: its place in the order.
+        keep: the names that go on to mean the original.
         options: with the setting that each one comes from.
         legacy_names, upstream, remove_when: as declared.
         targets: of its changes.
@@ -198,6 +199,7 @@ class PatchExplanation:
     after: tuple[str, ...]
     before: tuple[str, ...]
     conflicts: tuple[str, ...]
+    keep: tuple[str, ...]
     priority: int
     options: tuple[OptionExplanation, ...]
     legacy_names: tuple[str, ...]

@@ -154,6 +154,57 @@ def test_a_replacement_that_reaches_the_original_through_another_module_of_its_p
         assert m.ops.conv(1) == ("fast", ("original", 1))
 
 
+OWN_PACKAGE = {
+    "plugin": "",
+    "plugin.fast": """
+        from lib.ops import conv
+        from lib.ops import conv as _original_conv
+        from lib.ops import Net as _Net
+        def fast(x): return ("fast", x)
+        class Fast(_Net): pass
+        def call_original(x): return _original_conv(x)
+        """,
+    "plugin.other": "from lib.ops import conv as saved, Net",
+    "user": "from lib.ops import conv as act, Net as Base",
+}
+
+
+@pytest.mark.parametrize("by_text", [True, False])
+def test_a_name_with_as_in_the_package_of_the_replacement_means_the_original(make_package, by_text: bool) -> None:
+    m = load(make_package, OWN_PACKAGE)
+    with replace("lib.ops:conv", "plugin.fast:fast" if by_text else m.fast.fast) as patcher:
+        assert m.fast.call_original(1) == m.other.saved(1) == ("original", 1)
+        assert m.fast.conv is m.user.act is m.fast.fast
+        assert set(patcher.report()["p"].changes[0].kept) == {"plugin.fast:_original_conv", "plugin.other:saved"}
+    with replace("lib.ops:Net", "plugin.fast:Fast" if by_text else m.fast.Fast):
+        assert m.fast._Net is not m.fast.Fast
+        assert m.other.Net is m.user.Base is m.fast.Fast
+    assert m.fast.conv is m.fast._original_conv is m.user.act is m.ops.conv
+
+
+def test_in_a_package_that_patches_itself_as_means_no_original(make_package) -> None:
+    sources = {"lib.fast": "def fast(x): return ('fast', x)", "lib.user": "from lib.ops import conv as act"}
+    m = load(make_package, sources)
+    with replace("lib.ops:conv", m.fast.fast):
+        assert m.user.act is m.fast.fast
+
+
+def test_names_that_a_patch_lists_keep_the_original(make_package) -> None:
+    m = load(make_package, {**OWN_PACKAGE, "consumer": "from lib.ops import conv\nclass Uses:\n    op = conv"})
+    keep = ["user:act", "consumer:Uses.op", "consumer:missing", "not_imported:conv"]
+    patch = patchcore.Patch("p", patchcore.Replace("lib.ops:conv", new), keep=keep)
+    with patchcore.Patcher([patch], strict=True) as patcher:
+        assert m.user.act(1) == m.consumer.Uses.op(1) == ("original", 1)
+        assert m.consumer.conv is new
+        record = patcher.report()["p"]
+        assert set(record.changes[0].kept) >= {"user:act", "consumer:Uses.op"}
+        assert record.remarks == (
+            "keep: consumer:missing did not hold the original when the patch was applied",
+            "keep: not_imported:conv did not hold the original when the patch was applied",
+        )
+    assert m.user.act is m.consumer.Uses.op is m.ops.conv
+
+
 def test_a_class_whose_methods_name_the_original_keeps_that_name(make_package) -> None:
     source = "from lib.ops import Net\nclass Fast(Net):\n    def forward(self, x): return Net.forward(self, x)"
     m = load(make_package, {"plugin": source})

@@ -227,6 +227,18 @@ def test_a_function_with_a_variable_that_no_source_can_name_is_patched_by_name(m
     assert not free or lib.area(1) == 1
 
 
+def doubling() -> Any:
+    return pc.Wrap("lib:area", lambda original, x, *args, **kwargs: ("new", x))
+
+
+def instead() -> Any:
+    return pc.Replace("lib:area", lambda x, y=2, *, scale=1: ("new", x), when_call=lambda *args, **kwargs: True)
+
+
+def everywhere() -> Any:
+    return pc.Replace("lib:area", lambda x, y=2, *, scale=1: ("new", x), everywhere=True)
+
+
 class TestNamesOfTheOriginal:
     """What a wrapper saved before means the original, as if the wrapper had got it."""
 
@@ -270,6 +282,35 @@ class TestNamesOfTheOriginal:
             second.revert()
             assert plug.saved is lib.area
             assert lib.area(1) == 2
+
+    @pytest.mark.parametrize("change", [doubling, instead, everywhere])
+    def test_a_name_that_the_patch_lists(self, lib: Any, make_package: Any, change: Callable[[], Any]) -> None:
+        make_package({"plug": "from lib import area as saved, area as other\nclass Holder: kept = saved"})
+        import plug
+
+        held = lib.area
+        keep = ["plug:saved", "plug:Holder.kept"]
+        with pc.Patcher([pc.Patch("p", change(), keep=keep)], strict=True) as patcher:
+            assert plug.saved(1) == plug.Holder.kept(1) == 2
+            assert plug.other(1) == held(1) == ("new", 1)
+            assert set(patcher.report()["p"].changes[0].kept) == set(keep)
+        assert plug.saved is plug.Holder.kept is held
+        assert held(1) == 2
+
+    def test_what_is_kept_by_one_patch_leaves_another_in_force(self, lib: Any, make_package: Any) -> None:
+        make_package({"plug": "from lib import area as one, area as two"})
+        import plug
+
+        first = pc.Patcher([pc.Patch("first", doubling(), keep=["plug:one", "plug:two"])], strict=True)
+        second = pc.Patcher([pc.Patch("second", doubling(), after="*", keep="plug:one")], strict=True)
+        for patcher in (first, second):
+            patcher.apply()
+        first.revert()
+        assert lib.area(1) == plug.two(1) == ("new", 1)
+        assert plug.one(1) == 2
+        second.revert()
+        assert plug.one is plug.two is lib.area
+        assert lib.area(1) == 2
 
     @pytest.mark.parametrize(
         ("wrapper", "where"),
