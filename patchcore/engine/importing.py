@@ -371,7 +371,8 @@ class _Body:
 
     def reached(self) -> Mapping[str, ModuleType]:
         """Return the modules that have run since the body began; no other can hold an object of its module by value."""
-        new = list(itertools.takewhile(self._name.__ne__, reversed(sys.modules)))
+        # a list first: while a comparison is called, another thread may import
+        new = list(itertools.takewhile(self._name.__ne__, reversed(list(sys.modules))))
         if len(sys.modules) - len(new) != self._count:  # it was not the last one when it began, or some were removed
             return sys.modules.copy()
         names = (*self._running, *_locks, self._name, *new)

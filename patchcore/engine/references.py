@@ -26,7 +26,7 @@ from patchcore.declare.target import Item, Target
 from patchcore.engine.unaccounted import Unaccounted
 from patchcore.objects.binding import bind_like, reference
 from patchcore.objects.bodies import patched_body
-from patchcore.objects.modules import class_namespace, is_class, is_immutable, namespace, qualified_name
+from patchcore.objects.modules import ABSENT, class_namespace, is_class, is_immutable, namespace, qualified_name
 from patchcore.stdlib import OWN
 
 __all__ = [
@@ -264,7 +264,7 @@ def names_read_by(source: Any) -> set[tuple[int, str]]:
     Args:
         source: a function, class or other callable, or the target of one.
     """
-    return {(id(space), name) for space, name in _names_read_by(source)}
+    return {(id(space), name) for _, read in _reached(source) for space, name in read}
 
 
 def own_names(source: Any, function: FunctionType) -> Iterator[Union[Slot, str]]:
@@ -275,33 +275,35 @@ def own_names(source: Any, function: FunctionType) -> Iterator[Union[Slot, str]]
         function: the original.
     """
     source = resolve(source)
-    seen = {id(function)}
-    todo = [source]
-    for value in todo:
-        if issubclass(type(value), functools.partial):
-            given = (*value.args, *value.keywords.values())
-            if any(value is function for value in given):
-                yield "an argument of a partial"
-            todo += [value.func, *given]
-        for inner in [inner for inner in functions_of(value) if id(inner) not in seen]:
-            seen.add(id(inner))
-            closed = list(_closed_over(inner))
-            if any(value is function for value in closed):
-                yield f"a free variable of {inner.__qualname__}"
-            if any(
-                value is function for value in (*(inner.__defaults__ or ()), *(inner.__kwdefaults__ or {}).values())
-            ):
-                yield f"a default argument of {inner.__qualname__}"
-            todo += [value for value in closed if type(value) in (FunctionType, functools.partial)]
-    for space, name in _names_read_by(source):
-        held = reference(space.get(name))
-        module = space.get("__name__")
-        if means(held, function):
-            owner = sys.modules.get(module) if type(module) is str else None
-            known = owner is not None and namespace(owner) is space
-            yield NamespaceSlot(owner, name, f"{module}:{name}") if known else f"{module}:{name}"
-        elif id(function) in map(id, _content(held)):
-            yield f"what {module}:{name} holds"
+    if any(value is function for value in _given(source)):
+        yield "an argument of a partial"
+    for inner, read in _reached(source):
+        if inner is function:
+            continue
+        closed = list(_closed_over(inner))
+        if any(value is function for value in closed):
+            yield f"a free variable of {inner.__qualname__}"
+        if any(given is function for value in closed for given in _given(value)):
+            yield "an argument of a partial"
+        if any(value is function for value in (*(inner.__defaults__ or ()), *(inner.__kwdefaults__ or {}).values())):
+            yield f"a default argument of {inner.__qualname__}"
+        for space, name in read:
+            held = reference(space.get(name))
+            module = space.get("__name__")
+            if means(held, function):
+                owner = sys.modules.get(module) if type(module) is str else None
+                known = owner is not None and namespace(owner) is space
+                yield NamespaceSlot(owner, name, f"{module}:{name}") if known else f"{module}:{name}"
+            elif id(function) in map(id, _content(held)):
+                yield f"what {module}:{name} holds"
+
+
+def _given(value: Any) -> Sequence[Any]:
+    """The arguments that a partial passes on; none of anything else."""
+    if not issubclass(type(value), functools.partial):
+        return ()
+    args, keywords = (functools.partial.__dict__[name].__get__(value) for name in ("args", "keywords"))
+    return (*args, *keywords.values())
 
 
 def means(value: Any, function: FunctionType) -> bool:
@@ -323,23 +325,28 @@ def _content(value: Any) -> Iterable[Any]:
     return list((namespace(value) or {}).values())
 
 
-def _names_read_by(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _reached(source: Any) -> Iterator[tuple[FunctionType, Sequence[tuple[Mapping[str, Any], str]]]]:
+    """Yield the functions that a replacement reaches in its own package, each with the globals that it reads."""
     source = resolve(source)
-    root = root_of(source)
+    root: Any = ABSENT  # of most, nothing is needed
     seen: set[int] = set()
-    todo = list(functions_of(source)) or list(functions_of(type(source)))
+    todo = [*functions_of(source)] or [*functions_of(type(source))]
+    todo += (inner for value in _given(source) for inner in functions_of(value))
     while todo:
         function = todo.pop()
         if id(function) in seen:
             continue
         seen.add(id(function))
-        todo += (inner for content in _closed_over(function) for inner in functions_of(content))
+        for content in _closed_over(function):
+            todo += (inner for value in (content, *_given(content)) for inner in functions_of(value))
         names = set(_code_names(function.__code__))
+        read = []
         spaces: list[Mapping[str, Any]] = [function.__globals__]
         for space in spaces:
             for name in [name for name in names if name in space]:
                 value = space[name]
-                yield space, name
+                read.append((space, name))
+                root = root_of(source) if root is ABSENT else root
                 if root_of(value) != root:
                     continue
                 if issubclass(type(value), ModuleType):
@@ -348,6 +355,7 @@ def _names_read_by(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
                         spaces.append(inner_space)
                 else:
                     todo += functions_of(value)
+        yield function, read
 
 
 #: What is called inside of an object of C's own, past any attribute of a subclass.

@@ -9,7 +9,7 @@ import sys
 import types
 from keyword import iskeyword
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
 from patchcore.objects.modules import attribute
 
@@ -91,16 +91,13 @@ def of_kind(function: Any, original: Any, body_for: Optional[FunctionType] = Non
 def _takes_anything(*_pc_args: Any, **_pc_kwargs: Any) -> None: ...
 
 
-def _written_like(function: Any) -> Any:
-    """Return ``function`` if its parameters can be written down, else a function that takes anything.
+def _written(function: Any) -> _Parameters:
+    """Return the parameters of ``function`` if they can be written down, else those of a function that takes anything.
 
     A function that was made by a program may have parameters that no source has.
     """
-    if type(function) is not FunctionType:
-        return _takes_anything
-    names = function.__code__.co_varnames
-    fits = all(name.isidentifier() and not iskeyword(name) and not name.startswith(_RESERVED) for name in names)
-    return function if fits else _takes_anything
+    found = _Parameters(function) if type(function) is FunctionType else None
+    return found if found is not None and found.writable else _Parameters(_takes_anything)
 
 
 def _parameters_of(original: Any, body_for: Optional[FunctionType]) -> _Parameters:
@@ -109,15 +106,16 @@ def _parameters_of(original: Any, body_for: Optional[FunctionType]) -> _Paramete
     What was made as a body has those of the function that it is for, and its own defaults, if it passes them on.
     """
     if body_for is None or original is body_for or type(original) is not FunctionType:
-        return _Parameters(_written_like(original))
+        return _written(original)
     names = original.__code__.co_varnames
     packs = any(name in names for name in _takes_anything.__code__.co_varnames)
-    parameters = _Parameters(_takes_anything if packs else _written_like(body_for))
+    parameters = _written(_takes_anything if packs else body_for)
     if parameters.of is body_for:
         parameters.of = original
         parameters.defaults = original.__defaults__
         own = original.__kwdefaults__ or {}
-        parameters.keyword_defaults = {name: own[name] for name in parameters.keyword_only if name in own} or None
+        names = parameters.texts.keyword_only
+        parameters.keyword_defaults = {name: own[name] for name in names if name in own} or None
     return parameters
 
 
@@ -239,11 +237,9 @@ def passing_function(
         counter: counts the calls.
         handover, public: see :func:`wrapping_function`.
     """
-    parameters = _Parameters(_takes_anything)
-    if type(function) is FunctionType and _written_like(function) is function:
-        own = _Parameters(function)
-        if own.header == _parameters_of(original, body_for).header:
-            parameters = own
+    parameters = _written(function)
+    if parameters.header != _parameters_of(original, body_for).header:
+        parameters = _Parameters(_takes_anything)
     scope, body = {"_pc_called": function}, f"        return _pc_called({parameters.call})\n"
     if counter is not None:
         scope["_pc_count"] = counter.replacement.tick
@@ -256,10 +252,10 @@ def _own_parameters(wrapper: Any, parameters: _Parameters) -> Optional[_Paramete
     """Return the parameters of ``wrapper`` after its first one if they are like ``parameters`` and it packs none."""
     if type(wrapper) is not FunctionType or wrapper.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         return None
-    if _written_like(wrapper) is not wrapper or parameters.of is _takes_anything:
-        return None
     own = _Parameters(wrapper, skip=1)
-    return own if own.header == parameters.header and len(own.defaults or ()) <= len(own.positional) else None
+    if not own.writable or parameters.of is _takes_anything or own.header != parameters.header:
+        return None
+    return own if len(own.defaults or ()) <= len(own.texts.positional) else None
 
 
 def dispatcher(
@@ -307,7 +303,7 @@ def counting_function(function: Any, counter: Counter) -> FunctionType:
 
     One of a coroutine or generator function is one, too, and counts when what it returns begins to run.
     """
-    parameters, flags = _Parameters(_written_like(function)), _flags(function)
+    parameters, flags = _written(function), _flags(function)
     keyword, body = _body(flags, "        _pc_count()\n", f"_pc_function({parameters.call})")
     scope = {"_pc_function": function, "_pc_count": counter.replacement.tick}
     return _generate("counter", parameters, keyword, body, scope, of=function, flags=flags)
@@ -326,6 +322,55 @@ def signature_of(function: Any, *, follow_wrapped: bool = True) -> inspect.Signa
     return inspect.signature(function, follow_wrapped=follow_wrapped)
 
 
+class _Texts(NamedTuple):
+    """What is written of the parameters of a function; ``writable`` tells whether a source can have their names."""
+
+    writable: bool
+    positional: tuple[str, ...]
+    keyword_only: tuple[str, ...]
+    args: Optional[str]
+    kwargs: Optional[str]
+    parts: tuple[str, ...]
+    header: str
+    call: str
+
+
+@functools.lru_cache(maxsize=512)  # many functions have the same parameters
+def _texts(
+    names: tuple[str, ...], counts: tuple[int, int, int], flags: int, defaults: int, named: tuple[str, ...]
+) -> _Texts:
+    """Return the texts for some parameters.
+
+    Args:
+        names: of all of them, in the order of a code's variables; further ones are ignored.
+        counts: how many are by position, of these by position only, and by name only.
+        flags: of the code, which say whether it takes any number.
+        defaults: how many of those by position have a default.
+        named: those by name only that have one.
+    """
+    count, positional_only, only = counts
+    positional, keyword_only = names[:count], names[count : count + only]
+    rest = list(names[count + only :])
+    args = rest.pop(0) if flags & inspect.CO_VARARGS else None
+    kwargs = rest.pop(0) if flags & inspect.CO_VARKEYWORDS else None
+    # the values of the defaults are set on the finished function
+    parts = [name if i < count - defaults else f"{name}=None" for i, name in enumerate(positional)]
+    if positional_only > 0:
+        parts.insert(positional_only, "/")
+    if args or keyword_only:
+        parts.append(f"*{args or ''}")
+    parts += (f"{name}=None" if name in named else name for name in keyword_only)
+    parts += [f"**{kwargs}"] if kwargs else []
+    call = [
+        *positional,
+        *([f"*{args}"] if args else ()),
+        *(f"{name}={name}" for name in keyword_only),
+        *([f"**{kwargs}"] if kwargs else ()),
+    ]
+    writable = all(name.isidentifier() and not iskeyword(name) and not name.startswith(_RESERVED) for name in names)
+    return _Texts(writable, positional, keyword_only, args, kwargs, tuple(parts), ", ".join(parts), ", ".join(call))
+
+
 class _Parameters:
     """The parameters of a function, as the text of its header and of a call that passes them all on.
 
@@ -338,62 +383,45 @@ class _Parameters:
         self.of = function
         self.defaults, self.keyword_defaults = function.__defaults__, function.__kwdefaults__
         code: CodeType = function.__code__
-        count = code.co_argcount
-        names = code.co_varnames
-        self.positional = names[skip:count]
-        self.keyword_only = names[count : count + code.co_kwonlyargcount]
-        rest = list(names[count + code.co_kwonlyargcount :])
-        self.args = rest.pop(0) if code.co_flags & inspect.CO_VARARGS else None
-        self.kwargs = rest.pop(0) if code.co_flags & inspect.CO_VARKEYWORDS else None
-        self._parts = self._header(function, code.co_posonlyargcount - skip)
-        self.header = ", ".join(self._parts)
-        self.call = ", ".join(
-            [
-                *self.positional,
-                *([f"*{self.args}"] if self.args else ()),
-                *(f"{name}={name}" for name in self.keyword_only),
-                *([f"**{self.kwargs}"] if self.kwargs else ()),
-            ]
+        packs = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+        last = code.co_argcount + code.co_kwonlyargcount + bin(packs).count("1")
+        self.texts = _texts(
+            code.co_varnames[skip:last],
+            (code.co_argcount - skip, code.co_posonlyargcount - skip, code.co_kwonlyargcount),
+            packs,
+            len(self.defaults or ()),
+            tuple(self.keyword_defaults or ()),
         )
+        self.writable, self.header, self.call = self.texts.writable, self.texts.header, self.texts.call
 
     def with_keyword(self, name: str) -> str:
         """Return the header with a further keyword-only parameter."""
-        last = [f"**{self.kwargs}"] if self.kwargs else []
-        parts = self._parts[: len(self._parts) - len(last)]
-        star = [] if self.args or self.keyword_only else ["*"]
+        texts = self.texts
+        last = [f"**{texts.kwargs}"] if texts.kwargs else []
+        parts = texts.parts[: len(texts.parts) - len(last)]
+        star = [] if texts.args or texts.keyword_only else ["*"]
         return ", ".join([*parts, *star, f"{name}=None", *last])
-
-    def _header(self, function: Any, positional_only: int) -> list[str]:
-        # the values of the defaults are set on the finished function
-        first_default = len(self.positional) - len(function.__defaults__ or ())
-        header = [name if i < first_default else f"{name}=None" for i, name in enumerate(self.positional)]
-        if positional_only > 0:
-            header.insert(positional_only, "/")
-        if self.args or self.keyword_only:
-            header.append(f"*{self.args or ''}")
-        defaults = function.__kwdefaults__ or {}
-        header += (f"{name}=None" if name in defaults else name for name in self.keyword_only)
-        return header + ([f"**{self.kwargs}"] if self.kwargs else [])
 
     def are_taken_by(self, function: Any) -> bool:
         """Tell whether ``function`` can be called with all of them, as far as its signature is known."""
         if type(function) is FunctionType and not vars(function) and _Parameters(function).header == self.header:
             return True  # the usual case, and much faster than a signature
+        texts = self.texts
         try:
             signature = signature_of(function)
         except Exception:  # it has none, or the code of a proxy has raised
             return False
         kinds = {parameter.kind for parameter in signature.parameters.values()}
-        if (self.args and inspect.Parameter.VAR_POSITIONAL not in kinds) or (
-            self.kwargs and inspect.Parameter.VAR_KEYWORD not in kinds
+        if (texts.args and inspect.Parameter.VAR_POSITIONAL not in kinds) or (
+            texts.kwargs and inspect.Parameter.VAR_KEYWORD not in kinds
         ):
             return False
         try:
-            bound = signature.bind(*self.positional, **dict.fromkeys(self.keyword_only)).arguments
+            bound = signature.bind(*texts.positional, **dict.fromkeys(texts.keyword_only)).arguments
         except TypeError:
             return False
         # Passed by position, one of them would be another one there: op(x, weight, bias), npu(x, bias, weight).
-        names = set(self.positional)
+        names = set(texts.positional)
         moved = ((name, value) for name, value in bound.items() if type(value) is str and name != value)
         return not any(name in names or value in signature.parameters for name, value in moved)
 
