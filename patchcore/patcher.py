@@ -189,7 +189,7 @@ class Patcher(contextlib.ContextDecorator):
         """Return the plan before plugins are called that may veto a patch."""
         candidates = self._collect()
         plan = make_plan(candidates, self.settings.choices, complete=self.plugins.complete)
-        names = [candidate.patch.name for candidate in candidates] if self.settings.options else []
+        names = [name for c in candidates for name in c.patch.names] if self.settings.options else []
         unknown = [
             f"options are set for {name!r}, but no patch has this name{did_you_mean(name, names)}"
             for name in self.settings.options
@@ -503,7 +503,7 @@ class Patcher(contextlib.ContextDecorator):
         patch, provenance = candidate
         owner = owners.get(str(patch), provenance) if owners and isinstance(patch, Patch) else provenance
         if isinstance(patch, Patch) and patch.name not in found and owner == provenance:
-            options = self.settings.options.get(patch.name)  # the user's: an unknown one is not the plugin's failure
+            options = self.settings.options_of(patch)  # the user's: an unknown one is not the plugin's failure
             found[patch.name] = Candidate(patch.with_options(options) if options else patch, provenance)
             return
         if isinstance(patch, Patch):

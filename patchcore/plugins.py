@@ -24,7 +24,7 @@ import pluggy
 from patchcore import hookspecs
 from patchcore.declare.changes import Change
 from patchcore.engine.writers import Writers
-from patchcore.errors import UnknownName, describe_error, did_you_mean
+from patchcore.errors import PatchcoreError, UnknownName, describe_error, did_you_mean
 from patchcore.logs import logger
 from patchcore.objects.modules import find_module
 from patchcore.objects.printable import shown
@@ -61,8 +61,15 @@ COMMANDS = ("list", "report", "explain", "bisect", "overview")
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.
 _WITHOUT = "no:"
 
+#: Hooks by which a plugin takes names that only one can have. Those of patchcore come first: another plugin that takes
+#: the same name is at fault.
+_NAMING = ("register_settings", "register_commands", "register_run_options")
+
 #: The hook that brings hooks. It is called before any other, so that plugins may load in any order.
 _BRINGING = "register_hookspecs"
+
+#: Where the lines of a traceback begin that say nothing to the author of a plugin.
+_OURS = (os.path.dirname(__file__) + os.sep, os.path.dirname(importlib.__file__) + os.sep, "<frozen importlib")
 
 Loader = Callable[[], Any]
 
@@ -198,7 +205,10 @@ class Plugins:
     def _each(
         self, hook: str, arguments: dict[str, Any], *, collecting: bool = False
     ) -> Iterator[tuple[Provenance, Any]]:
-        for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
+        implementations = getattr(self.manager.hook, hook).get_hookimpls()[::-1]
+        if hook in _NAMING:
+            implementations.sort(key=lambda implementation: implementation.plugin_name not in self.builtins)
+        for implementation in implementations:
             if implementation.wrapper or implementation.hookwrapper:
                 continue
             provenance = self._known.get(implementation.plugin_name) or Provenance(implementation.plugin_name)
@@ -207,7 +217,7 @@ class Plugins:
                 if collecting:
                     answers, result = result, []
                     for items in answers:
-                        if hasattr(items, "_fields"):  # a record is a tuple, too
+                        if hasattr(items, "_fields") or not hasattr(items, "__iter__"):  # a record is a tuple, too
                             raise TypeError(f"expected a list, got {shown(items)}")
                         result += items
             except KeyboardInterrupt:
@@ -324,12 +334,14 @@ class Plugins:
         """Remember that a plugin failed, and log it."""
         from patchcore.stdlib import traceback
 
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        text = _traceback(error)
+        if not text and provenance.plugin in self.builtins:  # a fault of patchcore itself
+            text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         problem = Problem(
             provenance.plugin, where, describe_error(error), provenance.distribution, provenance.version, text
         )
         self.problems.append(problem)
-        logger().warning("%s\n%s", problem, text)
+        logger().warning("%s", f"{problem}\n{text}".rstrip())
 
     @contextlib.contextmanager
     def _noting(self, provenance: Provenance, where: str) -> Iterator[None]:
@@ -376,7 +388,10 @@ class Plugins:
         if self.manager.has_plugin(name):
             return
         try:
-            self.manager.register(plugin, name)
+            try:
+                self.manager.register(plugin, name)
+            except pluggy.PluginValidationError as error:
+                raise ValueError(self._with_arguments(str(error))) from None
             hooks = self.manager.get_hookcallers(plugin) or []
             for hook in hooks:
                 if not hook.has_spec() and not all(found.optionalhook for found in hook.get_hookimpls()):
@@ -388,6 +403,13 @@ class Plugins:
             if self.manager.get_plugin(name) is plugin:
                 self.manager.unregister(plugin)
             raise
+
+    def _with_arguments(self, message: str) -> str:
+        """Return what pluggy says of a hook that is implemented wrongly, with the arguments that the hook has."""
+        found = re.search(r"for hook '(\w+)'", message)
+        spec = getattr(self.manager.hook, found.group(1)).spec if found else None
+        names = "" if spec is None else f"; its arguments are: {', '.join(spec.argnames) or 'none'}"
+        return f"{' '.join(message.split())}{names}"
 
     def _call(self, hook: str, implementation: Any, arguments: dict[str, Any]) -> Any:
         """Call one implementation inside the hook wrappers. A wrapper that fails is noted and removed."""
@@ -433,6 +455,25 @@ class _Wrappers(_Manager):
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         options = super().parse_hookimpl_opts(plugin, name)
         return options if options is not None and _is_wrapper(options) else None
+
+
+def _traceback(error: BaseException) -> str:
+    """Return the traceback of an error of a plugin, without lines of patchcore before and after those of the plugin.
+
+    Empty if the plugin has no line in it: it has answered something that patchcore refuses, and the message says what.
+    """
+    from patchcore.stdlib import traceback
+
+    shown = traceback.TracebackException(type(error), error, error.__traceback__)
+    frames = list(shown.stack)
+    theirs = [i for i, frame in enumerate(frames) if not frame.filename.startswith(_OURS)]
+    if not theirs:
+        return ""
+    # what goes wrong in patchcore itself is shown to the end, unless it is the plugin's fault
+    end = theirs[-1] + 1 if isinstance(error, PatchcoreError) else len(frames)
+    lines = [(frame.filename, frame.lineno, frame.name, frame.line) for frame in frames[theirs[0] : end]]
+    shown.stack = traceback.StackSummary.from_list(lines)  # without a line of carets below each
+    return "".join(shown.format())
 
 
 def _is_writer(item: tuple[Any, Any]) -> bool:

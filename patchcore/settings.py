@@ -15,6 +15,8 @@ from patchcore.errors import SettingsError, did_you_mean
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from patchcore.declare.patch import Patch
+
 __all__ = ["POLICIES", "Choice", "LocalModule", "Setting", "Settings", "check_names", "check_path", "check_text"]
 
 #: What to do if a patch fails: log it and go on, undo everything and raise, or go on silently.
@@ -105,7 +107,7 @@ class Settings(NamedTuple):
         modules: local modules that are plugins, from every source, weakest first.
         choices: the names that were enabled and disabled, weakest source first.
         on_failure: ``warn``, ``raise`` or ``ignore``.
-        options: per patch name, values that override the patch's own options.
+        options: per name or legacy name of a patch, values that override the patch's own options.
         variant: the table of ``[tool.patchcore.variants]`` that is applied on top of ``[tool.patchcore]``, ``None``
             for none.
         count: whether the calls of patched targets are counted.
@@ -222,6 +224,11 @@ class Settings(NamedTuple):
                 setting.agree(values)
         choices = (*(choice for found in implied.values() for choice in found), *self.choices)
         return self._replace(values=values, origins=origins, choices=choices, given=())
+
+    def options_of(self, patch: Patch) -> dict[str, Any]:
+        """Return the options that are set for a patch under its name and, where that lacks them, its legacy names."""
+        tables = (self.options.get(name, {}) for name in (*reversed(patch.legacy_names), patch.name))
+        return {key: value for table in tables for key, value in table.items()}
 
     def get(self, key: str) -> Any:
         """Return the value of a setting, by key; ``None`` for one of a plugin that is not loaded."""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Optional, TypedDict
 from patchcore import __version__
 from patchcore.declare.target import Target
 from patchcore.objects.modules import find_module, module_file
+from patchcore.objects.printable import without_addresses
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.distributions import version_of, version_of_provider
 from patchcore.planning.plan import PlannedPatch
@@ -36,8 +37,6 @@ __all__ = [
     "verdict_of",
 ]
 
-
-_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 #: The folders of an absolute path, which differ from machine to machine.
 _FOLDERS = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:)?[\\/](?:[^\s\\/:]+[\\/])*")
@@ -240,11 +239,6 @@ def as_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{as_text(key)}: {as_text(item)}' for key, item in value.items())}}}"
     return without_addresses(repr(value))
-
-
-def without_addresses(text: str) -> str:
-    """Return ``text`` without the addresses of objects, which differ from process to process."""
-    return _ADDRESS.sub("", text)
 
 
 def hash_of_file(path: Optional[str]) -> Optional[str]:

@@ -157,7 +157,9 @@ def build_parser(*, discover: bool) -> tuple[Parser, Any, Plugins]:
 
     parser = Parser(prog="patchcore", description="Monkey patches as plugins: list, plan, apply and revert them.")
     parser.add_argument("--version", action="version", version=f"patchcore {__version__}")
-    subparsers: Any = parser.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
+    subparsers: Any = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="name", required=True, action=_Commands
+    )
     subparsers.overview = None  # a plugin may set what prints `patchcore --help`, called with the parser and subparsers
     try:
         settings = Settings.load()
@@ -172,6 +174,15 @@ def build_parser(*, discover: bool) -> tuple[Parser, Any, Plugins]:
     for problem in plugins.problems:
         _complain(problem, OK)
     return parser, subparsers, plugins
+
+
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """The commands. A name that is taken is refused, which argparse does since Python 3.11."""
+
+    def add_parser(self, name: str, **arguments: Any) -> Any:
+        if name in self.choices:
+            raise ValueError(f"there is a command {name!r} already; rename one of them")
+        return super().add_parser(name, **arguments)
 
 
 def _complain(what: object, code: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "inflected", "printable", "shown"]
+import re
+
+__all__ = ["counted", "inflected", "printable", "shown", "without_addresses"]
 
 #: What a text may have though Python calls it not printable: ends of lines, tabs, and spaces that are not ASCII's.
 _LAYOUT = frozenset("\n\t\xa0\u1680\u202f\u205f\u3000") | frozenset(map(chr, range(0x2000, 0x200B)))
@@ -27,6 +29,11 @@ def shown(value: object) -> str:
         raise
     except BaseException as error:
         return f"<{type(value).__name__} object whose repr raises {type(error).__name__}>"
+
+
+def without_addresses(text: str) -> str:
+    """Return ``text`` without the addresses of objects, which differ from process to process."""
+    return re.sub(r" at 0x[0-9A-Fa-f]+", "", text)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

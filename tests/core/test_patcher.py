@@ -194,6 +194,15 @@ def test_options_of_the_settings_reach_the_patch(shop) -> None:
     assert not hasattr(shop, "seen")
 
 
+def test_options_reach_a_patch_under_its_legacy_name_too(shop) -> None:
+    named = CALL.evolve(legacy_names=["call", "ring"])
+    settings = pc.Settings(options={"call": {"groups": 2, "bias": False}, "shop.call": {"groups": 3}})
+    with pc.Patcher([named], settings=settings):
+        assert shop.seen == {"groups": 3, "bias": False}
+    with pytest.raises(pc.UnknownName, match=r"options are set for 'rign'.*did you mean 'ring'"):
+        pc.Patcher([named], settings=pc.Settings(options={"rign": {}})).plan()
+
+
 def test_an_unknown_option_is_the_users_error_not_the_plugins() -> None:
     settings = pc.Settings(options={"shop.call": {"group": 2}})
     patcher = pc.Patcher(plugins=plugins(register_patches=lambda: [CALL]), settings=settings)

@@ -6,18 +6,21 @@ import argparse
 import importlib
 import os
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from patchcore.builtin.command_line import advise_on_modules
+from patchcore.builtin.drift.drift import fingerprinted
+from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
-from patchcore.errors import CONTAINED, PatchcoreError, PatchError, describe_error
+from patchcore.declare.patch import ANY
+from patchcore.errors import CONTAINED, PatchcoreError, PatchError, TargetNotFound, describe_error
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import APPLY, OFF, Environment
-from patchcore.planning.plan import Plan
+from patchcore.planning.plan import Plan, PlannedPatch
 from patchcore.report import FAILED, PENDING, Remark
 from patchcore.settings import KEYS, OTHER_VARIABLES, Settings, find_table
 from patchcore.stdlib import difflib
@@ -105,10 +108,15 @@ def look(patcher: Patcher, *, apply: bool) -> Findings:
             found.append(("conflict" if entry in plan.conflicts else "failed", entry.patch.name, entry.reason))
         elif entry.patch.required and entry.verdict not in (APPLY, OFF):
             found.append(("required", entry.patch.name, entry.reason))
+    if patcher.plugins.complete:
+        found += _order_findings(plan)
     remarks = _remarks(patcher, plan)
     found += dict.fromkeys((remark.topic, name, remark.text) for name, remark in remarks if remark.finding)
+    told = {name for name, remark in remarks if remark.finding}  # of a target that is gone this is told with its change
     if apply:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.verdict == APPLY])
+    else:
+        found += _target_findings(entry for entry in plan if entry.verdict == APPLY and entry.patch.name not in told)
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     differences = [
         (name, each["target"], each["difference"])
@@ -141,6 +149,36 @@ def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator
             Patcher(plugins=patcher.plugins, settings=settings).plan()
         except PatchcoreError as error:
             yield ("setting", f"variant {name}", str(error))
+
+
+def _order_findings(plan: Plan) -> Iterator[Finding]:
+    """Yield names in ``after=``, ``before=`` and ``conflicts=`` that no patch has and that look misspelt.
+
+    Others may be of plugins that are not installed here.
+    """
+    names = {name for entry in plan for name in entry.patch.names}
+    for entry in plan:
+        for argument in ("after", "before", "conflicts"):
+            for name in getattr(entry.patch, argument):
+                near = difflib.get_close_matches(name, names, n=1, cutoff=0.85)
+                if name != ANY and name not in names and near:
+                    message = (
+                        f"{argument}={name!r} in {entry.provenance}: no patch has this name; did you mean {near[0]!r}?"
+                    )
+                    yield ("name", entry.patch.name, message)
+
+
+def _target_findings(entries: Iterable[PlannedPatch]) -> Iterator[Finding]:
+    """Yield targets that the sources of their libraries do not have; imports nothing."""
+    originals = Originals()
+    for entry in entries:
+        for change, target in fingerprinted(entry.patch, entry.targets):
+            try:
+                originals.fingerprint(change, target)
+            except TargetNotFound as error:
+                yield ("target", entry.patch.name, str(error))
+            except Exception:  # what sources do not show, or cannot be read, is no finding
+                continue
 
 
 def _remarks(patcher: Patcher, plan: Plan) -> list[tuple[str, Remark]]:

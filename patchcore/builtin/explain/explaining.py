@@ -246,7 +246,7 @@ class Explainer:
         return RequirementExplanation(module, found, reason="" if found else "neither installed nor emulated")
 
     def _options(self, entry: PlannedPatch) -> Sequence[OptionExplanation]:
-        given = self._settings.options.get(entry.patch.name, {})
+        given = self._settings.options_of(entry.patch)
         origin = self._settings.origins.get("options", "settings")
         return [
             OptionExplanation(name, _plain(value), origin if name in given else "default")

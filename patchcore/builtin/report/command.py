@@ -210,7 +210,7 @@ def _rows(processes: Sequence[Process]) -> list[tuple[str, ...]]:
     for process in processes:
         content, facts = process.content, process.content["environment"]
         name = "" if facts["name"] == "MainProcess" else f"[{facts['name']}] "
-        state = "finished" if content["finished"] else "unfinished"
+        state = "error" if content["error"] else "finished" if content["finished"] else "unfinished"
         texts = (str(process.rank), content["role"], str(facts["pid"]), facts["host"], state, content["summary"])
         rows.append((*texts, name + " ".join(facts["program"].split())))
     return rows

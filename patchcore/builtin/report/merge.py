@@ -31,7 +31,7 @@ class Finding(NamedTuple):
     """What is wrong with a run.
 
     Args:
-        kind: ``unreadable``, ``difference``, ``failed``, ``late``, ``plugin``, ``unfinished`` or ``missing``.
+        kind: ``unreadable``, ``difference``, ``failed``, ``late``, ``plugin``, ``unfinished``, ``error``, ``missing``.
         processes: whose it is.
         subject: a patch, library, plugin or file.
         message: what is the matter.
@@ -142,7 +142,14 @@ def findings(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -
         processes: that took part in it; the first is what the others are held to.
         unreadable: files that may be reports of others, see :class:`Reports`.
     """
-    return [*unreadable, *_differences(processes), *_failures(processes), *_unfinished(processes), *_missing(processes)]
+    found = (
+        _differences(processes),
+        _failures(processes),
+        _unfinished(processes),
+        _errors(processes),
+        _missing(processes),
+    )
+    return [*unreadable, *(finding for each in found for finding in each)]
 
 
 def _differences(processes: Sequence[Process]) -> list[Finding]:
@@ -202,6 +209,14 @@ def _unfinished(processes: Sequence[Process]) -> list[Finding]:
         for process in processes
         if process.leads and not process.content["finished"]
     ]
+
+
+def _errors(processes: Sequence[Process]) -> list[Finding]:
+    groups: dict[str, list[Process]] = {}
+    for process in processes:
+        if process.content["error"]:
+            groups.setdefault(process.content["error"], []).append(process)
+    return [Finding("error", some_of(processes, group), "", f"ended with {text}") for text, group in groups.items()]
 
 
 def _missing(processes: Sequence[Process]) -> list[Finding]:

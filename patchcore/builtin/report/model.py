@@ -211,7 +211,17 @@ class Run:
     def alike(self) -> list[list[Process]]:
         """The processes in groups that have the same role, state, patches, manifest and program."""
         return _grouped(
-            ((content["role"], content["finished"], content["summary"], content["digest"], program), process)
+            (
+                (
+                    content["role"],
+                    content["finished"],
+                    content["error"],
+                    content["summary"],
+                    content["digest"],
+                    program,
+                ),
+                process,
+            )
             for process in self.processes
             for content in [process.content]
             for program in [" ".join(content["environment"]["program"].split())]

@@ -72,7 +72,7 @@ def activate(text: str) -> set[str]:
     log_to_stderr()
     try:
         session = Session.parse(text)
-        log_to_stderr(level_of(session.settings))
+        log_to_stderr(level_of(session.settings), known=session.problems)
         strict = session.settings.on_failure == "raise"
     except PatchcoreError as error:
         logger.error("this process (%s) is not patched: %s", sys.executable, error)

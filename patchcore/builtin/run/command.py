@@ -50,7 +50,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         patcher, project = _load(options, arguments)
     log_to_stderr(level_of(patcher.settings))
     for problem in patcher.plugins.problems:  # now that it is certain how loud to log
-        logger.warning("%s\n%s", problem, problem.traceback)
+        logger.warning("%s", f"{problem}\n{problem.traceback}".rstrip())
     command_line.advise_on_modules(patcher, (problem.message for problem in patcher.plugins.problems))
     chosen_compat(patcher.settings, patcher.plugins)  # refuses unknown names before anything is started
     if options.program[:1] == ["--"]:

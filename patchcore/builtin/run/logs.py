@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Optional
 
 from patchcore.builtin.run.verbosity import QUIET
+from patchcore.objects.printable import without_addresses
 from patchcore.settings import Settings
 from patchcore.stderr import say
 
@@ -15,18 +17,33 @@ __all__ = ["level_of", "log_to_stderr"]
 class _StderrHandler(logging.Handler):
     """Writes to stderr while the program has not set up logging; after that the records go where the program's go."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: frozenset[str] = frozenset()  # first lines of messages that another process has written
+
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger().handlers:
-            say(self.format(record))
+            text = self.format(record)
+            if without_addresses(text.partition("\n")[0]) not in self.known:
+                say(text)
 
 
-def log_to_stderr(level: Optional[str] = None) -> None:
-    """Show the ``patchcore`` log on stderr, from ``level`` on, warnings by default; calling it again sets the level."""
+_HANDLER = _StderrHandler()
+
+
+def log_to_stderr(level: Optional[str] = None, known: Iterable[str] = ()) -> None:
+    """Show the ``patchcore`` log on stderr; calling it again sets the level.
+
+    Args:
+        level: from which on messages are shown, warnings by default.
+        known: first lines of messages that are not shown, because the user has seen them.
+    """
     logger = logging.getLogger("patchcore")
     if level is not None:
         logger.setLevel(level)
-    if not any(isinstance(handler, _StderrHandler) for handler in logger.handlers):
-        logger.addHandler(_StderrHandler())
+    _HANDLER.known = frozenset(map(without_addresses, known))
+    if _HANDLER not in logger.handlers:
+        logger.addHandler(_HANDLER)
 
 
 def level_of(settings: Settings) -> Optional[str]:

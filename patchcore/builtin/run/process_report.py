@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
 from patchcore.builtin.run.verbosity import QUIET
 from patchcore.engine.engine import ENGINE
+from patchcore.errors import describe_error
 from patchcore.patcher import Patcher
 from patchcore.planning.plan import Plan
 from patchcore.process import process_rank
@@ -61,6 +63,7 @@ class ProcessReport:
         self._written = 0  # records, in reports that were written because of news
         self._news: Optional[Path] = None  # the file of news that the report does not have, once there are any
         self._complained = False
+        self._error = ""
         self._lock = threading.RLock()
         self._manifest: Optional[tuple[Plan, Manifest, str, str]] = None  # with its digest, and as JSON
         self._rename()
@@ -151,6 +154,7 @@ class ProcessReport:
             "run": self._session.run,
             "role": present_role(self._role, self._patcher.plugins),
             "finished": finished,
+            "error": self._error,
             "written": time.time(),
             "digest": digest,
             "arguments": self._session.arguments,
@@ -184,6 +188,7 @@ class ProcessReport:
             self.write(finished=True)
 
     def _end(self) -> None:
+        self._error = _error_that_ended_the_program()
         self.write(finished=True)
         if present_role(self._role, self._patcher.plugins) not in (WORKER, LAUNCHER) and not process_rank():
             # All that this calls is imported by now: after an import here the exit code of a Ctrl-C would be 1.
@@ -202,6 +207,12 @@ class ProcessReport:
         failed = ", ".join(record.name for record in report.with_status(FAILED))
         line = "; ".join([*([f"failed: {failed}"] if failed else []), *texts, report.summary(never_hit=True)])
         say("\n".join([line, *_details(report, verbosity)]))
+
+
+def _error_that_ended_the_program() -> str:
+    """Return the exception that Python has shown before it ends, as one line; empty if there was none."""
+    error = getattr(sys, "last_value", None)
+    return "" if error is None or hasattr(sys, "ps1") else describe_error(error)  # a prompt goes on after an error
 
 
 def _describe(settings: Settings) -> list[dict[str, str]]:

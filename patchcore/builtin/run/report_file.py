@@ -114,6 +114,7 @@ class _Report(NamedTuple):
     settings: list[_Setting]
     layers: list[TargetRecord]
     timeline: _Timeline
+    error: str = ""
 
 
 class _News(NamedTuple):

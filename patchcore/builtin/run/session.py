@@ -51,6 +51,7 @@ class Session(NamedTuple):
         arguments: those of ``patchcore run``, for the options that plugins have added.
         plugins: what the launcher has loaded.
         libraries: the top-level modules that patches are for, and that they need.
+        problems: what the launcher has shown of plugins that failed.
     """
 
     run: str
@@ -59,6 +60,7 @@ class Session(NamedTuple):
     arguments: tuple[str, ...] = ()
     plugins: tuple[LoadedPlugin, ...] = ()
     libraries: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, patcher: Patcher, plan: Plan, arguments: Iterable[str] = ()) -> Session:
@@ -78,7 +80,10 @@ class Session(NamedTuple):
             module for compat in chosen_compat(patcher.settings, patcher.plugins) for module in compat.modules
         }
         libraries.discard("patchcore")  # what profiling and brake are around is loaded with them
-        return cls(run, os.getpid(), patcher.settings, tuple(arguments), tuple(loaded), tuple(sorted(libraries)))
+        problems = tuple(map(str, patcher.plugins.problems))
+        return cls(
+            run, os.getpid(), patcher.settings, tuple(arguments), tuple(loaded), tuple(sorted(libraries)), problems
+        )
 
     @classmethod
     def parse(cls, text: str) -> Session:
@@ -98,6 +103,7 @@ class Session(NamedTuple):
                     arguments=tuple(view["arguments"]),
                     plugins=tuple(LoadedPlugin(*plugin) for plugin in view["plugins"]),
                     libraries=tuple(view["libraries"]),
+                    problems=tuple(view["problems"]),
                 )
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise SettingsError(

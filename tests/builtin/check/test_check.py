@@ -28,7 +28,9 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("source", "finding"),
         [
-            ("pc.Patch('m.p', [pc.Replace('shop.prices:prize', len)])", None),
+            ("pc.Patch('m.p', [pc.Replace('shop.prices:prize', len)])", "target m.p shop.prices has no prize"),
+            ("pc.Patch('m.p', [pc.Replace('shop.nosuch:f', len)])", "target m.p there is no module shop.nosuch"),
+            ("pc.Patch('m.p', [pc.Replace('json:nosuch', len, create=True)])", None),
             ("pc.Patch('m.p', [pc.Replace('shop.prices:price', len)])", "conflict shop.price"),
             ("pc.Patch('m.p', [], requires='nosuch', required=True)", "required m.p requires nosuch, nosuch is not"),
             ("pc.Patch('m.p', [], when=lambda: 1 / 0)", "failed m.p its when condition raised ZeroDivisionError"),
@@ -41,6 +43,19 @@ class TestCheck:
         else:
             assert result.code == 1
             assert any(re.sub(" +", " ", line).startswith(finding) for line in result.lines())
+
+    @pytest.mark.parametrize("argument", ["after", "before", "conflicts"])
+    def test_a_misspelt_name_of_another_patch(self, cli: Cli, site: Path, argument: str) -> None:
+        names = (
+            "'*', 'other.plugin', 'shop.price', 'shop.prise'" if argument != "conflicts" else "'other.it', 'shop.prise'"
+        )
+        source = f"pc.Patch('m.p', {argument}=[{names}])"
+        (site / "m.py").write_text(
+            f"import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n    return [{source}]\n"
+        )
+        found = [f for f in cli("check", "-p", "m", "--format", "json").json["findings"] if f["kind"] == "name"]
+        message = f"{argument}='shop.prise' in plugin m: no patch has this name; did you mean 'shop.price'?"
+        assert found == [{"kind": "name", "subject": "m.p", "message": message}]
 
     @pytest.mark.parametrize("command", ["check", "doctor"])
     def test_patches_that_their_plugin_does_not_return(self, cli: Cli, site: Path, command: str) -> None:

@@ -155,6 +155,15 @@ def test_a_process_that_leads_and_has_not_ended(reports: Reports) -> None:
     assert finding.message.endswith(("1970", "1969"))
 
 
+def test_a_process_that_an_exception_has_ended(reports: Reports) -> None:
+    reports.write(patcher(PRICE))
+    for rank in (1, 2):
+        reports.write(patcher(PRICE), rank, role="rank", error="ValueError: no data")
+    (finding,) = found(reports)
+    who = "rank 1, rank 102 on box; rank 2, rank 103 on box"
+    assert finding == ("error", who, "", "ended with ValueError: no data")
+
+
 def test_workers_are_killed_when_they_are_not_needed_any_more(reports: Reports) -> None:
     reports.write(patcher(PRICE))
     reports.write(patcher(PRICE), role="worker", finished=False)

@@ -190,6 +190,12 @@ def test_a_run_without_findings(content: dict[str, Any]) -> None:
     assert "All have the same manifest" in page.paths["processes"]
 
 
+def test_a_process_that_an_exception_has_ended(content: dict[str, Any]) -> None:
+    page = on_ranks(content, {}, {"error": "ValueError: no data"})
+    assert "ended with ValueError: no data" in page.paths["verdict"]
+    assert "error" in page.paths["processes"]
+
+
 def test_a_failure_comes_first_with_its_reason_and_is_open(content: dict[str, Any]) -> None:
     content["patches"] = changed(content, 1, status="failed", reason="shop has no label; did you mean 'labels'?")
     page = on_ranks(content, {}, {"finished": False})

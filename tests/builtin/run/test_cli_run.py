@@ -174,6 +174,19 @@ class TestErrorsAreSaidOnce:
         assert done.stderr.count("plugin broken (broken 1.0): load failed") == 2  # with its trace, and why nothing runs
         assert "nothing was started" in done.stderr
 
+    @pytest.mark.parametrize("failing", ["raise ValueError('no licence')", "return pc.Patch('shop.one')"])
+    def test_a_plugin_that_fails_in_a_hook_is_shown_once_with_its_own_lines(
+        self, programs: Programs, failing: str
+    ) -> None:
+        programs.write(
+            {**SHOP, "team.py": f"import patchcore as pc\n@pc.hookimpl\ndef register_patches():\n    {failing}\n"}
+        )
+        child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import shop'], check=True)"
+        done = programs.run(programs.patchcore, "-p", "team", "--", "python", "-c", child)
+        assert done.stderr.count("plugin team: register_patches failed") == 1
+        assert "plugins.py" not in done.stderr
+        assert ('team.py", line 4' in done.stderr) == failing.startswith("raise")
+
 
 class TestCurrentFolder:
     """A console script finds the modules that ``python -m patchcore`` finds, for every command."""

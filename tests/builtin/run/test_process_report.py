@@ -110,6 +110,24 @@ def test_when_things_happened_what_lies_on_targets_and_who_decided(shop: Program
     assert [event["kind"] for event in worker["timeline"]["events"]] == ["forked"]
 
 
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        ("raise ValueError('no\\nprice')", "ValueError: no price"),
+        ("sys.excepthook = lambda *_: None; 1 / 0", "ZeroDivisionError: division by zero"),
+        ("sys.exit(3)", ""),
+        ("pass", ""),
+    ],
+)
+def test_has_the_exception_that_ended_the_program(shop: Programs, end: str, error: str) -> None:
+    shop.write({"ends.py": f"import sys\nimport sell\n{end}\n"})
+    code = 3 if "exit" in end else bool(error)
+    shop.run(shop.patchcore, "-p", "deals", "--report-dir", "out", "ends.py", code=code)
+    (path,) = (shop.folder / "out").glob("report-*.json")
+    content = read_report(path)
+    assert (content["finished"], content["error"]) == (True, error)
+
+
 def test_a_child_of_fork_has_one_of_its_own_from_its_start(shop: Programs) -> None:
     source = """
 import os, look, shop.prices

@@ -334,7 +334,7 @@ class _CorePatcher(Patcher):
         choices = [choice for choice in settings.choices if _means_any(choice.name, candidates)]
         if choices or not own:  # a migration's own patches are applied without being chosen
             choices = [*(Choice(True, unit.patch.name, LOGGER_NAME, -1) for unit in units), *choices]
-        names = {unit.patch.name for unit in units} if settings.options else ()
+        names = {name for unit in units for name in unit.patch.names} if settings.options else ()
         super().__init__(
             candidates,
             plugins=_plugins(own, all(unit.plain and not unit.like for unit in units)),
