@@ -471,7 +471,7 @@ def _traceback(error: BaseException) -> str:
         return ""
     # what goes wrong in patchcore itself is shown to the end, unless it is the plugin's fault
     end = theirs[-1] + 1 if isinstance(error, PatchcoreError) else len(frames)
-    lines = [(frame.filename, frame.lineno, frame.name, frame.line) for frame in frames[theirs[0] : end]]
+    lines = [(frame.filename, frame.lineno or 0, frame.name, frame.line) for frame in frames[theirs[0] : end]]
     shown.stack = traceback.StackSummary.from_list(lines)  # without a line of carets below each
     return "".join(shown.format())
 
