@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from comparing import assert_same
-from data_sets import Squares, describe_npu
+from data_sets import Squares
 from limits import within_limit
 from torch.utils.data import DataLoader
 
@@ -105,12 +104,3 @@ class TestSpawnedWorkers:
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == "[('npu:0', [0.0, 1.0, 2.0]), ('npu:1', [1.0, 2.0, 3.0])]"
-
-    def test_a_forked_process_computes(self) -> None:
-        context = multiprocessing.get_context("fork")
-        results = context.Queue()
-        process = context.Process(target=describe_npu, args=(1, results))
-        process.start()
-        assert results.get(timeout=900) == ("npu:1", [1.0, 2.0, 3.0])
-        process.join()
-        assert process.exitcode == 0

@@ -116,3 +116,17 @@ def test_every_known_difference_is_of_an_operator_that_there_is() -> None:
 
 def test_the_database_is_whole() -> None:
     assert len(OPERATORS) > 600
+
+
+@pytest.mark.parametrize("arguments", [(5,), (5, False), (5, True, 8.0)])
+def test_kaiser_window(arguments: tuple[Any, ...]) -> None:
+    assert_same(torch.kaiser_window(*arguments, device="npu"), torch.kaiser_window(*arguments))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.float16])
+def test_histc_of_types_that_the_cpu_does_not_count(dtype: torch.dtype) -> None:
+    values = torch.tensor([1, 2, 2, 3], dtype=dtype, device="npu")
+    out = torch.empty(0, dtype=dtype, device="npu")
+    torch.histc(values, 4, 0, 3, out=out)
+    for counts in (torch.histc(values, 4, 0, 3), out):
+        assert_same(counts, torch.tensor([0, 1, 2, 1], dtype=dtype))

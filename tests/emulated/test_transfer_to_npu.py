@@ -213,6 +213,13 @@ class TestDevices:
         assert on_npu(torch.Generator(device="cuda:1"), 1)
         assert torch.Generator().device.type == "cpu"
         assert isinstance(torch.Generator(), torch.Generator)
+
+        class Own(torch.Generator):
+            pass
+
+        assert type(Own("cuda")) is Own
+        assert on_npu(Own("cuda"))
+        assert on_npu(Own(device="cuda:1"), 1)
         a = torch.rand(3, device="cuda", generator=torch.Generator("cuda").manual_seed(1))
         b = torch.rand(3, device="cuda", generator=torch.Generator("cuda").manual_seed(1))
         assert torch.equal(a, b)
@@ -241,6 +248,17 @@ class TestDevices:
         assert isinstance(x, torch.cuda.FloatTensor)
         assert torch.cuda.FloatTensor is torch.npu.FloatTensor
         assert torch.ones(2).type(torch.float64).dtype == torch.float64
+
+    def test_default_tensor_type(self, layer: pc.Patcher) -> None:
+        try:
+            torch.set_default_tensor_type("torch.cuda.HalfTensor")
+            assert on_npu(torch.tensor([1.5]))
+            assert torch.ones(2).dtype == torch.float16
+            torch.set_default_tensor_type(torch.cuda.FloatTensor)
+            assert torch.ones(2).dtype == torch.float32
+        finally:
+            torch.set_default_tensor_type(torch.FloatTensor)
+        assert (torch.ones(2).device.type, torch.ones(2).dtype) == ("cpu", torch.float32)
 
     def test_data_loader(self, layer: pc.Patcher) -> None:
         data = torch.utils.data.TensorDataset(torch.arange(4.0))
@@ -290,6 +308,28 @@ class TestNamespace:
         assert (major, minor) == (torch.npu.get_device_capability() or (0, 0))
         assert torch.cuda.is_bf16_supported(including_emulation=False) == torch.npu.is_bf16_supported()
 
+    def test_properties_have_the_numbers_that_programs_compare(self, layer: pc.Patcher) -> None:
+        properties = torch.cuda.get_device_properties("cuda:0")
+        npu = torch.npu.get_device_properties(0)
+        assert (properties.major, properties.minor) == (0, 0)
+        assert properties.multi_processor_count == npu.vector_core_num
+        assert (properties.name, properties.total_memory) == (npu.name, npu.total_memory)
+
+    def test_default_generators(self, layer: pc.Patcher) -> None:
+        assert len(torch.cuda.default_generators) == torch.npu.device_count()
+        torch.cuda.default_generators[1].manual_seed(5)
+        assert torch.npu.initial_seed() != 5
+        with torch.npu.device(1):
+            assert torch.npu.initial_seed() == 5
+
+    def test_accelerator(self, layer: pc.Patcher) -> None:
+        torch.accelerator.set_device_index("cuda:1")
+        assert torch.npu.current_device() == 1
+        torch.accelerator.set_device_index(torch.device("cuda", 0))
+        torch.accelerator.synchronize("cuda")
+        kept = torch.ones(1 << 10, device="cuda:0")
+        assert torch.accelerator.memory_allocated("cuda:0") == torch.npu.memory_allocated(0) >= kept.nbytes
+
     def test_names_without_counterpart_stay_and_are_listed(self) -> None:
         names = without_counterpart()
         before = {name: getattr(torch.cuda, name) for name in names}
@@ -304,6 +344,14 @@ class TestNamespace:
 
 
 class TestMixedPrecision:
+    @pytest.mark.parametrize("clone", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+    def test_contexts_are_copied(self, clone: Callable[[Any], Any], layer: pc.Patcher) -> None:
+        for context in (torch.autocast("cuda", torch.bfloat16), torch.cuda.amp.autocast(dtype=torch.bfloat16)):
+            with clone(context):
+                assert (
+                    torch.mm(torch.ones(2, 2, device="cuda"), torch.ones(2, 2, device="cuda")).dtype == torch.bfloat16
+                )
+
     @pytest.mark.parametrize(
         "make",
         [
@@ -464,6 +512,9 @@ class TestDistributed:
         told_to_torch: dict[str, Any] = {"__name__": "torch.distributed.some_module", "get_backend": dist.get_backend}
         exec("def ask():\n    return get_backend()", told_to_torch)
         assert told_to_torch["ask"]() == "hccl"
+        world = dist.group.WORLD
+        assert world is not None
+        assert world._get_backend(torch.device("cuda")).name() == world._get_backend(torch.device("npu")).name()
         x = torch.ones(2, device="cuda")
         dist.all_reduce(x)
         assert x.tolist() == [1, 1]
@@ -606,6 +657,30 @@ class TestScripting:
         assert isinstance(model, torch.jit.ScriptModule)
         assert on_npu(model(torch.ones(1, 2, device="cuda")))
 
+    @pytest.mark.parametrize(
+        "expression",
+        [
+            "torch.zeros(2, device='cuda')",
+            "torch.zeros(2, device=torch.device('cuda:1'))",
+            "torch.zeros_like(x, device='cuda')",
+            "x.to('cuda')",
+            "x.cuda()",
+        ],
+    )
+    def test_devices_in_scripts(self, expression: str, layer: pc.Patcher, make_script: Callable[[str], Any]) -> None:
+        source = f"@torch.jit.script\ndef f(x):\n    return {expression}"
+        assert on_npu(make_script(source).f(torch.ones(2)))
+
+    def test_is_cuda_in_scripts(self, layer: pc.Patcher, make_script: Callable[[str], Any]) -> None:
+        module = make_script("""
+            @torch.jit.script
+            def f(x, y: int = 2):
+                # type: (Tensor, int) -> Tuple[bool, bool]
+                return x.sum().is_cuda, not x.is_cuda
+        """)
+        assert module.f(torch.ones(2, device="cuda")) == (True, False)
+        assert module.f(torch.ones(2)) == (False, True)
+
     def test_trace(self, layer: pc.Patcher) -> None:
         x = torch.ones(2, device="cuda")
         traced = torch.jit.trace(lambda x: x + torch.ones(2, device="cuda"), x)
@@ -659,6 +734,20 @@ class TestCompile:
     def test_autocast(self, backend: str, layer: pc.Patcher) -> None:
         x = torch.ones(2, 2, device="cuda")
         assert torch.compile(under_autocast, backend=backend, fullgraph=True)(x).dtype == torch.float16
+
+    def test_properties_are_constants(self, tmp_path: Path) -> None:
+        (tmp_path / "ask.py").write_text(
+            "import torch\n"
+            "def f(x):\n"
+            "    return x if torch.cuda.get_device_properties(x.device).major >= 7 else x * 2\n"
+            "compiled = torch.compile(f, backend='eager', fullgraph=True)\n"
+            "print(compiled(torch.ones(1, device='cuda')).tolist())\n"
+        )
+        assert run_emulated(tmp_path, "ask.py") == "[2.0]\n"
+
+    def test_the_kind_of_gpu_is_the_npu(self, layer: pc.Patcher) -> None:
+        inductor = importlib.import_module("torch._inductor.utils")
+        assert inductor.get_gpu_type() == "npu"
 
     def test_triton_is_for_no_device_that_stands_in_for_cuda(self, tmp_path: Path) -> None:
         """torch asks what CUDA's compute capability is as soon as a package of this name can be imported."""

@@ -74,3 +74,10 @@ class Core(Protocol):
 
     def default_generator(self, index: int) -> Generator:
         """Return the generator of a device."""
+
+    def refuse(self, reason: str) -> None:
+        """Refuse every use of the memory of a device from now on, in this process.
+
+        Args:
+            reason: of the :class:`RuntimeError` that kernels and allocations raise.
+        """

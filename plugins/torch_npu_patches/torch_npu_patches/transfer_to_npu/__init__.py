@@ -11,14 +11,23 @@ means the NPU wherever an argument takes it. A tensor knows where it is: ``x.dev
 
 What is not done, and stays as torch has it:
 
-- names of torch.cuda without a counterpart (:func:`without_counterpart`), ``torch.cuda.default_generators``,
-  ``torch.backends.cuda``, ``torch.backends.cudnn`` and ``torch.version.cuda``;
-- devices written inside TorchScript: ``torch.jit.script`` scripts, and its compiled code uses CUDA;
+- names of torch.cuda without a counterpart (:func:`without_counterpart`), ``torch.backends.cuda``,
+  ``torch.backends.cudnn`` and ``torch.version.cuda``;
+- devices in TorchScript that are no literal in a call: ``torch.zeros(2, device="cuda")``, ``x.to("cuda")``,
+  ``x.cuda()`` and ``x.is_cuda`` are exchanged when a function is scripted, and a device in a variable, an attribute or
+  an argument is not;
+- ``super().__new__(cls, "cuda")`` in a class derived from ``torch.Generator``: ``Own("cuda")`` is exchanged;
+- the device of ``torch.Tensor(2)`` after ``torch.set_default_tensor_type("torch.cuda.FloatTensor")``, which sets the
+  default dtype and the default device here: torch refuses types of NPUs there;
 - tables of libraries that were filled with torch's functions before: they hold the unwrapped ones.
 
 ``torch.cuda.is_available()`` is true for everybody. A library that takes this for "CUDA kernels can be compiled or
 loaded" (Triton, flash-attn, bitsandbytes, the fused kernels of transformers, peft and others) is to be told by its own
-setting; ``get_device_capability()`` answers ``(0, 0)`` where torch_npu has none, below any minimum that is asked for.
+setting; ``get_device_capability()`` answers ``(0, 0)`` where torch_npu has none, and ``get_device_properties()`` has
+``major`` and ``minor`` 0, below any minimum that is looked for. What else torch decides by them (``grep
+get_device_properties`` in torch 2.13): ``has_triton`` and ``is_triton_capable`` are False, inductor's kind of GPU is
+``npu``, and the templates, attention kernels and code generators for CUDA devices are not reached by tensors on an NPU.
+``warp_size``, ``max_threads_per_multi_processor`` and other numbers that only GPUs have are ``None``.
 """
 
 from __future__ import annotations

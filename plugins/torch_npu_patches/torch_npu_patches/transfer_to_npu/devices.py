@@ -15,6 +15,7 @@ __all__ = [
     "NPU",
     "Translator",
     "nccl_backend",
+    "npu_accelerator",
     "npu_activities",
     "npu_backend",
     "npu_device",
@@ -55,6 +56,11 @@ def npu_device(value: Any) -> Optional[Any]:
         device = type(value)
         return device(NPU) if value.index is None else device(NPU, value.index)
     return None
+
+
+def npu_accelerator(value: Any) -> Optional[Any]:
+    """Return what :func:`npu_device` does, for arguments whose numbers mean any accelerator: they are not counted."""
+    return npu_device(value)
 
 
 def npu_number(value: Any) -> Optional[Any]:

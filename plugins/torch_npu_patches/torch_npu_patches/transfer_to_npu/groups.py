@@ -79,6 +79,7 @@ FACTORY = _patch(
     [
         # first: it fills tables of torch that have to hold the original functions
         Adapt("torch:jit._builtins._find_builtin", scripting.make_find_builtin),
+        Adapt("torch:jit.frontend.parse_def", scripting.make_parse_def),
         *_rewrite_all("factory", tables.FACTORIES),
         *_rewrite_all("factory", tables.DEVICE_CONTEXT),
     ],
@@ -89,6 +90,7 @@ TENSOR = _patch(
     "tensor",
     [
         *_rewrite_all("tensor", tables.TENSOR),
+        _adapt("tensor", "set_default_tensor_type", tensors.make_set_default_tensor_type),
         _adapt("tensor", "Tensor.cuda", tensors.make_cuda),
         _adapt("tensor", "nn.utils.rnn.PackedSequence.cuda", tensors.make_packed_cuda),
         *(
@@ -112,8 +114,11 @@ DATA = _patch("data", _rewrite_all("data", tables.DATA), "DataLoader(pin_memory_
 
 GENERIC = _patch(
     "generic",
-    [_rewrite_class("generic", path, arguments) for path, arguments in tables.GENERIC_CLASSES.items()],
-    "torch.Event and torch.Stream on a CUDA device",
+    [
+        *(_rewrite_class("generic", path, arguments) for path, arguments in tables.GENERIC_CLASSES.items()),
+        *_rewrite_all("generic", tables.ACCELERATOR),
+    ],
+    "torch.Event, torch.Stream and torch.accelerator on a CUDA device",
 )
 
 GENERATOR = _patch(
@@ -126,7 +131,12 @@ NAMESPACE = _patch("namespace", namespace.changes(f"{PREFIX}.namespace"), "torch
 
 AMP = _patch(
     "amp",
-    [*_rewrite_all("amp", tables.AMP), *namespace.autocast_state(f"{PREFIX}.amp")],
+    [
+        *_rewrite_all("amp", tables.AMP),
+        *namespace.autocast_state(f"{PREFIX}.amp"),
+        Adapt("torch:amp.autocast_mode.autocast.__getstate__", tensors.make_getstate, create=True),
+        Adapt("torch:amp.autocast_mode.autocast.__setstate__", tensors.make_setstate, create=True),
+    ],
     "autocast, GradScaler, custom_fwd and custom_bwd of torch.amp and torch.cuda.amp",
 )
 
@@ -174,9 +184,11 @@ COMPILE = _patch(
     "compile",
     [
         Adapt("torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda", scripting.make_is_cuda_of_traced),
+        Extend("torch._dynamo.utils:common_constant_types", namespace.make_constant_types),
         Extend("torch._dynamo.variables.torch:constant_fold_functions", scripting.make_folded),
         Extend("torch._dynamo.variables.torch:constant_fold_functions_need_guards", scripting.make_folded),
         Answer("torch.utils._triton:has_triton", scripting.has_triton),
+        Answer("torch._inductor.utils:get_gpu_type", scripting.get_gpu_type),
         Answer(
             "torch._dynamo.device_interface:CudaInterface.is_triton_capable", staticmethod(scripting.is_triton_capable)
         ),

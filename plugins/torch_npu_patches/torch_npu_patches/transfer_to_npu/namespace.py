@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import patchcore as pc
@@ -21,10 +21,24 @@ from torch_npu_patches.transfer_to_npu.wrappers import (
 )
 from torch_npu_patches.wrapping import mark_wrapper
 
-__all__ = ["autocast_state", "changes", "counted", "process_group_nccl", "profiler", "without_counterpart"]
+__all__ = [
+    "DeviceProperties",
+    "autocast_state",
+    "changes",
+    "counted",
+    "make_constant_types",
+    "process_group_nccl",
+    "profiler",
+    "without_counterpart",
+]
 
 #: What ``get_device_capability`` answers where torch_npu has none: no feature of a GPU can be read from it.
 NO_CAPABILITY = (0, 0)
+
+#: Names of torch.cuda that point at something other than the same name of torch.npu.
+_ADAPTED = frozenset(
+    ("default_generators", "get_device_capability", "get_device_properties", "is_available", "is_bf16_supported")
+)
 
 
 def changes(group: str) -> list[Change]:
@@ -43,6 +57,8 @@ def changes(group: str) -> list[Change]:
         found.append(_counted(group, f"torch:cuda.{cuda}", pc.Target.parse(f"torch_npu:npu.{npu_name}"), ()))
     found += (Adapt(f"torch:_C.{name}", make, create=True) for name, make in _MEMORY.items())
     found.append(_adapted("torch:cuda.get_device_capability", "npu.get_device_capability", _never_none(group)))
+    found.append(_adapted("torch:cuda.get_device_properties", "npu.get_device_properties", _with_numbers(group)))
+    found.append(Adapt("torch:cuda.default_generators", _make_default_generators))
     found.append(_adapted("torch:cuda.is_bf16_supported", "npu.is_bf16_supported", _without_arguments(group)))
     found.append(_adapted("torch:cuda.is_available", "npu.is_available", _answer(group)))
     found.append(Adapt("torch:get_device_module", _rewriting_at(group, "torch:get_device_module", "device")))
@@ -72,7 +88,7 @@ def without_counterpart() -> list[str]:
     import torch
     import torch_npu
 
-    handled = {*tables.CUDA, *tables.CUDA_RENAMED, "get_device_capability", "is_available", "is_bf16_supported"}
+    handled = {*tables.CUDA, *tables.CUDA_RENAMED, *_ADAPTED}
     names = [name for name in torch.cuda.__all__ if not inspect.ismodule(getattr(torch.cuda, name, None))]
     return sorted(
         name for name in names if name not in handled or not hasattr(torch_npu.npu, tables.CUDA_RENAMED.get(name, name))
@@ -172,6 +188,68 @@ def _never_none(group: str) -> Callable[[Any, pc.Target], Any]:
         return counting(counted, (Argument("device", position=0),), group, target)
 
     return adapt
+
+
+def _with_numbers(group: str) -> Callable[[Any, pc.Target], Any]:
+    """Return what makes ``get_device_properties``: torch and programs compare ``major`` with a number."""
+
+    def adapt(found: Any, target: pc.Target) -> Any:
+        return counting(get_device_properties, (Argument("device", position=0),), group, target)
+
+    return adapt
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
+    """Return the properties of an NPU. One function for good: torch.compile knows functions by identity."""
+    from torch_npu import npu
+
+    return DeviceProperties(npu.get_device_properties(device))
+
+
+class DeviceProperties:
+    """What ``torch.cuda.get_device_properties()`` returns: what torch_npu knows of an NPU.
+
+    ``major`` and ``minor`` are 0, below any minimum that is looked for, and ``multi_processor_count`` is the number of
+    vector cores, as in releases of torch_npu that have one. Other numbers that only GPUs have stay ``None``.
+
+    Args:
+        found: what torch.npu returns.
+    """
+
+    def __init__(self, found: Any) -> None:
+        values = {name: getattr(found, name) for name in dir(found) if not name.startswith("__")}
+        processors = values.get("vector_core_num") or values.get("cube_core_num") or 0
+        for name, number in (("major", 0), ("minor", 0), ("multi_processor_count", processors)):
+            if values.get(name) is None:
+                values[name] = number
+        self.__dict__.update(values)
+
+    def __repr__(self) -> str:
+        return f"_CudaDeviceProperties({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+def make_constant_types(original: Iterable[type]) -> set[type]:
+    """Return the types of values that torch.compile takes for constants, with :class:`DeviceProperties`."""
+    return {*original, DeviceProperties}
+
+
+class _DefaultGenerators(Sequence[Any]):
+    """The generators of the NPUs. torch_npu has them once an NPU is initialised, which looking at one does here."""
+
+    def __len__(self) -> int:
+        from torch_npu import npu
+
+        return int(npu.device_count())
+
+    def __getitem__(self, index: Any) -> Any:
+        from torch_npu import npu
+
+        npu.init()
+        return npu.default_generators[index]
+
+
+def _make_default_generators(original: Any) -> Sequence[Any]:
+    return _DefaultGenerators()
 
 
 def _without_arguments(group: str) -> Callable[[Any, pc.Target], Any]:

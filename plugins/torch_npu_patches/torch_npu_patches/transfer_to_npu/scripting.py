@@ -9,13 +9,22 @@ inside the wrappers: :mod:`torch_npu_patches.wrapping`.)
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
-from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
+from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_name
 from torch_npu_patches.wrapping import innermost
 
-__all__ = ["has_triton", "is_triton_capable", "make_find_builtin", "make_folded", "make_is_cuda_of_traced"]
+__all__ = [
+    "get_gpu_type",
+    "has_triton",
+    "is_triton_capable",
+    "make_find_builtin",
+    "make_folded",
+    "make_is_cuda_of_traced",
+    "make_parse_def",
+]
 
 
 def make_find_builtin(original: Callable[[Any], Optional[str]]) -> Callable[[Any], Optional[str]]:
@@ -30,6 +39,58 @@ def make_find_builtin(original: Callable[[Any], Optional[str]]) -> Callable[[Any
         return original(innermost(fn))
 
     return _find_builtin
+
+
+def make_parse_def(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the function by which torch.jit.script reads the source of a function, which says NPU for CUDA."""
+    from torch_npu_patches.private_torch import make_source_context
+
+    def parse_def(fn: Any) -> Any:
+        parsed = original(fn)
+        exchange = _InScripts()
+        exchange.visit(parsed.ast)
+        if not exchange.reads_is_cuda:
+            return parsed
+        # torch looks for the dots of attributes in the source, which is written anew where there are more of them.
+        source = ast.unparse(ast.fix_missing_locations(parsed.ast))
+        context = make_source_context(source, parsed.filename, parsed.file_lineno, 0, True, fn.__name__)
+        return parsed._replace(ast=ast.parse(source), ctx=context)
+
+    return parse_def
+
+
+class _InScripts(ast.NodeTransformer):
+    """Exchanges devices in the source of a script: compiled code calls no function that could be wrapped."""
+
+    reads_is_cuda = False
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Exchange ``device="cuda"``, ``torch.device("cuda")``, ``x.to("cuda")`` and ``x.cuda()``."""
+        self.generic_visit(node)
+        for keyword in node.keywords:
+            if keyword.arg == "device":
+                _exchange(keyword.value)
+        if isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("device", "to") and node.args:
+                _exchange(node.args[0])
+            elif node.func.attr == "cuda" and not node.args and not node.keywords:
+                node.func.attr = "to"
+                node.args = [ast.copy_location(ast.Constant(NPU), node.func)]
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """Make ``x.device.type in ["cuda", "npu"]`` of ``x.is_cuda``."""
+        self.generic_visit(node)
+        if node.attr != "is_cuda" or not isinstance(node.ctx, ast.Load):
+            return node
+        self.reads_is_cuda = True
+        device = ast.Attribute(ast.Attribute(node.value, "device", ast.Load()), "type", ast.Load())
+        return ast.Compare(device, [ast.In()], [ast.List([ast.Constant(CUDA), ast.Constant(NPU)], ast.Load())])
+
+
+def _exchange(node: ast.expr) -> None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        node.value = npu_name(node.value) or node.value
 
 
 def make_folded(original: Iterable[Any]) -> dict[Any, None]:
@@ -70,3 +131,12 @@ def is_triton_capable(device: Any = None) -> bool:
     Takes the place of ``CudaInterface.is_triton_capable``, which the code generators of ``torch._inductor`` call.
     """
     return False
+
+
+def get_gpu_type() -> str:
+    """Return ``"npu"``, the kind of device that stands in for GPUs.
+
+    Takes the place of ``torch._inductor.utils.get_gpu_type``, which returns ``"cuda"`` where
+    ``torch.cuda.is_available()`` is true. torch_npu's own layer answers the same.
+    """
+    return NPU

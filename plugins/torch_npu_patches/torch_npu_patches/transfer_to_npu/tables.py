@@ -8,6 +8,7 @@ Positions are those of callables written in C; functions written in Python are a
 from __future__ import annotations
 
 from torch_npu_patches.transfer_to_npu.devices import (
+    npu_accelerator,
     npu_backend,
     npu_devices,
     npu_location,
@@ -16,6 +17,7 @@ from torch_npu_patches.transfer_to_npu.devices import (
 from torch_npu_patches.transfer_to_npu.wrappers import Argument
 
 __all__ = [
+    "ACCELERATOR",
     "AMP",
     "COUNTED",
     "CUDA",
@@ -78,7 +80,6 @@ TENSOR: Rows = {
     "Tensor.pin_memory": (_of_method("device"),),
     "Tensor.is_pinned": (_of_method("device"),),
     "Tensor.type": (Argument("dtype", npu_tensor_type, 1),),
-    "set_default_tensor_type": (Argument("t", npu_tensor_type),),
     "storage._StorageBase.to": (_DEVICE,),
     "UntypedStorage.__new__": (_DEVICE,),
 }
@@ -100,6 +101,8 @@ AMP: Rows = {
 }
 
 DISTRIBUTED: Rows = {
+    "distributed.ProcessGroup._get_backend": (_of_method("device"),),
+    "distributed.ProcessGroup._register_backend": (_of_method("device"),),
     "distributed.new_subgroups": (Argument("backend", npu_backend),),
     "distributed.new_subgroups_by_enumeration": (Argument("backend", npu_backend),),
     "distributed.is_backend_available": (Argument("backend", npu_backend),),
@@ -139,7 +142,7 @@ CUDA: Rows = {
     **dict.fromkeys(
         (
             *("clock_rate", "current_stream", "default_stream", "device", "device_memory_used", "get_device_name"),
-            *("get_device_properties", "get_per_process_memory_fraction", "get_rng_state", "list_gpu_processes"),
+            *("get_per_process_memory_fraction", "get_rng_state", "list_gpu_processes"),
             *("max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info"),
             *("memory_allocated", "memory_cached", "memory_reserved", "memory_stats", "memory_stats_as_nested_dict"),
             *("memory_summary", "memory_usage", "power_draw", "reset_accumulated_memory_stats"),
@@ -174,6 +177,27 @@ COUNTED = (
     ),
     *(f"nn.parallel.{name}" for name in ("data_parallel", "gather", "parallel_apply", "replicate", "scatter")),
 )
+
+#: Functions of the generic interface to devices.
+ACCELERATOR: Rows = {
+    **dict.fromkeys(
+        (
+            f"accelerator.{name}"
+            for name in ("current_stream", "get_device_capability", "set_device_index", "set_device_idx", "synchronize")
+        ),
+        (Argument("device", npu_accelerator),),
+    ),
+    **dict.fromkeys(
+        (
+            f"accelerator.{name}"
+            for name in (
+                *("get_memory_info", "max_memory_allocated", "max_memory_reserved", "memory_allocated"),
+                *("memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats"),
+            )
+        ),
+        (Argument("device_index", npu_accelerator),),
+    ),
+}
 
 #: Classes written in C, which are exchanged as a whole.
 GENERIC_CLASSES: Rows = {"Event": (_first("device"),), "Stream": (_first("device"),)}

@@ -6,23 +6,26 @@ replacement from the original.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import patchcore as pc
 from torch_npu_patches import private_torch
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.audit import Place
-from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_device, npu_number
+from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_device, npu_number, npu_tensor_type
 from torch_npu_patches.transfer_to_npu.wrappers import under_the_name
 
 __all__ = [
     "make_allowed_methods",
     "make_cuda",
     "make_data_parallel",
+    "make_getstate",
     "make_is_cuda",
     "make_module_cuda",
     "make_opaque_call",
     "make_packed_cuda",
+    "make_set_default_tensor_type",
+    "make_setstate",
 ]
 
 Make = Callable[[Any], Any]
@@ -133,8 +136,78 @@ def make_allowed_methods(original: list[Any]) -> list[Any]:
     return [*original, *(method for method in (Tensor.to, Tensor.cuda) if method not in original)]
 
 
+def make_set_default_tensor_type(group: str, target: pc.Target) -> Make:
+    """``set_default_tensor_type`` of a CUDA type: the default dtype and the default device.
+
+    torch refuses types of NPUs there. A later call with a type of the CPU resets the default device.
+    """
+
+    def make(original: Any) -> Any:
+        import torch
+
+        note = audit.counter_of(Place(group, str(target), "t")).note
+        device_is_ours = False
+
+        def set_default_tensor_type(t: Any) -> None:
+            nonlocal device_is_ours
+            name = _npu_type_of(t)
+            if name is None:
+                original(t)
+                if device_is_ours:
+                    torch.set_default_device(None)
+                device_is_ours = False
+                return
+            note(f"torch.cuda.{name}", f"torch.npu.{name}")
+            torch.set_default_dtype(getattr(torch, name)(0).dtype)
+            torch.set_default_device(NPU)
+            device_is_ours = True
+
+        return under_the_name(set_default_tensor_type, original, target)
+
+    return make
+
+
+def _npu_type_of(value: Any) -> Optional[str]:
+    """Return ``FloatTensor`` for ``torch.cuda.FloatTensor``, the type or its name; ``None`` for other types."""
+    text = value if isinstance(value, str) else f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', '')}"
+    if npu_tensor_type(text) is None and not text.startswith("torch.npu."):
+        return None
+    return text.rpartition(".")[2]
+
+
+_DEVICE_MODULE = "custom_device_mod"
+
+
+def make_getstate(original: Any) -> Any:
+    """The state of an autocast context that is copied or pickled: without the module ``torch.npu``.
+
+    torch keeps that module in the object for devices other than its own, and modules cannot be copied.
+    """
+
+    def __getstate__(self: Any) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != _DEVICE_MODULE}
+
+    return __getstate__
+
+
+def make_setstate(original: Any) -> Any:
+    """What :func:`make_getstate` left out is put back."""
+
+    def __setstate__(self: Any, state: dict[str, Any]) -> None:
+        import torch
+
+        self.__dict__.update(state)
+        if self.device == NPU:
+            setattr(self, _DEVICE_MODULE, torch.npu)
+
+    return __setstate__
+
+
 def make_opaque_call(group: str, target: pc.Target) -> Make:
-    """Calling ``torch.Generator``, through its metaclass: torch compares the class itself by identity."""
+    """Calling ``torch.Generator``, through its metaclass: torch compares the class itself by identity.
+
+    For a class that a program derives from it, a device that names CUDA is exchanged among the arguments.
+    """
 
     def make(original: Any) -> Any:
         import torch
@@ -152,11 +225,22 @@ def make_opaque_call(group: str, target: pc.Target) -> Make:
                 if moved is not None:
                     note(device, moved)
                     return torch.Generator(moved)  # which may be another class, where the NPU is emulated
+            elif issubclass(cls, native):
+                args = tuple(_exchanged(value, note) for value in args)
+                kwargs = {name: _exchanged(value, note) for name, value in kwargs.items()}
             return original(cls, *args, **kwargs)
 
         return under_the_name(__call__, original, target)
 
     return make
+
+
+def _exchanged(value: Any, note: Callable[[Any, Any], None]) -> Any:
+    moved = npu_device(value)
+    if moved is None:
+        return value
+    note(value, moved)
+    return moved
 
 
 def _npu_of(device: Any) -> Any:

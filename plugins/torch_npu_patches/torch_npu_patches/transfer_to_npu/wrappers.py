@@ -215,6 +215,7 @@ def _parameter(original: Any, argument: Argument) -> tuple[Optional[int], Any]:
     found = parameters.get(argument.name)
     if found is None:  # (*args, **kwargs)
         return argument.position, None
-    position = list(parameters).index(argument.name) if found.kind is found.POSITIONAL_OR_KEYWORD else None
+    by_position = found.kind in (found.POSITIONAL_ONLY, found.POSITIONAL_OR_KEYWORD)
+    position = list(parameters).index(argument.name) if by_position else None
     default = None if found.default is found.empty else found.default
     return position, default if argument.translate(default) is not None else None

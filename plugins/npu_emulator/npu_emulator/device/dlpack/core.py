@@ -9,7 +9,17 @@ from torch import Tensor
 from torch.utils import backend_registration
 
 from npu_emulator import private_torch
-from npu_emulator.device.dlpack import accelerator, autocast, data_parallel, guard, pinned, sparse, storages, streams
+from npu_emulator.device.dlpack import (
+    accelerator,
+    autocast,
+    data_parallel,
+    guard,
+    pinned,
+    retagging,
+    sparse,
+    storages,
+    streams,
+)
 from npu_emulator.device.dlpack.accounting import Accounting
 from npu_emulator.device.dlpack.allocation import Allocator
 from npu_emulator.device.dlpack.copies import Copies
@@ -99,6 +109,10 @@ class DlpackCore:
     def default_generator(self, index: int) -> private_torch.Generator:
         """Return the generator of a device."""
         return self._generators.defaults[index]
+
+    def refuse(self, reason: str) -> None:
+        """Refuse every use of the memory of a device from now on."""
+        retagging.refuse(reason)
 
 
 def _outranked() -> list[str]:

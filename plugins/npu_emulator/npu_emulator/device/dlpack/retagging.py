@@ -11,7 +11,7 @@ Source of the layout: ``dlpack.h`` 1.0, ``DLTensor`` and ``DLDeviceType``.
 from __future__ import annotations
 
 import ctypes
-from typing import Callable
+from typing import Callable, NoReturn
 
 import torch
 
@@ -21,7 +21,7 @@ from npu_emulator.errors import NotEmulated
 from npu_emulator.private_torch import from_dlpack as _from_dlpack
 from npu_emulator.private_torch import to_dlpack as _to_dlpack
 
-__all__ = ["cpu_alias", "dense_cpu_alias", "dense_npu_alias", "npu_alias"]
+__all__ = ["cpu_alias", "dense_cpu_alias", "dense_npu_alias", "npu_alias", "refuse"]
 
 #: ``DLTensor`` starts with ``void *data``; ``DLDevice`` follows, two 32-bit numbers: type and index.
 _DEVICE_OFFSET = ctypes.sizeof(ctypes.c_void_p)
@@ -53,6 +53,20 @@ def _choose() -> Callable[[object], ctypes.c_int64]:
 
 
 _device_of = _choose()
+
+
+def refuse(reason: str) -> None:
+    """Make no alias from now on, in this process: all that touches the memory of a device begins with one.
+
+    Args:
+        reason: of the :class:`RuntimeError` that is raised instead.
+    """
+    global _to_dlpack
+
+    def refusing(tensor: torch.Tensor) -> NoReturn:
+        raise RuntimeError(reason)
+
+    _to_dlpack = refusing
 
 
 def dense_cpu_alias(tensor: torch.Tensor) -> torch.Tensor:

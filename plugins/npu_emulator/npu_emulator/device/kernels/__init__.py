@@ -16,11 +16,19 @@ def register() -> None:
         npu_emulator.errors.EmulationError: no core is active.
     """
     from npu_emulator.device import active
-    from npu_emulator.device.kernels import attention, conjugates, convolution, metadata, recurrent, sync_batch_norm
+    from npu_emulator.device.kernels import (
+        attention,
+        conjugates,
+        convolution,
+        hosted,
+        metadata,
+        recurrent,
+        sync_batch_norm,
+    )
     from npu_emulator.device.kernels.library import KernelLibrary
 
     core, library = active(), KernelLibrary()
-    modules = [attention, conjugates, recurrent, sync_batch_norm]
+    modules = [attention, conjugates, hosted, recurrent, sync_batch_norm]
     if core.name == "python":  # the compiled core has its own, which are called more often than all others
         modules += [convolution, metadata]
     for module in modules:

@@ -73,6 +73,10 @@ class NativeCore:
         """Return the generator of a device."""
         return self._library.default_generator(index)
 
+    def refuse(self, reason: str) -> None:
+        """Refuse every use of the memory of a device from now on."""
+        self._library.refuse(reason)
+
 
 def _load_library() -> ModuleType:
     path = library_path()

@@ -13,6 +13,7 @@ from torch import Stream
 
 from npu_emulator import device as emulated
 from npu_emulator import private_torch
+from npu_emulator.torch_npu.npu import _initialization
 from npu_emulator.torch_npu.npu._utils import valid_device_index
 
 __all__ = ["StreamContext", "current_stream", "default_stream", "set_stream", "stream"]
@@ -28,11 +29,13 @@ _selection = _Selection()
 
 def default_stream(device: Any = None) -> Stream:
     """Return the stream that a device has without anybody making it."""
+    _initialization._lazy_init()
     return _stream_with_id(0, valid_device_index(device))
 
 
 def current_stream(device: Any = None) -> Stream:
     """Return the stream of a device that this thread has selected, else the default one."""
+    _initialization._lazy_init()
     index = valid_device_index(device)
     selected = _selection.by_device.get(index)
     if _guard_keeps_streams():

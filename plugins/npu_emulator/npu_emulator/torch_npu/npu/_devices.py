@@ -42,7 +42,8 @@ CAPABILITY = "TORCH_NPU_DEVICE_CAPABILITY"
 class DeviceProperties:
     """What ``torch.npu.get_device_properties()`` returns.
 
-    What a GPU has and an NPU has not is ``None``, as torch_npu leaves it (2.9, ``torch_npu/csrc/npu/Module.cpp``).
+    What a GPU has and an NPU has not is ``None``, and ``multi_processor_count`` is the number of vector units, as in
+    torch_npu 2.13 (``torch_npu/csrc/npu/Module.cpp``).
 
     Args:
         name: of the chip.
@@ -50,6 +51,7 @@ class DeviceProperties:
         L2_cache_size: in bytes.
         cube_core_num: how many matrix units.
         vector_core_num: how many vector units.
+        multi_processor_count: the same.
     """
 
     name: str
@@ -57,11 +59,11 @@ class DeviceProperties:
     L2_cache_size: int
     cube_core_num: int
     vector_core_num: int
+    multi_processor_count: int
     major: None = None
     minor: None = None
     is_multi_gpu_board: None = None
     is_integrated: None = None
-    multi_processor_count: None = None
     max_threads_per_multi_processor: None = None
     warp_size: None = None
     regs_per_multiprocessor: None = None
@@ -153,9 +155,12 @@ def get_device_properties(device_name: DeviceLike = None) -> DeviceProperties:
 
     Raises:
         AssertionError: there is no such device.
+        RuntimeError: this process was forked from one that had initialised the device.
     """
+    _initialization._lazy_init()
     found = chip(get_device_name(device_name))
-    return DeviceProperties(found.name, found.memory, found.l2_cache, found.cube_cores, found.vector_cores)
+    vectors = found.vector_cores
+    return DeviceProperties(found.name, found.memory, found.l2_cache, found.cube_cores, vectors, vectors)
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
@@ -211,4 +216,5 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     Args:
         including_emulation: taken for compatibility with ``torch.cuda.is_bf16_supported``.
     """
+    _initialization._lazy_init()
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from npu_emulator.torch_npu.npu import _initialization
 from npu_emulator.torch_npu.npu._refusals import refusing_function
 
 __all__ = [
@@ -30,6 +31,7 @@ def current_blas_handle() -> None:
 
 def ipc_collect() -> None:
     """Release memory that other processes no longer use; none is shared between emulated devices."""
+    _initialization._lazy_init()
 
 
 check_uce_in_memory = refusing_function("torch.npu.check_uce_in_memory", _FAULTS)

@@ -1,8 +1,8 @@
 """When the device counts as initialised, and what a forked process may do with it.
 
 As on the hardware, nothing is initialised until the device is first used, and a process forked after that cannot use
-it: torch asks :func:`_is_in_bad_fork` before it seeds devices, and calls :func:`_lazy_init` before it makes the first
-tensor (``torch/csrc/utils/device_lazy_init.cpp``).
+it: torch looks at :func:`_is_in_bad_fork` before it seeds devices, and calls :func:`_lazy_init` before it makes the
+first tensor (``torch/csrc/utils/device_lazy_init.cpp``). The core refuses every kernel there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ from npu_emulator import device
 from npu_emulator.device.visibility import VISIBLE
 
 __all__ = ["init", "is_initialized"]
+
+_REFUSAL = (
+    "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' start "
+    "method (emulated as the hardware does it)"
+)
 
 _initialized = False
 _in_bad_fork = False
@@ -38,10 +43,7 @@ def _lazy_init() -> None:
     if _initialized and not _in_bad_fork:
         return
     if _in_bad_fork:
-        raise RuntimeError(
-            "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the "
-            "'spawn' start method (emulated as the hardware does it)"
-        )
+        raise RuntimeError(_REFUSAL)
     if device.active().device_count() == 0:
         raise RuntimeError(
             f"No NPU devices are available: {VISIBLE} is {os.environ.get(VISIBLE)!r}, so this process sees no emulated "
@@ -61,7 +63,9 @@ def _is_in_bad_fork() -> bool:
 
 def _after_fork_in_child() -> None:
     global _in_bad_fork
-    _in_bad_fork = _in_bad_fork or _initialized
+    if _initialized and not _in_bad_fork:
+        _in_bad_fork = True
+        device.active().refuse(_REFUSAL)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork

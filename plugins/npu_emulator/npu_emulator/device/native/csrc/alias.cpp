@@ -29,6 +29,7 @@ c10::StorageImpl* presentedBy(const Storage& storage) {
 }
 
 Storage storageOnCpu(const Storage& storage) {
+  checkNotRefused();
   void* memory = storage.mutable_data(); // may throw, so nothing is held before
   auto* presented = storage.unsafeGetStorageImpl();
   c10::raw::intrusive_ptr::incref(presented); // without an allocation: the DataPtr itself holds it

@@ -48,6 +48,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("alias_on_npu", &checkedAliasOnNpu);
   m.def("memory", &memory);
   m.def("reset_peak_memory", [](int64_t index) { resetPeakMemory(checkIndex(index)); });
+  m.def("refuse", &refuse);
   m.def("default_generator", &pythonGenerator);
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 std::atomic<c10::DeviceIndex> device_count{0};
 thread_local c10::DeviceIndex current_device = 0;
+std::atomic<const std::string*> refusal{nullptr};
 
 } // namespace
 
@@ -50,6 +51,15 @@ c10::DeviceIndex checkIndex(int64_t index) {
       index,
       " (NPU_EMULATOR_DEVICES sets how many there are)");
   return static_cast<c10::DeviceIndex>(index);
+}
+
+void refuse(const std::string& reason) {
+  refusal = new std::string(reason); // to the end of the process
+}
+
+void checkNotRefused() {
+  const std::string* reason = refusal.load(std::memory_order_relaxed);
+  TORCH_CHECK(reason == nullptr, *reason);
 }
 
 void notEmulated(const std::string& message) {

@@ -44,6 +44,11 @@ class DeviceScope {
   c10::DeviceIndex previous_;
 };
 
+// From now on every use of a device's memory throws, with this reason: for a process that was forked from one that had
+// used a device.
+void refuse(const std::string& reason);
+void checkNotRefused();
+
 // Throws npu_emulator.errors.NotEmulated.
 [[noreturn]] void notEmulated(const std::string& message);
 

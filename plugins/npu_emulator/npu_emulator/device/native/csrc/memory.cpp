@@ -70,6 +70,7 @@ c10::DataPtr makeDataPtr(void* data, size_t bytes, c10::DeviceIndex index, c10::
 class HostMemoryAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
+    checkNotRefused();
     return makeDataPtr(c10::alloc_cpu(bytes), bytes, currentDevice(), c10::Storage());
   }
 
@@ -204,6 +205,7 @@ bool isPinned(const void* pointer) {
 }
 
 c10::DataPtr adoptMemory(const c10::Storage& storage, c10::DeviceIndex index) {
+  checkNotRefused();
   return makeDataPtr(storage.mutable_data(), storage.nbytes(), index, storage);
 }
 
