@@ -17,6 +17,7 @@ from patchcore.declare.target import Item, Step, Target
 from patchcore.errors import TargetError, TargetNotFound, did_you_mean
 from patchcore.objects.bodies import Body
 from patchcore.objects.descriptors import LIKE_FUNCTIONS, UNBOUND, call_of, of_object
+from patchcore.objects.lazy import has_getattr
 from patchcore.objects.modules import (
     ABSENT,
     class_namespace,
@@ -370,7 +371,10 @@ def _not_found(target: Target, depth: int, slot: Slot) -> str:
         return f"{message} yet: it is loaded lazily; target the module that defines it"
     if not depth and isinstance(step, str) and len(target.path) > 1 and find_module(f"{owner}.{step}"):
         return f"{message}: that is a module; write '{Target(f'{owner}.{step}', target.path[1:])}'"
-    return message + did_you_mean(str(slot.key), slot.names())
+    near = did_you_mean(str(slot.key), slot.names())
+    if not depth and not near and has_getattr(slot.owner):
+        return f"{message}; if {owner} provides it lazily (PEP 562), target the module that defines it"
+    return message + near
 
 
 def _refuse_data_descriptor(descriptor: Any, klass: type, step: str, name: str) -> None:

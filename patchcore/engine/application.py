@@ -60,6 +60,9 @@ class ChangeState:
     #: How the import of its module was missed, where that was found out afterwards.
     late = ""
 
+    #: The modules that were targeted first, and provide the target lazily from the one that is targeted now.
+    followed: tuple[str, ...] = ()
+
     def __init__(self, change: Change, target: Target) -> None:
         self.change = change
         self.target = target
@@ -120,6 +123,8 @@ class ChangeState:
         elif self.late and self.status == APPLIED:
             missed = f"patched late: {self.late}"
             reason = "; ".join(filter(None, (reason, missed)))
+        elif self.followed and self.status == APPLIED and not reason:
+            reason = f"{self.followed[0]} provides it lazily"
         target = self.change.subject(self.target)
         places = self.slots, self.rebound, self.kept, unreachable
         counter = self.change.counter if counted and isinstance(self.change, SlotChange) else None

@@ -30,6 +30,7 @@ from patchcore.engine.writers import WRITERS, Guard, Writer, WriterFactory, Writ
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.binding import HANDOVERS
 from patchcore.objects.bodies import MARKS
+from patchcore.objects.lazy import lazy_home
 from patchcore.objects.modules import (
     attribute,
     executed_module,
@@ -192,7 +193,10 @@ class Engine:
                         if module is None:
                             self.check_findable(application, name, moves.found)
                         elif state.written_in is not module and not self.defers(application, state):
-                            self._write(application, state, module, moves)
+                            if self._follow_lazy(application, state, module):
+                                under_way[application] = True  # its module may be loaded
+                            else:
+                                self._write(application, state, module, moves)
                     if module is not None:
                         self._leave_queue(application, name, module)
         except Exception as error:
@@ -207,6 +211,23 @@ class Engine:
             under_way.pop(application, None)
         self.announce(application, holder)
         self._sweep_missed()
+
+    def _follow_lazy(self, application: Application, state: ChangeState, module: ModuleType) -> bool:
+        """Return true if the target is a name that its module provides lazily; wait for the module that defines it."""
+        first = state.target.path[0] if state.target.path and isinstance(state.change, SlotChange) else None
+        if type(first) is not str or first in (namespace(module) or {}):
+            return False
+        home = lazy_home(state.target.module, module, first)
+        if home is None or home in state.followed:
+            return False
+        state.followed += (state.target.module,)
+        state.target = Target(home, state.target.path)
+        state.awaits = home
+        with self._lock:
+            application.modules = tuple(dict.fromkeys([each.awaits for each in application.states if each.awaits]))
+            self._expect(home, application)
+        self._join([home])
+        return True
 
     def announce(self, application: Application, holder: Optional[Holder] = None) -> None:
         """Tell the holders of ``application``, but for ``holder``, once it has become complete."""
