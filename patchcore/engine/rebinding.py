@@ -192,9 +192,14 @@ class Rebinder:
             raw = slot.read()
         return raw
 
-    def see_homes(self, values: Sequence[Any]) -> None:
-        """Remember which names hold ``values``, replacements that are about to be put elsewhere, as their own."""
-        found = self._find([*values], keepers=[values])
+    def see_homes(self, values: Sequence[Any], modules: Optional[Modules] = None) -> None:
+        """Remember which names hold ``values``, replacements that are about to be put elsewhere, as their own.
+
+        Args:
+            values: the replacements.
+            modules: the only ones that can have such names; all loaded modules by default.
+        """
+        found = [] if modules == {} else self._find([*values], modules, keepers=[values])
         with self._journal.lock:
             for value in values:
                 self._homes.setdefault(id(value), (value, {}))

@@ -31,6 +31,7 @@ from patchcore.objects.modules import (
     find_module,
     is_initializing,
     is_lazy,
+    lineage,
     loaded_modules,
     missing_ancestor,
     module_file,
@@ -96,6 +97,7 @@ class _Replacement:
         self._other = state.change.with_
         self._importing = threading.local()
         self._waiting: dict[str, tuple[Any, Any]] = {}  # name -> the other module, and what was under that name
+        self._new: dict[str, Optional[set[str]]] = {}  # name -> the modules before, if the other module is a new one
         self.ledger = Ledger(engine, application, state)
 
     def find_spec(self, name: str, ask_others: AskOthers) -> Optional[ModuleSpec]:
@@ -111,12 +113,14 @@ class _Replacement:
 
     def create(self, name: str) -> None:
         """Import the other module, and let the import system make a placeholder, which :meth:`execute` exchanges."""
+        before = set(sys.modules)
         try:
             other = self._import(name)
         except Exception as error:
             self._engine.fail(self._application, self._state, error)
             other = importlib.import_module(name)  # the real one, now that the patch is undone
         self._waiting[name] = other, sys.modules.get(name, ABSENT)
+        self._new[name] = None if self._counterpart(name) in before else before
 
     def execute(self, name: str, module: ModuleType) -> None:
         """Put the other module where the placeholder is: the import system takes what it finds in ``sys.modules``.
@@ -128,7 +132,13 @@ class _Replacement:
             module.__dict__.update(self._exports())
             return
         other, before = self._waiting.pop(name)
-        self._engine.rebinder.see_homes([other])
+        before_it = self._new.pop(name, None)
+        # Names of a module that this import has made are only in modules that it has imported, and in those around it.
+        some = None
+        if before_it is not None:
+            names = [n for n in set(sys.modules) - before_it if type(n) is str]
+            some = {n: sys.modules[n] for n in (*names, *lineage(self._counterpart(name) or "")) if n in sys.modules}
+        self._engine.rebinder.see_homes([other], some)
         with self._engine.journal.lock:
             sys.modules[name] = other
             if self._state.control is not self:
