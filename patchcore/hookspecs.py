@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from patchcore.declare.changes import Skip
     from patchcore.declare.patch import Patch
+    from patchcore.declare.target import Target
     from patchcore.engine.writers import Guard, Writers
     from patchcore.objects.generated import Handover
     from patchcore.planning.plan import Candidate, Context, PlannedPatch
@@ -121,6 +122,19 @@ def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:  # type: i
         entry: the patch, who contributes it, and its targets.
         thorough: true if a plan is shown, checked or applied under the policy ``raise``: the implementation may read
             sources. False once in each process, when the patch was applied: be quick.
+    """
+
+
+@hookspec(firstresult=True)
+def find_home(target: Target) -> Optional[Target]:
+    """Return the target under which what ``target`` names is defined, without importing anything.
+
+    Called when a plan is made, for targets in modules that are not loaded, if another patch has one that may be the
+    same place: ``shop:price``, which ``shop`` imports from ``shop.core``. Two patches of one place are in conflict, or
+    in the order that they declare, however they spell it.
+
+    Args:
+        target: with its module.
     """
 
 

@@ -25,7 +25,7 @@ from patchcore.logs import logger
 from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.printable import counted, shown
 from patchcore.planning.conditions import APPLY, OFF
-from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, continue_plan, make_plan
+from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, continue_plan, covered_by, make_plan
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
@@ -188,7 +188,9 @@ class Patcher(contextlib.ContextDecorator):
     def _make_plan(self) -> Plan:
         """Return the plan before plugins are called that may veto a patch."""
         candidates = self._collect()
-        plan = make_plan(candidates, self.settings.choices, complete=self.plugins.complete)
+        plan = make_plan(
+            candidates, self.settings.choices, complete=self.plugins.complete, find_home=self.plugins.find_home
+        )
         names = [name for c in candidates for name in c.patch.names] if self.settings.options else []
         unknown = [
             f"options are set for {name!r}, but no patch has this name{did_you_mean(name, names)}"
@@ -524,7 +526,11 @@ class Patcher(contextlib.ContextDecorator):
 
     def _report(self, places: Mapping[int, Sequence[str]]) -> Report:
         remarked = self.plugins.implements("remarks")
-        records = tuple([self._record(e, places, self._remarks(e) if remarked else ()) for e in self._entries.values()])
+        covered = self._covered()
+        remarks = {name: self._remarks(entry) if remarked else () for name, entry in self._entries.items()}
+        records = tuple(
+            [self._record(e, places, (*remarks[name], *covered.get(name, ()))) for name, e in self._entries.items()]
+        )
         sections = self.plugins.sections()
         return Report(records, tuple(self.plugins.problems), tuple(self._notes), describe_process(), sections)
 
@@ -539,6 +545,18 @@ class Patcher(contextlib.ContextDecorator):
             places=places,
             remarks=told,
         )
+
+    def _covered(self) -> dict[str, list[str]]:
+        """Return by patch what is to be said about its targets that later patches, maybe of others, have replaced."""
+        applied = {n: a for n, a in self._applications.items() if a.status == APPLIED}
+        found = ENGINE.journal.covered() if applied else {}
+        return {
+            name: [
+                covered_by(record.slot.name, layer.owner.patch.name, cover.slot.name)
+                for record, cover, layer in found.get(id(application), ())
+            ]
+            for name, application in applied.items()
+        }
 
     def _remarks(self, entry: PlannedPatch) -> tuple[str, ...]:
         """Return what plugins have to say about a patch that is applied; they are asked and it is logged once."""

@@ -23,6 +23,7 @@ import pluggy
 
 from patchcore import hookspecs
 from patchcore.declare.changes import Change
+from patchcore.declare.target import Target
 from patchcore.engine.writers import Writers
 from patchcore.errors import PatchcoreError, UnknownName, describe_error, did_you_mean
 from patchcore.logs import logger
@@ -308,6 +309,10 @@ class Plugins:
                 else:
                     self.note(provenance, hook, TypeError(f"expected {expected}, got {shown(one)}"))
         return gathered
+
+    def find_home(self, target: Target) -> Optional[Target]:
+        """Return the target under which what ``target`` names is defined; see the hook ``find_home``."""
+        return self.first("find_home", lambda home: isinstance(home, Target), "a patchcore Target", target=target)  # type: ignore[no-any-return]
 
     def find_holders(self, originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:
         """Return the places that still hold originals; see the hook ``find_holders``."""

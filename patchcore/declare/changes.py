@@ -83,6 +83,11 @@ class Change(Declaration):
         return False
 
     @property
+    def covers(self) -> bool:
+        """True when what was in its place before is called only by a replacement that knows it."""
+        return False
+
+    @property
     def libraries(self) -> tuple[str, ...]:
         """The top-level packages without which there is nothing to change."""
         return (self.target.root,)
@@ -258,6 +263,10 @@ class Replace(SlotChange):
         return self.everywhere or self.when_call is not None or self.factory is not None
 
     @property
+    def covers(self) -> bool:
+        return not self.create and self.when_call is None and self.factory is None
+
+    @property
     def calls(self) -> Sequence[Any]:
         return (self.source,) if self.when_call is None else (self.source, self.when_call)
 
@@ -387,6 +396,7 @@ class Register(SlotChange):
     force: bool
 
     may_be_absent = True
+    covers = True
 
     def __init__(
         self, registry: Union[str, Target], cls: Any, *, name: Optional[str] = None, force: bool = True

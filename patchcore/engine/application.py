@@ -230,6 +230,8 @@ def record_of(
             status = REVERTED
         elif status in (PENDING, SKIPPED):
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
+            written = sum(change.status == APPLIED for change in changes)
+            reason = f"changes applied: {written} of {len(changes)}; {reason}" if written else reason
         elif status == APPLIED:
             reason = "; ".join(dict.fromkeys([change.missed for change in changes if change.missed]))
             kept = {name for change in changes for name in change.kept}

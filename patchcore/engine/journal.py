@@ -23,7 +23,7 @@ from patchcore.errors import describe_error
 from patchcore.objects.binding import has_identity, reference, wrapped_callable
 from patchcore.objects.bodies import patched_body
 from patchcore.objects.descriptors import FORMS
-from patchcore.objects.modules import ABSENT, mro_lookup, namespace, qualified_name
+from patchcore.objects.modules import ABSENT, is_class, mro, mro_lookup, namespace, qualified_name
 
 __all__ = ["Journal", "KeptName", "Layer", "Record", "Retired", "by_product", "describe"]
 
@@ -235,6 +235,23 @@ class Journal:
                 if getattr(layer.change, "makes_product", False) and layer.product is not layer.below:
                     todo.append(layer.below)
         return None
+
+    def covered(self) -> dict[int, list[tuple[Record, Record, Layer]]]:
+        """Return by ``id`` of the owner its records that a later layer replaces, with that layer and its record."""
+        classes = {id(record.base): record for record in self if is_class(record.base)}
+        found: dict[int, list[tuple[Record, Record, Layer]]] = {}
+        for record in self:
+            place = record.slot.place if isinstance(record.slot, BodySlot) else record.slot
+            above = self.find(place) if place is not record.slot else None
+            around = classes.get(id(place.owner))
+            later = [(around, layer) for layer in around.layers if not _inherits(layer, place.owner)] if around else []
+            later += [(above, layer) for layer in above.layers] if above else []
+            for layer in reversed(record.layers):
+                if layer.owner is not None and type(layer) is not KeptName:
+                    others = [(r, other) for r, other in later if other.owner is not layer.owner and _covers(other)]
+                    found.setdefault(id(layer.owner), []).extend([(record, r, other) for r, other in others[:1]])
+                later.insert(0, (record, layer))
+        return found
 
     def wrote(self, slot: Slot, raw: Any) -> bool:
         """Tell whether the journal put ``raw`` in ``slot``: a product, or what a slot that it follows holds."""
@@ -600,6 +617,14 @@ def by_product(retired: Iterable[Retired]) -> dict[int, list[Retired]]:
     for r in retired:
         found.setdefault(id(r.old), []).append(r)
     return found
+
+
+def _covers(layer: Layer) -> bool:
+    return layer.owner is not None and layer.change.covers and type(layer) is not KeptName
+
+
+def _inherits(layer: Layer, base: type) -> bool:
+    return is_class(layer.product) and base in mro(layer.product)
 
 
 def _same_action(first: Any, second: Any) -> bool:

@@ -24,7 +24,7 @@ from patchcore.declare.registries import table_of
 from patchcore.declare.slots import ClassSlot, EntrySlot, NamespaceSlot, Slot
 from patchcore.declare.target import Item, Target
 from patchcore.engine.unaccounted import Unaccounted
-from patchcore.objects.binding import bind_like, reference
+from patchcore.objects.binding import bind_like, find_named, reference
 from patchcore.objects.bodies import patched_body
 from patchcore.objects.modules import ABSENT, class_namespace, is_class, is_immutable, namespace, qualified_name
 from patchcore.stdlib import OWN
@@ -55,7 +55,7 @@ def is_home(target: Target, original: Any) -> bool:
     if not module or module.startswith(f"{target.module}."):
         return True
     is_named = module == target.module and ".".join(map(str, target.path)) == qualname
-    return is_named or _follow(module, qualname) is not original
+    return is_named or find_named(module, qualname) is not original
 
 
 def find_references(
@@ -201,7 +201,7 @@ def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> 
     gateways: set[int] = set()
     around = [(module, qualname.rpartition(".")[0]) for module, qualname in map(name_of, objects)]
     for module, qualname in dict.fromkeys(around):
-        outer = _follow(module, qualname)
+        outer = find_named(module, qualname)
         if is_class(outer):
             gateways.add(id(outer))
         while module and module not in names:
@@ -409,11 +409,3 @@ def _code_names(code: Any) -> Iterator[str]:
     for constant in code.co_consts:
         if hasattr(constant, "co_names"):
             yield from _code_names(constant)
-
-
-def _follow(module: str, qualname: str) -> Any:
-    value: Any = sys.modules.get(module)
-    for name in qualname.split("."):
-        space = class_namespace(value) if is_class(value) else namespace(value) or {}
-        value = reference(space.get(name))
-    return value

@@ -8,6 +8,7 @@ a replacement is the object itself, a wrapper is one plain Python function.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator, Mapping
 from types import (
     BuiltinFunctionType,
@@ -26,7 +27,7 @@ from patchcore.errors import DeclarationError
 from patchcore.objects import generated
 from patchcore.objects.bodies import MARKS, Body
 from patchcore.objects.descriptors import FORMS, UNBOUND, call_of, goes_its_own_way, rebuilt, stand_in
-from patchcore.objects.modules import attribute, passes_for
+from patchcore.objects.modules import attribute, class_namespace, is_class, namespace, passes_for
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
@@ -37,6 +38,7 @@ __all__ = [
     "count",
     "dispatch",
     "dispatched_body",
+    "find_named",
     "has_identity",
     "passing_body",
     "reference",
@@ -67,6 +69,15 @@ HANDOVERS: list[Callable[[Any], Optional[generated.Handover]]] = []
 def reference(raw: Any) -> Any:
     """Return what a by-value reference to the slot holds: the function inside a ``staticmethod``, else ``raw``."""
     return staticmethod.__func__.__get__(raw) if issubclass(type(raw), staticmethod) else raw
+
+
+def find_named(module: str, qualname: str) -> Any:
+    """Return what a loaded module has under a qualified name, ``None`` for nothing; runs no code."""
+    value: Any = sys.modules.get(module)
+    for name in qualname.split("."):
+        space = class_namespace(value) if is_class(value) else namespace(value) or {}
+        value = reference(space.get(name))
+    return value
 
 
 def has_identity(value: Any) -> bool:

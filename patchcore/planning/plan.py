@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
+from patchcore.declare.changes import SlotChange
 from patchcore.declare.declaration import Declaration
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Step, Target
@@ -13,10 +14,11 @@ from patchcore.errors import PlanError, TargetError, UnknownName, conflict_messa
 from patchcore.objects.printable import printable
 from patchcore.planning.conditions import APPLY, OFF, Environment, Verdict
 from patchcore.planning.provenance import Provenance
+from patchcore.planning.spelling import FindHome, unify
 from patchcore.report import FAILED, SKIPPED, Remark
 from patchcore.settings import Choice, Settings
 
-__all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "continue_plan", "make_plan", "select"]
+__all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "continue_plan", "covered_by", "make_plan", "select"]
 
 
 class Candidate(NamedTuple):
@@ -105,8 +107,20 @@ class Plan(Declaration):
         return [entry for entry in self.patches if entry.verdict == FAILED and entry.rival is not None]
 
     def remarks(self, entry: PlannedPatch) -> list[Remark]:
-        """Return what plugins have to say about an entry of this plan; they may read sources, and import nothing."""
-        return [] if self.ask is None else self.ask(entry)
+        """Return what there is to say about an entry of this plan; plugins may read sources, and import nothing."""
+        return [*self.covered(entry), *([] if self.ask is None else self.ask(entry))]
+
+    def covered(self, entry: PlannedPatch) -> list[Remark]:
+        """Return a remark for each target of ``entry`` that a later patch replaces, so that nobody calls it."""
+        names = [other.patch.name for other in self.patches]
+        found: dict[str, bool] = {}
+        for other in self.patches[names.index(entry.patch.name) + 1 :] if entry.verdict == APPLY else ():
+            covering = [target for change, target in zip(other.patch.changes, other.targets) if change.covers]
+            for cover in covering if other.verdict == APPLY else ():
+                covered = [target for target in entry.targets if cover.covers(target)]
+                found.update((covered_by(str(t), other.patch.name, str(cover)), cover == t) for t in covered)
+        # another class in the place of one may inherit what is patched
+        return [Remark(text, finding=is_whole, advice=_UNCOVER, topic="covered") for text, is_whole in found.items()]
 
     def __str__(self) -> str:
         lines = []
@@ -118,6 +132,16 @@ class Plan(Declaration):
                 lines += (f"           {remark.text}" for remark in self.remarks(entry) if remark.text)
         lines += (f"note: {note}" for note in self.notes)
         return printable("\n".join(lines)) or "no patches"
+
+
+_UNCOVER = "Let the later patch wrap what is there, or declare conflicts= in one of the two"
+
+
+def covered_by(target: str, name: str, cover: str) -> str:
+    """Return the remark that patch ``name``, which replaces ``cover``, has left nobody who calls ``target``."""
+    if cover != target:
+        return f"{target} is covered by {name}, which replaces {cover}, unless the replacement inherits or calls it"
+    return f"{target} is covered by {name}: it is called only if the replacement calls it"
 
 
 class Context(NamedTuple):
@@ -182,6 +206,7 @@ def make_plan(
     environment: Optional[Environment] = None,
     *,
     complete: bool = True,
+    find_home: Optional[FindHome] = None,
 ) -> Plan:
     """Decide for every candidate whether it is applied, and in which order.
 
@@ -191,6 +216,7 @@ def make_plan(
         environment: what is installed; looked up anew by default.
         complete: false when some plugins were not loaded: a choice that matches nothing may mean a patch of theirs, and
             becomes a note in the plan.
+        find_home: see :func:`patchcore.planning.spelling.unify`.
 
     Raises:
         UnknownName: a choice matches nothing.
@@ -211,6 +237,11 @@ def make_plan(
                 going.add(name)
     ordered = _order(candidates, going)
     targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
+    applied = [c.patch for c in ordered if verdicts[c.patch.name].word == APPLY]
+    slots = {t for p in applied for ch, t in zip(p.changes, targets[p.name]) if isinstance(ch, SlotChange)}
+    spelling = unify(slots, find_home)
+    if spelling:
+        targets.update((p.name, tuple([spelling.get(t, t) for t in targets[p.name]])) for p in applied)
     # among patches that exclude each other the one asked for wins, then the earlier one
     enabled = {name for name, choice in chosen.items() if choice.enable}
     _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts, environment)

@@ -131,6 +131,12 @@ def builtins_with_all_hooks() -> Plugins:
     return plugins
 
 
+def test_find_home(plugin, pointcloud) -> None:
+    other = pc.Patch("other", pc.Replace("pointcloud.legacy:voxels", faster), summary="the same place")
+    (conflict,) = patcher(replacing(), other).plan().conflicts
+    assert conflict.reason.startswith("pointcloud:voxels is patched by both mine (local code) and other")
+
+
 def test_a_built_in_plugin_implements_every_hook_but_these() -> None:
     builtins = builtins_with_all_hooks()
     assert len(builtins.builtins) == len(BUILTINS)

@@ -25,6 +25,7 @@ HOOKS = {
     "register_handovers": [],
     "registry_tables": [],
     "remarks": ["entry", "thorough"],
+    "find_home": ["target"],
     "before_apply": ["patch", "context", "planning"],
     "after_collect": ["plugins", "answers", "candidates"],
     "after_apply": ["patch", "outcome"],

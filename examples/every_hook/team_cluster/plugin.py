@@ -120,6 +120,12 @@ def remarks(entry: Any, thorough: bool) -> Iterator[pc.Remark]:
 
 
 @pc.hookimpl
+def find_home(target: pc.Target) -> Optional[pc.Target]:
+    """Say that pointcloud.legacy takes its names from pointcloud, which it does in a way that no source shows."""
+    return target._replace(module="pointcloud") if target.module == "pointcloud.legacy" else None
+
+
+@pc.hookimpl
 def before_apply(patch: pc.Patch, context: pc.Context) -> Optional[pc.Skip]:
     """Veto the patches of plugins that are not trusted, if the user names some that are."""
     trusted, plugin = context.settings.get("trusted"), context.provenance.plugin

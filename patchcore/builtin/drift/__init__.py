@@ -15,11 +15,12 @@ from patchcore.hookspecs import hookimpl
 if TYPE_CHECKING:
     import argparse
 
+    from patchcore.declare.target import Target
     from patchcore.errors import PatchcoreError
     from patchcore.planning.plan import Candidate, Plan, PlannedPatch
     from patchcore.report import Remark
 
-__all__ = ["after_collect", "refuse_run", "register_commands", "register_run_options"]
+__all__ = ["after_collect", "find_home", "refuse_run", "register_commands", "register_run_options"]
 
 _NAME = "patchcore.drift.collected"
 
@@ -47,6 +48,13 @@ class _Remarks:
 
             found += remarks_on_end(entry)
         return found
+
+
+@hookimpl(trylast=True)
+def find_home(target: Target) -> Optional[Target]:
+    from patchcore.builtin.drift.homes import read_home  # reads files
+
+    return read_home(target)
 
 
 @hookimpl

@@ -157,15 +157,20 @@ class Sources:
             ForeignDefinition: it comes from another library.
             Unseen: its source does not tell.
         """
+        found = self.locate(target)
+        root = _root(found.module)
+        if root != target.root:
+            raise ForeignDefinition(root)
+        return found
+
+    def locate(self, target: Target) -> Definition:
+        """Return the definition of ``target``, in its own or another library; raises what :meth:`find` raises."""
         found = self._whole(target.module)
         for depth, step in enumerate(target.path):
             if step == "__dict__" and not depth:
                 return found
             where = str(Target(target.module, target.path[:depth])) if depth else target.module
             found = self._step(found, step, where)
-        root = _root(found.module)
-        if root != target.root:
-            raise ForeignDefinition(root)
         return found
 
     def inside(self, definition: Definition, name: str) -> Definition:

@@ -32,6 +32,10 @@ class TestCheck:
             ("pc.Patch('m.p', [pc.Replace('shop.nosuch:f', len)])", "target m.p there is no module shop.nosuch"),
             ("pc.Patch('m.p', [pc.Replace('json:nosuch', len, create=True)])", None),
             ("pc.Patch('m.p', [pc.Replace('shop.prices:price', len)])", "conflict shop.price"),
+            (
+                "pc.Patch('m.p', [pc.Replace('shop.prices:price', len)], after='shop.price')",
+                "covered shop.price shop.prices:price is covered by m.p: it is called only",
+            ),
             ("pc.Patch('m.p', [], requires='nosuch', required=True)", "required m.p requires nosuch, nosuch is not"),
             ("pc.Patch('m.p', [], when=lambda: 1 / 0)", "failed m.p its when condition raised ZeroDivisionError"),
         ],

@@ -1,0 +1,33 @@
+"""Where sources say that what a target names is defined: ``shop:price`` in ``shop.core``, without an import."""
+
+from __future__ import annotations
+
+import ast
+from typing import Optional
+
+from patchcore.builtin.drift.definitions import Definition, Sources
+from patchcore.declare.target import Target
+from patchcore.errors import TargetNotFound, Unseen
+
+__all__ = ["owner_of", "read_home"]
+
+
+def read_home(target: Target) -> Optional[Target]:
+    """Return the target under which what ``target`` names is defined; see the hook ``find_home``."""
+    sources = Sources()
+    try:
+        if len(target.path) > 1:
+            owner = owner_of(target, sources)
+            inside = Target(owner.module, (*filter(None, owner.name.split(".")), target.path[-1]))
+            return read_home(inside) if isinstance(owner.node, ast.Module) else inside
+        found = sources.locate(target)
+    except (Unseen, TargetNotFound):
+        return None
+    # a name that another library's module gave a function stands for itself
+    is_near = found.module.startswith(f"{target.module}.") and found.name
+    return Target(found.module, tuple(found.name.split("."))) if is_near else target
+
+
+def owner_of(target: Target, sources: Sources) -> Definition:
+    """Return the definition of the module, class or object that ``target`` is in; raises what ``locate`` raises."""
+    return sources.locate(Target(target.module, target.path[:-1]))

@@ -1,0 +1,92 @@
+"""Spellings: ``json:JSONEncoder.encode`` and ``json.encoder:JSONEncoder.encode`` are one place.
+
+Targets of several patches that lead to one place, or into it, get the spelling under which it is defined. Then the plan
+finds their conflicts, and their order holds whichever module is imported first. A name that some other module gave an
+object (``user:relu``, from torch) is a place of its own; a class or module under such a name is not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from types import ModuleType
+from typing import Any, Callable, Optional
+
+from patchcore.declare.target import Target
+from patchcore.objects.binding import find_named
+from patchcore.objects.modules import class_namespace, executed_module, is_class, namespace, qualified_name
+
+__all__ = ["FindHome", "home_of", "unify"]
+
+#: Returns the target under which what a target names is defined, ``None`` if that is not known.
+FindHome = Callable[[Target], Optional[Target]]
+
+
+def home_of(target: Target) -> Target:
+    """Return the target under which what ``target`` names is defined, as far as loaded modules tell; else ``target``.
+
+    Args:
+        target: with its module.
+    """
+    found: Any = executed_module(target.module)
+    home = Target(target.module, ())
+    for depth, step in enumerate(target.path):
+        space = class_namespace(found) if is_class(found) else namespace(found) if _is_module(found) else None
+        if space is None or not isinstance(step, str) or step not in space:
+            return Target(home.module, (*home.path, *target.path[depth:]))
+        in_module, found = _is_module(found), space[step]
+        home, around = Target(home.module, (*home.path, step)), home
+        if _is_module(found):
+            name = (namespace(found) or {}).get("__name__")
+            if type(name) is str and sys.modules.get(name) is found and depth + 1 < len(target.path):
+                home = Target(name, ())
+        elif is_class(found) or in_module:
+            module, qualname = qualified_name(found)
+            # a name that another library's module gave a function or class stands for itself
+            is_near = depth + 1 < len(target.path) or module.startswith(f"{around.module}.")
+            if is_near and find_named(module, qualname) is found:
+                home = Target(module, tuple(qualname.split(".")))
+    return home
+
+
+def _is_module(value: object) -> bool:
+    return issubclass(type(value), ModuleType)
+
+
+def unify(targets: Iterable[Target], find_home: Optional[FindHome] = None) -> Mapping[Target, Target]:
+    """Return the spelling that is to be used for targets that others spell otherwise, or change as a whole.
+
+    Args:
+        targets: of the slots that patches change, with their modules.
+        find_home: is called for targets in modules that are not loaded, if others have like names.
+    """
+    homes = {target: home_of(target) for target in targets}
+    if find_home is not None:
+        for target in _alike(homes):
+            homes[target] = find_home(target) or target
+    near: dict[Target, list[Target]] = {}  # what is at a place or inside of it
+    for target, home in homes.items():
+        for depth in range(1, len(home.path) + 1):
+            near.setdefault(Target(home.module, home.path[:depth]), []).append(target)
+    found: dict[Target, Target] = {}
+    for target, home in homes.items():
+        if not all(map(target.covers, near[home])):
+            found.update((other, homes[other]) for other in near[home])
+    return found
+
+
+def _alike(targets: Collection[Target]) -> list[Target]:
+    """Return the targets in modules that are not loaded that another one may mean, too, by the last of their steps."""
+    names = Counter(step for target in targets for step in dict.fromkeys(target.path[-2:]))
+    pairs = Counter(target.path[-2:] for target in targets)
+    alone = {target.path[0] for target in targets if len(target.path) == 1}
+    found = []
+    for target in targets:
+        if len(target.path) == 1:
+            is_like_another = names[target.path[0]] > 1
+        else:
+            is_like_another = pairs[target.path[-2:]] > 1 or not alone.isdisjoint(target.path[-2:])
+        if is_like_another and executed_module(target.module) is None:
+            found.append(target)
+    return found
