@@ -33,7 +33,7 @@ COMPARED = ("torch.cuda", "torch.distributed", "torch.amp", "torch.nn", "torch.j
 
 
 def make_layer() -> pc.Patcher:
-    return pc.Patcher([wrapping.COMPILE, *TRANSFER_TO_NPU], strict=True)
+    return pc.Patcher([wrapping.COMPILE, *TRANSFER_TO_NPU], strict=True, enable="torch.transfer_to_npu.apex")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import patchcore as pc
 
 torch = pytest.importorskip("torch")
 
-from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU, audit, devices, tables  # noqa: E402
+from torch_npu_patches.transfer_to_npu import APEX, TRANSFER_TO_NPU, audit, devices, tables  # noqa: E402
 from torch_npu_patches.transfer_to_npu.apex import amp  # noqa: E402
 from torch_npu_patches.transfer_to_npu.apex.scaling import WINDOW, LossScaler  # noqa: E402
 from torch_npu_patches.transfer_to_npu.groups import SWITCH  # noqa: E402
@@ -323,12 +323,12 @@ def torch_npu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestPlan:
     def test_needs_torch_npu(self) -> None:
-        plan = pc.Patcher(TRANSFER_TO_NPU).plan()
+        plan = pc.Patcher(TRANSFER_TO_NPU, enable=APEX).plan()
         assert {entry.verdict for entry in plan} == {"skipped"}
         assert plan["torch.transfer_to_npu.load"].reason.startswith("needs module torch_npu")
 
     def test_no_two_groups_write_one_place(self, torch_npu: None) -> None:
-        plan = pc.Patcher(TRANSFER_TO_NPU).plan()
+        plan = pc.Patcher(TRANSFER_TO_NPU, enable=APEX).plan()
         assert not plan.conflicts
         assert {entry.verdict for entry in plan} == {"apply"}
 
@@ -339,7 +339,7 @@ class TestPlan:
     @pytest.mark.parametrize(("value", "go"), [("0", False), ("1", True), ("", True)])
     def test_environment_switch(self, value: str, go: bool, torch_npu: None, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(SWITCH, value)
-        plan = pc.Patcher(TRANSFER_TO_NPU).plan()
+        plan = pc.Patcher(TRANSFER_TO_NPU, enable=APEX).plan()
         assert {entry.verdict == "apply" for entry in plan} == {go}
 
     def test_environment_switch_that_says_neither(self, torch_npu: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,9 +348,16 @@ class TestPlan:
         assert entry.verdict == "failed"
         assert "TORCH_TRANSFER_TO_NPU is 0 or 1, found 'maybe'" in entry.reason
 
+    def test_apex_is_missing_by_default_and_a_run_names_the_patch(self) -> None:
+        from torch_npu_patches import plugin
+
+        assert not next(patch for patch in TRANSFER_TO_NPU if patch.name == APEX).default
+        advice = "apex.amp on torch.amp: patchcore run --enable torch.transfer_to_npu.apex"
+        assert [plugin.advise(*named) for named in (("apex.amp", "import"), ("apex", ""))] == [advice, None]
+
     def test_a_real_apex_is_left_alone(self, torch_npu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "apex.py").touch()
-        entry = pc.Patcher(TRANSFER_TO_NPU).plan()["torch.transfer_to_npu.apex"]
+        entry = pc.Patcher(TRANSFER_TO_NPU, enable=APEX).plan()[APEX]
         assert (entry.verdict, entry.reason) == ("skipped", f"a real apex is installed: {tmp_path / 'apex.py'}")
 
     def test_imports_nothing(self, run_python: Callable[..., str], tmp_path: Path) -> None:
@@ -364,7 +371,7 @@ class TestPlan:
             print(patcher.apply().summary())
             print([name for name in ("torch", "torch_npu", "numpy") if name in sys.modules])
         """)
-        assert out.splitlines() == ["17 pending", "[]"]
+        assert out.splitlines() == ["16 pending", "[]"]
 
     def test_apex_is_there_once_torch_is(self, run_python: Callable[..., str], tmp_path: Path) -> None:
         (tmp_path / "torch_npu.py").touch()
@@ -374,7 +381,8 @@ class TestPlan:
             import patchcore as pc
             from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
             patches = [patch for patch in TRANSFER_TO_NPU if patch.name.endswith(".apex")]
-            patcher = pc.Patcher(patches, strict=True)
+            print(pc.Patcher(patches).plan()["torch.transfer_to_npu.apex"].verdict)
+            patcher = pc.Patcher(patches, strict=True, enable="torch.transfer_to_npu.apex")
             patcher.apply()
             import torch
             from apex import amp
@@ -384,14 +392,22 @@ class TestPlan:
                 import apex.parallel
             except ModuleNotFoundError as error:
                 print(error)
-            print(pc.Patcher(patches).plan()["torch.transfer_to_npu.apex"].verdict)
+            try:
+                apex.parallel.convert_syncbn_model
+            except ImportError as error:
+                print(error)
             patcher.revert()
             try:
                 import apex
             except ModuleNotFoundError as error:
                 print(error)
         """)
-        assert out.splitlines() == ["No module named 'apex.parallel'", "apply", "No module named 'apex'"]
+        assert out.splitlines() == [
+            "off",
+            "No module named 'apex.parallel'",
+            "No module named 'apex.parallel': only apex.amp is stood in for",
+            "No module named 'apex'",
+        ]
 
 
 class TestVisibleDevices:

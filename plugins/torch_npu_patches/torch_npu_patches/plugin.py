@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 import patchcore as pc
 from torch_npu_patches import (
@@ -75,6 +75,14 @@ def register_run_options(parser: argparse.ArgumentParser) -> None:
 def configure_run(options: argparse.Namespace) -> None:
     """Trace operators in this process, if the run does."""
     run_options.configure(options)
+
+
+@pc.hookimpl
+def advise(name: str, command: str) -> Optional[str]:
+    """Return which patch stands in for a module that is missing."""
+    if command != "import" or name.partition(".")[0] != "apex":
+        return None
+    return f"apex.amp on torch.amp: patchcore run --enable {transfer_to_npu.APEX}"
 
 
 @pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out

@@ -102,6 +102,20 @@ def test_disabled_patches_count_nothing() -> None:
     assert line.startswith("nothing moved: no line uses CUDA; not counted are calls of disabled patches, ")
 
 
+@pytest.mark.parametrize("value", ["", "-1"])
+def test_no_line_and_no_device(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", value)
+    hidden = f"no NPU is visible (ASCEND_RT_VISIBLE_DEVICES={value!r})"
+    assert described() == [f"nothing moved: {hidden}, and no line uses CUDA; {NOT_COUNTED}"]
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "0")
+    assert described() == [f"nothing moved: no line uses CUDA; {NOT_COUNTED}"]
+
+
+def test_a_patch_that_is_off_by_default_is_not_mentioned() -> None:
+    *others, apex = plan().patches
+    assert described(Plan((*others, apex._replace(verdict="off")))) == described()
+
+
 def test_a_look_that_is_answered_by_no_moves_nothing() -> None:
     is_cuda(False)
     assert described() == [f"nothing moved: the answer was no at 1 line (1 reads is_cuda); {NOT_COUNTED}"]
@@ -149,7 +163,9 @@ def test_no_npu(monkeypatch: pytest.MonkeyPatch, emulator: bool, advice: str) ->
 def test_the_layer_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conclusion, "find_module", lambda name: True)
     switched_off = plan("skipped", reason="TORCH_TRANSFER_TO_NPU=0")
-    assert described(switched_off) == ["nothing moved: TORCH_TRANSFER_TO_NPU=0 switches it off"]
+    assert described(switched_off) == [
+        "nothing moved: TORCH_TRANSFER_TO_NPU=0 switches it off, unset it or set it to 1"
+    ]
 
 
 def test_the_vendors_adapter_is_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:

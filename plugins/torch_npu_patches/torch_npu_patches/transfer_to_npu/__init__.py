@@ -34,12 +34,16 @@ from __future__ import annotations
 
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.conclusion import describe_move, vendor_adapter
-from torch_npu_patches.transfer_to_npu.groups import TRANSFER_TO_NPU
+from torch_npu_patches.transfer_to_npu.groups import PREFIX, TRANSFER_TO_NPU
 from torch_npu_patches.transfer_to_npu.namespace import without_counterpart
 from torch_npu_patches.transfer_to_npu.uses import uses_without_counterpart
 from torch_npu_patches.transfer_to_npu.visible_devices import changed_too_late
 
+#: Name of the patch that stands in for apex.
+APEX = f"{PREFIX}.apex"
+
 __all__ = [
+    "APEX",
     "TRANSFER_TO_NPU",
     "audit",
     "changed_too_late",

@@ -14,7 +14,7 @@ from patchcore.planning.plan import Plan
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.devices import NPU
 from torch_npu_patches.transfer_to_npu.groups import PREFIX, SWITCH
-from torch_npu_patches.transfer_to_npu.visible_devices import hiding_variable
+from torch_npu_patches.transfer_to_npu.visible_devices import hides_all, hiding_variable
 
 __all__ = ["describe_kinds", "describe_move", "vendor_adapter"]
 
@@ -43,11 +43,12 @@ def describe_move(plan: Plan) -> Iterator[str]:
     """
     planned = [entry for entry in plan if entry.patch.name.startswith(f"{PREFIX}.")]
     wanted = [entry for entry in planned if entry.verdict != "off"]
+    disabled_patches = [entry for entry in planned if entry.verdict == "off" and entry.patch.default]
     if "torch" not in sys.modules:
         return
     sites = audit.sites()
     vendor = vendor_adapter()
-    disabled = ["calls of disabled patches"] if len(wanted) < len(planned) else []
+    disabled = ["calls of disabled patches"] if disabled_patches else []
     not_counted = f"not counted are {', '.join([*disabled, *audit.NOT_COUNTED])}"
     moved = [site for site in sites if site.after not in _NOTHING]
     if moved:
@@ -55,7 +56,9 @@ def describe_move(plan: Plan) -> Iterator[str]:
     elif sites:
         yield _no_device(sites) or f"nothing moved: the answer was no at {_at(sites)}; {not_counted}"
     elif any(entry.verdict == "apply" for entry in wanted):
-        if _npu_was_used():
+        if hides_all():
+            yield f"nothing moved: no NPU is visible{_hidden()}, and no line uses CUDA; {not_counted}"
+        elif _npu_was_used():
             yield f"no line uses CUDA: the program or a library uses the NPU by its own name; {not_counted}"
         else:
             yield f"nothing moved: no line uses CUDA; {not_counted}"
@@ -64,7 +67,11 @@ def describe_move(plan: Plan) -> Iterator[str]:
         yield f"no NPU found, nothing moved: torch_npu is not installed ({install}--emulate-npu emulates one)"
     elif wanted and not vendor:
         switch = f"{SWITCH}=0"
-        reason = f"{switch} switches it off" if any(e.reason == switch for e in wanted) else wanted[0].reason
+        reason = (
+            f"{switch} switches it off, unset it or set it to 1"
+            if any(e.reason == switch for e in wanted)
+            else wanted[0].reason
+        )
         yield f"nothing moved: {reason}"
     if vendor:
         yield vendor
@@ -113,11 +120,15 @@ def _no_device(sites: list[audit.Site]) -> str:
     answers = {site.after for site in sites if site.place.target == "torch:cuda.is_available"}
     if answers != {"False"}:
         return ""
-    variable = hiding_variable()
-    hidden = f" ({variable}={os.environ[variable]!r})" if variable else ""
     lines = len(_lines(sites))
     using = counted(lines, "line uses", "lines use")
-    return f"nothing moved: no NPU is visible{hidden}; {using} CUDA ({describe_kinds(sites)})"
+    return f"nothing moved: no NPU is visible{_hidden()}; {using} CUDA ({describe_kinds(sites)})"
+
+
+def _hidden() -> str:
+    """Return the variable that hides NPUs with its value; empty if none is set."""
+    variable = hiding_variable()
+    return f" ({variable}={os.environ[variable]!r})" if variable else ""
 
 
 def _lines(sites: Iterable[audit.Site]) -> set[tuple[str, int]]:

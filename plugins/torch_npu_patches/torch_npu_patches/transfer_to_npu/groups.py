@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
@@ -22,13 +23,16 @@ PREFIX = "torch.transfer_to_npu"
 #: The environment variable that switches the layer off with ``0``; torch_npu's own adapter reads it too.
 SWITCH = "TORCH_TRANSFER_TO_NPU"
 
+#: The emulated torch_npu's adapter, which applies these patches. The variable does not concern a program that imports it.
+_ADAPTER = "npu_emulator.torch_npu.contrib.transfer_to_npu"
+
 
 def switched_on() -> Any:
     """Return ``True``, or why the layer is not to be applied."""
     value = os.environ.get(SWITCH, "1").strip()
     if value in ("", "1"):
         return True
-    if value == "0":
+    if value == "0" and _ADAPTER not in sys.modules:
         return pc.Skip(f"{SWITCH}=0")
     raise ValueError(f"{SWITCH} is 0 or 1, found {value!r}")
 
@@ -41,7 +45,9 @@ def apex_is_missing() -> Any:
     return switched_on()
 
 
-def _patch(name: str, changes: Iterable[Change], summary: str, when: Callable[[], Any] = switched_on) -> pc.Patch:
+def _patch(
+    name: str, changes: Iterable[Change], summary: str, when: Callable[[], Any] = switched_on, default: bool = True
+) -> pc.Patch:
     return pc.Patch(
         f"{PREFIX}.{name}",
         list(changes),
@@ -49,6 +55,7 @@ def _patch(name: str, changes: Iterable[Change], summary: str, when: Callable[[]
         requires="torch>=2.4",
         needs="torch_npu",
         when=when,
+        default=default,
         legacy_names=["transfer_to_npu"],
     )
 
@@ -209,6 +216,7 @@ APEX = _patch(
     ],
     "apex.amp on torch.amp, where apex is not installed",
     when=apex_is_missing,
+    default=False,  # programs that can do without apex find out by importing it
 )
 
 #: Every patch of the layer.

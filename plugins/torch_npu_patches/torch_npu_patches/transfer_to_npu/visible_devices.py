@@ -11,7 +11,7 @@ from patchcore.declare.changes import SlotChange
 from patchcore.declare.slots import Slot
 from patchcore.objects.modules import ABSENT
 
-__all__ = ["ASCEND", "CUDA", "AsAscendVariable", "changed_too_late", "hiding_variable", "npu_numbers"]
+__all__ = ["ASCEND", "CUDA", "AsAscendVariable", "changed_too_late", "hides_all", "hiding_variable", "npu_numbers"]
 
 logger = logging.getLogger("patchcore")
 
@@ -89,3 +89,9 @@ def hiding_variable() -> str:
     numbers = npu_numbers(os.environ.get(CUDA, ""))[0]
     by_cuda = CUDA in os.environ and os.environ.get(ASCEND) == ",".join(map(str, numbers or ()))
     return CUDA if by_cuda else ASCEND if ASCEND in os.environ else ""
+
+
+def hides_all() -> bool:
+    """Return True if the environment chooses no NPU at all: an empty list, or one that begins with what is no number."""
+    variable = hiding_variable()
+    return bool(variable) and npu_numbers(os.environ[variable])[0] == []
