@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import torch
 from running import output_of
+
+from npu_emulator import plugin
+from npu_emulator.device import compiling
 
 
 class TestRegistration:
@@ -48,9 +54,46 @@ class TestInterface:
         assert torch.npu.current_device() == 0
 
 
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    """Forget what earlier tests compiled."""
+    torch._dynamo.reset()
+    compiling.graphs_without_inductor.clear()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
 class TestInductor:
     @pytest.mark.parametrize("function", [torch.sin, torch.nn.Linear(2, 2).npu()], ids=["function", "module"])
-    def test_it_refuses_and_names_the_backends_that_work(self, function: object) -> None:
-        torch._dynamo.reset()
-        with pytest.raises(RuntimeError, match=r"NotEmulated.*backend='aot_eager'"):
-            torch.compile(function, backend="inductor")(torch.ones(2, 2, device="npu"))
+    def test_the_default_back_end_runs_the_operators(self, function: Any) -> None:
+        x = torch.ones(2, 2, device="npu")
+        assert torch.equal(torch.compile(function, fullgraph=True)(x), function(x))
+        assert compiling.graphs_without_inductor == {"": 1}
+
+    def test_a_graph_that_makes_its_own_npu_tensors(self) -> None:
+        compiled = torch.compile(lambda: torch.ones(2, device="npu") + 1, backend="inductor")
+        assert compiled().tolist() == [2, 2]
+
+    def test_options_of_the_program(self) -> None:
+        compiled = torch.compile(lambda x: x.sin().sum(), mode="max-autotune", dynamic=True)
+        for length in (2, 3):
+            compiled(torch.ones(length, 2, device="npu", requires_grad=True)).backward()
+        assert list(compiling.graphs_without_inductor.values()) == [1]
+        (section,) = plugin.report_sections()
+        assert section.lines[1].startswith("torch.compile ran 1 graph by aot_eager without max_autotune=True")
+        with pytest.raises(RuntimeError, match="Unrecognized mode=slow"):
+            torch.compile(torch.sin, mode="slow")
+
+    def test_a_break_in_a_full_graph_is_refused(self) -> None:
+        def breaks(x: torch.Tensor) -> torch.Tensor:
+            torch._dynamo.graph_break()
+            return x
+
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            torch.compile(breaks, fullgraph=True)(torch.ones(1, device="npu"))
+
+    def test_inductor_itself_refuses(self) -> None:
+        graph = torch.fx.symbolic_trace(torch.nn.Sigmoid())
+        with pytest.raises(RuntimeError, match=r"NotEmulated.*runs aot_eager"):
+            torch._inductor.compile(graph, [torch.ones(2, device="npu")])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import patchcore as pc
@@ -63,5 +64,16 @@ def report_sections() -> Sequence[pc.Section]:
         from npu_emulator.device import active
 
         core = f"{active().name} core"
+    lines = list(_compiled())
     line = f"emulated: {counted(settings.devices, 'device')} ({settings.chip}) on the CPU, {core}"
-    return (pc.Section("npu", (line,), mark="emulated NPU", data={"core": settings.core, "devices": settings.devices}),)
+    data = {"core": settings.core, "devices": settings.devices}
+    return (pc.Section("npu", (line, *lines), mark="emulated NPU", data=data),)
+
+
+def _compiled() -> Iterator[str]:
+    """Yield what torch.compile did in place of generating code for the NPU."""
+    compiling = sys.modules.get("npu_emulator.device.compiling")
+    for options, count in compiling.graphs_without_inductor.items() if compiling else ():
+        without = f" without {options}" if options else ""
+        graphs = counted(count, "graph")
+        yield f"torch.compile ran {graphs} by aot_eager{without}: inductor generates no code for an emulated NPU"

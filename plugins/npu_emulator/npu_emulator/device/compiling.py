@@ -1,19 +1,29 @@
 """``torch.compile`` on the emulated device: what torch's compilers are told once they are imported.
 
 The front end and the back ends that run what they are given (``"eager"``, ``"aot_eager"``) work as on any device. Code
-is generated for no NPU here, so ``"inductor"`` raises :class:`npu_emulator.errors.NotEmulated`.
+is generated for no NPU here, so ``torch.compile`` with its default back end runs ``"aot_eager"`` for graphs with NPU
+tensors, and counts them for the report. What calls inductor by itself (``torch._inductor.compile``) gets a
+:class:`npu_emulator.errors.NotEmulated`.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
+from collections import Counter
 from types import ModuleType
-from typing import Callable
+from typing import Any, Callable
 
+import torch
+
+from npu_emulator import private_torch
 from npu_emulator.notifying_loader import NotifyingFinder
 
-__all__ = ["register"]
+__all__ = ["graphs_without_inductor", "register"]
+
+#: How many graphs ran by aot_eager, by what the program wanted of inductor for them.
+graphs_without_inductor: Counter[str] = Counter()
 
 #: Module of torch -> module of ours that registers the device with it.
 PARTS = {
@@ -31,6 +41,27 @@ def register() -> None:
     for name, part in PARTS.items():
         if name in sys.modules:
             importlib.import_module(part).register()
+    wrapper = private_torch.TorchCompileInductorWrapper
+    wrapper.__call__ = _for_npus(wrapper.__call__)
+
+
+def _for_npus(inductor: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the default back end of ``torch.compile``: that of torch, and aot_eager for graphs with NPU tensors."""
+
+    @functools.wraps(inductor)
+    def compile_graph(self: Any, model_: Any, inputs_: Any, **kwargs: Any) -> Any:
+        if not _has_npu_tensors(model_, inputs_):
+            return inductor(self, model_, inputs_, **kwargs)
+        graphs_without_inductor[", ".join(f"{name}={value}" for name, value in self.config.items())] += 1
+        return importlib.import_module("torch._dynamo.backends.debugging").aot_eager(model_, inputs_)
+
+    return compile_graph
+
+
+def _has_npu_tensors(graph: Any, inputs: Any) -> bool:
+    values = [*inputs, *graph.parameters(), *graph.buffers()]
+    values += [node.meta.get("example_value") for node in graph.graph.nodes]
+    return any(isinstance(value, torch.Tensor) and value.device.type == "npu" for value in values)
 
 
 def _registering(part: str) -> Callable[[ModuleType], None]:

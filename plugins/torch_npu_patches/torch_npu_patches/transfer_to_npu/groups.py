@@ -23,7 +23,7 @@ PREFIX = "torch.transfer_to_npu"
 #: The environment variable that switches the layer off with ``0``; torch_npu's own adapter reads it too.
 SWITCH = "TORCH_TRANSFER_TO_NPU"
 
-#: The emulated torch_npu's adapter, which applies these patches. The variable does not concern a program that imports it.
+#: The emulated torch_npu's adapter, which applies these patches whatever the variable is.
 _ADAPTER = "npu_emulator.torch_npu.contrib.transfer_to_npu"
 
 

@@ -92,6 +92,6 @@ def hiding_variable() -> str:
 
 
 def hides_all() -> bool:
-    """Return True if the environment chooses no NPU at all: an empty list, or one that begins with what is no number."""
+    """Return True if the environment chooses no NPU: by an empty list, or by one that begins with what is no number."""
     variable = hiding_variable()
     return bool(variable) and npu_numbers(os.environ[variable])[0] == []

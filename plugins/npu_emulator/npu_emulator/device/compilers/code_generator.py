@@ -22,8 +22,8 @@ class NoCodeGenerator:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotEmulated(
-            "npu_emulator: torch.compile(backend='inductor') needs a code generator for the device, and an emulated "
-            "NPU has none. Compile with backend='aot_eager' or backend='eager', which call the operators themselves."
+            "npu_emulator: torch._inductor needs a code generator for the device, and an emulated NPU has none. "
+            "Compile with torch.compile, whose default back end runs aot_eager for NPU tensors here."
         )
 
     @classmethod
