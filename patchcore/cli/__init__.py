@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
+import errno
 import gc
 import os
 import sys
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "main"]
 
 OK, FINDINGS, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+
+#: What the system says where no more can be written: a disk or a quota is full, or the device has failed.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 #: Handlers of characters that an encoding does not have, which raise for some of them.
 _RAISING = ("strict", "surrogateescape", "surrogatepass")
@@ -50,9 +54,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        options = _parse(arguments)
-        code = int(options.command(options) or OK)
-        sys.stdout.flush()
+        try:
+            options = _parse(arguments)
+            code = int(options.command(options) or OK)
+        finally:
+            sys.stdout.flush()  # here, where it can be said; help ends in SystemExit
     except (UnknownName, SettingsError) as error:
         return _complain(f"{error}{_advice(error)}", USAGE)
     except PatchcoreError as error:
@@ -60,15 +66,28 @@ def _run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader went away: `patchcore list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit has somewhere to go
+        _write_no_more()
         return OK
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            return _internal()
+        _write_no_more()
+        return _complain(f"the output cannot be written: {error.strerror}", USAGE)
     except Exception:
-        from patchcore.stdlib import traceback
-
-        traceback.print_exc()
-        _complain("this is a bug in patchcore or in a plugin's command; please report it", INTERNAL)
-        return INTERNAL
+        return _internal()
     return code
+
+
+def _write_no_more() -> None:
+    """Give the flush at exit somewhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _internal() -> int:
+    from patchcore.stdlib import traceback
+
+    traceback.print_exc()
+    return _complain("this is a bug in patchcore or in a plugin's command; please report it", INTERNAL)
 
 
 def _advice(error: Exception) -> str:
@@ -112,8 +131,12 @@ def streams_that_take_any_text() -> Iterator[None]:
     """Let stdout and stderr print what their encoding does not have as escape sequences, ``\\xfc``, in this block.
 
     A folder may be called ``für``, and a report may have half of a pair of surrogates, where the encoding is ASCII:
-    under ``PYTHONIOENCODING=ascii``, or in a Windows terminal with an old code page.
+    under ``PYTHONIOENCODING=ascii``, or in a Windows terminal with an old code page. A stdout that was closed takes any
+    text, too.
     """
+    stdout = sys.stdout
+    if stdout is None:  # it was closed
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     changed = []
     for stream in (sys.stdout, sys.stderr):
         errors = getattr(stream, "errors", None)
@@ -127,6 +150,9 @@ def streams_that_take_any_text() -> Iterator[None]:
         for stream, errors in changed:
             with contextlib.suppress(OSError, ValueError):
                 stream.reconfigure(errors=errors)
+        if stdout is None:
+            sys.stdout.close()
+            sys.stdout = stdout
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

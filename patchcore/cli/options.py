@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Callable, NoReturn, Optional
@@ -81,7 +82,8 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        super()._print_message(printable(message), file)
+        if message:
+            (file or sys.stderr).write(printable(message))  # argparse would hide that a disk is full
 
 
 def _options_of(parser: argparse.ArgumentParser) -> Iterator[str]:

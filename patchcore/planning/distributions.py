@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["headers", "is_in", "parse_requirement", "version_of", "version_of_provider"]
 
-_REQUIREMENT = r"\s*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)\s*(?P<specifiers>[<>=!~][^;@\[\]()]*)?"
+_REQUIREMENT = (
+    r"(?a)[ \t]*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)[ \t]*(?P<specifiers>[<>=!~](?:[^;@\[\]()\s]|[ \t])*)?"
+)
 
 #: A final release; packaging reads numbers of many digits.
 _RELEASE = r"[0-9]{1,9}(?:\.[0-9]{1,9})*"

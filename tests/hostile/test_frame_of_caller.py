@@ -15,7 +15,8 @@ def through(original: Any, *args: Any, **kwargs: Any) -> Any:
 
 @pytest.mark.limit(
     "A wrapped or dispatched function that looks at the frame of its caller (`sys._getframe`, `inspect.currentframe`, "
-    "`inspect.stack`) finds the wrapper's: a `Registry` of mmengine gets the scope of the module that wraps it",
+    "`inspect.stack`) finds the wrapper's: a `Registry` of mmengine gets the scope of the module that wraps it. "
+    "Dispatched by `when_call`, it gets the scope `mmengine`, with a warning",
     told="this line: give the function what it looks for as an argument (`Registry(..., scope=...)`), or use `Replace`",
 )
 def test_the_frame_of_the_caller_is_the_wrappers(make_package: Any) -> None:
@@ -34,3 +35,13 @@ def test_a_registry_of_mmengine_takes_the_scope_of_the_wrapper_unless_it_gets_on
     with pc.Patcher([patch], strict=True):
         assert Registry("models").scope == __name__.partition(".")[0]
         assert Registry("models", scope="mmdet").scope == "mmdet"
+
+
+@pytest.mark.libraries("mmengine")
+def test_a_registry_of_mmengine_that_is_dispatched_infers_no_scope() -> None:
+    from mmengine.registry import Registry
+
+    original = Registry.__init__
+    change = pc.Replace("mmengine.registry:Registry.__init__", original, when_call=lambda *_, **__: False)
+    with pc.Patcher([pc.Patch("p", change)], strict=True):
+        assert Registry("models").scope == "mmengine"

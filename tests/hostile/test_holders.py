@@ -860,6 +860,20 @@ def test_a_holder_that_the_garbage_collector_ignores_is_reported(demo: Any) -> N
         gc.unfreeze()
 
 
+@pytest.mark.parametrize("frozen", [True, False])
+def test_what_a_program_has_frozen_stays_so(demo: Any, frozen: bool) -> None:
+    """A program freezes its objects before it forks, so that the children share their pages."""
+    assert demo("import lib\nact = lib.f")
+    if frozen:
+        gc.freeze()
+    try:
+        with patched("lib:f", new) as patcher:
+            patcher.report(unreachable=True)
+        assert (gc.get_freeze_count() > 0) == frozen
+    finally:
+        gc.unfreeze()
+
+
 def test_many_holders_of_a_kind_are_counted(demo: Any) -> None:
     assert demo("import lib\nNETS = [lib.Net() for _ in range(1000)]")
     with patched("lib:Net", NewNet) as patcher:

@@ -88,6 +88,29 @@ def test_every_command(programs: Programs, environment: dict[str, str]) -> None:
                 assert fault.encode(encoding) not in done.stdout, (arguments, done.stdout)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["list", "--format", "json"], ["check"], ["--help"], ["run", "--help"]], ids=str
+)
+def test_a_full_disk_is_said_and_is_no_success(programs: Programs, arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*programs.python, "-m", "patchcore", *arguments],
+            cwd=programs.folder,
+            env=programs.environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (2, "patchcore: the output cannot be written: No space left on device\n")
+
+
+def test_stdout_is_closed(programs: Programs) -> None:
+    command = f"exec {programs.python[0]} -m patchcore list >&-"
+    done = programs.run(["sh", "-c", command])
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_the_streams_are_as_before_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
     monkeypatch.setattr(sys, "stdout", stream)

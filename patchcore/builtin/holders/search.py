@@ -54,9 +54,14 @@ def find_unreachable(originals: Iterable[Any], ours: Iterable[Any] = ()) -> list
     wanted = _Objects((id(obj), obj) for obj in originals)
     if not wanted:
         return []
+    was_frozen = gc.get_freeze_count() > 0
     gc.unfreeze()  # the collector does not tell of the objects that it ignores, those of a run among them
-    search = _Search(wanted, set(map(id, ours)))
-    search.run()
+    try:
+        search = _Search(wanted, set(map(id, ours)))
+        search.run()
+    finally:
+        if was_frozen:  # by the program, before it forks for example
+            gc.freeze()
     found = {(id(held), place): (held, place) for held, place in search.places()}
     return sorted(found.values(), key=lambda pair: pair[1])
 

@@ -53,7 +53,11 @@ def test_requirements_are_taken_apart(text, parsed) -> None:
     assert parse_requirement(text) == parsed
 
 
-@pytest.mark.parametrize("text", ["mmcv>>2", "mmcv >=", ">=2", "mmcv==two", "mmcv>=2 <3", "mmcv>=2,<x", "mmcv=2"])
+@pytest.mark.parametrize(
+    "text",
+    ["mmcv>>2", "mmcv >=", ">=2", "mmcv==two", "mmcv>=2 <3", "mmcv>=2,<x", "mmcv=2", "mmcv\n", "\nmmcv", "mmcv>=2\n"]
+    + ["mmcv\x0b", "mmcv\xa0", "mmcv\u00e9"],
+)
 def test_a_malformed_requirement_is_refused(text) -> None:
     with pytest.raises(ValueError, match=r"\S"):
         parse_requirement(text)
