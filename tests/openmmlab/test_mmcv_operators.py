@@ -236,6 +236,16 @@ class TestRefusals:
     def test_names_the_patch_and_the_release_that_has_it(self, device: torch.device) -> None:
         with pytest.raises(NotEmulated, match=r"mmcv\.modulated_deform_conv of mmcv-npu-patches"):
             _ext.modulated_deform_conv_forward(torch.zeros(1, device=device))
+        with pytest.raises(NotEmulated, match=r"run --enable mmcv\.voxelization\."):
+            _ext.dynamic_voxelize_forward(torch.zeros(1, device=device))
+        of_mmdet3d = {"__name__": "mmdet3d.models.voxelize", "operator": _ext.dynamic_voxelize_forward}
+        exec("def call(x): operator(x)", of_mmdet3d)
+        with pytest.raises(
+            NotEmulated, match=r"of mmdet3d-npu-patches: patchcore run --enable mmdet3d\.voxelization\."
+        ):
+            of_mmdet3d["call"](torch.zeros(1, device=device))
+        with pytest.raises(NotEmulated, match=r"or call mx_driving\.npu_dynamic_scatter in its caller"):
+            _ext.dynamic_point_to_voxel_forward(torch.zeros(1, device=device))
         with pytest.raises(NotEmulated, match="No patch replaces it"):
             _ext.knn_forward(torch.zeros(1, device=device))
         if BUILD.version.startswith("2"):

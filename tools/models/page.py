@@ -132,5 +132,5 @@ def difference(result: dict[str, Any]) -> float | None:
 
 
 def _advice(error: str) -> str:
-    patch = re.search(r"Apply the patch ([\w.]+)", error)
+    patch = re.search(r"--enable ([\w.]+\w)", error)
     return f"; `--enable {patch[1]}`" if patch else "; mmcv built for NPUs has no kernel for it, either"

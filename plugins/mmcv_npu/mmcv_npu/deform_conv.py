@@ -221,6 +221,7 @@ DEFORM_CONV = pc.Patch(
     ],
     summary="DeformConv2d on the mx_driving kernel",
     requires="mmcv>=1.3,<3",
+    when=kernels.operators_are_built,
     needs="mx_driving",
     legacy_names=["dc", "deform_conv", "DeformConv"],
     checks=pc.Check("mmcv_npu.checks.deform_conv:called", dtypes={"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}),
@@ -238,6 +239,7 @@ MODULATED_DEFORM_CONV = pc.Patch(
     ],
     summary="ModulatedDeformConv2d on the mx_driving kernel",
     requires="mmcv>=1.3,<3",
+    when=kernels.operators_are_built,
     needs="mx_driving",
     legacy_names=["mdc", "modulated_deform_conv", "ModulatedDeformConv"],
     checks=pc.Check(

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
+
+import patchcore as pc
+
+
+def operators_are_built() -> Any:
+    """Return ``True``, or a :class:`patchcore.Skip` where mmcv is installed without its compiled operators.
+
+    mmcv is not imported.
+    """
+    spec = importlib.util.find_spec("mmcv")
+    folders = spec.submodule_search_locations if spec is not None else None
+    if not folders or any(next(Path(folder).glob("_ext*"), None) for folder in folders):
+        return True
+    return pc.Skip("mmcv is installed without its operators: there is no mmcv._ext")
 
 
 def takes(tensor: Any) -> bool:

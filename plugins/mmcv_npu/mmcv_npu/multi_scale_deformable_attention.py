@@ -221,6 +221,7 @@ MULTI_SCALE_DEFORMABLE_ATTENTION = pc.Patch(
     ],
     summary="MultiScaleDeformableAttention, and copies of it in models, on the mx_driving kernel",
     requires="mmcv>=1.3.3,<3",  # the first that has the operator
+    when=kernels.operators_are_built,
     needs="mx_driving",
     legacy_names=["msda", "multi_scale_deformable_attention", "MultiScaleDeformableAttention", "MSDA"],
     checks=[

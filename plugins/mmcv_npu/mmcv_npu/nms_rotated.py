@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import patchcore as pc
+from mmcv_npu import kernels
 
 
 def nms_rotated(
@@ -40,5 +41,6 @@ NMS_ROTATED = pc.Patch(
     [pc.Wrap("mmcv.ops.nms:nms_rotated", nms_rotated)],
     summary="nms_rotated leaves the boxes of its caller in radians",
     requires="mmcv>=1.7.2,<3",  # the first that calls a kernel for NPUs
+    when=kernels.operators_are_built,
     checks=pc.Check("mmcv_npu.checks.nms_rotated:called", dtypes={"float32": 1e-6}),
 )

@@ -97,6 +97,7 @@ SIGMOID_FOCAL_LOSS = pc.Patch(
     ],
     summary="sigmoid focal loss on the mx_driving kernel",
     requires="mmcv>=1.3,<3",
+    when=kernels.operators_are_built,
     needs="mx_driving",
     legacy_names=["sigmoid_focal_loss", "SigmoidFocalLoss"],
     default=False,

@@ -12,6 +12,7 @@ defined before the patch, or while it is in force, work with it and after it is 
 from __future__ import annotations
 
 import patchcore as pc
+from mmcv_npu import kernels
 
 _LAYERS = ("SparseConvolution", "SubMConv3d", "SparseConv3d", "SparseInverseConv3d")
 
@@ -23,6 +24,7 @@ SPCONV3D = pc.Patch(
     ],
     summary="3D sparse convolutions on the kernels of mx_driving",
     requires="mmcv>=1.5,<3",
+    when=kernels.operators_are_built,
     needs="mx_driving",
     legacy_names=["spconv3d", "SparseConv3D"],
     checks=[

@@ -33,7 +33,7 @@ def forward_fits(
     if not kernels.takes(points) or points.dtype != torch.float32 or points.dim() != 2 or points.shape[1] < 3:
         return False
     if len(points) == 0 or not _have_extent(voxel_size):
-        return True  # for forward to refuse
+        return True  # for forward to answer or refuse
     grid = _extent(voxel_size, coors_range)
     if any(abs(extent % 1 - 0.5) < 1e-3 for extent in grid):
         return False
@@ -69,12 +69,17 @@ def forward(
         outside the grid.
 
     Raises:
-        ValueError: there are no points, or a voxel has no size.
+        ValueError: a voxel has no size.
     """
     import torch
     from mx_driving import _C
 
-    _check(points, voxel_size)
+    _check(voxel_size)
+    if len(points) == 0:  # the kernels take no empty cloud
+        nothing = points.new_zeros((0, 3), dtype=torch.int32)
+        if _is_dynamic(max_points, max_voxels):
+            return nothing
+        return points.new_zeros((0, max_points, points.shape[1])), nothing, nothing[:, 0].clone()
     size = [float(one) for one in voxel_size]
     limits = [float(one) for one in coors_range]
     if not _is_dynamic(max_points, max_voxels):
@@ -97,17 +102,11 @@ def _have_extent(voxel_size: Sequence[float]) -> bool:
     return all(0 < float(size) < math.inf for size in voxel_size)
 
 
-def _check(points: Any, voxel_size: Sequence[float]) -> None:
-    who = "voxelization on the NPU (patch mmcv.voxelization of mmcv-npu-patches)"
-    if len(points) == 0:
-        raise ValueError(
-            f"{who}: expected points, found a tensor of shape {tuple(points.shape)}; "
-            "leave the sample out: `if len(points): ...`, or disable the patch"
-        )
+def _check(voxel_size: Sequence[float]) -> None:
     if not _have_extent(voxel_size):
         raise ValueError(
-            f"{who}: expected voxels of a positive size along x, y and z, found voxel_size={list(voxel_size)}; "
-            "correct voxel_size in the model's configuration"
+            "voxelization on the NPU (patch mmcv.voxelization of mmcv-npu-patches): expected voxels of a positive size "
+            f"along x, y and z, found voxel_size={list(voxel_size)}; correct voxel_size in the model's configuration"
         )
 
 
@@ -116,6 +115,7 @@ VOXELIZATION = pc.Patch(
     [pc.Replace("mmcv.ops.voxelize:_Voxelization.forward", forward, when_call=forward_fits)],
     summary="hard and dynamic voxelization on the mx_driving kernels",
     requires="mmcv>=1.3.16,<3",  # the first that has the operator
+    when=kernels.operators_are_built,
     needs="mx_driving",
     legacy_names=["voxelization", "Voxelization"],
     default=False,

@@ -80,7 +80,7 @@ def _info() -> None:
 
 
 def _mmcv(version: Optional[str]) -> None:
-    from npu_emulator.mmcv_operators.builds import BUILDS, PATCHES, build_of
+    from npu_emulator.mmcv_operators.builds import BUILDS, PATCHES, PATCHES_OF_MMDET3D, build_of
 
     builds = BUILDS if version is None else (build_of(version),)
     names = sorted({name for build in builds for name in build.operators})
@@ -91,7 +91,10 @@ def _mmcv(version: Optional[str]) -> None:
         print(f"{name.ljust(width)}  {row.rstrip()}")
     print("\nAll other operators raise NotEmulated. These patches of mmcv-npu-patches replace them or their callers:")
     for beginning, patch in PATCHES.items():
-        print(f"{(beginning + '*').ljust(width)}  {patch}")
+        of_mmdet3d = PATCHES_OF_MMDET3D.get(patch)
+        print(
+            f"{(beginning + '*').ljust(width)}  {patch}{f', {of_mmdet3d} for callers in mmdet3d' if of_mmdet3d else ''}"
+        )
 
 
 if __name__ == "__main__":

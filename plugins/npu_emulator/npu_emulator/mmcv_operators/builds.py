@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Optional
 
-__all__ = ["BUILDS", "PATCHES", "Build", "build_of", "first_build_with", "patch_for"]
+__all__ = ["BUILDS", "KERNELS", "PATCHES", "PATCHES_OF_MMDET3D", "Build", "build_of", "first_build_with", "patch_for"]
 
 
 class Build(NamedTuple):
@@ -71,6 +71,12 @@ PATCHES = {
     "sigmoid_focal_loss_": "mmcv.sigmoid_focal_loss",
 }
 
+#: Patches of mmdet3d-npu-patches that replace mmdet3d's own callers of the operators, by the patch for those of mmcv.
+PATCHES_OF_MMDET3D = {"mmcv.voxelization": "mmdet3d.voxelization"}
+
+#: Kernels of mx_driving that compute what an operator does, and that no patch calls yet, by the operators' names.
+KERNELS = {"dynamic_point_to_voxel_": "mx_driving.npu_dynamic_scatter"}
+
 
 def build_of(version: str) -> Build:
     """Return what a build of a release has: that of the newest release in the table which is not newer.
@@ -95,9 +101,15 @@ def first_build_with(operator: str, major: int) -> Optional[str]:
     return None
 
 
-def patch_for(operator: str) -> Optional[str]:
-    """Return the name of the patch that replaces the callers of an operator, ``None`` if there is none."""
-    return next((patch for beginning, patch in PATCHES.items() if operator.startswith(beginning)), None)
+def patch_for(operator: str, caller: str = "mmcv") -> Optional[str]:
+    """Return the name of the patch that replaces the caller of an operator, ``None`` if there is none.
+
+    Args:
+        operator: in ``mmcv._ext``.
+        caller: the top-level package that calls it.
+    """
+    found = next((patch for beginning, patch in PATCHES.items() if operator.startswith(beginning)), None)
+    return PATCHES_OF_MMDET3D.get(found or "", found) if caller == "mmdet3d" else found
 
 
 def _numbers(version: str) -> tuple[int, ...]:

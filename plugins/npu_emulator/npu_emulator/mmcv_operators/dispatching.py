@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from npu_emulator.errors import NotEmulated
 from npu_emulator.mmcv_operators import attention, boxes, elementwise, focal_loss, points, pooling
-from npu_emulator.mmcv_operators.builds import Build, first_build_with, patch_for
+from npu_emulator.mmcv_operators.builds import KERNELS, Build, first_build_with, patch_for
 from npu_emulator.mmcv_operators.host import call_on_host
 
 __all__ = ["emulate"]
@@ -71,7 +72,7 @@ def emulate(name: str, operator: Operator, build: Build) -> Operator:
         if not any(tensor.device.type == "npu" for tensor in tensors):
             return operator(*args, **kwargs)
         if name not in build.operators:
-            raise NotEmulated(refusal(name, build))
+            raise NotEmulated(refusal(name, build, _caller()))
         if name not in _MIXED:
             _require_one_device(name, tensors)
         if name == "nms":
@@ -83,21 +84,39 @@ def emulate(name: str, operator: Operator, build: Build) -> Operator:
     return emulated
 
 
-def refusal(name: str, build: Build) -> str:
+def refusal(name: str, build: Build, caller: str = "mmcv") -> str:
     """Return the message for an operator that a real build does not have.
 
     Args:
         name: in ``mmcv._ext``.
         build: without the operator.
+        caller: the top-level package that calls the operator.
     """
     message = f"mmcv._ext.{name}: mmcv {build.version} has no kernel for NPUs, so the emulated NPU has none either"
     since = first_build_with(name, int(build.version.partition(".")[0]))
     if since is not None:
         message += f"; mmcv has one since {since}"
-    patch = patch_for(name)
+    patch = patch_for(name, caller)
     if patch is not None:
-        return f"{message}. Apply the patch {patch} of mmcv-npu-patches, which replaces it."
+        package = patch.partition(".")[0]
+        return (
+            f"{message}. It is replaced by the patch {patch} of {package}-npu-patches: patchcore run --enable {patch}."
+        )
+    kernel = next((kernel for beginning, kernel in KERNELS.items() if name.startswith(beginning)), None)
+    if kernel is not None:
+        return f"{message}. No patch replaces it: call it with CPU tensors, or call {kernel} in its caller."
     return f"{message}. No patch replaces it: call it with CPU tensors, or replace its caller."
+
+
+def _caller() -> str:
+    """Return the top-level package of the nearest frame outside of this package and of torch."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        root = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if root not in ("npu_emulator", "torch"):
+            return root
+        frame = frame.f_back
+    return ""
 
 
 def _tensors(arguments: Any) -> Iterator[Tensor]:
