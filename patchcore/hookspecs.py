@@ -89,8 +89,8 @@ def register_marks() -> Iterable[Union[Callable[[Any, Any, bool], Any], str]]:  
 
     That is a wrapper or dispatcher which patchcore makes, or a function whose body it writes. They get the function,
     the original, and whether it is a method, and may set attributes of the function: what says to a compiler that reads
-    source how to call it. These go with the patch. A function that one of them returns is called when the body of the
-    function is written again, or is the original again.
+    source how to call it. These go with the patch. A function that one of them returns is called when the patch goes:
+    when the wrapper is in no place any more, or the body of the function is written again or is the original again.
     """
 
 

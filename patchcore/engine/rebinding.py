@@ -23,7 +23,7 @@ from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Identity, Journal, KeptName, Layer, Record, Retired, by_product
 from patchcore.engine.references import StaticSlot
 from patchcore.errors import DeclarationError
-from patchcore.objects.binding import has_identity, reference
+from patchcore.objects.binding import has_identity, reference, unmark
 from patchcore.objects.modules import (
     ABSENT,
     class_namespace,
@@ -221,6 +221,7 @@ class Rebinder:
         for r in retired:
             if not self._journal.count_makers(r.old):
                 self._homes.pop(id(r.old), None)
+                unmark(r.old)
         self.rebind(self._left_over(retired))
         self._journal.retired = []
 

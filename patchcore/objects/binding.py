@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Iterator, Mapping
 from types import (
     BuiltinFunctionType,
@@ -42,6 +43,7 @@ __all__ = [
     "has_identity",
     "passing_body",
     "reference",
+    "unmark",
     "wrap",
     "wrapped_body",
     "wrapped_callable",
@@ -61,6 +63,9 @@ _HELPERS = (
 )
 # by what else than their code inspect and asyncio know coroutine functions
 _MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
+
+#: What marks have returned for a function that is put in a slot.
+_undo: weakref.WeakKeyDictionary[FunctionType, list[Callable[[], Any]]] = weakref.WeakKeyDictionary()
 
 #: Called with each function that something is about to stand for; see ``register_handovers``.
 HANDOVERS: list[Callable[[Any], Optional[generated.Handover]]] = []
@@ -354,10 +359,18 @@ def _finished(function: Any, original: Any, in_class: bool) -> Any:
 
 
 def _marked(function: Any, original: Any, in_class: bool) -> Any:
-    """Return ``function`` after compilers that read source were told of it."""
-    for mark in MARKS:
-        mark(function, original, in_class)
+    """Return ``function`` after marks were made for it; see ``register_marks``."""
+    undo = [undo for undo in [mark(function, original, in_class) for mark in MARKS] if callable(undo)]
+    if undo and type(function) is FunctionType:
+        _undo[function] = undo
     return function
+
+
+def unmark(product: Any) -> None:
+    """Undo the marks that were made for a product, which is in no slot any more; anything may be given."""
+    function = wrapped_callable(product)
+    for undo in _undo.pop(function, ()) if type(function) is FunctionType else ():
+        undo()
 
 
 def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
@@ -99,10 +105,32 @@ def exported(strict: bool) -> Callable[[Callable[[Any], Any]], Any]:
     return run
 
 
+def of_a_distributed_tensor(call: Callable[[Any], Any]) -> Any:
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.tensor import Replicate, distribute_tensor
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = dist.init_device_mesh("cpu", (1,))
+        return call(distribute_tensor(torch.ones(2), mesh, [Replicate()])).full_tensor()
+    finally:
+        dist.destroy_process_group()
+
+
+def of_a_fake_tensor(call: Callable[[Any], Any]) -> Any:
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return make_fx(call, tracing_mode="fake")(torch.ones(2))(torch.ones(2))
+
+
 WAYS: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
     "a device": under_a_device,
     "a subclass": of_a_subclass,
     "a parameter": of_a_parameter,
+    "a distributed tensor": of_a_distributed_tensor,
+    "a fake tensor": of_a_fake_tensor,
     "functorch": under_functorch,
     "compile, eager": compiled("eager"),
     "compile, aot_eager": compiled("aot_eager"),
@@ -171,6 +199,68 @@ def test_a_graph_that_was_traced_while_patched_is_the_original_again(torch: Any,
         assert torch.equal(script(x), x + 100)
     assert torch.equal(graph(x), x)
     assert torch.equal(script(x), x)
+
+
+@pytest.mark.parametrize("target", FUNCTIONS)
+def test_what_is_compiled_follows_a_patch_and_its_revert(torch: Any, target: str) -> None:
+    torch._dynamo.reset()
+    x = torch.ones(2)
+    compiled_call = torch.compile(call_of(target), backend="aot_eager")
+    plain = compiled_call(x)
+    for _ in range(2):
+        with patched(target):
+            assert torch.allclose(compiled_call(x), plain + 100)
+        assert torch.equal(compiled_call(x), plain)
+
+
+COMPILING = """
+import sys, torch, patchcore as pc
+import torch.nn.functional as F
+targets = ["torch.nn.functional:relu", "torch:Tensor.clamp"]
+def more(original, *args, **kwargs): return original(*args, **kwargs) + 100
+patcher = pc.Patcher([pc.Patch("p", [pc.Wrap(target, more) for target in targets])], strict=True)
+if "early" in sys.argv: patcher.apply()
+x = torch.ones(2)
+call = torch.compile(lambda x: F.relu(x) + x.clamp(0))
+print(call(x).tolist()[0])
+if "late" in sys.argv:
+    patcher.apply()
+    print(call(x).tolist()[0])
+    patcher.revert()
+    print(call(x).tolist()[0], torch._functorch.config.enable_autograd_cache)
+"""
+
+
+@pytest.mark.slow  # a compiler of C++ runs
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor compiles C++")
+def test_what_inductor_keeps_on_disk_is_of_the_patch_or_of_the_original(tmp_path: Path) -> None:
+    """A cache that is shared with later processes knows functions of torch by name."""
+    variables = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+
+    def run(*args: str) -> list[str]:
+        command = [sys.executable, "-W", "ignore", "-c", COMPILING, *args]
+        return subprocess.run(command, env=variables, check=True, capture_output=True, text=True).stdout.split()
+
+    assert run() == ["2.0"]
+    assert run("early") == ["202.0"]
+    assert run("late") == ["2.0", "202.0", "2.0", "True"]
+
+
+def test_the_cache_is_off_when_functions_are_patched_while_torch_is_imported() -> None:
+    source = """
+        import patchcore as pc
+        def more(original, *args, **kwargs): return original(*args, **kwargs) + 100
+        patch = pc.Patch("p", [pc.Wrap("torch.nn.functional:relu", more)])
+        patcher = pc.Patcher([patch], strict=True)
+        patcher.apply()
+        import torch, torch._functorch.config as config
+        torch.nn.functional.relu(torch.ones(2))  # as dynamo does while it traces
+        print(config.enable_autograd_cache)
+        patcher.revert()
+        print(config.enable_autograd_cache)
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(source)]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() == ["False", "True"]
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -4,17 +4,22 @@
   ``_spec_cache``), and has no guard on the code of methods: what it compiled goes on without a later patch.
 - TorchScript compiles functions of torch that it has a builtin for, ``torch.norm`` say, as that builtin, by a table of
   ``id(function)`` (``torch/jit/_builtins.py``), and would not look at the patched function.
+- Compiled graphs are kept on disk: see :mod:`patchcore_torch.caches`.
 """
 
 from __future__ import annotations
 
+import weakref
 from types import FunctionType, MethodType
 from typing import Any, Callable, Optional
 
 from patchcore.objects.modules import executed_module
-from patchcore_torch import private_torch
+from patchcore_torch import caches, overrides, private_torch
 
 __all__ = ["mark"]
+
+#: Packages whose functions dynamo may put in a graph by their names.
+_IN_GRAPHS = ("torch", "einops")
 
 
 def mark(function: Any, original: Any, in_class: bool) -> Callable[[], None]:
@@ -29,14 +34,18 @@ def mark(function: Any, original: Any, in_class: bool) -> Callable[[], None]:
         What has them forget it again, and remember the builtin.
     """
     _forget(function, in_class)
-    # no closure, which would count as a user of the function's module when that is imported again
-    return MethodType(_undo, (function, in_class, _take_builtin(function)))
+    if overrides.takes_part(original) or getattr(original, "__module__", "").partition(".")[0] in _IN_GRAPHS:
+        caches.hold(function)
+    # neither a closure nor a reference, which would count as a user of the module when that is imported again
+    return MethodType(_undo, (weakref.ref(function), in_class, _take_builtin(function)))
 
 
-def _undo(made: tuple[Any, bool, Optional[tuple[dict[int, str], str]]]) -> None:
-    function, in_class, builtin = made
+def _undo(made: tuple[weakref.ref[Any], bool, Optional[tuple[dict[int, str], str]]]) -> None:
+    ref, in_class, builtin = made
+    function = ref()
     _forget(function, in_class)
-    if builtin is not None:
+    caches.release(function)
+    if builtin is not None and function is not None:
         builtin[0][id(function)] = builtin[1]
 
 

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Callable, Optional
 
-from patchcore_torch import private_torch
+from patchcore_torch import caches, private_torch
 
-__all__ = ["handover"]
+__all__ = ["handover", "takes_part"]
 
 
 def handover(original: Any) -> Optional[tuple[Callable[..., bool], Callable[..., Any]]]:
@@ -25,11 +25,13 @@ def handover(original: Any) -> Optional[tuple[Callable[..., bool], Callable[...,
     Args:
         original: what is patched; one of torch, or written like one.
     """
-    torch = sys.modules.get("torch")
-    return _HANDOVER if torch is not None and hasattr(torch, "overrides") and _takes_part(original) else None
+    return _HANDOVER if takes_part(original) else None
 
 
-def _takes_part(original: Any) -> bool:
+def takes_part(original: Any) -> bool:
+    """Tell whether ``original`` takes part in the protocol."""
+    if not hasattr(sys.modules.get("torch"), "overrides"):
+        return False
     if type(original) is FunctionType:
         return "handle_torch_function" in original.__code__.co_names
     if type(original) in (MethodDescriptorType, WrapperDescriptorType):
@@ -43,6 +45,8 @@ def _takes_part(original: Any) -> bool:
 def _hands_over(*args: Any, **kwargs: Any) -> bool:
     from torch.overrides import has_torch_function
 
+    if caches.is_pending:
+        caches.settle()
     return has_torch_function(tuple(_flat(args, kwargs.values())))
 
 
