@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +15,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from npu_emulator.errors import NotEmulated
 from npu_emulator.torch_npu import ops
 from npu_emulator.torch_npu.ops import registry
+
+LIST = Path(__file__).with_name("torch_npu_schemas.txt")
+
+
+def parsed(schema: str) -> torch.FunctionSchema:
+    """Return what torch reads from a line of the list or of the table."""
+    return torch._C.parse_schema(f"{registry.NAMESPACE}::{schema}")
+
 
 OVERLOADS = [pytest.param(declared, id=declared.qualified_name) for declared in registry.operators()]
 
@@ -35,9 +46,22 @@ class TestSchemas:
         found = getattr(getattr(torch.ops.npu, declared.name), overload)._schema
         assert found == torch._C.parse_schema(f"{registry.NAMESPACE}::{declared.schema}")
 
+    def test_are_those_of_torch_npu(self) -> None:
+        """The list is what torch_npu 2.13.0 registers under these names."""
+        ours = {str(parsed(declared.schema)) for declared in registry.operators()}
+        assert ours == {str(parsed(line)) for line in LIST.read_text().splitlines()}
+
+    @pytest.mark.skipif(os.environ.get("TORCH_NPU_PYTHON") is None, reason="TORCH_NPU_PYTHON names no Python")
+    def test_the_list_is_that_of_an_installed_wheel(self) -> None:
+        """``TORCH_NPU_PYTHON`` is a Python with the real torch_npu, of whatever release it has."""
+        program = "import torch, torch_npu; print(*torch._C._jit_get_all_schemas(), sep=chr(10))"
+        command = [os.environ["TORCH_NPU_PYTHON"], "-W", "ignore", "-c", program]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+        assert {str(parsed(line)) for line in LIST.read_text().splitlines()} <= set(done.stdout.splitlines())
+
     def test_are_declared_once(self) -> None:
         with pytest.raises(ValueError, match="npu::npu_swiglu is declared twice"):
-            registry.operator("npu_swiglu(Tensor self, int dim=-1) -> Tensor")(lambda self, dim=-1: self)
+            registry.operator("npu_swiglu(Tensor input, int dim=-1) -> Tensor")(lambda input, dim=-1: input)
 
 
 class TestLookup:

@@ -53,7 +53,8 @@ class _Sparsity(NamedTuple):
     " Tensor? padding_mask=None, Tensor? atten_mask=None, float scale=1., float keep_prob=1.,"
     " int pre_tockens=2147483647, int next_tockens=2147483647, int inner_precise=0, int[]? prefix=None,"
     " int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None, int sparse_mode=0, bool gen_mask_parallel=True,"
-    ' bool sync=False, str softmax_layout="") -> (Tensor, Tensor, Tensor, Tensor, int, int, int)',
+    ' bool sync=False, str softmax_layout="", Tensor? sink=None, Tensor? dropout_mask=None, int seed=0, int offset=0)'
+    " -> (Tensor, Tensor, Tensor, Tensor, int, int, int)",
     differentiable=(0,),
     tags=[torch.Tag.nondeterministic_seeded],
 )
@@ -78,6 +79,10 @@ def npu_fusion_attention(
     gen_mask_parallel: bool = True,
     sync: bool = False,
     softmax_layout: str = "",
+    sink: Optional[Tensor] = None,
+    dropout_mask: Optional[Tensor] = None,
+    seed: int = 0,
+    offset: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """Return ``dropout(softmax(mask(scale * (query @ key.T + pse)))) @ value``.
 
@@ -109,6 +114,10 @@ def npu_fusion_attention(
         gen_mask_parallel: without effect.
         sync: without effect.
         softmax_layout: for TND, how the statistics are ordered: ``"TND"`` by token and head, ``""`` by head and token.
+        sink: ``None``.
+        dropout_mask: ``None``.
+        seed: 0.
+        offset: 0.
 
     Returns:
         The attention; maximum and sum of each row of the softmax, shape (b, n, s_q, 8) or (t, n, 8), eight times the
@@ -116,11 +125,14 @@ def npu_fusion_attention(
         zero: the mask is drawn from the generator of the device and not drawn again.
 
     Raises:
-        NotEmulated: ``sparse_mode`` 5 to 8, or ``pse`` of TND or compressed to 1,024 rows.
+        NotEmulated: ``sparse_mode`` 5 to 8, ``pse`` of TND or compressed to 1,024 rows, or one of the last four
+            arguments is given.
         ValueError: the arguments do not fit together.
     """
     if padding_mask is not None:
         raise NotEmulated("npu_fusion_attention: padding_mask is not supported by the device either; use atten_mask")
+    if sink is not None or dropout_mask is not None or seed or offset:
+        raise NotEmulated("npu_fusion_attention: sink, dropout_mask, seed and offset are not emulated; leave them out")
     if not 0 < keep_prob <= 1:
         raise ValueError(f"npu_fusion_attention: expected keep_prob in (0, 1], found {keep_prob}")
     sparsity = _Sparsity(sparse_mode, atten_mask, pre_tockens, next_tockens)

@@ -80,12 +80,12 @@ def npu_ptiou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
     return (intersection / (denominator + _IOU_EPSILON)).to(bboxes.dtype)
 
 
-@operator("npu_giou(Tensor self, Tensor gtboxes, bool trans=False, bool is_cross=False, int mode=0) -> Tensor")
-def npu_giou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Tensor:
+@operator("npu_giou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=False, int mode=0) -> Tensor")
+def npu_giou(input: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Tensor:
     """Return the generalized IoU of boxes and their partners (Rezatofighi et al., arXiv:1902.09630).
 
     Args:
-        self: shape (4, n).
+        input: shape (4, n).
         gtboxes: shape (4, n), the partners.
         trans: whether the rows are (centre x, centre y, width, height); otherwise (x1, y1, x2, y2).
         is_cross: ``False``.
@@ -97,18 +97,18 @@ def npu_giou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool 
     Raises:
         NotEmulated: ``is_cross`` or ``mode``: documentation and tests of the operator disagree about their results.
     """
-    pair = _paired("npu_giou", self, gtboxes, trans, is_cross, mode)
+    pair = _paired("npu_giou", input, gtboxes, trans, is_cross, mode)
     width, height = _enclosing(pair)
     enclosing = width * height
-    return (pair.iou - (enclosing - pair.union) / enclosing).unsqueeze(-1).to(self.dtype)
+    return (pair.iou - (enclosing - pair.union) / enclosing).unsqueeze(-1).to(input.dtype)
 
 
-@operator("npu_diou(Tensor self, Tensor gtboxes, bool trans=False, bool is_cross=False, int mode=0) -> Tensor")
-def npu_diou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Tensor:
+@operator("npu_diou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=False, int mode=0) -> Tensor")
+def npu_diou(input: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Tensor:
     """Return the distance IoU of boxes and their partners (Zheng et al., arXiv:1911.08287).
 
     Args:
-        self: shape (4, n).
+        input: shape (4, n).
         gtboxes: shape (4, n), the partners.
         trans: whether the rows are (centre x, centre y, width, height); otherwise (x1, y1, x2, y2).
         is_cross: ``False``.
@@ -120,16 +120,16 @@ def npu_diou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool 
     Raises:
         NotEmulated: ``is_cross`` or ``mode``, as for :func:`npu_giou`.
     """
-    pair = _paired("npu_diou", self, gtboxes, trans, is_cross, mode)
-    return (pair.iou - _center_distance(pair)).unsqueeze(0).to(self.dtype)
+    pair = _paired("npu_diou", input, gtboxes, trans, is_cross, mode)
+    return (pair.iou - _center_distance(pair)).unsqueeze(0).to(input.dtype)
 
 
 @operator(
-    "npu_ciou(Tensor self, Tensor gtboxes, bool trans=False, bool is_cross=True, int mode=0,"
+    "npu_ciou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=True, int mode=0,"
     " bool atan_sub_flag=False) -> Tensor"
 )
 def npu_ciou(
-    self: Tensor,
+    input: Tensor,
     gtboxes: Tensor,
     trans: bool = False,
     is_cross: bool = True,
@@ -141,7 +141,7 @@ def npu_ciou(
     The weight of the aspect ratios counts as a constant in the backward pass, as in the paper.
 
     Args:
-        self: shape (4, n).
+        input: shape (4, n).
         gtboxes: shape (4, n), the partners.
         trans: whether the rows are (centre x, centre y, width, height); otherwise (x1, y1, x2, y2).
         is_cross: ``False``, which is not the default.
@@ -154,12 +154,12 @@ def npu_ciou(
     Raises:
         NotEmulated: ``is_cross`` or ``mode``, as for :func:`npu_giou`.
     """
-    pair = _paired("npu_ciou", self, gtboxes, trans, is_cross, mode)
+    pair = _paired("npu_ciou", input, gtboxes, trans, is_cross, mode)
     angles = [torch.atan((box[2] - box[0]) / (box[3] - box[1])) for box in (pair.boxes, pair.partners)]
     aspect = (4 / math.pi**2) * (angles[1] - angles[0]).square()
     with torch.no_grad():
         weight = aspect / (1 - pair.iou + aspect + _PAIRED_EPSILON)
-    return (pair.iou - _center_distance(pair) - weight * aspect).unsqueeze(0).to(self.dtype)
+    return (pair.iou - _center_distance(pair) - weight * aspect).unsqueeze(0).to(input.dtype)
 
 
 @operator(
@@ -260,16 +260,16 @@ def npu_bounding_box_decode(
 
 
 @operator(
-    "npu_anchor_response_flags(Tensor self, int[2] featmap_size, int[2] stride, int num_base_anchors) -> Tensor",
+    "npu_anchor_response_flags(Tensor input, int[2] featmap_size, int[2] stride, int num_base_anchors) -> Tensor",
     differentiable=False,
 )
 def npu_anchor_response_flags(
-    self: Tensor, featmap_size: Sequence[int], stride: Sequence[int], num_base_anchors: int
+    input: Tensor, featmap_size: Sequence[int], stride: Sequence[int], num_base_anchors: int
 ) -> Tensor:
     """Return which anchors lie in a cell of the feature map that the centre of some box lies in.
 
     Args:
-        self: boxes, shape (n, 4), (x1, y1, x2, y2), in pixels of the image.
+        input: boxes, shape (n, 4), (x1, y1, x2, y2), in pixels of the image.
         featmap_size: (height, width) of the feature map, in cells.
         stride: size of a cell in pixels, first the one that divides x.
         num_base_anchors: anchors of a cell.
@@ -278,10 +278,10 @@ def npu_anchor_response_flags(
         uint8, shape (height * width * num_base_anchors,).
     """
     height, width = featmap_size
-    centers = (self[:, :2] + self[:, 2:]) * 0.5
+    centers = (input[:, :2] + input[:, 2:]) * 0.5
     column = (centers[:, 0] / stride[0]).floor().long().clamp(0, width - 1)
     row = (centers[:, 1] / stride[1]).floor().long().clamp(0, height - 1)
-    cells = torch.zeros(height * width, dtype=torch.uint8, device=self.device)
+    cells = torch.zeros(height * width, dtype=torch.uint8, device=input.device)
     cells = cells.index_fill(0, row * width + column, 1)
     return cells.repeat_interleave(num_base_anchors)
 

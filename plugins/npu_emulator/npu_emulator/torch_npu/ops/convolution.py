@@ -11,11 +11,13 @@ from torch.nn import functional
 
 from npu_emulator.errors import NotEmulated
 from npu_emulator.formulas.sampling import bilinear
-from npu_emulator.torch_npu.ops.registry import operator
+from npu_emulator.torch_npu.ops.registry import operator, with_out
 
 __all__ = [
     "npu_conv2d",
+    "npu_conv2d_out",
     "npu_conv3d",
+    "npu_conv3d_out",
     "npu_conv_transpose2d",
     "npu_convolution",
     "npu_convolution_transpose",
@@ -179,7 +181,7 @@ class _Deformation(NamedTuple):
 
 @operator(
     "npu_deformable_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor? bias, int[2] kernel_size, int[] stride,"
-    " int[] padding, int[] dilation=[1,1,1,1], int groups=1, int deformable_groups=1, bool modulated=True)"
+    " int[] padding, int[4] dilation=[1,1,1,1], int groups=1, int deformable_groups=1, bool modulated=True)"
     " -> (Tensor, Tensor)",
     differentiable=(0,),
 )
@@ -232,7 +234,7 @@ def npu_deformable_conv2d(
 
 @operator(
     "npu_deformable_conv2dbk(Tensor input, Tensor grad_output, Tensor offset_out, Tensor weight, Tensor offset,"
-    " int[2] kernel_size, int[] stride, int[] padding, int[] dilation=[1,1,1,1], int groups=1,"
+    " int[2] kernel_size, int[] stride, int[] padding, int[4] dilation=[1,1,1,1], int groups=1,"
     " int deformable_groups=1, bool modulated=True) -> (Tensor, Tensor, Tensor, Tensor)",
     differentiable=False,
 )
@@ -344,3 +346,7 @@ def _check(input: Tensor, weight: Tensor, offset: Tensor, deformation: _Deformat
     expected = (input.shape[0], 3 * deformation.deformable_groups * taps, *sizes)
     if tuple(offset.shape) != expected:
         raise ValueError(f"{name}: expected offset of shape {expected}, found {tuple(offset.shape)}")
+
+
+npu_conv2d_out = with_out(npu_conv2d)
+npu_conv3d_out = with_out(npu_conv3d)

@@ -60,37 +60,37 @@ def unpack_bits(mask: Tensor, like: Tensor) -> Tensor:
 
 
 @operator(
-    "_npu_dropout(Tensor self, float p) -> (Tensor, Tensor)",
+    "_npu_dropout(Tensor input, float p) -> (Tensor, Tensor)",
     differentiable=(0,),
     tags=[torch.Tag.nondeterministic_seeded],
 )
-def npu_dropout(self: Tensor, p: float) -> tuple[Tensor, Tensor]:
+def npu_dropout(input: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """Set elements to 0 at random, and scale the others by ``1 / (1 - p)``.
 
     Args:
-        self: floating point.
+        input: floating point.
         p: probability of 0, in [0, 1].
 
     Returns:
         The result, and the mask as :func:`pack_bits` returns it.
     """
-    mask = pack_bits(torch.rand(self.shape, device=self.device) >= p)
-    return _scaled(self, mask, p), mask
+    mask = pack_bits(torch.rand(input.shape, device=input.device) >= p)
+    return _scaled(input, mask, p), mask
 
 
-@operator("npu_dropout_do_mask(Tensor self, Tensor mask, float p) -> (Tensor, Tensor)", differentiable=(0,))
-def npu_dropout_do_mask(self: Tensor, mask: Tensor, p: float) -> tuple[Tensor, Tensor]:
+@operator("npu_dropout_do_mask(Tensor input, Tensor mask, float p) -> (Tensor, Tensor)", differentiable=(0,))
+def npu_dropout_do_mask(input: Tensor, mask: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """Set to 0 the elements that a mask does not keep, and scale the others by ``1 / (1 - p)``.
 
     Args:
-        self: floating point.
+        input: floating point.
         mask: as :func:`pack_bits` returns it.
         p: probability of 0 that the mask was made with.
 
     Returns:
         The result, and the mask.
     """
-    return _scaled(self, mask, p), mask.clone()
+    return _scaled(input, mask, p), mask.clone()
 
 
 @operator("npu_dropout_backward(Tensor grad_output, Tensor mask, float p) -> Tensor", differentiable=False)
@@ -106,20 +106,20 @@ def npu_dropout_backward(grad_output: Tensor, mask: Tensor, p: float) -> Tensor:
 
 
 @operator(
-    "npu_dropout_with_add_softmax(Tensor self, Tensor x1, Scalar alpha, float prob, int dim)"
+    "npu_dropout_with_add_softmax(Tensor input, Tensor x1, Scalar alpha, float prob, int dim)"
     " -> (Tensor, Tensor, Tensor)",
     differentiable=(2,),
     tags=[torch.Tag.nondeterministic_seeded],
 )
 def npu_dropout_with_add_softmax(
-    self: Tensor, x1: Tensor, alpha: Union[int, float], prob: float, dim: int
+    input: Tensor, x1: Tensor, alpha: Union[int, float], prob: float, dim: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return dropout of the softmax of ``x1 + alpha * self``.
+    """Return dropout of the softmax of ``x1 + alpha * input``.
 
     Args:
-        self: floating point.
+        input: floating point.
         x1: of the same shape.
-        alpha: weight of ``self``.
+        alpha: weight of ``input``.
         prob: probability of 0 of the dropout. (The documentation's formula reads as if it were that of the opposite;
             its example, with 0.9 and nine in ten elements 0, does not.)
         dim: the dimension of the softmax.
@@ -127,7 +127,7 @@ def npu_dropout_with_add_softmax(
     Returns:
         The mask as :func:`pack_bits` returns it, the softmax, and the result.
     """
-    softmax = torch.softmax(accumulated(x1) + alpha * accumulated(self), dim).to(self.dtype)
+    softmax = torch.softmax(accumulated(x1) + alpha * accumulated(input), dim).to(input.dtype)
     output, mask = npu_dropout(softmax, prob)
     return mask, softmax, output
 

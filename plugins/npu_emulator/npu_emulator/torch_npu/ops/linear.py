@@ -26,15 +26,15 @@ def npu_linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> 
     return functional.linear(input, weight, bias)
 
 
-@operator("npu_bmmV2(Tensor self, Tensor mat2, int[] output_sizes) -> Tensor")
-def npu_bmm_v2(self: Tensor, mat2: Tensor, output_sizes: Sequence[int]) -> Tensor:
+@operator("npu_bmmV2(Tensor input, Tensor mat2, int[] output_sizes) -> Tensor")
+def npu_bmm_v2(input: Tensor, mat2: Tensor, output_sizes: Sequence[int]) -> Tensor:
     """Return the product of matrices, or of batches of them.
 
     Args:
-        self: shape (..., m, k).
-        mat2: shape (..., k, n), the dimensions before the last two broadcast with those of ``self``.
+        input: shape (..., m, k).
+        mat2: shape (..., k, n), the dimensions before the last two broadcast with those of ``input``.
         output_sizes: shape of the result; empty for (..., m, n). Dimensions of the product that it lacks are summed,
             as the device does in the backward pass of a broadcast.
     """
-    product = torch.matmul(self, mat2)
+    product = torch.matmul(input, mat2)
     return product.sum_to_size(tuple(output_sizes)) if output_sizes else product

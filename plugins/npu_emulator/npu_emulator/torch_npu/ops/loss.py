@@ -14,19 +14,19 @@ from npu_emulator.torch_npu.ops.registry import operator
 __all__ = ["npu_cross_entropy_loss", "npu_softmax_cross_entropy_with_logits"]
 
 
-@operator("npu_softmax_cross_entropy_with_logits(Tensor self, Tensor labels) -> Tensor")
-def npu_softmax_cross_entropy_with_logits(self: Tensor, labels: Tensor) -> Tensor:
+@operator("npu_softmax_cross_entropy_with_logits(Tensor input, Tensor labels) -> Tensor")
+def npu_softmax_cross_entropy_with_logits(input: Tensor, labels: Tensor) -> Tensor:
     """Return the cross entropy of each row of logits with a distribution over the classes.
 
     Args:
-        self: logits, shape (n, c).
+        input: logits, shape (n, c).
         labels: the distributions, same shape; no gradient flows to them.
 
     Returns:
         Shape (n,).
     """
-    log_probabilities = functional.log_softmax(accumulated(self), dim=-1)
-    return -(accumulated(labels).detach() * log_probabilities).sum(dim=-1).to(self.dtype)
+    log_probabilities = functional.log_softmax(accumulated(input), dim=-1)
+    return -(accumulated(labels).detach() * log_probabilities).sum(dim=-1).to(input.dtype)
 
 
 @operator(

@@ -26,36 +26,36 @@ __all__ = [
 _BATCH_EPSILON = 1e-5
 
 
-@operator("npu_rms_norm(Tensor self, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)", differentiable=(0,))
-def npu_rms_norm(self: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+@operator("npu_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)", differentiable=(0,))
+def npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """Divide by the root mean square over the dimensions of ``gamma`` (Zhang and Sennrich, arXiv:1910.07467).
 
     Args:
-        self: floating point.
-        gamma: scale, of the shape of the last dimensions of ``self``.
+        input: floating point.
+        gamma: scale, of the shape of the last dimensions of ``input``.
         epsilon: added to the mean square.
 
     Returns:
         The result, and the reciprocal of the root mean square: float32 for 16-bit types, with size 1 in the
         normalized dimensions.
     """
-    normalized, reciprocal = _rms_normalized(self, gamma.dim(), epsilon)
-    return (normalized * accumulated(gamma)).to(self.dtype), reciprocal
+    normalized, reciprocal = _rms_normalized(input, gamma.dim(), epsilon)
+    return (normalized * accumulated(gamma)).to(input.dtype), reciprocal
 
 
 @operator(
-    "npu_gemma_rms_norm(Tensor self, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)", differentiable=False
+    "npu_gemma_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)", differentiable=False
 )
-def npu_gemma_rms_norm(self: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+def npu_gemma_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """Return what :func:`npu_rms_norm` returns with a scale of ``1 + gamma``.
 
     Args:
-        self: floating point.
-        gamma: of the shape of the last dimensions of ``self``.
+        input: floating point.
+        gamma: of the shape of the last dimensions of ``input``.
         epsilon: added to the mean square.
     """
-    normalized, reciprocal = _rms_normalized(self, gamma.dim(), epsilon)
-    return (normalized * (1 + accumulated(gamma))).to(self.dtype), reciprocal
+    normalized, reciprocal = _rms_normalized(input, gamma.dim(), epsilon)
+    return (normalized * (1 + accumulated(gamma))).to(input.dtype), reciprocal
 
 
 @operator(
@@ -170,8 +170,8 @@ def npu_layer_norm_eval(
     return functional.layer_norm(input, list(normalized_shape), weight, bias, eps)
 
 
-@operator("npu_normalize_batch(Tensor self, Tensor seq_len, int normalize_type=0) -> Tensor", differentiable=False)
-def npu_normalize_batch(self: Tensor, seq_len: Tensor, normalize_type: int = 0) -> Tensor:
+@operator("npu_normalize_batch(Tensor input, Tensor seq_len, int normalize_type=0) -> Tensor", differentiable=False)
+def npu_normalize_batch(input: Tensor, seq_len: Tensor, normalize_type: int = 0) -> Tensor:
     """Normalize sequences to mean 0 and standard deviation 1, with the statistics of their first elements.
 
     The documentation gives no formula. Its example fixes this much: the standard deviation is that of a sample (divided
@@ -179,26 +179,26 @@ def npu_normalize_batch(self: Tensor, seq_len: Tensor, normalize_type: int = 0) 
     deviation and not to the variance is taken from the speech models that the operator was made for.
 
     Args:
-        self: shape (n, c, d).
+        input: shape (n, c, d).
         seq_len: how many of the d elements of each sequence make its statistics, shape (n,), int32.
         normalize_type: 0 for statistics per sequence and channel, 1 per sequence.
 
     Raises:
         ValueError: a shape does not fit, or there is no such type.
     """
-    if seq_len.shape != self.shape[:1]:
+    if seq_len.shape != input.shape[:1]:
         raise ValueError(
-            f"npu_normalize_batch: expected seq_len of shape ({self.shape[0]},), found {tuple(seq_len.shape)}"
+            f"npu_normalize_batch: expected seq_len of shape ({input.shape[0]},), found {tuple(seq_len.shape)}"
         )
     if normalize_type not in (0, 1):
         raise ValueError(f"npu_normalize_batch: expected normalize_type 0 or 1, found {normalize_type}")
     dims = (2,) if normalize_type == 0 else (1, 2)
-    counted = torch.arange(self.shape[2], device=self.device) < seq_len.view(-1, 1, 1)
-    weight = counted.expand_as(self).to(self.dtype)
+    counted = torch.arange(input.shape[2], device=input.device) < seq_len.view(-1, 1, 1)
+    weight = counted.expand_as(input).to(input.dtype)
     count = weight.sum(dims, keepdim=True)
-    mean = (self * weight).sum(dims, keepdim=True) / count
-    variance = ((self - mean).square() * weight).sum(dims, keepdim=True) / (count - 1)
-    return (self - mean) / (variance.sqrt() + _BATCH_EPSILON)
+    mean = (input * weight).sum(dims, keepdim=True) / count
+    variance = ((input - mean).square() * weight).sum(dims, keepdim=True) / (count - 1)
+    return (input - mean) / (variance.sqrt() + _BATCH_EPSILON)
 
 
 def _rms_normalized(tensor: Tensor, dimensions: int, epsilon: float) -> tuple[Tensor, Tensor]:

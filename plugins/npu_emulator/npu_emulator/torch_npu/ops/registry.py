@@ -13,6 +13,7 @@ that autograd, fake tensors, ``torch.compile`` and functorch see the ATen operat
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import Any, Callable, NamedTuple, Union
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.library import Library
 
-__all__ = ["NAMESPACE", "Differentiable", "Operator", "define", "operator", "operators"]
+__all__ = ["NAMESPACE", "Differentiable", "Operator", "define", "operator", "operators", "with_out"]
 
 #: Of the library, and of the device as well.
 NAMESPACE = "npu"
@@ -80,6 +81,27 @@ def operator(
         return reference
 
     return declare
+
+
+def with_out(
+    reference: Callable[..., Tensor],
+) -> Callable[..., Tensor]:
+    """Declare the overload ``out`` of a declared operator of one tensor, which no gradient flows through; return it.
+
+    Args:
+        reference: of the operator.
+    """
+    declared = next(each for each in _operators.values() if each.reference is reference)
+    arguments = declared.schema[len(declared.name) + 1 :].rpartition(")")[0]
+    signature = inspect.signature(reference)
+    out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=Tensor)
+
+    def write(*args: Any, out: Tensor, **kwargs: Any) -> Tensor:
+        return out.copy_(reference(*args, **kwargs))
+
+    write.__name__ = f"{declared.name}_out"
+    write.__signature__ = signature.replace(parameters=[*signature.parameters.values(), out])  # type: ignore[attr-defined]
+    return operator(f"{declared.name}.out({arguments}, *, Tensor(a!) out) -> Tensor(a!)", differentiable=False)(write)
 
 
 def operators() -> tuple[Operator, ...]:

@@ -30,12 +30,12 @@ class _Pooling(NamedTuple):
 
 
 @operator(
-    "npu_roi_align(Tensor self, Tensor rois, float spatial_scale, int pooled_height, int pooled_width, int sample_num,"
+    "npu_roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, int pooled_width, int sample_num,"
     " int roi_end_mode) -> Tensor",
     differentiable=False,
 )
 def npu_roi_align(
-    self: Tensor,
+    input: Tensor,
     rois: Tensor,
     spatial_scale: float,
     pooled_height: int,
@@ -48,7 +48,7 @@ def npu_roi_align(
     Its gradient is an operator of its own, :func:`npu_roi_alignbk`.
 
     Args:
-        self: shape (b, c, h, w).
+        input: shape (b, c, h, w).
         rois: shape (n, 5), (index in the batch, x1, y1, x2, y2).
         spatial_scale: pixels of the feature map per unit of ``rois``.
         pooled_height: rows of the grid.
@@ -63,16 +63,16 @@ def npu_roi_align(
     Raises:
         NotEmulated: another ``roi_end_mode``, of which the documentation does not say what it does.
     """
-    return _align(self, rois, _Pooling(spatial_scale, pooled_height, pooled_width, sample_num, roi_end_mode))
+    return _align(input, rois, _Pooling(spatial_scale, pooled_height, pooled_width, sample_num, roi_end_mode))
 
 
 @operator(
-    "npu_roi_alignbk(Tensor self, Tensor rois, int[] xdiff_shape, int pooled_width, int pooled_height,"
+    "npu_roi_alignbk(Tensor input, Tensor rois, int[] xdiff_shape, int pooled_width, int pooled_height,"
     " float spatial_scale, int sample_num, int? roi_end_mode=None) -> Tensor",
     differentiable=False,
 )
 def npu_roi_alignbk(
-    self: Tensor,
+    input: Tensor,
     rois: Tensor,
     xdiff_shape: Sequence[int],
     pooled_width: int,
@@ -84,7 +84,7 @@ def npu_roi_alignbk(
     """Return the gradient of :func:`npu_roi_align` with respect to its first argument.
 
     Args:
-        self: gradient with respect to its result, shape (n, c, pooled_height, pooled_width).
+        input: gradient with respect to its result, shape (n, c, pooled_height, pooled_width).
         rois: as given to it.
         xdiff_shape: shape of its first argument.
         pooled_width: as given to it; note the order.
@@ -97,11 +97,11 @@ def npu_roi_alignbk(
     pooling = _Pooling(spatial_scale, pooled_height, pooled_width, sample_num, end_mode)
     with torch.enable_grad():
         # The result is linear in the features: their values do not matter to the gradient.
-        features = self.new_zeros(tuple(xdiff_shape)).requires_grad_()
+        features = input.new_zeros(tuple(xdiff_shape)).requires_grad_()
         pooled = _align(features, rois.detach(), pooling)
     if rois.shape[0] == 0:
         return torch.zeros_like(features)
-    return torch.autograd.grad(pooled, features, self)[0]
+    return torch.autograd.grad(pooled, features, input)[0]
 
 
 def _align(features: Tensor, rois: Tensor, pooling: _Pooling) -> Tensor:

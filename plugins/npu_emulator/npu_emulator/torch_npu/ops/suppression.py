@@ -17,12 +17,12 @@ __all__ = ["npu_batch_nms", "npu_nms_v4", "npu_nms_with_mask"]
 
 
 @operator(
-    "npu_nms_v4(Tensor self, Tensor scores, Scalar max_output_size, Tensor iou_threshold, Tensor scores_threshold,"
+    "npu_nms_v4(Tensor input, Tensor scores, Scalar max_output_size, Tensor iou_threshold, Tensor scores_threshold,"
     " bool pad_to_max_output_size=False) -> (Tensor, Tensor)",
     differentiable=False,
 )
 def npu_nms_v4(
-    self: Tensor,
+    input: Tensor,
     scores: Tensor,
     max_output_size: Union[int, float],
     iou_threshold: Tensor,
@@ -32,7 +32,7 @@ def npu_nms_v4(
     """Select boxes by score, without those that overlap one selected before by more than a threshold.
 
     Args:
-        self: shape (n, 4), (x1, y1, x2, y2).
+        input: shape (n, 4), (x1, y1, x2, y2).
         scores: shape (n,).
         max_output_size: how many boxes to select at most.
         iou_threshold: the threshold, no dimensions.
@@ -46,10 +46,10 @@ def npu_nms_v4(
     size = int(max_output_size)
     order = torch.argsort(scores, descending=True, stable=True)
     order = order[scores[order] > scores_threshold]
-    kept = order[_kept(self[order], float(iou_threshold))][:size]
-    selected = torch.zeros(size, dtype=torch.int32, device=self.device)
+    kept = order[_kept(input[order], float(iou_threshold))][:size]
+    selected = torch.zeros(size, dtype=torch.int32, device=input.device)
     selected[: kept.numel()] = kept.int()
-    return selected, torch.tensor(kept.numel(), dtype=torch.int32, device=self.device)
+    return selected, torch.tensor(kept.numel(), dtype=torch.int32, device=input.device)
 
 
 @operator("npu_nms_with_mask(Tensor input, Scalar iou_threshold) -> (Tensor, Tensor, Tensor)", differentiable=False)
@@ -74,13 +74,13 @@ def npu_nms_with_mask(input: Tensor, iou_threshold: Union[int, float]) -> tuple[
 
 
 @operator(
-    "npu_batch_nms(Tensor self, Tensor scores, float score_threshold, float iou_threshold, int max_size_per_class,"
+    "npu_batch_nms(Tensor input, Tensor scores, float score_threshold, float iou_threshold, int max_size_per_class,"
     " int max_total_size, bool change_coordinate_frame=False, bool transpose_box=False)"
     " -> (Tensor, Tensor, Tensor, Tensor)",
     differentiable=False,
 )
 def npu_batch_nms(
-    self: Tensor,
+    input: Tensor,
     scores: Tensor,
     score_threshold: float,
     iou_threshold: float,
@@ -92,7 +92,7 @@ def npu_batch_nms(
     """Select boxes by score, per image and class, and the best of all classes.
 
     Args:
-        self: boxes, shape (b, n, q, 4), (x1, y1, x2, y2), q being 1 or the number of classes.
+        input: boxes, shape (b, n, q, 4), (x1, y1, x2, y2), q being 1 or the number of classes.
         scores: shape (b, n, classes).
         score_threshold: a box must have a higher score.
         iou_threshold: a box must not overlap a better one of its class by more.
@@ -103,7 +103,7 @@ def npu_batch_nms(
 
     Returns:
         Boxes, shape (b, max_total_size, 4); scores and classes, shape (b, max_total_size), all of the dtype of
-        ``self`` and zero after the last; and how many there are, int32, shape (b,).
+        ``input`` and zero after the last; and how many there are, int32, shape (b,).
 
     Raises:
         NotEmulated: one of the two flags.
@@ -113,14 +113,14 @@ def npu_batch_nms(
             "npu_batch_nms: change_coordinate_frame and transpose_box are not emulated; normalize or transpose before"
         )
     batch, _, classes = scores.shape
-    boxes = self.new_zeros(batch, max_total_size, 4)
-    best = self.new_zeros(batch, max_total_size)
-    labels = self.new_zeros(batch, max_total_size)
-    counts = torch.zeros(batch, dtype=torch.int32, device=self.device)
+    boxes = input.new_zeros(batch, max_total_size, 4)
+    best = input.new_zeros(batch, max_total_size)
+    labels = input.new_zeros(batch, max_total_size)
+    counts = torch.zeros(batch, dtype=torch.int32, device=input.device)
     for image in range(batch):
         found = []
         for label in range(classes):
-            candidates = self[image, :, label if self.shape[2] > 1 else 0]
+            candidates = input[image, :, label if input.shape[2] > 1 else 0]
             confidence = scores[image, :, label]
             order = torch.argsort(confidence, descending=True, stable=True)
             order = order[confidence[order] > score_threshold]
