@@ -22,6 +22,8 @@ import torch
 from torch import Tensor
 from torch.library import Library
 
+from patchcore.objects.generated import signature_of
+
 __all__ = ["NAMESPACE", "Differentiable", "Operator", "define", "operator", "operators", "with_out"]
 
 #: Of the library, and of the device as well.
@@ -93,7 +95,7 @@ def with_out(
     """
     declared = next(each for each in _operators.values() if each.reference is reference)
     arguments = declared.schema[len(declared.name) + 1 :].rpartition(")")[0]
-    signature = inspect.signature(reference)
+    signature = signature_of(reference)
     out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=Tensor)
 
     def write(*args: Any, out: Tensor, **kwargs: Any) -> Tensor:
