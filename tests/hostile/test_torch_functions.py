@@ -213,6 +213,17 @@ def test_what_is_compiled_follows_a_patch_and_its_revert(torch: Any, target: str
         assert torch.equal(compiled_call(x), plain)
 
 
+def test_a_function_of_c_that_is_patched_before_dynamo_looks_for_functions_is_itself_after_revert(torch: Any) -> None:
+    call, x = call_of("torch:sigmoid"), torch.ones(2)
+    torch._dynamo.trace_rules.get_torch_obj_rule_map.cache_clear()
+    with patched("torch:sigmoid"):
+        assert torch.allclose(compiled("aot_eager")(call), torch.sigmoid(x))
+    for _ in range(2):
+        assert torch.equal(compiled("aot_eager")(call), torch.sigmoid(x))
+        with patched("torch:sigmoid"):
+            assert torch.allclose(compiled("aot_eager")(call), torch.sigmoid(x))
+
+
 COMPILING = """
 import sys, torch, patchcore as pc
 import torch.nn.functional as F

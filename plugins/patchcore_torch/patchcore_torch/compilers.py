@@ -2,6 +2,8 @@
 
 - dynamo keeps the parameters of a function by the function (torch 2.13, ``torch/_dynamo/variables/functions.py``,
   ``_spec_cache``), and has no guard on the code of methods: what it compiled goes on without a later patch.
+- dynamo looks up functions of torch by name, once, to know which of them it puts in a graph (torch 2.13,
+  ``torch/_dynamo/trace_rules.py``): then it knows the wrapper of a function in C, and not the function.
 - TorchScript compiles functions of torch that it has a builtin for, ``torch.norm`` say, as that builtin, by a table of
   ``id(function)`` (``torch/jit/_builtins.py``), and would not look at the patched function.
 - Compiled graphs are kept on disk: see :mod:`patchcore_torch.caches`.
@@ -10,7 +12,7 @@
 from __future__ import annotations
 
 import weakref
-from types import FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Callable, Optional
 
 from patchcore.objects.modules import executed_module
@@ -37,13 +39,18 @@ def mark(function: Any, original: Any, in_class: bool) -> Callable[[], None]:
     if overrides.takes_part(original) or getattr(original, "__module__", "").partition(".")[0] in _IN_GRAPHS:
         caches.hold(function)
     # neither a closure nor a reference, which would count as a user of the module when that is imported again
-    return MethodType(_undo, (weakref.ref(function), in_class, _take_builtin(function)))
+    in_c = original if type(original) is BuiltinFunctionType else None
+    return MethodType(_undo, (weakref.ref(function), in_c, in_class, _take_builtin(function)))
 
 
-def _undo(made: tuple[weakref.ref[Any], bool, Optional[tuple[dict[int, str], str]]]) -> None:
-    ref, in_class, builtin = made
+def _undo(made: tuple[weakref.ref[Any], Any, bool, Optional[tuple[dict[int, str], str]]]) -> None:
+    ref, in_c, in_class, builtin = made
     function = ref()
     _forget(function, in_class)
+    if in_c is not None and _is_loaded("_dynamo") and private_torch.dynamo_rules.cache_info().currsize:
+        rules = private_torch.dynamo_rules()
+        if function in rules:
+            rules[in_c] = rules.pop(function)
     caches.release(function)
     if builtin is not None and function is not None:
         builtin[0][id(function)] = builtin[1]

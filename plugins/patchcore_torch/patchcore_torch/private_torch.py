@@ -20,6 +20,7 @@ NAMES = {
     "dynamo": "torch._dynamo",
     "dynamo_output_codes": "torch._dynamo.convert_frame:output_codes",
     "dynamo_parameters": "torch._dynamo.variables.functions:_spec_cache",
+    "dynamo_rules": "torch._dynamo.trace_rules:get_torch_obj_rule_map",
     "functorch_config": "torch._functorch.config",
     "get_function_stack_at": "torch._C:_get_function_stack_at",
     "is_tracing": "torch._C:_is_tracing",
