@@ -223,8 +223,9 @@ def advise(name: str, command: str) -> Optional[str]:
     Args:
         name: as it was given: ``"ops"``, ``"--emulate-npu"``, ``"torchrun"``, ``"torch"``, ``"DeformConv"``.
         command: says what ``name`` is. Empty: a command of patchcore. ``"import"``: a module that Python cannot find.
-            ``"patch"``: a patch that a user has named, and no loaded plugin contributes. ``"run"``: an option of
-            ``patchcore run``, or the program that it was to start. Another command: an option of that command.
+            ``"patch"``: a patch that a user has named, and no loaded plugin contributes. ``"error"``: the
+            exception that has ended a program of a run, as one line. ``"run"``: an option of ``patchcore run``, or the
+            program that it was to start. Another command: an option of that command.
     """
 
 

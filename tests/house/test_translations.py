@@ -27,6 +27,7 @@ PAGES = (
     "migration-guide",
     "mx-driving-patcher",
     "quickstart",
+    "troubleshooting",
     "writing-patches",
 )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Optional
 
 from patchcore.builtin.run.session import Session
+from patchcore.errors import describe_error
 from patchcore.plugins import Plugins
 
 __all__ = ["advise_at_the_end"]
@@ -27,6 +28,11 @@ def advise_at_the_end(session: Session, plugins: Plugins) -> Iterator[str]:
     """
     name = _missing()
     yield from plugins.advice_on_modules([name] if name else [])
+    error = getattr(sys, "last_value", None)
+    if error is not None and not name:
+        advice = plugins.advice(describe_error(error), "error")
+        if advice:
+            yield advice
     yield from _late_options(session, plugins)
 
 

@@ -11,6 +11,7 @@ import patchcore as pc
 from torch_npu_patches import (
     batch_matmul,
     collections_compat,
+    error_messages,
     fused_adamw,
     internal_format,
     numpy_compat,
@@ -79,10 +80,14 @@ def configure_run(options: argparse.Namespace) -> None:
 
 @pc.hookimpl
 def advise(name: str, command: str) -> Optional[str]:
-    """Return which patch stands in for a module that is missing."""
-    if command != "import" or name.partition(".")[0] != "apex":
+    """Return what stands in for a module that is missing, and what to do about an error that has ended a program."""
+    if command == "error":
+        return error_messages.advise_on_error(name)
+    if command != "import":
         return None
-    return f"apex.amp on torch.amp: patchcore run --enable {transfer_to_npu.APEX}"
+    if name.partition(".")[0] == "apex":
+        return f"apex.amp on torch.amp: patchcore run --enable {transfer_to_npu.APEX}"
+    return error_messages.advise_on_module(name)
 
 
 @pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out

@@ -23,6 +23,35 @@ def last_lines(programs: Programs, *arguments: str, code: int = 1) -> str:
     return programs.run(programs.patchcore, *arguments, code=code).stderr
 
 
+class TestErrors:
+    """A plugin may know what to do about the exception that has ended the program."""
+
+    PLUGIN = """
+import patchcore as pc
+
+@pc.hookimpl
+def advise(name, command):
+    return f"for {name!r}: buy a bigger till" if command == "error" and "till" in name else None
+"""
+
+    @pytest.mark.parametrize(
+        ("end", "advice"),
+        [
+            (
+                "raise ValueError('the till\\nis full')",
+                "patchcore: for 'ValueError: the till is full': buy a bigger till",
+            ),
+            ("raise ValueError('no apples')", ""),
+            ("raise SystemExit('the till is full')", ""),
+        ],
+    )
+    def test_the_advice_stands_at_the_end(self, programs: Programs, end: str, advice: str) -> None:
+        programs.install({"tills.py": self.PLUGIN}, "tills", tills="tills")
+        programs.write({"sell.py": end})
+        lines = last_lines(programs, "sell.py").splitlines()
+        assert [line for line in lines if "buy" in line] == ([advice] if advice else [])
+
+
 class TestMissingModules:
     def test_torch_under_the_emulated_npu(self, programs: Programs) -> None:
         install_plugin(programs, "npu_emulator", "npu_emulator", "npu-emulator")
