@@ -294,6 +294,10 @@ def own_names(source: Any, function: FunctionType) -> Iterator[Union[Slot, str]]
                 owner = sys.modules.get(module) if type(module) is str else None
                 known = owner is not None and namespace(owner) is space
                 yield NamespaceSlot(owner, name, f"{module}:{name}") if known else f"{module}:{name}"
+            elif is_class(held) and root_of(held) == root_of(source):
+                for key, raw in list(class_namespace(held).items()):
+                    if means(reference(raw), function) and key != function.__name__:
+                        yield StaticSlot.of(held, key, f"{module}:{name}.{key}", raw)
             elif id(function) in map(id, _content(held)):
                 yield f"what {module}:{name} holds"
 

@@ -262,6 +262,23 @@ class TestNamesOfTheOriginal:
             assert patcher.report()["p"].changes[0].kept == ("plug:saved",)
         assert plug.saved is lib.area is held
 
+    @pytest.mark.parametrize("form", ["staticmethod(lib.area)", "lib.area"])
+    def test_an_attribute_of_a_class_of_the_wrapper(self, lib: Any, make_package: Any, form: str) -> None:
+        source = f"""
+            import lib
+            class Saved: area = "lib.area"; original = {form}
+            def wrapper(original, *args, **kwargs): return ("plug", Saved.original(*args), original(*args, **kwargs))
+        """
+        make_package({"plug": source})
+        import plug
+
+        raw = vars(plug.Saved)["original"]
+        with patched(pc.Wrap("lib:area", "plug:wrapper")) as patcher:
+            assert lib.area(1) == ("plug", 2, 2)
+            assert patcher.report()["p"].changes[0].kept == ("plug:Saved.original",)
+        assert vars(plug.Saved)["original"] is raw
+        assert lib.area(1) == 2
+
     def test_of_two_patches_that_read_one_name_either_may_go_first(self, lib: Any, make_package: Any) -> None:
         source = """
             from lib import area as saved
