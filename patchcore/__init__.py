@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from patchcore.declare.changes import Literal, Register, Replace, Skip, Wrap
@@ -21,6 +22,7 @@ from patchcore.errors import (
     UnknownName,
 )
 from patchcore.hookspecs import hookimpl, hookspec
+from patchcore.process import end_imports
 
 if TYPE_CHECKING:
     from patchcore.builtin.public import (
@@ -98,6 +100,10 @@ __all__ = [
     "patch",
     "wrap",
 ]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=end_imports)
 
 
 def __getattr__(name: str) -> Any:

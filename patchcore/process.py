@@ -1,16 +1,18 @@
-"""Facts about this process, for logs and reports."""
+"""Facts about this process, for logs and reports; and what forking it needs."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+from _thread import get_ident
 from collections.abc import Iterable
 from typing import Any, Optional
 
 from patchcore.logs import logger
-from patchcore.stdlib import loaded
+from patchcore.stdlib import LATER, OWN, loaded
 
-__all__ = ["MOST_RANKS", "RANK_VARIABLES", "decimal", "describe_process", "process_rank", "rank_variable"]
+__all__ = ["MOST_RANKS", "RANK_VARIABLES", "decimal", "describe_process", "end_imports", "process_rank", "rank_variable"]
 
 #: Where launchers put the rank of a process (torchrun, Open MPI, MPICH, Slurm), the first that has a number counts.
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -85,3 +87,28 @@ def describe_process() -> dict[str, Any]:
         "name": multiprocessing.process.current_process().name if multiprocessing is not None else "MainProcess",
         "directory": directory,
     }
+
+
+def end_imports() -> None:
+    """Wait for imports of patchcore, and of what it uses, in other threads; called before the process is forked.
+
+    Python gives a forked child the locks of modules as other threads hold them, and none of these threads. A child that
+    is forked in the middle of such an import would wait for its end for ever.
+    """
+    names = ["patchcore"]
+    while names:  # when one ends, the other thread begins another
+        for name in names:
+            importlib.import_module(name)
+        names = [name for name, lock in list(_locks.items()) if _is_used(name) and _is_held_elsewhere(lock())]
+
+
+#: The locks of modules that are being imported, as weak references by name.
+_locks: dict[str, Any] = importlib._bootstrap._module_locks  # type: ignore[attr-defined]
+
+
+def _is_used(name: str) -> bool:
+    return name.partition(".")[0] in (*OWN, "packaging", "pluggy") or name in LATER.values()
+
+
+def _is_held_elsewhere(lock: Any) -> bool:
+    return getattr(lock, "owner", None) not in (None, get_ident())

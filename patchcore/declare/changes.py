@@ -317,6 +317,7 @@ class Replace(SlotChange):
             value = classmethod(value)  # as Python makes one of it in the body of a class
         if self.when_call is not None:
             return binding.dispatch(below, value, self.when_call, in_class=in_class, counter=self.counter)
+        value = binding.named(value, slot.owner, slot.key, mine=type(self.replacement) is not Target)
         return self.count(binding.bind_like(below, value, in_class=in_class), slot)
 
     def _build_body(self, below: FunctionType, slot: BodySlot) -> Any:

@@ -7,6 +7,7 @@ a replacement is the object itself, a wrapper is one plain Python function.
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import weakref
@@ -41,6 +42,7 @@ __all__ = [
     "dispatched_body",
     "find_named",
     "has_identity",
+    "named",
     "passing_body",
     "reference",
     "unmark",
@@ -110,6 +112,27 @@ def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
         return property(value, raw.__set__, raw.__delete__)
     if callable(raw) and _is_bound(raw) != _is_bound(value):
         return staticmethod(value) if _is_bound(value) else _as_function(value)
+    return value
+
+
+def named(value: Any, owner: type, name: str, *, mine: bool) -> Any:
+    """Return ``value`` after its ``__set_name__``, as if it stood in the body of ``owner``; a copy if it stands elsewhere.
+
+    Args:
+        value: that a class is about to hold.
+        owner: the class.
+        name: of the attribute.
+        mine: false if ``value`` was taken from another class, where it has a name already.
+    """
+    kind = type(value)
+    if not hasattr(kind, "__set_name__") or issubclass(kind, (type, property)):  # one of Python's
+        return value
+    if issubclass(kind, functools.cached_property) and value.attrname not in (None, name):
+        value = rebuilt(value, value.func)
+        value.attrname = None  # it refuses a second name
+    elif not mine:
+        value = copy.copy(value)
+    kind.__set_name__(value, owner, name)
     return value
 
 

@@ -765,3 +765,63 @@ def test_layers_on_any_kind_come_and_go_in_any_order(kinds: Any, data: st.DataOb
             patcher.revert()
     found = [vars(klass).get(name, None) for klass in (kinds.Base, kinds.Derived)]
     assert all(one is other for one, other in zip(found, raws))
+
+
+class Named:
+    """A descriptor that has to be told its name, as a class body does."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.place = owner.__name__, name
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self.place
+
+
+class Holder:
+    kept = Named()
+
+    @functools.cached_property
+    def cached(self) -> str:
+        return "new"
+
+
+@pytest.mark.parametrize("attribute", ["size", "cached", "read", "method", "added"])
+@pytest.mark.parametrize(
+    ("declare", "expected"),
+    [
+        (lambda: {"replacement": functools.cached_property(lambda self: "new")}, "new"),
+        (lambda: {"factory": lambda below: functools.cached_property(lambda self: "new")}, "new"),
+        (lambda: {"replacement": vars(Holder)["cached"]}, "new"),
+        (lambda: {"replacement": f"{__name__}:Holder.cached"}, "new"),
+        (lambda: {"replacement": Named()}, "name"),
+        (lambda: {"replacement": f"{__name__}:Holder.kept"}, "name"),
+    ],
+    ids=["cached_property", "by a factory", "of another class", "by text", "descriptor", "descriptor by text"],
+)
+def test_a_descriptor_learns_its_name(make_package: Any, attribute: str, declare: Any, expected: str) -> None:
+    source = """
+        import functools
+        class Net:
+            size = 3
+            @functools.cached_property
+            def cached(self): return "old"
+            @property
+            def read(self): return "old"
+            def method(self): return "old"
+    """
+    make_package({"lib": source})
+    import lib
+
+    before, arguments = dict(vars(lib.Net)), declare()
+    create = attribute == "added"
+    if create and "factory" in arguments:
+        pytest.skip("a factory needs an original")
+    for _ in range(2):  # applied again, it has the name already
+        with pc.Patcher([pc.Patch("p", pc.Replace(f"lib:Net.{attribute}", create=create, **arguments))], strict=True):
+            net = lib.Net()
+            value = ("Net", attribute) if expected == "name" else "new"
+            assert getattr(net, attribute) == getattr(net, attribute) == value
+            assert expected == "name" or vars(net) == {attribute: "new"}
+        assert {**vars(lib.Net)} == before
+    assert Holder.kept == ("Holder", "kept")
+    assert Holder().cached == "new"

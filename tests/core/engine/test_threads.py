@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 import traceback
@@ -315,3 +316,34 @@ def test_nothing_is_rebound_after_a_revert_in_between(meeting) -> None:
 
     module, _ = together(lambda: importlib.import_module("late"), apply_and_revert)
     assert module.price() == "price"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="does not fork")
+@pytest.mark.parametrize("module", ["patchcore.report", "importlib.metadata", "patchcore.builtin.run.hookspecs"])
+def test_a_fork_waits_until_another_thread_has_imported_patchcore(run_python: Any, module: str) -> None:
+    """Its child has the lock of the module, and not the thread that would release it."""
+    printed = run_python(f"""
+        import os, signal, sys, threading, time
+        import patchcore as pc
+
+        begun = threading.Event()
+
+        class Slow:
+            def find_spec(self, name, path, target=None):
+                if name == {module!r}:
+                    begun.set()
+                    time.sleep(0.3)
+
+        sys.meta_path.insert(0, Slow())
+        sys.modules.pop({module!r}, None)
+        thread = threading.Thread(target=lambda: pc.Patcher().apply())
+        thread.start()
+        begun.wait()
+        if not os.fork():
+            signal.alarm(20)
+            pc.Patcher([pc.Patch("p", pc.Replace("json:dumps", len))]).apply()
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.wait()[1]))
+        thread.join()
+        """)
+    assert printed == "0\n"
