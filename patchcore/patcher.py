@@ -13,11 +13,12 @@ from typing import Any, Optional, Union
 from patchcore.declare.changes import Skip
 from patchcore.declare.patch import Patch
 from patchcore.declare.registries import learn_tables
-from patchcore.declare.slots import find_slot
+from patchcore.declare.slots import BodySlot, find_slot
 from patchcore.declare.target import Target
 from patchcore.engine.application import Application, record_of
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.importing import loaded_here
+from patchcore.engine.journal import describe
 from patchcore.engine.rebinding import Moves
 from patchcore.engine.reentry import is_reentrant
 from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName, describe_error, did_you_mean
@@ -547,16 +548,22 @@ class Patcher(contextlib.ContextDecorator):
         )
 
     def _covered(self) -> dict[str, list[str]]:
-        """Return by patch what is to be said about its targets that later patches, maybe of others, have replaced."""
-        applied = {n: a for n, a in self._applications.items() if a.status == APPLIED}
-        found = ENGINE.journal.covered() if applied else {}
-        return {
-            name: [
-                covered_by(record.slot.name, layer.owner.patch.name, cover.slot.name)
-                for record, cover, layer in found.get(id(application), ())
-            ]
-            for name, application in applied.items()
-        }
+        """Return by patch which of its targets later patches, maybe of other Patchers, or other code have replaced."""
+        applied = {id(a): n for n, a in self._applications.items() if a.status == APPLIED}
+        told: dict[str, list[str]] = {}
+        for owner, found in ENGINE.journal.covered().items() if applied else ():
+            for record, cover, layer in found if owner in applied else ():
+                text = covered_by(record.slot.name, layer.owner.patch.name, cover.slot.name)
+                told.setdefault(applied[owner], []).append(text)
+        for record, value in ENGINE.journal.overwritten() if applied else ():
+            for owner in {id(layer.owner) for layer in record.layers} & applied.keys():
+                text = f"{record.slot.name} holds {describe(value)} now, which other code has put there"
+                if isinstance(record.slot, BodySlot) and value is record.slot.body.original:
+                    text = (
+                        f"{record.slot.name} was edited: the patch is not called until it is reverted and applied again"
+                    )
+                told.setdefault(applied[owner], []).append(text)
+        return told
 
     def _remarks(self, entry: PlannedPatch) -> tuple[str, ...]:
         """Return what plugins have to say about a patch that is applied; they are asked and it is logged once."""

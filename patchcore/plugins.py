@@ -32,6 +32,7 @@ from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
 from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import Provenance
+from patchcore.process import PLUGIN_MODULES
 from patchcore.report import Problem, Remark, Section
 from patchcore.settings import LocalModule, Setting
 
@@ -359,6 +360,8 @@ class Plugins:
             self.note(provenance, where, error)
 
     def _load(self, provenance: Provenance, load: Loader) -> Optional[tuple[Provenance, Any]]:
+        module = (provenance.value or provenance.plugin).partition(":")[0]
+        PLUGIN_MODULES.add(module.partition(".")[0] if provenance.distribution else module)
         with self._noting(provenance, "load"):
             return provenance, load()
         return None

@@ -12,7 +12,16 @@ from typing import Any, Optional
 from patchcore.logs import logger
 from patchcore.stdlib import LATER, OWN, loaded
 
-__all__ = ["MOST_RANKS", "RANK_VARIABLES", "decimal", "describe_process", "end_imports", "process_rank", "rank_variable"]
+__all__ = [
+    "MOST_RANKS",
+    "PLUGIN_MODULES",
+    "RANK_VARIABLES",
+    "decimal",
+    "describe_process",
+    "end_imports",
+    "process_rank",
+    "rank_variable",
+]
 
 #: Where launchers put the rank of a process (torchrun, Open MPI, MPICH, Slurm), the first that has a number counts.
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -102,12 +111,21 @@ def end_imports() -> None:
         names = [name for name, lock in list(_locks.items()) if _is_used(name) and _is_held_elsewhere(lock())]
 
 
+#: The packages of installed plugins, and the modules of local ones, that were loaded or are being loaded.
+PLUGIN_MODULES: set[str] = set()
+
 #: The locks of modules that are being imported, as weak references by name.
 _locks: dict[str, Any] = importlib._bootstrap._module_locks  # type: ignore[attr-defined]
 
 
+#: The standard library; on Python 3.9, which does not list it, :data:`patchcore.stdlib.LATER` has to do.
+_STANDARD: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
+
+
 def _is_used(name: str) -> bool:
-    return name.partition(".")[0] in (*OWN, "packaging", "pluggy") or name in LATER.values()
+    root = name.partition(".")[0]
+    own = root in (*OWN, "packaging", "pluggy") or not PLUGIN_MODULES.isdisjoint((root, name))
+    return own or root in _STANDARD or name in LATER.values()
 
 
 def _is_held_elsewhere(lock: Any) -> bool:

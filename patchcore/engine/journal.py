@@ -236,6 +236,21 @@ class Journal:
                     todo.append(layer.below)
         return None
 
+    def overwritten(self) -> list[tuple[Record, Any]]:
+        """Return the records of slots that hold what other code has put there since, with that."""
+        if self.is_busy:  # a signal handler calls in the middle of a write
+            return []
+        with self.lock:
+            return list(self._overwritten())
+
+    def _overwritten(self) -> Iterator[tuple[Record, Any]]:
+        for record in self:
+            found = record.slot.read()
+            body = record.slot.body if isinstance(record.slot, BodySlot) else None
+            is_patched = body is not None and body.original is not record.base and found is not body.original
+            if not same_value(found, record.top) and not is_patched:
+                yield record, found
+
     def covered(self) -> dict[int, list[tuple[Record, Record, Layer]]]:
         """Return by ``id`` of the owner its records that a later layer replaces, with that layer and its record."""
         classes = {id(record.base): record for record in self if is_class(record.base)}
@@ -318,6 +333,8 @@ class Journal:
         with _Operation(self):
             owned = set(map(id, owners))
             touched = {record.number: record for key in owned for record in self._owned.pop(key, ())}
+            for record in touched.values():
+                record.slot.read()  # a body may have been written with that of another one, which is about to go
             restored = [record for record in touched.values() if record.slot.identity not in self._followed]
             retired: list[Retired] = []
             notes: list[str] = []
@@ -439,7 +456,11 @@ class Journal:
         if first is None:  # dropped already, as it could not be made anew
             return
         before, found = record.by_value, record.slot.read()
-        if not same_value(found, record.top) and not same_value(found, record.base):
+        if isinstance(record.slot, BodySlot) and record.slot.body.original is not record.base:
+            notes.append(f"{record.slot.name} was edited while it was patched: the new code stays")
+            self._change(record)
+            record.base, first = record.slot.body.original, 0
+        elif not same_value(found, record.top) and not same_value(found, record.base):
             what = f"other code had put {describe(found)} on top of the patch"
             notes.append(f"{record.slot.name}: {what}; both are removed")
         kept = [layer for layer in old if id(layer.owner) not in owned]

@@ -116,13 +116,13 @@ def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
 
 
 def named(value: Any, owner: type, name: str, *, mine: bool) -> Any:
-    """Return ``value`` after its ``__set_name__``, as if it stood in the body of ``owner``; a copy if it stands elsewhere.
+    """Return ``value`` after its ``__set_name__``, as if it stood in the body of ``owner``.
 
     Args:
         value: that a class is about to hold.
         owner: the class.
         name: of the attribute.
-        mine: false if ``value`` was taken from another class, where it has a name already.
+        mine: false if ``value`` was taken from another class, where it has a name already; a copy gets the new one.
     """
     kind = type(value)
     if not hasattr(kind, "__set_name__") or issubclass(kind, (type, property)):  # one of Python's

@@ -45,9 +45,22 @@ class Body:
         self._undo: list[Any] = []  # what marks have returned
 
     def read(self) -> FunctionType:
-        """Return the function that this one behaves as: the one written last, or a copy of what somebody else wrote."""
-        if self.function.__code__ is not self._written.__code__:
-            self._written = copy_of(self.function)
+        """Return the function that this one behaves as: the one written last, or a copy of what somebody else wrote.
+
+        ``%autoreload`` of IPython writes the code of an edited function, or that of a reloaded one, which is patched:
+        what that does without the patch is the new original.
+        """
+        code = self.function.__code__
+        if code is not self._written.__code__:
+            found = self._written = copy_of(self.function)
+            if code.co_name == self.original.__code__.co_name and not any(map(_is_ours, code.co_varnames)):
+                defaults = found.__kwdefaults__ or {}
+                found.__kwdefaults__ = {name: value for name, value in defaults.items() if not _is_ours(name)} or None
+                found.__dict__.pop("__wrapped__", None)
+                self.original = found
+            for other in list(_bodies.values()):
+                if other is not self and other._written.__code__ is code:
+                    self.original = other.original
         return self._written
 
     def write(self, source: FunctionType, *, in_class: bool) -> None:
@@ -95,6 +108,11 @@ class Body:
         for undo in self._undo:
             undo()
         self._undo = []
+
+
+def _is_ours(name: str) -> bool:
+    """True for a parameter by which a written body gets what it calls; see :mod:`patchcore.objects.generated`."""
+    return name.startswith("_pc_")
 
 
 #: By ``id`` of the function. A body lives as long as a slot of the journal refers to it.

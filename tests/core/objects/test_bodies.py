@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
+import importlib
 import inspect
+import os
 import pickle
 import sys
 import threading
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable
 
@@ -527,3 +530,64 @@ def test_a_call_that_is_handed_over_is_so_before_the_patch_and_once(lib: Any, mo
         assert lib.area(Tensor()) == ("taken", ("new", 2))
         assert lib.area(1) == ("new", 2)
         assert lib.hex(Tensor()) == ("taken", ("new", "0x1"))
+
+
+class TestEdits:
+    """``%autoreload`` of IPython writes the code of functions whose source was edited."""
+
+    EDITED = "def area(x, y=2, *, scale=1): return x + y + scale"
+    PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__doc__", "__dict__")
+
+    def write(self, old: Any, new: Any) -> None:
+        for part in self.PARTS:
+            setattr(old, part, getattr(new, part))
+
+    @pytest.mark.parametrize("told", [True, False])
+    def test_an_edited_function_is_the_new_original(self, lib: Any, told: bool) -> None:
+        held = lib.area
+        patcher = pc.Patcher([pc.Patch("p", pc.Wrap("lib:area", doubled))], strict=True)
+        patcher.apply()
+        space: dict[str, Any] = {"__name__": "lib"}
+        exec(self.EDITED, space)
+        self.write(lib.area, space["area"])
+        assert lib.area(1) == 4
+        if told:
+            (remark,) = patcher.report()["p"].remarks
+            assert remark == "lib:area was edited: the patch is not called until it is reverted and applied again"
+        assert patcher.revert().notes == ("lib:area was edited while it was patched: the new code stays",)
+        assert lib.area is held
+        assert lib.area(1) == 4
+        with patcher:
+            assert lib.area(1) == ("new", 4)
+            assert not patcher.report()["p"].remarks
+        assert (lib.area(1), lib.area(1, 1, scale=2)) == (4, 4)
+        assert lib.area.__kwdefaults__ == {"scale": 1}
+        assert not hasattr(lib.area, "__wrapped__")
+
+    @pytest.mark.parametrize("told", [True, False])
+    def test_a_function_that_gets_the_body_of_a_reloaded_one_is_patched_and_follows_it(
+        self, lib: Any, tmp_path: Any, told: bool
+    ) -> None:
+        held = lib.area
+        patcher = pc.Patcher([pc.Patch("p", pc.Wrap("lib:area", doubled))], strict=True)
+        patcher.apply()
+        source = Path(lib.__file__)
+        source.write_text(self.EDITED)
+        os.utime(source, (1e9, 1e9))
+        importlib.reload(lib)
+        self.write(held, lib.area)
+        assert held(1) == lib.area(1) == ("new", 4)
+        assert not told or not patcher.report()["p"].remarks
+        patcher.revert()
+        assert held(1) == lib.area(1) == 4
+
+    def test_code_of_others_that_calls_the_patch_is_removed_with_it(self, lib: Any) -> None:
+        patcher = pc.Patcher([pc.Patch("p", pc.Wrap("lib:area", doubled))], strict=True)
+        patcher.apply()
+        code = lib.area.__code__
+        lib.area.__code__ = code.replace(co_consts=(*code.co_consts, "theirs"))
+        (remark,) = patcher.report()["p"].remarks
+        assert remark == "lib:area holds lib:area now, which other code has put there"
+        (note,) = patcher.revert().notes
+        assert "both are removed" in note
+        assert lib.area(1) == 2
