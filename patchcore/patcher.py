@@ -528,10 +528,8 @@ class Patcher(contextlib.ContextDecorator):
     def _report(self, places: Mapping[int, Sequence[str]]) -> Report:
         remarked = self.plugins.implements("remarks")
         covered = self._covered()
-        remarks = {name: self._remarks(entry) if remarked else () for name, entry in self._entries.items()}
-        records = tuple(
-            [self._record(e, places, (*remarks[name], *covered.get(name, ()))) for name, e in self._entries.items()]
-        )
+        told = [(entry, self._remarks(entry) if remarked else ()) for entry in self._entries.values()]
+        records = tuple([self._record(e, places, (*texts, *covered.get(e.patch.name, ()))) for e, texts in told])
         sections = self.plugins.sections()
         return Report(records, tuple(self.plugins.problems), tuple(self._notes), describe_process(), sections)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
 
 __all__ = [
+    "SIGNATURES",
     "Change",
     "Literal",
     "Register",
@@ -36,6 +37,10 @@ __all__ = [
     "needed_libraries",
     "resolve",
 ]
+
+
+#: What ``Patch(signatures=...)`` may be.
+SIGNATURES = ("fit", "any")
 
 
 class Skip(Declaration):
@@ -140,6 +145,8 @@ class SlotChange(Change):
 
     #: Counts the calls of the target that come through it; ``None`` where nobody asks for that.
     counter: Optional[Counter] = None
+    #: ``any`` where what it puts in place need not take every call of the target.
+    signatures = "fit"
 
     @property
     def may_be_absent(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Callable, Optional, Union
 
-from patchcore.declare.changes import Change, Replace, Wrap, as_changes
+from patchcore.declare.changes import SIGNATURES, Change, Replace, SlotChange, Wrap, as_changes
 from patchcore.declare.declaration import Declaration, as_mapping, as_tuple, check_callables
 from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError, did_you_mean
@@ -40,6 +40,8 @@ class Patch(Declaration):
         conflicts: patches, or their names, that cannot be applied together with this one.
         keep: names in modules, ``"package.module:name"``, that go on to mean the original. Only names that hold it when
             the patch is applied: :func:`patchcore.original` gives it to those that are bound later.
+        signatures: ``"any"`` lets its replacements and wrappers take fewer calls than their targets: functions that
+            call each other and change together, or arguments that nobody passes.
         legacy_names: other names of the patch in settings and commands: earlier ones, and those of other patchers.
         default: ``False`` registers the patch without applying it unless it is enabled by name.
         required: a failure or an unmet requirement raises even where the policy is to warn.
@@ -65,6 +67,7 @@ class Patch(Declaration):
     priority: int
     conflicts: tuple[str, ...]
     keep: tuple[str, ...]
+    signatures: str
     legacy_names: tuple[str, ...]
     default: bool
     required: bool
@@ -89,6 +92,7 @@ class Patch(Declaration):
         priority: int = 0,
         conflicts: Names = (),
         keep: Union[str, Sequence[str]] = (),
+        signatures: str = "fit",
         legacy_names: Union[str, Sequence[str]] = (),
         default: bool = True,
         required: bool = False,
@@ -112,9 +116,14 @@ class Patch(Declaration):
             raise DeclarationError(
                 f"{where}: priority must be a number (patches with lower numbers are applied first), got {priority!r}"
             )
+        if signatures not in SIGNATURES:
+            raise DeclarationError(f"{where}: signatures must be 'fit' or 'any', got {signatures!r}")
+        made = as_changes(changes, where)
+        if signatures == "any":
+            made = tuple(c.evolve(signatures=signatures) if isinstance(c, SlotChange) else c for c in made)
         super().__init__(
             name=name,
-            changes=as_changes(changes, where),
+            changes=made,
             summary=summary or "",
             requires=_as_names(requires, "requires", where),
             needs=_as_names(needs, "needs", where),
@@ -124,6 +133,7 @@ class Patch(Declaration):
             priority=priority,
             conflicts=_as_names(conflicts, "conflicts", where),
             keep=_as_kept(keep, where),
+            signatures=signatures,
             legacy_names=_as_names(legacy_names, "legacy_names", where),
             default=bool(default),
             required=bool(required),

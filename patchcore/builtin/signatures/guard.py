@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 from patchcore.builtin.signatures.signatures import CALLED_AS_DECLARED, alike, misfit, passes_on
@@ -19,8 +20,10 @@ def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> N
     Raises:
         DeclarationError: it does not.
     """
-    if not issubclass(type(below), _CHECKED) or type(product) is Skip:
+    if not issubclass(type(below), _CHECKED) or type(product) is Skip or change.signatures == "any":
         return
+    if not slot.in_class and type(below) is FunctionType and not isinstance(slot, BodySlot):
+        below = slot.as_own(below)  # through an instance, Python binds what it finds in the class
     callee = change.callee(product)
     if callee is None or alike(below, *callee):
         return
@@ -37,7 +40,7 @@ def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> N
         name = getattr(taker, "__qualname__", repr(taker))
         raise DeclarationError(
             f"{name} does not accept every call of {slot.name}: {why}; give it the parameters of the target, "
-            "or *args and **kwargs"
+            "or *args and **kwargs, or declare signatures='any' in the patch"
         )
 
 

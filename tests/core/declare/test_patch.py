@@ -67,6 +67,7 @@ def test_a_patch_keeps_what_it_is_given_in_one_form() -> None:
         (lambda: Patch("p", requires=[3]), r"requires contains 3; expected a string"),
         (lambda: Patch("p", after=[" "]), r"after contains ' '; expected a string"),
         (lambda: Patch("p", keep="m.f"), r"keep contains 'm.f'; write 'package.module:name'"),
+        (lambda: Patch("p", signatures="all"), r"signatures must be 'fit' or 'any', got 'all'"),
         (lambda: Patch("p", priority="high"), r"priority must be a number"),
         (lambda: Patch("p", summary=3), r"summary must be a string, got 3"),
         (lambda: Patch("p", upstream=3), r"upstream must be a string, got 3"),
