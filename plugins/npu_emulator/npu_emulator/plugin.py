@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
@@ -40,6 +41,11 @@ def register_run_options(parser: argparse.ArgumentParser) -> None:
         help="emulate an NPU in every process: torch gets a device npu, torch_npu and mx_driving can be imported "
         "(NPU_EMULATOR_DEVICES, NPU_EMULATOR_CORE)",
     )
+    parser.add_argument(
+        "--strict-dtypes",
+        action="store_true",
+        help="with --emulate-npu: refuse float64 and complex tensors where torch_npu's documentation leaves them out",
+    )
 
 
 @pc.hookimpl
@@ -47,7 +53,10 @@ def configure_run(options: argparse.Namespace) -> None:
     """Emulate in this process, if the run does."""
     if options.emulate_npu:
         from npu_emulator.installation import install
+        from npu_emulator.settings import STRICT_DTYPES
 
+        if options.strict_dtypes:
+            os.environ[STRICT_DTYPES] = "1"
         install()
 
 

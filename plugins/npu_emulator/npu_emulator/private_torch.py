@@ -40,6 +40,7 @@ NAMES = {
     "register_backend_for_device": "torch._inductor.codegen.common:register_backend_for_device",
     "register_device_op_overrides": "torch._inductor.codegen.common:register_device_op_overrides",
     "TorchCompileInductorWrapper": "torch:_TorchCompileInductorWrapper",
+    "TorchDispatchMode": "torch.utils._python_dispatch:TorchDispatchMode",
     "OpOverload": "torch._ops:OpOverload",
     "OpOverloadPacket": "torch._ops:OpOverloadPacket",
     "dummy_type": "torch._utils:_dummy_type",

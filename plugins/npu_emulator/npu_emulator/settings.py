@@ -9,12 +9,14 @@ from typing import Optional
 
 from npu_emulator.errors import EmulationError
 
-__all__ = ["CORE", "CORES", "DEVICES", "RANDOM", "SOURCES", "Settings", "make_settings"]
+__all__ = ["CORE", "CORES", "DEVICES", "RANDOM", "SOURCES", "STRICT_DTYPES", "Settings", "make_settings"]
 
 #: Environment variables, for processes that nobody passes arguments to.
 CORE = "NPU_EMULATOR_CORE"
 DEVICES = "NPU_EMULATOR_DEVICES"
 RANDOM = "NPU_EMULATOR_RANDOM"
+#: Refuses dtypes that torch_npu's documentation leaves out, where it is 1.
+STRICT_DTYPES = "NPU_EMULATOR_STRICT_DTYPES"
 
 #: ``auto`` is the compiled core where it was built for this torch, else the one in Python.
 CORES = ("auto", "native", "python")

@@ -21,7 +21,7 @@ from torch_npu_patches.ops.records import OTHERS, OperatorRecord, ProcessTrace, 
 from torch_npu_patches.ops.running import Program
 from torch_npu_patches.ops.sites import Replaced, Sites
 from torch_npu_patches.ops.tables import Table as OperatorTable
-from torch_npu_patches.ops.tables import available, choose
+from torch_npu_patches.ops.tables import available, choose, excluded_dtypes
 
 
 def test_none_of_it_imports_torch() -> None:
@@ -56,6 +56,22 @@ class TestTables:
     )
     def test_what_runs_an_operator(self, table: OperatorTable, operator: str, word: Optional[str]) -> None:
         assert table.word(operator) == word
+
+    @pytest.mark.parametrize(
+        ("operator", "dtypes", "excluded"),
+        [
+            ("aten::mm", {"float64", "float32"}, ("float64",)),
+            ("aten::add.Tensor", {"float64", "complex64"}, ("complex64",)),
+            ("aten::add_.Tensor", {"float64"}, ()),
+            ("aten::mm", {"bfloat16", "int64"}, ()),  # these are not looked up
+            ("aten::special_bessel_j0", {"float64"}, ()),  # of which the documentation has no dtypes
+            ("torchvision::nms", {"float64"}, ()),
+        ],
+    )
+    def test_dtypes_that_the_documentation_leaves_out(
+        self, operator: str, dtypes: set[str], excluded: tuple[str, ...]
+    ) -> None:
+        assert excluded_dtypes(operator, dtypes) == excluded
 
     def test_the_source_is_named(self, table: OperatorTable) -> None:
         assert (table.torch_npu, table.torch, table.fallback) == ("2.13.0", "2.13.0", True)
@@ -321,3 +337,12 @@ class TestSites:
             (folder / "__init__.py").touch()
         exec(compile("def sample():\n    return sys._getframe()\n", path, "exec"), namespace)
         assert Sites(Replaced({}), tmp_path).find(namespace["sample"]()).emulated
+
+
+def test_excluded_dtypes_are_shown() -> None:
+    calls = trace("npu", record("mm", dtypes={"float64": 2}, sites={"train.py:3": 2}), record("mm.out"))
+    comparison = judge("train.py", OperatorTable.read("2.13.0"), (calls,))
+    assert printing.excluded_rows(comparison) == [("aten::mm", "float64", "train.py:3")]
+    shown = {row["operator"]: row["excluded_dtypes"] for row in printing.view(comparison)["operators"]}
+    assert shown == {"aten::mm": ["float64"], "aten::mm.out": []}
+    assert printing.EXCLUDED_TITLE in [table.title for table in printing.make_page(comparison).tables]

@@ -15,7 +15,7 @@ from npu_emulator import cuda_build, private_torch
 from npu_emulator.device.visibility import visible_devices
 from npu_emulator.errors import EmulationError, RealLibraryError
 from npu_emulator.gpus import hide_gpus
-from npu_emulator.settings import Settings
+from npu_emulator.settings import STRICT_DTYPES, Settings
 
 if TYPE_CHECKING:
     from npu_emulator.device.interface import Core
@@ -90,6 +90,8 @@ def _start(module: ModuleType, settings: Settings, environ: Mapping[str, str]) -
             _core = core
             for name in ("kernels", "hccl", "compiling", "backward"):
                 importlib.import_module(f"npu_emulator.device.{name}").register()
+            if environ.get(STRICT_DTYPES) == "1":
+                importlib.import_module("npu_emulator.device.strict_dtypes").register()
         return _core
 
 

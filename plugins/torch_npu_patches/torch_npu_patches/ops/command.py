@@ -182,6 +182,10 @@ def _print(comparison: Comparison) -> None:
     if missing:
         print()
         print_table("Without a known kernel", printing.MISSING_COLUMNS, missing)
+    excluded = printing.excluded_rows(comparison)
+    if excluded:
+        print()
+        print_table(printing.EXCLUDED_TITLE, printing.EXCLUDED_COLUMNS, excluded)
     for note in comparison.notes:
         print_text(f"note: {note}", indent=2)
 

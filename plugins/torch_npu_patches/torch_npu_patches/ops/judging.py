@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from torch_npu_patches.ops.records import OperatorRecord
-from torch_npu_patches.ops.tables import COMPOSITE, FALLBACK, KERNEL, Table
+from torch_npu_patches.ops.tables import COMPOSITE, FALLBACK, KERNEL, Table, excluded_dtypes
 
 __all__ = [
     "COMPOSED",
@@ -95,6 +95,11 @@ class Row:
     def handled(self) -> bool:
         """True when it is missing, and no call of it is left with patches applied."""
         return self.status == MISSING and self.left == 0
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """Dtypes of its calls on the NPU that torch_npu's documentation leaves out for it."""
+        return () if self.status == ELSEWHERE else excluded_dtypes(self.operator, self.record.dtypes)
 
     @property
     def outcome(self) -> str:

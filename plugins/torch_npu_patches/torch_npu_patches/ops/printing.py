@@ -14,10 +14,23 @@ from torch_npu_patches.ops.phases import PHASES
 from torch_npu_patches.ops.records import OTHERS
 from torch_npu_patches.ops.tables import Table as OperatorTable
 
-__all__ = ["COLUMNS", "MISSING_COLUMNS", "make_page", "missing_rows", "rows", "summary", "view"]
+__all__ = [
+    "COLUMNS",
+    "EXCLUDED_COLUMNS",
+    "EXCLUDED_TITLE",
+    "MISSING_COLUMNS",
+    "excluded_rows",
+    "make_page",
+    "missing_rows",
+    "rows",
+    "summary",
+    "view",
+]
 
 COLUMNS = ("OPERATOR", "STATUS", "CALLS", "PHASES", "DTYPES", "WHERE")
 MISSING_COLUMNS = ("OPERATOR", "WITHOUT A KERNEL", "CALLED AT", "PATCHES")
+EXCLUDED_TITLE = "Dtypes that torch_npu's documentation leaves out"
+EXCLUDED_COLUMNS = ("OPERATOR", "DTYPES", "CALLED AT")
 
 
 def summary(comparison: Comparison) -> str:
@@ -52,6 +65,15 @@ def missing_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     ]
 
 
+def excluded_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return a row of ``EXCLUDED_COLUMNS`` for each operator with dtypes that the documentation leaves out."""
+    return [
+        (row.operator, " ".join(row.excluded), "\n".join(_known(row.record.sites)))
+        for row in comparison.rows
+        if row.excluded
+    ]
+
+
 def make_page(comparison: Comparison, script: Sequence[str] = ()) -> TablesPage:
     """Return the page of a comparison.
 
@@ -68,6 +90,9 @@ def make_page(comparison: Comparison, script: Sequence[str] = ()) -> TablesPage:
     missing = missing_rows(comparison)
     if missing:
         tables.append(TextTable("Without a known kernel", MISSING_COLUMNS, missing))
+    excluded = excluded_rows(comparison)
+    if excluded:
+        tables.append(TextTable(EXCLUDED_TITLE, EXCLUDED_COLUMNS, excluded))
     columns = ("OPERATOR", "STATUS", "CALLS", "PHASES", "DTYPES", "SHAPES", "CALLED AT", "CALLED BY")
     wide = [
         (*cells[:5], "\n".join(_with_numbers(row.record.shapes)), "\n".join(_with_numbers(row.record.sites)),
@@ -117,6 +142,7 @@ def view(comparison: Comparison) -> dict[str, Any]:
             {
                 **asdict(row.record),
                 "status": row.status,
+                "excluded_dtypes": list(row.excluded),
                 "traced": dict(row.calls),
                 "falls_back": row.falls_back,
                 "left_with_patches": row.left,

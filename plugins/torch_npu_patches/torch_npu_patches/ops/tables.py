@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -12,7 +13,7 @@ from packaging.version import Version
 
 from patchcore.errors import SettingsError
 
-__all__ = ["COMPOSITE", "FALLBACK", "KERNEL", "Table", "available", "choose"]
+__all__ = ["COMPOSITE", "FALLBACK", "KERNEL", "Table", "available", "choose", "excluded_dtypes"]
 
 _FOLDER = Path(__file__).with_name("tables")
 _PREFIX = "torch_npu-"
@@ -22,6 +23,35 @@ _PREFIX = "torch_npu-"
 KERNEL, COMPOSITE, FALLBACK = "kernel", "composite", "none"
 
 _MEANING = {"sparse": KERNEL, "structured": COMPOSITE, "explicit": COMPOSITE, "implicit": COMPOSITE}
+
+
+#: Dtypes that are looked up in torch_npu's documentation. It names others as well, but leaves out bfloat16 and integers
+#: of operators that have kernels for them.
+_LOOKED_UP = ("float64", "complex64", "complex128")
+
+
+@functools.cache
+def _documented() -> Mapping[str, frozenset[str]]:
+    """Return the dtypes that the newest table has, by operator without ``aten::`` and overload."""
+    newest = max(_FOLDER.glob("dtypes-*.json"), key=lambda path: Version(path.stem.partition("-")[2]))
+    view: dict[str, Any] = json.loads(newest.read_text(encoding="utf-8"))
+    return {name: frozenset(dtypes.split()) for dtypes, names in view["operators"].items() for name in names}
+
+
+def excluded_dtypes(operator: str, dtypes: Iterable[str]) -> tuple[str, ...]:
+    """Return which of ``dtypes`` torch_npu's documentation leaves out for an operator that it has dtypes of.
+
+    Args:
+        operator: the dispatcher's name, ``aten::add.Tensor``.
+        dtypes: of the tensors of a call: ``float64``; of these only double precision and complex ones are looked up.
+    """
+    namespace, _, name = operator.partition("::")
+    if namespace != "aten":
+        return ()
+    documented = _documented().get(name.partition(".")[0].strip("_"))
+    if documented is None:
+        return ()
+    return tuple(dtype for dtype in _LOOKED_UP if dtype in dtypes and dtype not in documented)
 
 
 @dataclass(frozen=True)
