@@ -2,10 +2,10 @@
 
 python tools/dtype_table.py FOLDER 2.13 COMMIT
 
-``FOLDER`` has the pages of ``docs/zh/api/native_api/pytorch_2-13-0`` of the repository Ascend/pytorch at ``COMMIT``. Read
-are the sentences that give the dtypes of the first tensor, of functions of torch, methods of tensors and functions of
-``torch.nn.functional``, ``torch.linalg``, ``torch.fft`` and ``torch.special``. An operator gets the dtypes of all functions
-of its name. What is written are facts: names of operators and of dtypes.
+``FOLDER`` has the pages of ``docs/zh/api/native_api/pytorch_2-13-0`` of the repository Ascend/pytorch at ``COMMIT``.
+Read are the sentences that give the dtypes of the first tensor, of functions of torch, methods of tensors and functions
+of ``torch.nn.functional``, ``torch.linalg``, ``torch.fft`` and ``torch.special``. An operator gets the dtypes of all
+functions of its name. What is written are facts: names of operators and of dtypes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NAMES = {
 }
 #: "`input` supports only ...": nothing else of the page is read.
 SENTENCE = re.compile(
-    "^(?:- |\\*\\*限制与说明\\*\\*： )`(?:input|self)`仅支持(?:输出)?([a-z0-9，、,和 ]+)$", re.MULTILINE
+    "^(?:- |\\*\\*限制与说明\\*\\*\uff1a )`(?:input|self)`仅支持(?:输出)?([a-z0-9\uff0c、,和 ]+)$", re.MULTILINE
 )
 
 
@@ -53,7 +53,7 @@ def read(text: str, beginning: str) -> Iterator[tuple[str, set[str]]]:
         name = title[len(beginning) :]
         if found is None or not title.startswith(beginning) or not name.isidentifier():
             continue
-        words = re.split("[，、,和 ]+", found[1].strip("，、, "))
+        words = re.split("[\uff0c、,和 ]+", found[1].strip("\uff0c、, "))
         if all(word in NAMES for word in words):
             yield name, {NAMES[word] for word in words}
 
