@@ -8,7 +8,7 @@ Nothing here touches another library. A change says *what* is to be edited. Whic
 from __future__ import annotations
 
 import importlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
@@ -74,6 +74,8 @@ class Change(Declaration):
     waits = True
     #: True when it makes sense for a library that is only there to be imported.
     fits_stubs = False
+    #: True when what it makes importable is a module with content, which other patches may change.
+    provides_content = False
     #: True when a function of the author writes by itself, and what it wrote is found out afterwards.
     by_hand = False
 
@@ -448,16 +450,23 @@ def as_changes(changes: Any, where: str) -> tuple[Change, ...]:
     return tuple(expanded)
 
 
-def needed_libraries(changes: Sequence[Change], stubs: Container[str] = ()) -> tuple[str, ...]:
+_NOTHING: Mapping[str, bool] = {}
+
+
+def needed_libraries(changes: Sequence[Change], provided: Mapping[str, bool] = _NOTHING) -> tuple[str, ...]:
     """Return the top-level packages without which some of ``changes``, of one patch, have nothing to change.
 
     Args:
         changes: a library that one of them makes importable is there for all.
-        stubs: libraries that other patches make importable.
+        provided: libraries that other patches make importable, and whether they have content or are stubs.
     """
     own = {name for change in changes for name in change.provides}
     needed = [(root, change) for change in changes for root in change.libraries if root not in own]
-    return tuple(dict.fromkeys([root for root, change in needed if not (root in stubs and change.fits_stubs)]))
+    return tuple(
+        dict.fromkeys(
+            [root for root, change in needed if not (root in provided and (provided[root] or change.fits_stubs))]
+        )
+    )
 
 
 def resolve(reference: Any, *, raw: bool = False) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Container
+from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.declare.changes import Skip, needed_libraries
@@ -62,15 +62,19 @@ class Environment:
         """
         return self.released_version(package) or _loaded_version(package)
 
-    def judge(self, patch: Patch, stubs: Container[str] = ()) -> Verdict:
+    def judge(self, patch: Patch, provided: Optional[Mapping[str, bool]] = None) -> Verdict:
         """Decide whether ``patch`` can be applied: requirements, needed modules, its ``when``, its targets' libraries.
 
-        Changes of imports can also be applied to libraries of ``stubs``, which other patches make importable. A bug in
-        ``when`` or a malformed requirement is ``failed``, never ``skipped``.
+        A bug in ``when`` or a malformed requirement is ``failed``, never ``skipped``.
+
+        Args:
+            patch: to be applied.
+            provided: libraries that other patches make importable, and whether they have content. Of stubs only imports
+                can be changed.
         """
         try:
             with CONTAINED:  # finders of others say what is there
-                reason = self._missing(patch, stubs)
+                reason = self._missing(patch, provided or {})
         except Exception as error:
             return Verdict(FAILED, describe_error(error))
         if reason is not None:
@@ -80,7 +84,7 @@ class Environment:
     def is_missing(self, patch: Patch) -> bool:
         """Return true if a requirement, module or library of ``patch`` is missing; its ``when`` is not called."""
         try:
-            return self._missing(patch, ()) is not None
+            return self._missing(patch, {}) is not None
         except Exception:  # which :meth:`judge` has said
             return False
 
@@ -96,15 +100,15 @@ class Environment:
             return False
         return all(map(self.is_module, needed_libraries(patch.changes)))
 
-    def _missing(self, patch: Patch, stubs: Container[str]) -> Optional[str]:
+    def _missing(self, patch: Patch, provided: Mapping[str, bool]) -> Optional[str]:
         unmet = next(filter(None, map(self.unmet, patch.requires)), None)
         if unmet is not None:
             return unmet
         for name in patch.needs:
             if not self.is_module(name):
-                but = " (patches add only a stub of it)" if name.partition(".")[0] in stubs else ""
+                but = " (patches add only a stub of it)" if provided.get(name.partition(".")[0]) is False else ""
                 return f"needs module {name}, which is neither installed nor emulated here{but}"
-        for root in needed_libraries(patch.changes, stubs):
+        for root in needed_libraries(patch.changes, provided):
             if not self.is_module(root):
                 return f"{root} is not installed"
         return None

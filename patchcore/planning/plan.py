@@ -227,12 +227,14 @@ def make_plan(
     chosen = _choose(candidates, choices, None if complete else notes)
     verdicts = {c.patch.name: _first_verdict(c, chosen.get(c.patch.name), environment) for c in candidates}
     going = {name for name, verdict in verdicts.items() if verdict.word == APPLY}
-    stubs = {n for c in candidates if c.patch.name in going for change in c.patch.changes for n in change.provides}
-    for candidate in candidates if stubs else ():
+    provided: dict[str, bool] = {}
+    for change in (change for c in candidates if c.patch.name in going for change in c.patch.changes):
+        provided.update((name, change.provides_content or provided.get(name, False)) for name in change.provides)
+    for candidate in candidates if provided else ():
         name = candidate.patch.name
         # nothing else is missing for a patch whose condition was called; it is not called twice
         if verdicts[name].word != OFF and environment.is_missing(candidate.patch):
-            verdicts[name] = environment.judge(candidate.patch, stubs)
+            verdicts[name] = environment.judge(candidate.patch, provided)
             if verdicts[name].word == APPLY:
                 going.add(name)
     ordered = _order(candidates, going)

@@ -99,6 +99,7 @@ class ReplaceImport(ImportChange):
     """
 
     with_: Any
+    provides_content = True
 
     def __init__(self, name: str, *, with_: Union[str, Mapping[str, Any]]) -> None:
         where = f"ReplaceImport({name!r})"

@@ -629,3 +629,31 @@ def test_every_process_of_a_run(programs: Programs, child: str, printed: str) ->
     programs.write({"patches.py": PATCHES, "start.py": start, **{f"{name}.py": s for name, s in CHECKING.items()}})
     done = programs.run(programs.patchcore, "-p", "patches", "start.py", child)
     assert done.stdout.strip() == printed
+
+
+@pytest.mark.parametrize("inner", ["", ".deep"])
+def test_a_patch_changes_the_inside_of_a_module_that_another_patch_provides(make_package, inner) -> None:
+    make_package({"kernels": "def conv(): return 'kernel'", "kernels.deep": "def conv(): return 'kernel'"})
+    provides = pc.Patch("a.provides", pc.ReplaceImport("absent", with_="kernels"))
+    inside = pc.Patch(
+        "b.inside", pc.Wrap(f"absent{inner}:conv", lambda original: f"b({original()})"), after="a.provides"
+    )
+    patcher = pc.Patcher([inside, provides], strict=True)
+    with patcher:
+        module = importlib.import_module(f"absent{inner}")
+        assert module.conv() == "b(kernel)"
+        assert patcher.report()["b.inside"].status == "applied"
+    assert importlib.import_module(f"kernels{inner}").conv() == "kernel"
+
+
+def test_without_an_order_a_patch_of_a_provided_module_is_a_conflict(make_package) -> None:
+    make_package({"kernels": "def conv(): return 'kernel'"})
+    provides = pc.Patch("a.provides", pc.ReplaceImport("absent", with_="kernels"))
+    plan = pc.Patcher([provides, pc.Patch("b.inside", pc.Replace("absent:conv", len))]).plan()
+    assert [entry.patch.name for entry in plan.conflicts] == ["b.inside"]
+
+
+def test_a_stub_has_nothing_inside_to_change() -> None:
+    stub = pc.Patch("a.stub", pc.StubImport("absent"))
+    plan = pc.Patcher([stub, pc.Patch("b.inside", pc.Replace("absent:conv", len), after="a.stub")]).plan()
+    assert (plan["b.inside"].verdict, plan["b.inside"].reason) == ("skipped", "absent is not installed")
