@@ -324,6 +324,7 @@ class Patcher(contextlib.ContextDecorator):
         asked = {"patch": patch, "error": error, "context": context}
         policy = self.plugins.first("on_failure", POLICIES.__contains__, f"one of {', '.join(POLICIES)}", **asked)
         policy = policy or ("raise" if patch.required else self.settings.on_failure)
+        application.ignored = policy == "ignore"
         change = next((f"{s.change.kind} {s.target}: " for s in application.states if s.status == FAILED), "")
         message = f"patch {patch.name} ({application.provenance}) failed: {change}{describe_error(error)}"
         self._log_failure(patch.name, message, policy)

@@ -64,7 +64,8 @@ class PatchRecord(NamedTuple):
         plugin, distribution, version: who contributes it; ``distribution`` is ``None`` for local code.
         changes: one record per change, in order.
         remarks: what else there is to say: targets that have changed since their fingerprints were recorded.
-        asked_for: false for a patch that is skipped and that nobody asked for; summaries do not count it.
+        asked_for: false for a patch that is skipped and that nobody asked for, and for one whose failure is ignored;
+            summaries do not count it.
     """
 
     name: str

@@ -159,6 +159,7 @@ class Application:
         self.modules = tuple(dict.fromkeys([state.awaits for state in self.states if state.awaits is not None]))
         self.holders: list[Holder] = []
         self.expects: list[str] = []  # the modules whose import it is told about
+        self.ignored = False  # its failure is, by the policy
 
     @property
     def in_force(self) -> bool:
@@ -238,4 +239,5 @@ def record_of(
             lost = [name for name in entry.patch.keep if name not in kept]
             remarks += tuple([f"keep: {name} did not hold the original when the patch was applied" for name in lost])
     asked = status != SKIPPED or entry.asked_for or (entry.verdict == APPLY and application is None)
+    asked = asked and not (application is not None and application.ignored)
     return PatchRecord(entry.patch.name, status, reason, *who, changes, remarks, asked)

@@ -288,6 +288,9 @@ def test_on_failure_overrides_the_policy(shop, caplog, policy, answer) -> None:
     else:
         with patcher:
             assert shop.price is new
+            counted = "1 applied, 1 failed" if answer == "warn" else "1 applied"
+            assert patcher.report().summary() == counted
+            assert patcher.report()["shop.bad"].status == "failed"
     assert told == [("shop.bad", pc.TargetNotFound, "local code")]
     levels = {r.levelname for r in caplog.records if "shop.bad (local code) failed" in r.getMessage()}
     assert levels == {{"warn": "WARNING", "ignore": "DEBUG", "raise": "ERROR"}[answer]}

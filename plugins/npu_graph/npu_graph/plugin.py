@@ -29,6 +29,14 @@ def register_vendors() -> Sequence[Vendor]:
 
 
 @pc.hookimpl
+def start_process(patcher: pc.Patcher) -> None:
+    """Take the vendors of the plugins that the run has loaded here, local modules among them."""
+    from npu_graph.registry import use
+
+    use(patcher.plugins)
+
+
+@pc.hookimpl
 def list_sections(plugins: Plugins) -> Sequence[pc.Section]:
     """List the vendors, and what ``torch.compile`` knows them as."""
     from npu_graph.listing import list_vendors

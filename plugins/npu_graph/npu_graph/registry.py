@@ -18,7 +18,7 @@ from patchcore.planning.provenance import Provenance
 from patchcore.plugins import Plugins
 from patchcore.settings import Settings
 
-__all__ = ["Choice", "Contributed", "Vendors", "contributed", "obstacle", "vendors"]
+__all__ = ["Choice", "Contributed", "Vendors", "contributed", "obstacle", "use", "vendors"]
 
 
 class Contributed(NamedTuple):
@@ -145,9 +145,21 @@ class Vendors:
         return vendor
 
 
+#: The plugins of the run that this process takes part in, with the modules of ``-p``; nothing in here elsewhere.
+_of_the_run: list[Plugins] = []
+
+
+def use(plugins: Plugins) -> None:
+    """Take the vendors of these plugins: those that a run has loaded in this process."""
+    _of_the_run[:] = [plugins]
+    vendors.cache_clear()
+
+
 @functools.cache
 def vendors() -> Vendors:
-    """Return the vendors of the plugins that the settings of this process allow, local modules among them."""
+    """Return the vendors of the run's plugins, else of those that the settings of this process allow."""
+    if _of_the_run:
+        return Vendors(_of_the_run[0])
     settings = Settings.load()
     return Vendors(Plugins(allowed=settings.plugins, modules=settings.modules))
 
