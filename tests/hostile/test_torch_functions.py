@@ -274,6 +274,34 @@ def test_the_cache_is_off_when_functions_are_patched_while_torch_is_imported() -
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() == ["False", "True"]
 
 
+OVERLOADED = {
+    "torch.nn.functional:interpolate": "F.interpolate(x[None, None], 4)",
+    "torch.nn.functional:upsample": "F.upsample(x[None, None], 4)",
+    "torch.functional:norm": "torch.norm(x)",
+    "torch.functional:tensordot": "torch.tensordot(x, x, 1)",
+}
+
+
+@pytest.mark.parametrize("target", OVERLOADED)
+@pytest.mark.filterwarnings("ignore")
+def test_a_script_calls_the_patch_of_a_function_with_overloads_or_names_it(
+    torch: Any, make_package: Any, target: str
+) -> None:
+    source = f"import torch\nimport torch.nn.functional as F\ndef call(x):\n    return {OVERLOADED[target]}"
+    make_package(dict.fromkeys(("one", "two"), source))
+    import one
+    import two
+
+    x = torch.ones(2)
+    with patched(target):
+        if target == "torch.nn.functional:interpolate":
+            assert torch.equal(torch.jit.script(one.call)(x), one.call(x))
+        else:
+            with pytest.raises(RuntimeError, match=f"cannot call {target}, which is patched by p"):
+                torch.jit.script(one.call)
+    assert torch.equal(torch.jit.script(two.call)(x), two.call(x))
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_patch_after_the_first_compiled_call_is_seen_in_submodules_too(
     torch: Any, make_package: Any, backend: str

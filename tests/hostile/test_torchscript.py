@@ -236,8 +236,8 @@ def test_a_script_that_calls_a_patch_cannot_be_saved(torch: Any, lib: Any) -> No
 
 
 @pytest.mark.limit(
-    "A patched function whose original TorchScript cannot compile (one written in C, or `F.max_pool2d`, which chooses "
-    "between two) cannot be called by a script",
+    "A patched function whose original TorchScript cannot compile (one written in C, or `F.max_pool2d` and "
+    "`torch.norm`, which choose among several) cannot be called by a script",
     told="the error of `torch.jit.script` names the function and its patches",
 )
 @pytest.mark.parametrize("target", ["torch:relu", "torch.nn.functional:max_pool2d"])

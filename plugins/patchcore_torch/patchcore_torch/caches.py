@@ -12,16 +12,13 @@ import weakref
 from types import FunctionType
 from typing import Any, Optional
 
-from patchcore.objects.modules import executed_module
-from patchcore_torch import private_torch
+from patchcore_torch import later, private_torch
 
-__all__ = ["hold", "release", "settle"]
+__all__ = ["hold", "release"]
 
 _held: weakref.WeakSet[FunctionType] = weakref.WeakSet()
 #: What the configuration said before; ``None`` where it has not been changed.
 _before: Optional[bool] = None
-#: Whether it is still to be changed: importing it breaks an import of torch that has not ended.
-is_pending = False
 
 
 def hold(function: FunctionType) -> None:
@@ -30,10 +27,8 @@ def hold(function: FunctionType) -> None:
     Args:
         function: a wrapper, or a function whose body is written.
     """
-    global is_pending
     _held.add(function)
-    is_pending = _before is None
-    settle()
+    later.do(_switch_off)
 
 
 def release(function: Optional[FunctionType]) -> None:
@@ -42,21 +37,19 @@ def release(function: Optional[FunctionType]) -> None:
     Args:
         function: as for :func:`hold`; ``None`` if it is gone.
     """
-    global _before, is_pending
+    global _before
     if function is not None:
         _held.discard(function)
     if not _held:
         if _before is not None:
             private_torch.functorch_config.enable_autograd_cache = _before
-        _before, is_pending = None, False
+        _before = None
 
 
-def settle() -> None:
-    """Change the configuration, if that is pending and torch has been imported to the end."""
-    global _before, is_pending
-    if is_pending and executed_module("torch") is not None:
+def _switch_off() -> None:
+    global _before
+    if _held and _before is None:
         config: Any = private_torch.functorch_config
         _before = getattr(config, "enable_autograd_cache", None)  # since torch 2.4
         if _before is not None:
             config.enable_autograd_cache = False
-        is_pending = False

@@ -6,6 +6,8 @@
   ``torch/_dynamo/trace_rules.py``): then it knows the wrapper of a function in C, and not the function.
 - TorchScript compiles functions of torch that it has a builtin for, ``torch.norm`` say, as that builtin, by a table of
   ``id(function)`` (``torch/jit/_builtins.py``), and would not look at the patched function.
+  Six of torch, ``F.interpolate`` among them, it compiles from their source once for each overload that it has for
+  their name (``torch/_jit_internal.py``, ``_overloaded_fns``).
 - Compiled graphs are kept on disk: see :mod:`patchcore_torch.caches`.
 """
 
@@ -13,15 +15,18 @@ from __future__ import annotations
 
 import weakref
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from patchcore.objects.modules import executed_module
-from patchcore_torch import caches, overrides, private_torch
+from patchcore_torch import caches, later, overrides, private_torch
 
 __all__ = ["mark"]
 
 #: Packages whose functions dynamo may put in a graph by their names.
 _IN_GRAPHS = ("torch", "einops")
+#: Functions of torch that are patched, and what tables of TorchScript had for them: table, key and entry.
+_marked: weakref.WeakSet[Any] = weakref.WeakSet()
+_taken: weakref.WeakKeyDictionary[Any, list[tuple[dict[Any, Any], Any, Any]]] = weakref.WeakKeyDictionary()
 
 
 def mark(function: Any, original: Any, in_class: bool) -> Callable[[], None]:
@@ -39,12 +44,16 @@ def mark(function: Any, original: Any, in_class: bool) -> Callable[[], None]:
     if overrides.takes_part(original) or getattr(original, "__module__", "").partition(".")[0] in _IN_GRAPHS:
         caches.hold(function)
     # neither a closure nor a reference, which would count as a user of the module when that is imported again
+    ref = weakref.ref(function)
+    if getattr(function, "__module__", "").startswith("torch."):
+        _marked.add(function)
+        later.do(MethodType(_take_builtin, ref))
     in_c = original if type(original) is BuiltinFunctionType else None
-    return MethodType(_undo, (weakref.ref(function), in_c, in_class, _take_builtin(function)))
+    return MethodType(_undo, (ref, in_c, in_class))
 
 
-def _undo(made: tuple[weakref.ref[Any], Any, bool, Optional[tuple[dict[int, str], str]]]) -> None:
-    ref, in_c, in_class, builtin = made
+def _undo(made: tuple[weakref.ref[Any], Any, bool]) -> None:
+    ref, in_c, in_class = made
     function = ref()
     _forget(function, in_class)
     if in_c is not None and _is_loaded("_dynamo") and private_torch.dynamo_rules.cache_info().currsize:
@@ -52,8 +61,9 @@ def _undo(made: tuple[weakref.ref[Any], Any, bool, Optional[tuple[dict[int, str]
         if function in rules:
             rules[in_c] = rules.pop(function)
     caches.release(function)
-    if builtin is not None and function is not None:
-        builtin[0][id(function)] = builtin[1]
+    _marked.discard(function)
+    for table, key, entry in _taken.pop(function, ()) if function is not None else ():
+        table[key] = entry
 
 
 def _forget(function: Any, in_class: bool) -> None:
@@ -65,13 +75,14 @@ def _forget(function: Any, in_class: bool) -> None:
         private_torch.dynamo.reset()
 
 
-def _take_builtin(function: Any) -> Optional[tuple[dict[int, str], str]]:
-    """Take ``function`` out of TorchScript's table of builtins; return the table, and what it had."""
-    if not _is_loaded("jit") or not getattr(function, "__module__", "").startswith("torch."):
-        return None
-    table = private_torch.builtin_table()  # made now: it would be made of patched functions later
-    found = table.pop(id(function), None)
-    return None if found is None else (table, found)
+def _take_builtin(ref: weakref.ref[Any]) -> None:
+    """Take a function out of TorchScript's tables of builtins and overloads."""
+    function = ref()
+    if function is not None and function in _marked and _is_loaded("jit"):
+        name = f"__torch__.{function.__module__}.{function.__qualname__}"
+        for table, key in ((private_torch.builtin_table(), id(function)), (private_torch.overloads, name)):
+            if key in table:
+                _taken.setdefault(function, []).append((table, key, table.pop(key)))
 
 
 def _is_loaded(name: str) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Callable, Optional
 
-from patchcore_torch import caches, private_torch
+from patchcore_torch import later, private_torch
 
 __all__ = ["handover", "takes_part"]
 
@@ -45,8 +45,8 @@ def takes_part(original: Any) -> bool:
 def _hands_over(*args: Any, **kwargs: Any) -> bool:
     from torch.overrides import has_torch_function
 
-    if caches.is_pending:
-        caches.settle()
+    if later.waiting:
+        later.catch_up()
     return has_torch_function(tuple(_flat(args, kwargs.values())))
 
 

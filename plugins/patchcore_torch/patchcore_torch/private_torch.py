@@ -29,6 +29,7 @@ NAMES = {
     "profiler": "torch._C:_profiler",
     "push_on_torch_function_stack": "torch._C:_push_on_torch_function_stack",
     "FunctionModifiers": "torch._jit_internal:FunctionModifiers",
+    "overloads": "torch._jit_internal:_overloaded_fns",
     "execution_engine": "torch.autograd:Variable._execution_engine",
 }
 
