@@ -156,7 +156,7 @@ def _by_operator(
     if not kernels.takes_dtype(offset):
         raise TypeError(
             f"deformable convolution on the NPU (patch {patch.name}): expected float32, float16 or bfloat16, found an "
-            f"offset in {offset.dtype}; cast it with .float(), or compute on the CPU"
+            f"offset in {offset.dtype}; cast it with .float(), or compute on the CPU (--disable {patch.name})"
         )
     stride, padding, dilation = _steps(geometry)
     groups, deform_groups = geometry[3] if len(geometry) > 3 else 1, _deform_groups(geometry)

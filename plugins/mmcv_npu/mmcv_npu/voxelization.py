@@ -106,7 +106,8 @@ def _check(voxel_size: Sequence[float]) -> None:
     if not _have_extent(voxel_size):
         raise ValueError(
             "voxelization on the NPU (patch mmcv.voxelization of mmcv-npu-patches): expected voxels of a positive size "
-            f"along x, y and z, found voxel_size={list(voxel_size)}; correct voxel_size in the model's configuration"
+            f"along x, y and z, found voxel_size={list(voxel_size)}; correct voxel_size in the configuration, or "
+            "leave the call to mmcv (--disable mmcv.voxelization)"
         )
 
 
