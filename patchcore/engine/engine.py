@@ -459,9 +459,7 @@ class Engine:
             self._join([parent])
             return
         if not parent:
-            raise TargetNotFound(
-                f"no module named {missing!r} is installed; install it, or --disable {application}"
-            )
+            raise TargetNotFound(f"no module named {missing!r} is installed; install it, or --disable {application}")
         raise TargetNotFound(f"{parent} has no module {missing!r}{did_you_mean(missing, submodule_names(parent))}")
 
     def defers(self, application: Application, state: ChangeState) -> bool:
