@@ -28,6 +28,7 @@ from patchcore.objects.printable import counted, shown
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, continue_plan, covered_by, make_plan
 from patchcore.planning.provenance import LOCAL, Provenance
+from patchcore.planning.spelling import alias_remarks
 from patchcore.plugins import Plugins
 from patchcore.process import describe_process, process_rank
 from patchcore.report import APPLIED, FAILED, SKIPPED, PatchRecord, Remark, Report
@@ -475,7 +476,11 @@ class Patcher(contextlib.ContextDecorator):
             )
 
     def _remarks_on_plan(self, entry: PlannedPatch) -> list[Remark]:
-        return self.plugins.remarks(entry, thorough=True) if entry.verdict == APPLY else []
+        if entry.verdict != APPLY:
+            return []
+        pairs = zip(entry.patch.changes, entry.targets)
+        found = alias_remarks(pairs, self.plugins.find_home, lambda value: bool(ENGINE.journal.behind(value)))
+        return found + self.plugins.remarks(entry, thorough=True)
 
     def _refuse_problems(self) -> None:
         if self.plugins.problems and self.settings.on_failure == "raise":

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from patchcore.declare.declaration import Declaration, as_tuple, check_callables
-from patchcore.declare.slots import BodySlot, ClassSlot, NamespaceSlot, Slot, find_slot
+from patchcore.declare.slots import BodySlot, ClassSlot, NamespaceSlot, Slot, find_seen, find_slot
 from patchcore.declare.target import Item, Target
 from patchcore.errors import CONTAINED, DeclarationError, TargetError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects import binding
@@ -149,6 +149,8 @@ class SlotChange(Change):
     counter: Optional[Counter] = None
     #: ``any`` where what it puts in place need not take every call of the target.
     signatures = "fit"
+    #: The one module that finds the change, by its own name for another module; ``None`` for everybody.
+    only_in: Optional[str] = None
 
     @property
     def may_be_absent(self) -> bool:
@@ -161,6 +163,8 @@ class SlotChange(Change):
         Raises:
             TargetNotFound, TargetError: see :func:`patchcore.declare.slots.find_slot`.
         """
+        if self.only_in is not None:
+            return find_seen(target, module)
         return find_slot(target, module, may_be_absent=self.may_be_absent)
 
     @property
@@ -218,6 +222,8 @@ class Replace(SlotChange):
         everywhere: write the body of the function instead of the names that hold it, so that whoever has kept it, in a
             closure, a default argument or a container, calls the replacement, too. Not for a replacement that calls
             the original by a name of its own: that is a ``Wrap``.
+        only_in: the module of a target like ``timm.layers.attention:F.relu``, where ``F`` is another module: only that
+            module finds the replacement there, and everybody else the original.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -240,6 +246,7 @@ class Replace(SlotChange):
         create: bool = False,
         aliases: Sequence[Union[str, Target]] = (),
         everywhere: bool = False,
+        only_in: Optional[str] = None,
     ) -> None:
         if (replacement is ABSENT) == (factory is None):
             raise DeclarationError(f"Replace({str(target)!r}): give either a replacement or factory=")
@@ -248,8 +255,11 @@ class Replace(SlotChange):
         for name, value in (("factory", factory), ("when_call", when_call), ("everywhere", everywhere or None)):
             if create and value is not None:
                 raise DeclarationError(f"{where}: {name}= needs an original, but create=True means that there is none")
+        if only_in is not None and (create or aliases or everywhere):
+            raise DeclarationError(f"{where}: only_in= excludes create=, aliases= and everywhere=")
         super().__init__(
             target=_as_target(target),
+            only_in=_as_only_in(only_in, target, where),
             replacement=as_reference(replacement, where),
             factory=factory,
             when_call=when_call,
@@ -269,7 +279,8 @@ class Replace(SlotChange):
 
     @property
     def writes_bodies(self) -> bool:
-        return self.everywhere or self.when_call is not None or self.factory is not None
+        makes = self.when_call is not None or self.factory is not None
+        return self.everywhere or (makes and self.only_in is None)
 
     @property
     def covers(self) -> bool:
@@ -354,6 +365,7 @@ class Wrap(SlotChange):
         target: a function, method, static or class method, or property (its getter is wrapped).
         wrapper: the callable, or a target text that is imported when the patch is applied. The original comes first,
             then the arguments of the call with ``self`` / ``cls``.
+        only_in: see :class:`Replace`.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -362,11 +374,24 @@ class Wrap(SlotChange):
     wrapper: Any
 
     makes_product = True
-    writes_bodies = True
 
-    def __init__(self, target: Union[str, Target], wrapper: Union[str, Callable[..., Any]]) -> None:
+    def __init__(
+        self,
+        target: Union[str, Target],
+        wrapper: Union[str, Callable[..., Any]],
+        *,
+        only_in: Optional[str] = None,
+    ) -> None:
         where = f"Wrap({str(target)!r})"
-        super().__init__(target=_as_target(target), wrapper=as_callable(wrapper, "wrapper", where))
+        super().__init__(
+            target=_as_target(target),
+            only_in=_as_only_in(only_in, target, where),
+            wrapper=as_callable(wrapper, "wrapper", where),
+        )
+
+    @property
+    def writes_bodies(self) -> bool:
+        return self.only_in is None
 
     @property
     def source(self) -> Any:
@@ -518,6 +543,12 @@ def _refuse_without_original(below: Any, slot: Slot) -> None:
 
 def _as_target(target: Union[str, Target]) -> Target:
     return target if isinstance(target, Target) else Target.parse(target)
+
+
+def _as_only_in(module: Optional[str], target: Union[str, Target], where: str) -> Optional[str]:
+    if module is not None and module != _as_target(target).module:
+        raise DeclarationError(f"{where}: only_in must be the module of the target, 'module:F.name', got {module!r}")
+    return module
 
 
 def as_reference(value: Any, where: str) -> Any:

@@ -8,7 +8,7 @@ attribute is *absent* in the subclass, and neither ``__getattr__`` nor a descrip
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from types import MemberDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any, Callable
 
@@ -38,7 +38,9 @@ __all__ = [
     "ItemSlot",
     "MemberSlot",
     "NamespaceSlot",
+    "SeenSlot",
     "Slot",
+    "find_seen",
     "find_slot",
     "same_value",
     "slot_of",
@@ -184,6 +186,70 @@ class NamespaceSlot(Slot):
         return [*found, *(n for n in found.get("__all__", ()) if isinstance(n, str))]
 
 
+class SeenSlot(Slot):
+    """What one module finds under ``F.relu``, where ``F`` is its name for another module, which stays as it is.
+
+    Args:
+        owner: the module that finds it.
+        alias: its name for the other module.
+        key: the name in the other module.
+        name: see :class:`Slot`.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, owner: ModuleType, alias: str, key: str, name: str) -> None:
+        super().__init__(owner, (alias, key), name)
+
+    def read(self) -> Any:
+        seen = self.owner.__dict__[self.key[0]]
+        return seen.__dict__.get(self.key[1], ABSENT) if type(seen) is _SeenModule else ABSENT
+
+    def inherited(self) -> Any:
+        return (namespace(self._real) or {}).get(self.key[1], ABSENT)
+
+    def write(self, raw: Any) -> None:
+        alias, key = self.key
+        seen = self.owner.__dict__[alias]
+        values = dict(seen.__dict__) if type(seen) is _SeenModule else {}
+        values.pop(key, None)
+        if raw is not ABSENT:
+            values[key] = raw
+        real = self._real
+        self.owner.__dict__[alias] = _SeenModule(real, values) if values.keys() - {_REAL} else real
+
+    def names(self) -> Iterable[str]:
+        return namespace(self._real) or ()
+
+    @property
+    def _real(self) -> Any:
+        seen = self.owner.__dict__[self.key[0]]
+        return seen.__dict__[_REAL] if type(seen) is _SeenModule else seen
+
+
+_REAL = "_patchcore_real"
+
+
+class _SeenModule(ModuleType):
+    """Stands for a module in the namespace of another one, with some names of its own."""
+
+    def __init__(self, real: ModuleType, values: Mapping[str, Any]) -> None:
+        self.__dict__.clear()
+        self.__dict__.update({_REAL: real, **values})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__[_REAL], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.__dict__[_REAL], name, value)
+
+    def __dir__(self) -> Iterable[str]:
+        return dir(self.__dict__[_REAL])
+
+    def __repr__(self) -> str:
+        return repr(self.__dict__[_REAL])
+
+
 class ClassSlot(Slot):
     """An attribute of a class, written past any ``__setattr__`` of its metaclass."""
 
@@ -318,6 +384,22 @@ def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Sl
             raise TargetNotFound(_not_found(target, depth, slot))
         owner = raw
     raise AssertionError("a target has at least one step")
+
+
+def find_seen(target: Target, module: Any) -> SeenSlot:
+    """Return the slot of what ``module`` finds under ``target``, a name in a module that it imports as a whole.
+
+    Raises:
+        TargetNotFound, TargetError: there is no such name, or ``target`` is no name in such a module.
+    """
+    alias, *rest = target.path
+    seen = (namespace(module) or {}).get(alias) if isinstance(alias, str) else None
+    if len(rest) != 1 or not isinstance(rest[0], str) or not issubclass(type(seen), ModuleType):
+        raise TargetError(f"{target}: only_in= needs a name in a module that {target.module} imports, 'module:F.name'")
+    slot = SeenSlot(module, str(alias), rest[0], str(target))
+    if slot.lookup() is ABSENT:
+        raise TargetNotFound(f"{slot.owner.__name__}:{alias} has no {rest[0]}{did_you_mean(rest[0], slot.names())}")
+    return slot
 
 
 def slot_of(owner: Any, step: Step, name: str) -> Slot:

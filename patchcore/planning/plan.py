@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.declare.changes import SlotChange
+from patchcore.declare.changes import Change, SlotChange
 from patchcore.declare.declaration import Declaration
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Step, Target
@@ -240,10 +240,11 @@ def make_plan(
     ordered = _order(candidates, going)
     targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
     applied = [c.patch for c in ordered if verdicts[c.patch.name].word == APPLY]
-    slots = {t for p in applied for ch, t in zip(p.changes, targets[p.name]) if isinstance(ch, SlotChange)}
+    slots = {t for p in applied for ch, t in zip(p.changes, targets[p.name]) if _is_spelled(ch)}
     spelling = unify(slots, find_home)
-    if spelling:
-        targets.update((p.name, tuple([spelling.get(t, t) for t in targets[p.name]])) for p in applied)
+    for p in applied if spelling else ():
+        pairs = zip(p.changes, targets[p.name])
+        targets[p.name] = tuple([spelling.get(t, t) if _is_spelled(change) else t for change, t in pairs])
     # among patches that exclude each other the one asked for wins, then the earlier one
     enabled = {name for name, choice in chosen.items() if choice.enable}
     _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts, environment)
@@ -254,6 +255,11 @@ def make_plan(
         origin, said = (None, None) if choice is None else (choice.origin, choice.name)
         entries.append(PlannedPatch(patch, by, targets[patch.name], verdict, reason, origin, rival, said))
     return Plan(tuple(entries), tuple(notes))
+
+
+def _is_spelled(change: Change) -> bool:
+    """True for a change of a slot that others may spell otherwise."""
+    return isinstance(change, SlotChange) and change.only_in is None
 
 
 def select(name: str, candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -13,11 +13,13 @@ from collections.abc import Collection, Iterable, Mapping
 from types import ModuleType
 from typing import Any, Callable, Optional
 
+from patchcore.declare.changes import Change, SlotChange
 from patchcore.declare.target import Target
 from patchcore.objects.binding import find_named
 from patchcore.objects.modules import class_namespace, executed_module, is_class, namespace, qualified_name
+from patchcore.report import Remark
 
-__all__ = ["FindHome", "home_of", "unify"]
+__all__ = ["FindHome", "alias_remarks", "home_of", "unify"]
 
 #: Returns the target under which what a target names is defined, ``None`` if that is not known.
 FindHome = Callable[[Target], Optional[Target]]
@@ -90,3 +92,47 @@ def _alike(targets: Collection[Target]) -> list[Target]:
         if is_like_another and executed_module(target.module) is None:
             found.append(target)
     return found
+
+
+def alias_remarks(
+    changes: Iterable[tuple[Change, Target]], find_home: FindHome, is_product: Callable[[Any], bool]
+) -> list[Remark]:
+    """Return what there is to say about targets that go through a name for something of another module.
+
+    Args:
+        changes: of one patch, with their targets.
+        find_home: is called for targets in modules that are not loaded.
+        is_product: tells whether a patch has put an object where it is.
+    """
+    found = []
+    for change, pinned in changes:
+        target = change.target if change.target.module else pinned
+        if not isinstance(change, SlotChange) or change.only_in is not None or not target.path:
+            continue
+        if len(target.path) == 1:
+            original = _named_elsewhere(target, is_product)
+            text = f"{target} is only a name of {original}, which stays with its other names"
+            found += [Remark(text, topic="alias")] if original else []
+            continue
+        home = home_of(target) if executed_module(target.module) is not None else find_home(target) or target
+        if (
+            _is_inside(home.module, target.module)
+            or ".".join(map(str, (target.module, *target.path[:-1]))) in sys.modules
+        ):
+            continue
+        text = f"{target} is {home}, which changes for the whole program"
+        only = f", or only_in={target.module!r} for that module alone" if len(home.path) == 1 else ""
+        found.append(Remark(text, finding=True, advice=f"Write {str(home)!r} if that is meant{only}", topic="alias"))
+    return found
+
+
+def _named_elsewhere(target: Target, is_product: Callable[[Any], bool]) -> str:
+    """Return where what a name of a loaded module holds is defined, an empty text if it is at home there or unknown."""
+    value = (namespace(executed_module(target.module)) or {}).get(str(target.path[0]))
+    module, name = qualified_name(value)
+    is_alias = name and not _is_inside(module, target.module) and find_named(module, name) is value
+    return f"{module}:{name}" if is_alias and not is_product(value) else ""
+
+
+def _is_inside(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"{package}.")

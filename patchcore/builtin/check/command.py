@@ -188,7 +188,8 @@ def _remarks(patcher: Patcher, plan: Plan) -> list[tuple[str, Remark]]:
     for entry in plan:
         disabled = entry.verdict == OFF and entry.chosen_by is not None
         if not disabled and environment.has_libraries_of(entry.patch):
-            remarks = [*plan.covered(entry), *patcher.plugins.remarks(entry, thorough=True)]
+            applied = entry.verdict == APPLY
+            remarks = plan.remarks(entry) if applied else patcher.plugins.remarks(entry, thorough=True)
             found += ((entry.patch.name, remark) for remark in remarks)
     return found
 

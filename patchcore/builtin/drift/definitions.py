@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
@@ -162,6 +163,14 @@ class Sources:
         if root != target.root:
             raise ForeignDefinition(root)
         return found
+
+    def defines(self, module: str, name: str) -> bool:
+        """Tell without reading all of it whether the source of a module defines a class ``name``."""
+        try:
+            source = _source(_spec(module))
+        except (AttributeError, SyntaxError, ValueError):  # there is no such module, or Python cannot read it
+            return False
+        return source is not None and re.search(rf"^class {re.escape(name)}\b", source, re.MULTILINE) is not None
 
     def locate(self, target: Target) -> Definition:
         """Return the definition of ``target``, in its own or another library; raises what :meth:`find` raises."""

@@ -16,6 +16,8 @@ def read_home(target: Target) -> Optional[Target]:
     """Return the target under which what ``target`` names is defined; see the hook ``find_home``."""
     sources = Sources()
     try:
+        if len(target.path) > 1 and sources.defines(target.module, str(target.path[0])):
+            return target  # nearly always
         if len(target.path) > 1:
             owner = owner_of(target, sources)
             inside = Target(owner.module, (*filter(None, owner.name.split(".")), target.path[-1]))

@@ -177,6 +177,7 @@ def _print_patch(patch: PatchExplanation) -> None:
     for label, text in (("when", patch.when), ("upstream", patch.upstream), ("until", patch.remove_when)):
         facts += [(label, text)] if text else []
     facts += (("option", f"{option.name} = {option.value!r} ({option.source})") for option in patch.options)
+    facts += (("remark", text) for text in patch.remarks)
     for label, names in (
         ("after", patch.after),
         ("before", patch.before),

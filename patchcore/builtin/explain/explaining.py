@@ -108,6 +108,7 @@ class Explainer:
             upstream=patch.upstream,
             remove_when=patch.remove_when,
             targets=tuple(dict.fromkeys(map(str, entry.targets))),
+            remarks=tuple(remark.text for remark in self._plan.remarks(entry) if remark.topic in ("alias", "covered")),
         )
 
     def target(self, target: Target) -> TargetExplanation:

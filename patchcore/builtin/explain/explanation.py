@@ -175,6 +175,7 @@ class PatchExplanation:
         options: with the setting that each one comes from.
         legacy_names, upstream, remove_when: as declared.
         targets: of its changes.
+        remarks: on targets that others cover, or that are names of something else; drift is said by target.
     """
 
     name: str
@@ -206,6 +207,7 @@ class PatchExplanation:
     upstream: Optional[str]
     remove_when: Optional[str]
     targets: tuple[str, ...]
+    remarks: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain dictionaries and lists."""

@@ -140,3 +140,37 @@ def test_a_lazy_module_is_not_woken(make_package: Any) -> None:
     importlib.import_module("lazy")
     target = Target.parse("lazy:found.method")
     assert home_of(target) == target
+
+
+@pytest.mark.parametrize(
+    ("target", "home", "only_in"),
+    [("user:s.price", "shop.core:price", True), ("user:Basket.total", "shop.core:Cart.total", False)],
+)
+def test_a_target_through_a_name_for_another_module_or_class_is_a_finding(
+    loaded: bool, target: str, home: str, only_in: bool
+) -> None:
+    plan = pc.Patcher([wrap("a", target)]).plan()
+    (remark,) = plan.remarks(plan["a"])
+    assert (remark.text, remark.finding) == (f"{target} is {home}, which changes for the whole program", True)
+    assert remark.advice.startswith(f"Write {home!r} if that is meant")
+    assert ("only_in='user'" in remark.advice) is only_in
+
+
+def test_a_second_patch_of_what_a_name_for_a_module_leads_to_is_a_conflict(loaded: bool) -> None:
+    plan = pc.Patcher([wrap("a", "user:s.price"), wrap("b", "shop.core:price")]).plan()
+    assert [entry.patch.name for entry in plan.conflicts] == ["b"]
+
+
+def test_a_name_that_another_module_gave_a_function_is_remarked_where_it_is_loaded(make_package: Any) -> None:
+    make_package(SHOP)
+    importlib.import_module("user")
+    plan = pc.Patcher([wrap("a", "user:price")]).plan()
+    (remark,) = plan.remarks(plan["a"])
+    assert remark.text == "user:price is only a name of shop.core:price, which stays with its other names"
+    assert not remark.finding
+
+
+@pytest.mark.parametrize("target", ["shop:price", "shop:Cart.total", "shop:core.price", "os:path.join", "user:missing"])
+def test_other_targets_have_no_remark(loaded: bool, target: str) -> None:
+    plan = pc.Patcher([wrap("a", target)]).plan()
+    assert not plan.remarks(plan["a"])
