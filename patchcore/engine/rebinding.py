@@ -251,7 +251,8 @@ class Rebinder:
         homes = (self._homes.get(id(obj)) for obj in objects)
         every = [*signs, *[record.by_value for record in self._patched_aliases()]]
         keepers = itertools.chain([signs, keepers], keepers, homes)  # looked at for a few objects only
-        return references.find_references(objects, modules or loaded_modules(), every, keepers)
+        replaced = [record.base for record in self._journal if is_class(record.base) and record.layers]
+        return references.find_references(objects, modules or loaded_modules(), every, keepers, replaced)
 
     def _patched_aliases(self) -> list[Record]:
         """Return the records of patched names that are not the object's own."""

@@ -59,7 +59,11 @@ def is_home(target: Target, original: Any) -> bool:
 
 
 def find_references(
-    objects: list[Any], modules: Mapping[str, ModuleType], signs: Sequence[Any] = (), keepers: Iterable[Any] = ()
+    objects: list[Any],
+    modules: Mapping[str, ModuleType],
+    signs: Sequence[Any] = (),
+    keepers: Iterable[Any] = (),
+    replaced: Iterable[type] = (),
 ) -> list[tuple[Slot, Any]]:
     """Return the slots in ``modules`` that hold one of ``objects`` itself, each with that object.
 
@@ -70,12 +74,17 @@ def find_references(
         modules: loaded modules by name, a copy that no other thread changes.
         signs: objects for which a module is looked into as for those looked for: what was put over a name of theirs.
         keepers: containers of the caller that refer to the objects and hold no names.
+        replaced: classes to which their own names do not lead now; instances and bases of others may be of them.
     """
     wanted = {id(obj): obj for obj in objects}
     unaccounted = Unaccounted(wanted, itertools.chain([objects, signs, keepers], keepers))
     if not unaccounted:
         return []
     search = _Search(wanted, unaccounted)
+    for klass in replaced:
+        home = qualified_name(klass)[0]
+        if home in modules:
+            search.in_class(klass, home)
     homes, gateways = _surroundings([*wanted.values(), *signs], modules)
     keys = gateways.union(wanted, map(id, signs))
     opened = []
@@ -141,14 +150,15 @@ class _Search:
             if issubclass(kind, type):
                 home = class_namespace(value).get("__module__")
                 if type(home) is str and home == name:
-                    self._in_class(value, name)
+                    self.in_class(value, name)
             elif not _dict_offset(kind):
                 plain.add(id(kind))
             elif id(value) not in self._seen:
                 self._seen.add(id(value))
                 self._in_registry(value, name, space)
 
-    def _in_class(self, klass: type, module: str) -> None:
+    def in_class(self, klass: type, module: str) -> None:
+        """Look at the attributes of a class of a module, and of the classes in it."""
         wanted, plain = self._wanted, self._plain_in_class
         values = class_namespace(klass).values()
         if plain.issuperset(map(id, map(type, values))) and wanted.keys().isdisjoint(map(id, values)):
@@ -162,7 +172,7 @@ class _Search:
                     self._add(StaticSlot.of(klass, key, f"{module}:{qualname}.{key}", raw), held)
             elif is_class(raw):
                 if qualified_name(raw)[1] == f"{qualname}.{key}":
-                    self._in_class(raw, module)
+                    self.in_class(raw, module)
             elif not issubclass(type(raw), staticmethod):
                 plain.add(id(type(raw)))
 

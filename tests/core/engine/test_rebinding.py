@@ -342,3 +342,48 @@ def test_what_a_class_or_registry_took_while_patched_goes_back_with_it(make_pack
         assert all(value is new for value in held())
         assert new is not original
     assert all(value is original for value in held())
+
+
+HEAD = """
+    from math import sqrt
+    from lib.ops import conv
+    class Head:
+        op = staticmethod(conv)
+        root = sqrt
+        class Inner:
+            op = conv
+    """
+
+
+@pytest.mark.parametrize("loaded", [True, False], ids=["loaded", "imported later"])
+@pytest.mark.parametrize("apart", [True, False], ids=["two Patchers", "one Patcher"])
+@pytest.mark.parametrize("class_first", [True, False])
+@pytest.mark.parametrize("replaced", ["factory", "plain"])
+def test_attributes_of_a_replaced_class_follow(make_package, loaded, apart, class_first, replaced) -> None:
+    m = load(make_package, {"head": HEAD} if loaded else {})
+    make_package({"head": HEAD, "fast": "class Head: pass"})
+    subclass = {"factory": lambda found: type("Fast", (found,), {})} if replaced == "factory" else {}
+    head = patchcore.Patch("head", patchcore.Replace("head:Head", **(subclass or {"replacement": "fast:Head"})))
+    changes = [patchcore.Replace("lib.ops:conv", new), patchcore.Wrap("math:sqrt", lambda original, x: "root")]
+    ops = patchcore.Patch("ops", changes)
+    patches = [head, ops] if class_first else [ops, head]
+    patchers = [patchcore.Patcher([p], strict=True) for p in patches] if apart else [patchcore.Patcher(patches)]
+    original = m.ops.conv
+    for patcher in patchers:
+        patcher.apply()
+    module = importlib.import_module("head")
+    user = next(cls for cls in (module.Head, *_replaced(module)) if "op" in vars(cls))
+    assert user.op is user.Inner.op is new
+    assert user.root(4) == "root"
+    for patcher in patchers:
+        patcher.revert()
+    assert module.Head is user
+    assert user.op is user.Inner.op is original
+    assert user.root(4) == 2
+
+
+def _replaced(module) -> list[type]:
+    from patchcore.engine.engine import ENGINE
+
+    bases = [record.base for record in ENGINE.journal if isinstance(record.base, type)]
+    return [base for base in bases if base.__module__ == module.__name__]
