@@ -102,7 +102,6 @@ AMP: Rows = {
 
 DISTRIBUTED: Rows = {
     "distributed.ProcessGroup._get_backend": (_of_method("device"),),
-    "distributed.ProcessGroup._register_backend": (_of_method("device"),),
     "distributed.new_subgroups": (Argument("backend", npu_backend),),
     "distributed.new_subgroups_by_enumeration": (Argument("backend", npu_backend),),
     "distributed.is_backend_available": (Argument("backend", npu_backend),),
