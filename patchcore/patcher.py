@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import re
 import sys
+import weakref
 from _thread import RLock
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
@@ -34,8 +35,9 @@ from patchcore.process import describe_process, process_rank
 from patchcore.report import APPLIED, FAILED, SKIPPED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 from patchcore.stderr import show_failure
+from patchcore.stdlib import OWN
 
-__all__ = ["Patcher", "apply", "original"]
+__all__ = ["PATCHERS", "Patcher", "apply", "original"]
 
 
 Name = Union[str, Patch]
@@ -43,6 +45,10 @@ Name = Union[str, Patch]
 #: Levels of :mod:`logging`: how loud a summary is logged, and a failure, by policy.
 _INFO, _WARNING = 20, 30
 _LEVELS = {"warn": _WARNING, "raise": 40, "ignore": 10}
+
+
+#: The Patchers of this process that somebody still refers to, or whose patches are in force.
+PATCHERS: weakref.WeakSet[Patcher] = weakref.WeakSet()
 
 
 class Patcher(contextlib.ContextDecorator):
@@ -98,6 +104,9 @@ class Patcher(contextlib.ContextDecorator):
         self._applying = RLock()  # held while code of others runs
         self._lock = RLock()  # held only to change what is above
         self.applied = False
+        #: The file and line where the program, or a plugin, has made it.
+        self.made_at = _made_at()
+        PATCHERS.add(self)
 
     @classmethod
     def discover(
@@ -298,6 +307,10 @@ class Patcher(contextlib.ContextDecorator):
         return self._report(
             ENGINE.rebinder.unreachable(applications, self.plugins.find_holders) if unreachable and self.applied else {}
         )
+
+    def records(self) -> list[PatchRecord]:
+        """Return what became of each patch so far, without what plugins say; empty before :meth:`apply`."""
+        return [self._record(entry, {}, ()) for entry in list(self._entries.values())]
 
     def completed(self, application: Application) -> None:
         """Called by the engine when a patch that waited is applied."""
@@ -659,6 +672,14 @@ def _with_vetoes(plan: Plan, vetoes: Mapping[str, str]) -> Plan:
             for entry in plan
         )
     )
+
+
+def _made_at() -> str:
+    """Return the file and line of the nearest caller that is not patchcore's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in OWN:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _listed(names: Union[Name, Sequence[Name]]) -> Sequence[Name]:

@@ -20,7 +20,7 @@ from patchcore.builtin.run.timeline import TIMELINE
 from patchcore.builtin.run.verbosity import QUIET
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import describe_error
-from patchcore.patcher import Patcher
+from patchcore.patcher import PATCHERS, Patcher
 from patchcore.planning.plan import Plan
 from patchcore.process import process_rank
 from patchcore.report import FAILED, SCHEMA_VERSION, PatchRecord, Report
@@ -76,7 +76,7 @@ class ProcessReport:
         if self._directory is None:
             return
         self.write()
-        self._patcher.plugins.add(_News(self), "patchcore.run.news")
+        self._patcher.plugins.add(_News(self, self._patcher), "patchcore.run.news")
         try:
             threading._register_atexit(self._end_of_child)  # type: ignore[attr-defined]  # CPython 3.9 to 3.14
         except RuntimeError:  # the interpreter is on its way out
@@ -232,11 +232,25 @@ def _details(report: Report, verbosity: int) -> list[str]:
     return str(report).splitlines()[1:] if verbosity > 1 else []
 
 
+def _others(patcher: Patcher) -> list[pc.Section]:
+    """Return a section on the Patchers of this process that the program or its libraries have made."""
+    found = sorted((other.made_at, other.records()) for other in list(PATCHERS) if other is not patcher)
+    told = [(made, r) for made, records in found for r in records if not r.name.startswith("patchcore.")]  # not our own
+    data = [{"made": made, "patch": r.name, "status": r.status, "reason": r.reason} for made, r in told]
+    lines = [f"{d['made']}: {d['patch']} {d['status']}{': ' if d['reason'] else ''}{d['reason']}" for d in data]
+    return [pc.Section("Other Patchers", tuple(lines), data=data)] if data else []
+
+
 class _News:
     """Hears, as a plugin, of patches that imports complete."""
 
-    def __init__(self, report: ProcessReport) -> None:
+    def __init__(self, report: ProcessReport, patcher: Patcher) -> None:
         self._report = report
+        self._patcher = patcher
+
+    @pc.hookimpl
+    def report_sections(self) -> list[pc.Section]:
+        return _others(self._patcher)
 
     @pc.hookimpl
     def after_apply(self, outcome: PatchRecord) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -566,3 +567,22 @@ def test_has_what_the_report_of_the_patcher_has(report: ProcessReport, tmp_path:
     content = json.loads(path.read_text())
     expected = json.loads(report._patcher.report().to_json())
     assert {key: content[key] for key in expected} == expected
+
+
+def test_patchers_that_the_program_makes_are_in_the_report(programs: Programs) -> None:
+    source = """
+        import patchcore as pc
+        def make():
+            return pc.Patcher([pc.Patch("mine", pc.Wrap("json:dumps", lambda original, *a, **k: original(*a, **k)))])
+        kept = make()
+        kept.apply()
+        failing = pc.Patcher([pc.Patch("bad", pc.Replace("json:nothing", len))])
+        failing.apply()
+        never = make()
+        """
+    programs.write({"train.py": textwrap.dedent(source).lstrip()})
+    programs.run(programs.patchcore, "--report-dir", "out", "train.py")
+    sections = {section["title"]: section for section in contents(programs)[0]["sections"]}
+    told = [(Path(d["made"]).name, d["patch"], d["status"]) for d in sections["Other Patchers"]["data"]]
+    assert told == [("train.py:3", "mine", "applied"), ("train.py:6", "bad", "failed")]
+    assert any("mine applied" in line for line in sections["Other Patchers"]["lines"])
