@@ -49,7 +49,7 @@ def release(function: Optional[FunctionType]) -> None:
 def _switch_off() -> None:
     global _before
     if _held and _before is None:
-        config: Any = private_torch.functorch_config
-        _before = getattr(config, "enable_autograd_cache", None)  # since torch 2.4
+        config: Any = getattr(private_torch, "functorch_config", None)  # since torch 2.0, the cache since 2.4
+        _before = getattr(config, "enable_autograd_cache", None)
         if _before is not None:
             config.enable_autograd_cache = False

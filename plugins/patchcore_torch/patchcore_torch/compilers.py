@@ -56,8 +56,9 @@ def _undo(made: tuple[weakref.ref[Any], Any, bool]) -> None:
     ref, in_c, in_class = made
     function = ref()
     _forget(function, in_class)
-    if in_c is not None and _is_loaded("_dynamo") and private_torch.dynamo_rules.cache_info().currsize:
-        rules = private_torch.dynamo_rules()
+    found = getattr(private_torch, "dynamo_rules", None) if in_c is not None and _is_loaded("_dynamo") else None
+    if found is not None and found.cache_info().currsize:
+        rules = found()
         if function in rules:
             rules[in_c] = rules.pop(function)
     caches.release(function)
@@ -70,8 +71,8 @@ def _forget(function: Any, in_class: bool) -> None:
     if not _is_loaded("_dynamo"):
         return
     if type(function) is FunctionType:
-        private_torch.dynamo_parameters.pop(function, None)
-    if in_class and private_torch.dynamo_output_codes.seen:
+        getattr(private_torch, "dynamo_parameters", {}).pop(function, None)  # no release has to have it
+    if in_class and getattr(getattr(private_torch, "dynamo_output_codes", None), "seen", True):
         private_torch.dynamo.reset()
 
 
@@ -80,7 +81,8 @@ def _take_builtin(ref: weakref.ref[Any]) -> None:
     function = ref()
     if function is not None and function in _marked and _is_loaded("jit"):
         name = f"__torch__.{function.__module__}.{function.__qualname__}"
-        for table, key in ((private_torch.builtin_table(), id(function)), (private_torch.overloads, name)):
+        builtins: Any = getattr(private_torch, "builtin_table", dict)()  # a release of torch may have neither
+        for table, key in ((builtins, id(function)), (getattr(private_torch, "overloads", {}), name)):
             if key in table:
                 _taken.setdefault(function, []).append((table, key, table.pop(key)))
 

@@ -35,10 +35,10 @@ def takes_part(original: Any) -> bool:
     if type(original) is FunctionType:
         return "handle_torch_function" in original.__code__.co_names
     if type(original) in (MethodDescriptorType, WrapperDescriptorType):
-        return original.__objclass__ is private_torch.TensorBase
+        return original.__objclass__ is getattr(private_torch, "TensorBase", None)
     if type(original) is BuiltinFunctionType:
         # those of torch.nn find themselves past the patched name, and run it once by that
-        return getattr(private_torch.VariableFunctions, original.__name__, None) is original
+        return getattr(getattr(private_torch, "VariableFunctions", None), original.__name__, None) is original
     return False
 
 
