@@ -234,7 +234,8 @@ class _SeenModule(ModuleType):
     """Stands for a module in the namespace of another one, with some names of its own."""
 
     def __init__(self, real: ModuleType, values: Mapping[str, Any]) -> None:
-        self.__dict__.clear()
+        super().__init__("")
+        self.__dict__.clear()  # so that all of this comes from the other module
         self.__dict__.update({_REAL: real, **values})
 
     def __getattr__(self, name: str) -> Any:
