@@ -17,7 +17,7 @@ import weakref
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Callable
 
-from patchcore.objects.modules import executed_module
+from patchcore.objects.modules import executed_module, qualified_name
 from patchcore_torch import caches, later, overrides, private_torch
 
 __all__ = ["mark"]
@@ -41,11 +41,11 @@ def mark(function: Any, original: Any, in_class: bool) -> Callable[[], None]:
         What has them forget it again, and remember the builtin.
     """
     _forget(function, in_class)
-    if overrides.takes_part(original) or getattr(original, "__module__", "").partition(".")[0] in _IN_GRAPHS:
+    if overrides.takes_part(original) or qualified_name(original)[0].partition(".")[0] in _IN_GRAPHS:
         caches.hold(function)
     # neither a closure nor a reference, which would count as a user of the module when that is imported again
     ref = weakref.ref(function)
-    if getattr(function, "__module__", "").startswith("torch."):
+    if qualified_name(function)[0].startswith("torch."):
         _marked.add(function)
         later.do(MethodType(_take_builtin, ref))
     in_c = original if type(original) is BuiltinFunctionType else None
