@@ -54,7 +54,7 @@ def mark(function: Any, original: Any, in_class: bool) -> None:
 def _is_left_out(original: Any, modifiers: Any) -> bool:
     """True if a decorator of torch has told TorchScript already to compile ``original`` nowhere."""
     # of functions only: another object may be a proxy, whose code this would run
-    present = vars(original).get("_torchscript_modifier") if type(original) is FunctionType else None
+    present = original.__dict__.get("_torchscript_modifier") if type(original) is FunctionType else None
     return modifiers is not None and present not in (None, modifiers.EXPORT, modifiers.DEFAULT)
 
 
