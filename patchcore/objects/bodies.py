@@ -50,18 +50,23 @@ class Body:
         ``%autoreload`` of IPython writes the code of an edited function, or that of a reloaded one, which is patched:
         what that does without the patch is the new original.
         """
-        code = self.function.__code__
-        if code is not self._written.__code__:
-            found = self._written = copy_of(self.function)
-            if code.co_name == self.original.__code__.co_name and not any(map(_is_ours, code.co_varnames)):
-                defaults = found.__kwdefaults__ or {}
-                found.__kwdefaults__ = {name: value for name, value in defaults.items() if not _is_ours(name)} or None
-                found.__dict__.pop("__wrapped__", None)
-                self.original = found
-            for other in list(_bodies.values()):
-                if other is not self and other._written.__code__ is code:
-                    self.original = other.original
-        return self._written
+        written, code = self._written, self.function.__code__
+        if code is self.original.__code__:
+            return self.original
+        if code is written.__code__:
+            return written
+        found, original = copy_of(self.function), self.original
+        if code.co_name == original.__code__.co_name and not any(map(_is_ours, code.co_varnames)):
+            defaults = found.__kwdefaults__ or {}
+            found.__kwdefaults__ = {name: value for name, value in defaults.items() if not _is_ours(name)} or None
+            found.__dict__.pop("__wrapped__", None)
+            original = found
+        for other in list(_bodies.values()):
+            if other is not self and other._written.__code__ is code:
+                original = other.original
+        if self._written is written:  # another thread has written nothing meanwhile
+            self._written, self.original = found, original
+        return found
 
     def write(self, source: FunctionType, *, in_class: bool) -> None:
         """Make the function behave as ``source``, which has its free variables.
