@@ -25,6 +25,8 @@ FUNCTIONS = {
     "torch:Tensor.clamp": "x.clamp(0)",
     "torch:sigmoid": "torch.sigmoid(x)",
     "torch.nn.functional:gelu": "F.gelu(x)",
+    "torch.nn.functional:max_pool2d": "F.max_pool2d(x[None, None], 1)",
+    "torch.functional:meshgrid": "torch.meshgrid(x, indexing='ij')[0]",
 }
 
 pytestmark = pytest.mark.libraries("torch")
@@ -39,7 +41,8 @@ def call_of(target: str) -> Callable[[Any], Any]:
 
 def patched(*targets: str) -> pc.Patcher:
     def more(original: Any, *args: Any, **kwargs: Any) -> Any:
-        return original(*args, **kwargs) + 100
+        found = original(*args, **kwargs)
+        return tuple(value + 100 for value in found) if isinstance(found, (tuple, list)) else found + 100
 
     return pc.Patcher([pc.Patch("p", [pc.Wrap(target, more) for target in targets])], strict=True)
 

@@ -33,13 +33,31 @@ def takes_part(original: Any) -> bool:
     if not hasattr(sys.modules.get("torch"), "overrides"):
         return False
     if type(original) is FunctionType:
-        return "handle_torch_function" in original.__code__.co_names
+        return _hands_calls_over(original) or any(map(_hands_calls_over, _helpers(original)))
     if type(original) in (MethodDescriptorType, WrapperDescriptorType):
         return original.__objclass__ is getattr(private_torch, "TensorBase", None)
     if type(original) is BuiltinFunctionType:
         # those of torch.nn find themselves past the patched name, and run it once by that
         return getattr(getattr(private_torch, "VariableFunctions", None), original.__name__, None) is original
     return False
+
+
+def _hands_calls_over(function: FunctionType) -> bool:
+    return "handle_torch_function" in function.__code__.co_names
+
+
+def _helpers(function: FunctionType) -> Iterator[FunctionType]:
+    """Yield the functions that one of torch leaves its work to.
+
+    ``torch.meshgrid`` leaves it to the private ``_meshgrid``, and ``F.max_pool2d`` to one of two in its closure
+    (``boolean_dispatch`` in ``torch/_jit_internal.py``). They hand calls over to the public function.
+    """
+    code = function.__code__
+    if str(function.__module__).startswith("torch."):
+        called = [function.__globals__.get(name) for name in code.co_names if name.startswith("_")]
+        if "if_true" in code.co_freevars:
+            called += [cell.cell_contents for cell in function.__closure__ or ()]
+        yield from (helper for helper in called if type(helper) is FunctionType)
 
 
 def _hands_over(*args: Any, **kwargs: Any) -> bool:
