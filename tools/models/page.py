@@ -31,10 +31,10 @@ The configurations below are those that mmdet and mmdet3d ship. Each is trained 
 on the CPU without patches, and on the emulated NPU with the default set of patches, from the same seed. The models keep
 their layers. Images, point clouds and the number of iterations are small, and weights are random. All random numbers
 are the same in both runs (`NPU_EMULATOR_RANDOM=cpu`), so the losses differ by rounding only. The difference is the
-largest of all losses and iterations, as a share of the loss (of 1, where the loss is smaller). Rounding shows more where
-a gradient has a kink: untrained, a deformable attention samples its own level exactly at pixels, and there the last bit
-decides between the slopes on either side (`mask2former`). mmdet 2.28 trains in float16 on an NPU and in float32 on the
-CPU (`mmdet/apis/train.py`); here it computes in float32 on both.
+largest of all losses and iterations, as a share of the loss (of 1, where the loss is smaller). Rounding shows more
+where a gradient has a kink: untrained, a deformable attention samples its own level exactly at pixels, and there the
+last bit decides between the slopes on either side (`mask2former`). mmdet 2.28 trains in float16 on an NPU and in
+float32 on the CPU (`mmdet/apis/train.py`); here it computes in float32 on both.
 
 ```sh
 python3 -m nox -s models                  # all that have no result yet; interrupted, it goes on where it was
