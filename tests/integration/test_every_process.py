@@ -153,16 +153,19 @@ def has_patched(job: Job, kind: str, number: int) -> None:
         assert (patch["status"], patch["changes"][0]["slots"]) == ("applied", ["torch.nn.functional:relu"])
 
 
-def is_accounted_for(job: Job) -> None:
-    """Assert that each Python process has left one report, that they agree and are finished, and one summary."""
+def is_accounted_for(job: Job, finding: str = "no findings") -> None:
+    """Assert that each Python process has left one report, that they agree and are finished, and one summary.
+
+    ``finding`` is in what ``patchcore report`` prints.
+    """
     reports = job.by_pid
     assert reports.keys() == {job.pid, *(sight["pid"] for told in sights(job).values() for sight in told)}
     assert len({report["digest"] for report in reports.values()}) == 1
     assert len({report["run"] for report in reports.values()}) == 1
     assert all(report["finished"] for report in reports.values())
     code, text = job.report()
-    assert code == 0, text
-    assert "no findings" in text
+    assert code == (finding != "no findings"), text
+    assert finding in text
     (line,) = job.ours
     assert SUMMARY.fullmatch(line)
 
@@ -514,7 +517,8 @@ class TestEnds:
             assert lines[-1] == f"[rank{rank}]: KeyboardInterrupt"
             assert not lines_with(lines, "/patchcore")
         has_patched(job, "ranks", 2)
-        is_accounted_for(job)
+        is_accounted_for(job, f"ended with SignalException: Process {job.pid} got signal: 2")
+        assert "KeyboardInterrupt" not in job.report().text
 
     def test_an_error_in_a_worker_looks_as_ever(self, broken: dict[str, Job]) -> None:
         job = broken["worker"]
@@ -532,4 +536,4 @@ class TestEnds:
         report = job.by_pid[sight["pid"]]
         assert (report["role"], report["finished"]) == ("worker", False)
         assert report["patches"][0]["status"] == "applied"
-        assert job.report().code == 0
+        assert "ended with ValueError: sample 0 is broken" in job.report().text

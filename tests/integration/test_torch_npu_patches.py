@@ -35,7 +35,12 @@ class TestPlugin:
             "torch.npu_fused_adamw_step": ["NpuFusedAdamwStep", "npu_fused_adamw_step"],
             "torch_scatter.scatter": ["TorchScatter", "scatter", "torch_scatter"],
         }
-        by_request = {"collections.compat", "torch.npu_fused_adamw_step", "torch_scatter.scatter"}
+        by_request = {
+            "collections.compat",
+            "torch.npu_fused_adamw_step",
+            "torch.transfer_to_npu.apex",
+            "torch_scatter.scatter",
+        }
         assert {entry.patch.name for entry in plan if not entry.patch.default} == by_request
         assert plan["numpy_type"].verdict == "apply"
         skipped = plan["index"]

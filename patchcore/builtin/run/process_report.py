@@ -19,7 +19,6 @@ from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
 from patchcore.builtin.run.verbosity import QUIET
 from patchcore.engine.engine import ENGINE
-from patchcore.errors import describe_error
 from patchcore.patcher import PATCHERS, Patcher
 from patchcore.planning.plan import Plan
 from patchcore.process import process_rank
@@ -210,9 +209,19 @@ class ProcessReport:
 
 
 def _error_that_ended_the_program() -> str:
-    """Return the exception that Python has shown before it ends, as one line; empty if there was none."""
+    """Return the exception that Python has shown before it ends, as one line; empty if there was none.
+
+    A user who has interrupted the program knows.
+    """
     error = getattr(sys, "last_value", None)
-    return "" if error is None or hasattr(sys, "ps1") else describe_error(error)  # a prompt goes on after an error
+    if error is None or isinstance(error, KeyboardInterrupt) or hasattr(sys, "ps1"):  # a prompt goes on after an error
+        return ""
+    try:
+        lines = str(error).splitlines()
+    except Exception:  # a broken __str__
+        lines = []
+    text = next((" ".join(line.split()) for line in lines if any(map(str.isalnum, line))), "")
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _describe(settings: Settings) -> list[dict[str, str]]:

@@ -223,10 +223,20 @@ class TestTarget:
             ("def __getattr__(name): return 1\n", False),
             ("import sys\nsys.modules[__name__] = object()\n", False),
             ("from . import _C\n", False),
+            ("from kit._C.inner import thing\n", False),
             ("import kit._C\n", False),
             ("import _csv\n", True),
         ],
-        ids=["getattr of instances", "comment", "getattr", "modules", "from compiled", "compiled", "another library"],
+        ids=[
+            "getattr of instances",
+            "comment",
+            "getattr",
+            "modules",
+            "from compiled",
+            "from inside of compiled",
+            "compiled",
+            "another library",
+        ],
     )
     def test_a_name_is_gone_only_where_nothing_else_can_put_it_there(self, make_package, source, gone) -> None:
         folder = make_package({"kit.odd": source})

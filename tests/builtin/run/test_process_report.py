@@ -114,7 +114,8 @@ def test_when_things_happened_what_lies_on_targets_and_who_decided(shop: Program
 @pytest.mark.parametrize(
     ("end", "error"),
     [
-        ("raise ValueError('no\\nprice')", "ValueError: no price"),
+        ("raise ValueError('====\\nno  price\\nmore')", "ValueError: no price"),
+        ("raise ValueError", "ValueError"),
         ("sys.excepthook = lambda *_: None; 1 / 0", "ZeroDivisionError: division by zero"),
         ("sys.exit(3)", ""),
         ("pass", ""),
