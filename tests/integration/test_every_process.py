@@ -536,4 +536,4 @@ class TestEnds:
         report = job.by_pid[sight["pid"]]
         assert (report["role"], report["finished"]) == ("worker", False)
         assert report["patches"][0]["status"] == "applied"
-        assert "ended with ValueError: sample 0 is broken" in job.report().text
+        assert "ended with ValueError: Caught ValueError in DataLoader worker process 0." in job.report().text
