@@ -547,8 +547,8 @@ class Patcher(contextlib.ContextDecorator):
     def _report(self, places: Mapping[int, Sequence[str]]) -> Report:
         remarked = self.plugins.implements("remarks")
         covered = self._covered()
-        told = [(entry, self._remarks(entry) if remarked else ()) for entry in self._entries.values()]
-        records = tuple([self._record(e, places, (*texts, *covered.get(e.patch.name, ()))) for e, texts in told])
+        remarks = [(entry, self._remarks(entry) if remarked else ()) for entry in self._entries.values()]
+        records = tuple([self._record(e, places, (*texts, *covered.get(e.patch.name, ()))) for e, texts in remarks])
         sections = self.plugins.sections()
         return Report(records, tuple(self.plugins.problems), tuple(self._notes), describe_process(), sections)
 
@@ -565,13 +565,13 @@ class Patcher(contextlib.ContextDecorator):
         )
 
     def _covered(self) -> dict[str, list[str]]:
-        """Return by patch which of its targets later patches, maybe of other Patchers, or other code have replaced."""
+        """Return remarks by patch on its targets that a later patch, of any Patcher, or other code has replaced."""
         applied = {id(a): n for n, a in self._applications.items() if a.status == APPLIED}
-        told: dict[str, list[str]] = {}
+        remarks: dict[str, list[str]] = {}
         for owner, found in ENGINE.journal.covered().items() if applied else ():
             for record, cover, layer in found if owner in applied else ():
                 text = covered_by(record.slot.name, layer.owner.patch.name, cover.slot.name)
-                told.setdefault(applied[owner], []).append(text)
+                remarks.setdefault(applied[owner], []).append(text)
         for record, value in ENGINE.journal.overwritten() if applied else ():
             for owner in {id(layer.owner) for layer in record.layers} & applied.keys():
                 text = f"{record.slot.name} holds {describe(value)} now, which other code has put there"
@@ -579,8 +579,8 @@ class Patcher(contextlib.ContextDecorator):
                     text = (
                         f"{record.slot.name} was edited: the patch is not called until it is reverted and applied again"
                     )
-                told.setdefault(applied[owner], []).append(text)
-        return told
+                remarks.setdefault(applied[owner], []).append(text)
+        return remarks
 
     def _remarks(self, entry: PlannedPatch) -> tuple[str, ...]:
         """Return what plugins have to say about a patch that is applied; they are asked and it is logged once."""

@@ -1,4 +1,4 @@
-"""Facts about this process, for logs and reports; and what forking it needs."""
+"""Facts about this process: its rank and program, for logs and reports, and the modules that its threads import."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from patchcore.logs import logger
 from patchcore.stdlib import LATER, OWN, loaded
 
 __all__ = [
+    "IMPORT_LOCKS",
     "MOST_RANKS",
     "PLUGIN_MODULES",
     "RANK_VARIABLES",
+    "ModuleLock",
     "decimal",
     "describe_process",
     "end_imports",
+    "import_lock",
+    "imported_elsewhere",
+    "importer_of",
     "process_rank",
     "rank_variable",
 ]
@@ -98,35 +103,54 @@ def describe_process() -> dict[str, Any]:
     }
 
 
-def end_imports() -> None:
-    """Wait for imports of patchcore, and of what it uses, in other threads; called before the process is forked.
-
-    Python gives a forked child the locks of modules as other threads hold them, and none of these threads. A child that
-    is forked in the middle of such an import would wait for its end for ever.
-    """
-    names = ["patchcore"]
-    while names:  # when one ends, the other thread begins another
-        for name in names:
-            importlib.import_module(name)
-        names = [name for name, lock in list(_locks.items()) if _is_used(name) and _is_held_elsewhere(lock())]
-
+#: By name, weak references to the locks of modules that are being imported (importlib._bootstrap, CPython 3.4 to 3.14).
+IMPORT_LOCKS: dict[str, Any] = importlib._bootstrap._module_locks  # type: ignore[attr-defined]
+#: The type of these locks.
+ModuleLock: Any = importlib._bootstrap._ModuleLock  # type: ignore[attr-defined]
 
 #: The packages of installed plugins, and the modules of local ones, that were loaded or are being loaded.
 PLUGIN_MODULES: set[str] = set()
 
-#: The locks of modules that are being imported, as weak references by name.
-_locks: dict[str, Any] = importlib._bootstrap._module_locks  # type: ignore[attr-defined]
-
-
-#: The standard library; on Python 3.9, which does not list it, :data:`patchcore.stdlib.LATER` has to do.
+#: The standard library; on Python 3.9, which does not list it, :data:`patchcore.stdlib.LATER` is used instead.
 _STANDARD: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
 
 
+def import_lock(name: str) -> Any:
+    """Return the lock of module ``name``, ``None`` if no thread is importing it."""
+    reference = IMPORT_LOCKS.get(name)
+    lock = reference() if reference is not None else None
+    return lock if isinstance(lock, ModuleLock) else None
+
+
+def importer_of(name: str) -> Optional[int]:
+    """Return the thread that is importing module ``name``, ``None`` for none.
+
+    That thread holds the lock of the module from before the first finder is called until the module is executed.
+    """
+    lock = import_lock(name)
+    return lock.owner if lock is not None else None
+
+
+def imported_elsewhere() -> list[str]:
+    """Return the names of the modules that other threads are importing."""
+    return [name for name in list(IMPORT_LOCKS) if importer_of(name) not in (None, get_ident())]
+
+
+def end_imports() -> None:
+    """Wait until other threads have imported patchcore and the modules it uses; called before the process is forked.
+
+    A forked child gets the locks of modules in the state in which other threads hold them, but not those threads. If
+    the process were forked during such an import, the child would wait for ever.
+    """
+    names = ["patchcore"]
+    while names:  # when one import ends, the other thread may begin another
+        for name in names:
+            importlib.import_module(name)
+        names = [name for name in imported_elsewhere() if _is_used(name)]
+
+
 def _is_used(name: str) -> bool:
+    """Return True if patchcore or one of its plugins may import module ``name``."""
     root = name.partition(".")[0]
     own = root in (*OWN, "packaging", "pluggy") or not PLUGIN_MODULES.isdisjoint((root, name))
     return own or root in _STANDARD or name in LATER.values()
-
-
-def _is_held_elsewhere(lock: Any) -> bool:
-    return getattr(lock, "owner", None) not in (None, get_ident())

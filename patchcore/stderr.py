@@ -28,7 +28,7 @@ _hidden = False
 
 
 def say(text: str) -> None:
-    """Write a line to what is stderr now, if it is anything; a process does not fail for what it has to say.
+    """Write a line to the current ``sys.stderr``. Errors of writing are ignored, so that they cannot end the program.
 
     Args:
         text: of the line. The name of the program, and the rank in a job of several, are written before it.

@@ -10,11 +10,12 @@ from typing import Callable, Optional, Protocol
 from patchcore.declare.changes import Change, SlotChange
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Target
-from patchcore.engine.importing import how_missed, importer_of
+from patchcore.engine.importing import how_missed
 from patchcore.errors import describe_error
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import Provenance
+from patchcore.process import importer_of
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED, ChangeRecord, PatchRecord
 
 __all__ = ["Application", "ChangeState", "Control", "Holder", "record_of"]

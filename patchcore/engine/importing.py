@@ -29,6 +29,7 @@ from typing import Any, Callable, Optional, Protocol, TypeVar
 from patchcore.engine.events import IMPORTED, tell
 from patchcore.engine.unaccounted import EXACT
 from patchcore.objects.modules import ask_finders, executed_module, is_initializing, is_lazy, namespace
+from patchcore.process import IMPORT_LOCKS, ModuleLock, import_lock, imported_elsewhere, importer_of
 
 __all__ = [
     "AskOthers",
@@ -38,8 +39,6 @@ __all__ = [
     "Provider",
     "Window",
     "how_missed",
-    "imported_elsewhere",
-    "importer_of",
     "loaded_here",
 ]
 
@@ -170,7 +169,7 @@ class ImportWatch:
         module = sys.modules.get(name)
         if is_lazy(module):
             self._put_off(module)
-        elif name in _locks:
+        elif name in IMPORT_LOCKS:
             _JoinedLock.join(name, done, unless=self._put_off)
 
     def join_elsewhere(self, done: Imported) -> None:
@@ -274,23 +273,9 @@ def _without(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[s
     return {name: values for name, values in left.items() if values}
 
 
-def imported_elsewhere() -> list[str]:
-    """Return the names of the modules that other threads are importing."""
-    return [name for name in list(_locks) if importer_of(name) not in (None, get_ident())]
-
-
 def loaded_here() -> Optional[set[str]]:
     """Return the names of the loaded modules that no other thread is importing; ``None`` where no other runs."""
     return set(sys.modules) - set(imported_elsewhere()) if len(sys._current_frames()) > 1 else None
-
-
-def importer_of(name: str) -> Optional[int]:
-    """Return the thread that is importing module ``name``, ``None`` for none.
-
-    It holds the lock of the module from before it asks the first finder until the module is executed.
-    """
-    lock = _lock_of(name)
-    return lock.owner if lock is not None else None
 
 
 def how_missed(name: str) -> str:
@@ -311,18 +296,6 @@ def how_missed(name: str) -> str:
 def _name_of_finder(finder: Any) -> str:
     kind = finder if isinstance(finder, type) else type(finder)
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-#: name -> weak reference to the lock that whoever imports it holds (importlib._bootstrap, CPython 3.4 to 3.14).
-_locks: dict[str, Any] = importlib._bootstrap._module_locks  # type: ignore[attr-defined]
-_ModuleLock: Any = importlib._bootstrap._ModuleLock  # type: ignore[attr-defined]
-
-
-def _lock_of(name: str) -> Any:
-    """Return the lock of module ``name``, ``None`` where nobody imports it."""
-    reference = _locks.get(name)
-    lock = reference() if reference is not None else None
-    return lock if isinstance(lock, _ModuleLock) else None
 
 
 class _WithoutInstances(ModuleType):
@@ -347,7 +320,7 @@ class _Body:
     """
 
     def __init__(self, watch: ImportWatch, name: str) -> None:
-        self._running = [*_locks, *_lazy_names()]  # may wake in the body
+        self._running = [*IMPORT_LOCKS, *_lazy_names()]  # may wake in the body
         self._count = len(sys.modules)
         self._watch = watch
         self._name = name
@@ -371,11 +344,11 @@ class _Body:
 
     def reached(self) -> Mapping[str, ModuleType]:
         """Return the modules that have run since the body began; no other can hold an object of its module by value."""
-        # a list first: while a comparison is called, another thread may import
+        # The list is made first: garbage collection during the comparisons may let another thread import a module.
         new = list(itertools.takewhile(self._name.__ne__, reversed(list(sys.modules))))
         if len(sys.modules) - len(new) != self._count:  # it was not the last one when it began, or some were removed
             return sys.modules.copy()
-        names = (*self._running, *_locks, self._name, *new)
+        names = (*self._running, *IMPORT_LOCKS, self._name, *new)
         return {key: m for key, m in zip(names, map(sys.modules.get, names)) if m is not None}
 
     def _close(self, *, finished: bool) -> None:
@@ -440,7 +413,7 @@ for _method in (_WatchingLoader.exec_module, _WatchingLegacyLoader.load_module):
     _method.__code__ = _method.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
 
 
-class _JoinedLock(_ModuleLock):  # type: ignore[misc]
+class _JoinedLock(ModuleLock):  # type: ignore[misc]
     """The lock of an import that was under way when somebody came to wait for its end.
 
     A thread holds the lock of a module from before it asks the first finder until the module is executed
@@ -459,7 +432,7 @@ class _JoinedLock(_ModuleLock):  # type: ignore[misc]
             done: called once, however often it joins.
             unless: asked before ``done`` is called.
         """
-        lock = _lock_of(name)
+        lock = import_lock(name)
         if lock is None or lock.owner is None:
             return
         lock.__dict__.setdefault("_patchcore_calls", {})[done] = unless
@@ -469,10 +442,10 @@ class _JoinedLock(_ModuleLock):  # type: ignore[misc]
         module = sys.modules.get(self.name)
         try:
             if module is not None and (is_lazy(module) or not is_initializing(module)):
-                self.__class__ = _ModuleLock
+                self.__class__ = ModuleLock
                 calls = self.__dict__.pop("_patchcore_calls", {})
                 for done, unless in list(calls.items()):
                     if not unless(module):
                         done(self.name, module)
         finally:
-            _ModuleLock.release(self)
+            ModuleLock.release(self)

@@ -26,7 +26,15 @@ from patchcore.declare.target import Item, Target
 from patchcore.engine.unaccounted import Unaccounted
 from patchcore.objects.binding import bind_like, find_named, reference
 from patchcore.objects.bodies import patched_body
-from patchcore.objects.modules import ABSENT, class_namespace, is_class, is_immutable, namespace, qualified_name
+from patchcore.objects.modules import (
+    ABSENT,
+    class_namespace,
+    closed_over,
+    is_class,
+    is_immutable,
+    namespace,
+    qualified_name,
+)
 from patchcore.stdlib import OWN
 
 __all__ = [
@@ -290,7 +298,7 @@ def own_names(source: Any, function: FunctionType) -> Iterator[Union[Slot, str]]
     for inner, read in _reached(source):
         if inner is function:
             continue
-        closed = list(_closed_over(inner))
+        closed = list(closed_over(inner))
         if any(value is function for value in closed):
             yield f"a free variable of {inner.__qualname__}"
         if any(given is function for value in closed for given in _given(value)):
@@ -313,7 +321,7 @@ def own_names(source: Any, function: FunctionType) -> Iterator[Union[Slot, str]]
 
 
 def _given(value: Any) -> Sequence[Any]:
-    """The arguments that a partial passes on; none of anything else."""
+    """Return the arguments of a ``functools.partial``; an empty sequence for anything else."""
     if not issubclass(type(value), functools.partial):
         return ()
     args, keywords = (functools.partial.__dict__[name].__get__(value) for name in ("args", "keywords"))
@@ -321,7 +329,7 @@ def _given(value: Any) -> Sequence[Any]:
 
 
 def means(value: Any, function: FunctionType) -> bool:
-    """Tell whether a name that holds ``value`` means ``function``: a patch before may have given it a copy."""
+    """Return True if ``value`` is ``function``, or the copy of it that an earlier patch put under a kept name."""
     body = patched_body(function)
     is_copy = body is not None and type(value) is FunctionType and value.__code__ is body.original.__code__
     return value is function or is_copy
@@ -342,7 +350,7 @@ def _content(value: Any) -> Iterable[Any]:
 def _reached(source: Any) -> Iterator[tuple[FunctionType, Sequence[tuple[Mapping[str, Any], str]]]]:
     """Yield the functions that a replacement reaches in its own package, each with the globals that it reads."""
     source = resolve(source)
-    root: Any = ABSENT  # of most, nothing is needed
+    root: Any = ABSENT  # found when the first global is read: most wrappers read none
     seen: set[int] = set()
     todo = [*functions_of(source)] or [*functions_of(type(source))]
     todo += (inner for value in _given(source) for inner in functions_of(value))
@@ -351,7 +359,7 @@ def _reached(source: Any) -> Iterator[tuple[FunctionType, Sequence[tuple[Mapping
         if id(function) in seen:
             continue
         seen.add(id(function))
-        for content in _closed_over(function):
+        for content in closed_over(function):
             todo += (inner for value in (content, *_given(content)) for inner in functions_of(value))
         names = set(_code_names(function.__code__))
         read = []
@@ -408,14 +416,6 @@ def functions_of(value: Any) -> Iterator[FunctionType]:
         for raw in list(class_namespace(value).values()):
             if not is_class(raw):
                 yield from functions_of(raw)
-
-
-def _closed_over(function: FunctionType) -> Iterator[Any]:
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
 
 
 def _code_names(code: Any) -> Iterator[str]:

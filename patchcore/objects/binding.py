@@ -66,7 +66,7 @@ _HELPERS = (
 # by what else than their code inspect and asyncio know coroutine functions
 _MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
 
-#: What marks have returned for a function that is put in a slot.
+#: By function that patchcore put in a slot: the functions that undo its marks.
 _undo: weakref.WeakKeyDictionary[FunctionType, list[Callable[[], Any]]] = weakref.WeakKeyDictionary()
 
 #: Called with each function that something is about to stand for; see ``register_handovers``.
@@ -382,7 +382,7 @@ def _finished(function: Any, original: Any, in_class: bool) -> Any:
 
 
 def _marked(function: Any, original: Any, in_class: bool) -> Any:
-    """Return ``function`` after marks were made for it; see ``register_marks``."""
+    """Call every mark for ``function`` and return it; see the hook ``register_marks``."""
     undo = [undo for undo in [mark(function, original, in_class) for mark in MARKS] if callable(undo)]
     if undo and type(function) is FunctionType:
         _undo[function] = undo
@@ -390,7 +390,7 @@ def _marked(function: Any, original: Any, in_class: bool) -> Any:
 
 
 def unmark(product: Any) -> None:
-    """Undo the marks that were made for a product, which is in no slot any more; anything may be given."""
+    """Undo the marks of ``product``, which no slot holds any more. Anything may be given."""
     function = wrapped_callable(product)
     for undo in _undo.pop(function, ()) if type(function) is FunctionType else ():
         undo()

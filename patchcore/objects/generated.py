@@ -36,10 +36,10 @@ _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERA
 #: How no parameter of a generated function can begin: names of ours, and ``__debug__``, to which nothing is assigned.
 _RESERVED = ("_pc_", "__debug__")
 
-#: The value of a place for which the caller has passed no argument.
+#: The default of a parameter of ours: the caller has passed no argument for it.
 _NOTHING = type("NOTHING", (), {})
 
-#: The most arguments by position that have a parameter of their own, a place. Further ones are packed.
+#: At most this many positional arguments have a parameter each, a *place*. Further ones are packed.
 _PLACES = 4
 
 #: ``yield from`` for asynchronous generators, which Python does not have (PEP 380 for PEP 525).
@@ -185,7 +185,7 @@ def wrapping_function(
         handover: what it does first, if anything.
         public: the function that callers know, for ``handover``; ``None`` for the one that is made.
     """
-    # a method of the original calls the wrapper with it, and is one object to look up
+    # one object instead of two: this method calls the wrapper with the original as its first argument
     scope: dict[str, Any] = {"_pc_wrapper": types.MethodType(wrapper, original)}
     parameters: Union[_Parameters, _Positions]
     own = _own_parameters(wrapper, _parameters_of(original, body_for))
@@ -323,7 +323,7 @@ def signature_of(function: Any, *, follow_wrapped: bool = True) -> inspect.Signa
 
 
 class _Texts(NamedTuple):
-    """What is written of the parameters of a function; ``writable`` tells whether a source can have their names."""
+    """The source text of the parameters of a function. ``writable`` is true if a source can have all their names."""
 
     writable: bool
     positional: tuple[str, ...]
@@ -344,7 +344,7 @@ def _texts(
     Args:
         names: of all of them, in the order of a code's variables; further ones are ignored.
         counts: how many are by position, of these by position only, and by name only.
-        flags: of the code, which say whether it takes any number.
+        flags: ``CO_VARARGS`` and ``CO_VARKEYWORDS`` of the code.
         defaults: how many of those by position have a default.
         named: those by name only that have one.
     """
@@ -427,10 +427,10 @@ class _Parameters:
 
 
 class _Positions:
-    """Parameters for whatever a caller passes, of which the first have places of their own, so as not to be packed.
+    """Parameters for any arguments. The first positional ones have a parameter each, because packing them takes time.
 
     Args:
-        original: says how many places there are, and how many of them most callers fill: those without a default.
+        original: a function has one place for each positional parameter, up to four. Other callables have four.
     """
 
     def __init__(self, original: Any) -> None:
@@ -453,7 +453,7 @@ def _by_position(many: int, usual: int) -> tuple[str, str]:
 
     Args:
         many: how many arguments by position have a parameter each.
-        usual: how many of them most callers pass, which is asked for first.
+        usual: how many of them most callers pass: the parameters without a default. The body tests this number first.
     """
     places = [f"_pc_{i}" for i in range(many)]
     header = [*(f"{place}=None" for place in places), *("/" for _ in places[:1]), "*_pc_rest"]
@@ -494,9 +494,9 @@ def _generate(
         scope: the objects behind the names in ``body``, each of which begins with ``_pc_``.
         of: what tracebacks name.
         flags: of the code that says the kind: ``types.coroutine`` has marked the generator function that it is of.
-        body_for: a function that is to behave as the one made here. It can be given no cells, so ``scope`` is the
-            default of a keyword-only parameter then, one for all of it, since each would cost every call some 20 ns;
-            and its free variables are named where nothing reads them.
+        body_for: the function whose body it is to be. Python gives no function other cells, so ``scope`` becomes the
+            default of one keyword-only parameter (one, because each adds some 20 ns to a call). The free variables
+            of ``body_for`` are named in code that never runs, because ``__code__`` must have as many.
     """
     header, free, given = parameters.header, tuple(scope), dict(scope)
     if body_for is not None:

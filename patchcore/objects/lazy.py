@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any, Optional
 
-from patchcore.objects.modules import ABSENT, find_module, mro_lookup, namespace
+from patchcore.objects.modules import ABSENT, closed_over, find_module, mro_lookup, namespace
 
 __all__ = ["has_getattr", "lazy_home"]
 
@@ -50,17 +50,10 @@ def _tables(module: Any) -> Iterator[dict[Any, Any]]:
     """Yield the dictionaries in the namespace of a module, and those in the closure of its ``__getattr__``."""
     space = namespace(module) or {}
     function = space.get("__getattr__")
-    cells = function.__closure__ or () if type(function) is FunctionType else ()
-    for value in (*(_content(cell) for cell in cells), *list(space.values())):
+    closed = closed_over(function) if type(function) is FunctionType else ()
+    for value in (*closed, *list(space.values())):
         if type(value) is dict:
             yield value
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # it is empty
-        return None
 
 
 def _homes(table: dict[Any, Any], name: str, depth: int) -> Iterator[str]:

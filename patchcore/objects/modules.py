@@ -20,6 +20,7 @@ __all__ = [
     "ask_finders",
     "attribute",
     "class_namespace",
+    "closed_over",
     "executed_module",
     "find_module",
     "found_spec",
@@ -121,6 +122,15 @@ def _plain_attribute(obj: object, name: str) -> Any:
 def is_class(obj: object) -> bool:
     """Tell whether ``obj`` is a class by its type alone: a proxy or lazy module is not asked for ``__class__``."""
     return issubclass(type(obj), type)
+
+
+def closed_over(function: FunctionType) -> Iterator[Any]:
+    """Yield the values of the free variables of ``function``, except those that have no value yet."""
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            continue
 
 
 def attribute(obj: object, name: str, default: Any = None) -> Any:

@@ -353,7 +353,7 @@ def _read(name: str) -> Optional[_Module]:
     spec = _spec(name)
     if spec is None:
         parent = name.rpartition(".")[0]
-        if parent and _read(parent) is None:  # modules may be made inside of one that is written in C: torch._C
+        if parent and _read(parent) is None:  # a module written in C can contain modules that have no file: torch._C
             return None
         nearest = did_you_mean(name, submodule_names(parent)) if parent else ""
         raise TargetNotFound(f"there is no module {name}{nearest}")

@@ -21,7 +21,7 @@ from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
-from patchcore.engine.importing import AskOthers, imported_elsewhere, importer_of
+from patchcore.engine.importing import AskOthers
 from patchcore.engine.journal import Record
 from patchcore.engine.rebinding import Moves
 from patchcore.errors import CONTAINED, TargetError, TargetNotFound, did_you_mean
@@ -39,6 +39,7 @@ from patchcore.objects.modules import (
     search_path,
     submodule_names,
 )
+from patchcore.process import imported_elsewhere, importer_of
 from patchcore.report import APPLIED
 
 if TYPE_CHECKING:

@@ -209,9 +209,9 @@ class ProcessReport:
 
 
 def _error_that_ended_the_program() -> str:
-    """Return the exception that Python has shown before it ends, as one line; empty if there was none.
+    """Return the exception that ended the program: its type and the first line of its text. Empty if there was none.
 
-    A user who has interrupted the program knows.
+    ``KeyboardInterrupt`` is left out: the user who interrupted the program needs no finding.
     """
     error = getattr(sys, "last_value", None)
     if error is None or isinstance(error, KeyboardInterrupt) or hasattr(sys, "ps1"):  # a prompt goes on after an error

@@ -1,9 +1,10 @@
-"""No compiled graph with a patched function of torch is kept for later, nor taken from before.
+"""Switches off the cache of compiled graphs while a function of torch is patched.
 
-torch keeps what it has compiled on disk, under a key made of the graph that dynamo has traced (torch 2.13,
-``torch/_functorch/_aot_autograd/autograd_cache.py``). Functions of torch are in that graph by name, whatever they do: a
-patched one would run as what was compiled of the original, and the original, in a later process, as what was compiled
-of the patch. That cache is off as long as one is patched. The next one, of what autograd has made of the graph, stays.
+torch stores compiled graphs on disk. The key is computed from the graph that dynamo traced (torch 2.13,
+``torch/_functorch/_aot_autograd/autograd_cache.py``), and that graph contains functions of torch by name only. So a
+process with a patch would load a graph that was compiled without it, and a later process without the patch would load
+a graph that was compiled with it. The cache behind this one stays on: its key is computed from the operators that the
+functions call.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from patchcore_torch import later, private_torch
 __all__ = ["hold", "release"]
 
 _held: weakref.WeakSet[FunctionType] = weakref.WeakSet()
-#: What the configuration said before; ``None`` where it has not been changed.
+#: The value of ``enable_autograd_cache`` before it was changed; ``None`` while it is unchanged.
 _before: Optional[bool] = None
 
 
 def hold(function: FunctionType) -> None:
-    """Switch the cache off: ``function`` stands for one of torch.
+    """Switch the cache off, because ``function`` stands for a function of torch.
 
     Args:
         function: a wrapper, or a function whose body is written.

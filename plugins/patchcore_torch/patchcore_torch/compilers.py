@@ -1,14 +1,15 @@
-"""What compilers of torch know of a function, and have to find out again when its body changes.
+"""Removes what the compilers of torch store about a function, because it is wrong while the function is patched.
 
-- dynamo keeps the parameters of a function by the function (torch 2.13, ``torch/_dynamo/variables/functions.py``,
-  ``_spec_cache``), and has no guard on the code of methods: what it compiled goes on without a later patch.
-- dynamo looks up functions of torch by name, once, to know which of them it puts in a graph (torch 2.13,
-  ``torch/_dynamo/trace_rules.py``): then it knows the wrapper of a function in C, and not the function.
-- TorchScript compiles functions of torch that it has a builtin for, ``torch.norm`` say, as that builtin, by a table of
-  ``id(function)`` (``torch/jit/_builtins.py``), and would not look at the patched function.
-  Six of torch, ``F.interpolate`` among them, it compiles from their source once for each overload that it has for
-  their name (``torch/_jit_internal.py``, ``_overloaded_fns``).
-- Compiled graphs are kept on disk: see :mod:`patchcore_torch.caches`.
+- dynamo stores the parameters of each function (torch 2.13, ``torch/_dynamo/variables/functions.py``,
+  ``_spec_cache``), and has no guard on the code of methods: compiled calls would ignore a later patch.
+- dynamo has a table of the functions of torch that it may put in a graph, which it fills once, by name (torch 2.13,
+  ``torch/_dynamo/trace_rules.py``). If a function written in C is patched at that time, the table has the wrapper, and
+  after revert the function is missing.
+- TorchScript has a table of builtins by ``id(function)`` (``torch/jit/_builtins.py``). It compiles a call of a function
+  in this table as the builtin, without the patch.
+- TorchScript compiles six functions of torch, for example ``F.interpolate``, from the source of their overloads, which
+  it finds by name (``torch/_jit_internal.py``, ``_overloaded_fns``), also without the patch.
+- torch stores compiled graphs on disk: see :mod:`patchcore_torch.caches`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ __all__ = ["mark"]
 
 #: Packages whose functions dynamo may put in a graph by their names.
 _IN_GRAPHS = ("torch", "einops")
-#: Functions of torch that are patched, and what tables of TorchScript had for them: table, key and entry.
+#: The functions of torch that are patched now, and the entries that were removed for them: table, key and entry.
 _marked: weakref.WeakSet[Any] = weakref.WeakSet()
 _taken: weakref.WeakKeyDictionary[Any, list[tuple[dict[Any, Any], Any, Any]]] = weakref.WeakKeyDictionary()
 
 
 def mark(function: Any, original: Any, in_class: bool) -> Callable[[], None]:
-    """Have compilers forget what they know of ``function``; see the hook ``register_marks``.
+    """Remove what compilers have stored about ``function``; see the hook ``register_marks``.
 
     Args:
         function: a wrapper, or a function whose body is written.
@@ -38,7 +39,7 @@ def mark(function: Any, original: Any, in_class: bool) -> Callable[[], None]:
         in_class: whether it is a method.
 
     Returns:
-        What has them forget it again, and remember the builtin.
+        A function that does this again after the patch, and restores the entries of the tables.
     """
     _forget(function, in_class)
     if overrides.takes_part(original) or qualified_name(original)[0].partition(".")[0] in _IN_GRAPHS:
@@ -71,17 +72,17 @@ def _forget(function: Any, in_class: bool) -> None:
     if not _is_loaded("_dynamo"):
         return
     if type(function) is FunctionType:
-        getattr(private_torch, "dynamo_parameters", {}).pop(function, None)  # no release has to have it
+        getattr(private_torch, "dynamo_parameters", {}).pop(function, None)  # some releases of torch lack it
     if in_class and getattr(getattr(private_torch, "dynamo_output_codes", None), "seen", True):
         private_torch.dynamo.reset()
 
 
 def _take_builtin(ref: weakref.ref[Any]) -> None:
-    """Take a function out of TorchScript's tables of builtins and overloads."""
+    """Remove a function from TorchScript's tables of builtins and overloads."""
     function = ref()
     if function is not None and function in _marked and _is_loaded("jit"):
         name = f"__torch__.{function.__module__}.{function.__qualname__}"
-        builtins: Any = getattr(private_torch, "builtin_table", dict)()  # a release of torch may have neither
+        builtins: Any = getattr(private_torch, "builtin_table", dict)()  # some releases of torch lack one of the two
         for table, key in ((builtins, id(function)), (getattr(private_torch, "overloads", {}), name)):
             if key in table:
                 _taken.setdefault(function, []).append((table, key, table.pop(key)))

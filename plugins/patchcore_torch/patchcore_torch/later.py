@@ -1,4 +1,8 @@
-"""What would break an import of torch that has not ended: it waits for the next call of a patched function of torch."""
+"""Actions that have to wait until torch has been imported.
+
+Importing further modules of torch while ``import torch`` is running breaks that import. Actions that need such modules
+run when the next patch of torch is marked, or at the next call of a patched function of torch.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,17 @@ waiting: list[Callable[[], object]] = []
 
 
 def do(action: Callable[[], object]) -> None:
-    """Call ``action`` now if torch has been imported to the end, else later.
+    """Call ``action`` now if the import of torch has finished, else later.
 
     Args:
-        action: may be called after what it is for has gone again.
+        action: may be called after the patch that it belongs to was reverted.
     """
     waiting.append(action)
     catch_up()
 
 
 def catch_up() -> None:
-    """Do what waits, if torch has been imported to the end."""
+    """Call the actions that wait, if the import of torch has finished."""
     if executed_module("torch") is not None:
         while waiting:
             waiting.pop(0)()

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Callable, Optional
 
+from patchcore.objects.modules import closed_over
 from patchcore_torch import later, private_torch
 
 __all__ = ["handover", "takes_part"]
@@ -29,7 +30,7 @@ def handover(original: Any) -> Optional[tuple[Callable[..., bool], Callable[...,
 
 
 def takes_part(original: Any) -> bool:
-    """Tell whether ``original`` takes part in the protocol."""
+    """Return True if ``original`` checks its arguments for ``__torch_function__``."""
     if not hasattr(sys.modules.get("torch"), "overrides"):
         return False
     if type(original) is FunctionType:
@@ -47,16 +48,16 @@ def _hands_calls_over(function: FunctionType) -> bool:
 
 
 def _helpers(function: FunctionType) -> Iterator[FunctionType]:
-    """Yield the functions that one of torch leaves its work to.
+    """Yield the private functions that a function of torch calls to do its work.
 
-    ``torch.meshgrid`` leaves it to the private ``_meshgrid``, and ``F.max_pool2d`` to one of two in its closure
-    (``boolean_dispatch`` in ``torch/_jit_internal.py``). They hand calls over to the public function.
+    ``torch.meshgrid`` calls ``_meshgrid``. ``F.max_pool2d`` calls one of two functions in its closure
+    (``boolean_dispatch`` in ``torch/_jit_internal.py``). These call ``handle_torch_function`` with the public function.
     """
     code = function.__code__
     if str(function.__module__).startswith("torch."):
         called = [function.__globals__.get(name) for name in code.co_names if name.startswith("_")]
         if "if_true" in code.co_freevars:
-            called += [cell.cell_contents for cell in function.__closure__ or ()]
+            called += closed_over(function)
         yield from (helper for helper in called if type(helper) is FunctionType)
 
 

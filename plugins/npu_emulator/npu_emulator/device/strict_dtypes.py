@@ -6,12 +6,10 @@ thread that starts the device; calls of other threads are not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Callable
 
-from torch import Tensor
-
 import patchcore as pc
+from npu_emulator.device.arguments import tensors_in
 from npu_emulator.errors import EmulationError
 from npu_emulator.private_torch import TorchDispatchMode
 from npu_emulator.settings import STRICT_DTYPES
@@ -51,7 +49,7 @@ class StrictDtypes(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, or refuse it."""
         kwargs = kwargs or {}
-        tensors = list(_tensors((*args, *kwargs.values())))
+        tensors = list(tensors_in((*args, *kwargs.values())))
         if any(tensor.device.type == "npu" for tensor in tensors):
             found = self._excluded(str(getattr(func, "name", str)()), {str(tensor.dtype)[6:] for tensor in tensors})
             if found:
@@ -60,11 +58,3 @@ class StrictDtypes(TorchDispatchMode):
                     "(--strict-dtypes): cast its arguments, or compute it on the CPU"
                 )
         return func(*args, **kwargs)
-
-
-def _tensors(values: Any) -> Iterator[Tensor]:
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
 from typing import Any, Callable
 
 from torch import Tensor
 
+from npu_emulator.device.arguments import tensors_in
 from npu_emulator.errors import NotEmulated
 from npu_emulator.mmcv_operators import attention, boxes, elementwise, focal_loss, points, pooling
 from npu_emulator.mmcv_operators.builds import KERNELS, Build, first_build_with, patch_for
@@ -68,7 +68,7 @@ def emulate(name: str, operator: Operator, build: Build) -> Operator:
         kernel = operator
 
     def emulated(*args: Any, **kwargs: Any) -> Any:
-        tensors = list(_tensors((*args, *kwargs.values())))
+        tensors = list(tensors_in((*args, *kwargs.values())))
         if not any(tensor.device.type == "npu" for tensor in tensors):
             return operator(*args, **kwargs)
         if name not in build.operators:
@@ -117,14 +117,6 @@ def _caller() -> str:
             return root
         frame = frame.f_back
     return ""
-
-
-def _tensors(arguments: Any) -> Iterator[Tensor]:
-    for argument in arguments:
-        if isinstance(argument, Tensor):
-            yield argument
-        elif isinstance(argument, (list, tuple)):
-            yield from _tensors(argument)
 
 
 def _require_one_device(name: str, tensors: list[Tensor]) -> None:
