@@ -10,4 +10,5 @@ def move(x, y, rest):
     if x.device.type == 'cuda' or y.device == torch.device("cuda", 0):
         return x.type(torch.cuda.FloatTensor), x.type("torch.cuda.HalfTensor")
     torch.set_default_tensor_type('torch.cuda.FloatTensor')
+    torch.set_default_tensor_type(torch.cuda.HalfTensor)
     return list(map(torch.Tensor.cuda, rest)), x.new_zeros(3, device="cuda:1"), x.cuda

@@ -35,13 +35,18 @@ def convert_chains(record: Record, names: Names, table: RuleTable) -> None:
 
 
 def report_calls(record: Record, names: Names, table: RuleTable) -> None:
-    """Report calls of qualified names; where a rule has keywords, those that have one of them."""
+    """Report calls of qualified names; where a rule has keywords, those that have one of them.
+
+    The argument that a rule is about stays as it is: its note has what to write instead.
+    """
     for call in record.program.calls:
         meaning = names.meaning(call.func)
         for rule in table.about("call", meaning.name) if meaning is not None else ():
             given = {argument.keyword.value for argument in call.args if argument.keyword is not None}
             if not rule.keywords or given & set(rule.keywords):
                 record.report(call.func, rule)
+                if rule.position is not None and rule.position < len(call.args):
+                    record.keep(call.args[rule.position].value)
 
 
 def _report_rules(record: Record, table: RuleTable, node: Any, meaning: Meaning, name: str) -> None:

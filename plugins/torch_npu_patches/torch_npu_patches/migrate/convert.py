@@ -72,8 +72,8 @@ def convert(
     known: Mapping[str, frozenset[str]] = merge([owned, owners(source, members)])
     report_operators(record, Kernels(program, names, table, kernels))
     convert_imports(record, table)
+    report_calls(record, names, table)  # first, because what it keeps is not converted
     convert_chains(record, names, table)
-    report_calls(record, names, table)
     convert_members(record, names, table, known)
     flow = Flow(program, names)
     expect_values(program, names, table, flow)

@@ -27,7 +27,8 @@ __all__ = ["KINDS", "RULE_LEVELS", "VALUES", "Rule", "RuleTable", "built_in_rule
 #: What rules can be about.
 KINDS = {
     "attr": "a qualified name, wherever it is used",
-    "call": "a call of a qualified name; with keywords, only a call that has one of these keywords",
+    "call": "a call of a qualified name; with keywords, only a call that has one of these keywords; "
+    "the argument at position stays as it is",
     "import": "the import of a module or of anything in it",
     "method": "a call of a method, by its name, on an object whose type is not known",
     "member": "an attribute that is read, by its name, on an object whose type is not known",
