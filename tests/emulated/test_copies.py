@@ -58,6 +58,15 @@ class TestTransfers:
         assert ours.npu().to(memory_format=torch.contiguous_format).is_contiguous()
         assert_same(torch.ones(2).to(torch.zeros(1, dtype=torch.int32, device="npu")), torch.ones(2, dtype=torch.int32))
 
+    def test_other_memory_formats_are_refused_as_on_hardware(self) -> None:
+        tensor = torch.randn(2, 3, 4, 4, device="npu", requires_grad=True)
+        with pytest.raises(RuntimeError, match="Only contiguous_format or preserve_format is supported"):
+            torch.nn.Conv2d(3, 3, 1).npu().to(memory_format=torch.channels_last)
+        with pytest.raises(RuntimeError, match="NPU contiguous operator only supported contiguous memory format"):
+            tensor.contiguous(memory_format=torch.channels_last)
+        tensor.transpose(1, 3).contiguous().sum().backward()
+        assert_same(tensor.grad, torch.ones(2, 3, 4, 4))
+
     def test_views_and_broadcast_sources(self) -> None:
         ours = torch.arange(12.0).reshape(3, 4)
         assert_same(ours.T[1:].npu(), ours.T[1:])

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -58,9 +59,14 @@ PARAMETERS = {
     "three_nn": "target source",
 }
 
-#: What patches import from submodules.
+#: What patches and programs import from submodules.
 PLACES = {
     "_C": ("hard_voxelize", "dynamic_voxelization"),
+    "common": ("knn", "scatter_max", "scatter_mean", "three_nn"),
+    "detection": ("boxes_overlap_bev", "nms3d", "nms3d_normal", "npu_boxes_overlap_bev", "roi_align_rotated"),
+    "fused": ("DeformConv2dFunction", "ModulatedDeformConv2dFunction", "npu_add_relu", "npu_max_pool2d"),
+    "point": ("Voxelization", "bev_pool_v3", "furthest_point_sampling", "group_points", "voxelization"),
+    "preprocess": ("npu_points_in_box", "npu_points_in_box_all", "points_in_boxes_all"),
     "modules.sparse_conv": ("SparseConvolution", "SubMConv3d", "SparseConv3d", "SparseInverseConv3d"),
     "modules.sparse_modules": ("SparseModule", "SparseSequential", "SparseConvTensor", "ToDense", "RemoveGrid"),
     "modules.sparse_structure": ("SparseConvTensor",),
@@ -94,6 +100,7 @@ def test_parameters_of_the_compiled_module(mx_driving: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.filterwarnings("ignore:mx_driving.* is deprecated:DeprecationWarning")
 def test_places(mx_driving: ModuleType, place: str) -> None:
     module = importlib.import_module(f"npu_emulator.mx_driving.{place}")
     assert all(callable(getattr(module, name)) for name in PLACES[place])
@@ -106,6 +113,16 @@ def test_every_name_resolves(mx_driving: ModuleType) -> None:
         AttributeError, match=r"mx_driving\.hungarian_match has no stand-in in npu_emulator; there are: "
     ):
         _ = mx_driving.hungarian_match
+
+
+@pytest.mark.parametrize("library", ["mx_driving", "torch_npu"])
+def test_a_run_that_ends_without_a_name_names_the_limit(library: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"from {library} import npu_gru")
+    command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 1
+    assert f"patchcore: {library} is emulated here and lacks that name" in done.stderr
 
 
 def test_looking_for_submodules_imports_no_torch() -> None:

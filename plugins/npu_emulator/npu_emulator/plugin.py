@@ -61,6 +61,19 @@ def configure_run(options: argparse.Namespace) -> None:
 
 
 @pc.hookimpl
+def advise(name: str, command: str) -> Optional[str]:
+    """Return what to do about a name of mx_driving or torch_npu that has ended a program because it has no stand-in."""
+    if command == "error" and "cannot import name" in name:
+        for library in ("mx_driving", "torch_npu"):
+            if f"from 'npu_emulator.{library}" in name:
+                return (
+                    f"{library} is emulated here and lacks that name, which an NPU may have; dir({library}) has "
+                    "those that there are, docs/emulator.md the limits"
+                )
+    return None
+
+
+@pc.hookimpl
 def report_sections() -> Sequence[pc.Section]:
     """Say that the NPU is emulated; nothing where it is not."""
     from npu_emulator.installation import current_settings, device_is_active, is_installed

@@ -11,6 +11,8 @@ __all__ = ["advise_on_error", "advise_on_module"]
 
 #: Words of a message, and what to do. The last line of a run says why nothing moved to an NPU, so that is not here.
 _MESSAGES = {
+    "without ATen_cuda library": "a device that is no literal in a call of a script (torch.jit.script), or in __new__ of "
+    'a class derived from torch.Generator, stays "cuda": write x.to("cuda") in the script, "npu" in __new__',
     "re-initialize NPU in forked subprocess": 'start processes by spawn: multiprocessing.get_context("spawn"), '
     'DataLoader(..., multiprocessing_context="spawn")',
     "NVTX functions not installed": "torch.cuda.nvtx is CUDA's; torch.profiler.record_function marks ranges on every "
@@ -22,6 +24,8 @@ _MESSAGES = {
     "not implemented for DT_DOUBLE": "the kernel takes no float64; patchcore ops PROGRAM lists the operators that get "
     "float64, with their lines",
     "active drivers ([])": "triton has no driver for this device; triton-ascend compiles for NPUs",
+    "contiguous_format or preserve_format": "an NPU takes no torch.channels_last: leave memory_format out",
+    "only supported contiguous memory format": "an NPU takes no torch.channels_last: leave memory_format out",
     "invalid type object": 'for a type of NPUs write torch.set_default_dtype(...) and torch.set_default_device("npu")',
     "ASCEND_HOME_PATH": "set the environment of CANN: source /usr/local/Ascend/ascend-toolkit/set_env.sh",
     "libhccl.so": "set the environment of CANN: source /usr/local/Ascend/ascend-toolkit/set_env.sh",

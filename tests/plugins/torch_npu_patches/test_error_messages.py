@@ -22,6 +22,12 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "troubleshooting.md"
         ("RuntimeError: nms_impl: implementation for device npu:0 not found.", "patchcore list mmcv --all"),
         ("RuntimeError: aclnnAdd ... not implemented for DT_DOUBLE, should be in dtype", "patchcore ops"),
         ("RuntimeError: 0 active drivers ([]). There should only be one.", "triton-ascend"),
+        (
+            "RuntimeError: The following ... Cannot initialize CUDA without ATen_cuda library. PyTorch",
+            "torch.jit.script",
+        ),
+        ("RuntimeError: Only contiguous_format or preserve_format is supported. [ERROR]", "channels_last"),
+        ("RuntimeError: NPU contiguous operator only supported contiguous memory format.", "channels_last"),
         ("TypeError: invalid type object", "set_default_device"),
         ("ImportError: libhccl.so: cannot open shared object file: No such file", "set_env.sh"),
     ],

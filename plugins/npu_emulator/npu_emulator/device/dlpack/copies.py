@@ -16,6 +16,9 @@ from npu_emulator.private_torch import DispatchKey
 
 __all__ = ["Copies"]
 
+#: Memory formats that a program may set for a copy: torch_npu refuses others.
+_FORMATS = (None, torch.contiguous_format, torch.preserve_format)
+
 
 class Copies:
     """The kernels that copy.
@@ -39,6 +42,8 @@ class Copies:
         registry.kernel("_copy_from", copy_from)
         registry.kernel("_copy_from_and_resize", copy_from_and_resize)
         registry.kernel("_to_copy", self.copy)
+        for key in ("PrivateUse1", "AutogradPrivateUse1"):
+            registry.kernel("contiguous", contiguous, key)
         registry.kernel("_local_scalar_dense", number_in)
         registry.kernel("record_stream", record_stream)
         registry.kernel("copy_", torch.ops.aten.copy_sparse_to_sparse_, "SparsePrivateUse1")
@@ -67,6 +72,10 @@ class Copies:
         Never through pinned memory, which torch would take for a copy to the CPU that does not block: every copy has
         been made when this returns.
         """
+        if memory_format not in _FORMATS:
+            raise RuntimeError(
+                "Only contiguous_format or preserve_format is supported. (emulated as the hardware does it)"
+            )
         device = tensor.device if device is None else device
         copy = torch.ops.aten._to_copy(cpu_alias(tensor), dtype=dtype, layout=layout, memory_format=memory_format)
         if device.type == "cpu":
@@ -96,6 +105,17 @@ class Copies:
             return composite(key, *args, **kwargs)
 
         return move
+
+
+def contiguous(tensor: Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> Tensor:
+    """Return a contiguous copy of a tensor that is not contiguous; torch_npu refuses other memory formats."""
+    if memory_format not in _FORMATS:
+        raise RuntimeError(
+            "NPU contiguous operator only supported contiguous memory format. (emulated as the hardware does it)"
+        )
+    return torch.ops.aten.contiguous.default._op_dk(
+        DispatchKey.CompositeImplicitAutograd, tensor, memory_format=memory_format
+    )
 
 
 def copy_to(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:

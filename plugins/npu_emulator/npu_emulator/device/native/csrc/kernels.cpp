@@ -10,7 +10,9 @@
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/contiguous_native.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/is_set_to_native.h>
@@ -112,6 +114,33 @@ Tensor view(const Tensor& self, SymIntArrayRef size) {
 
 Tensor reshapeAlias(const Tensor& self, SymIntArrayRef size, SymIntArrayRef stride) {
   return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
+}
+
+// Memory formats: torch_npu refuses others where a program sets one.
+
+bool isSupported(at::MemoryFormat format) {
+  return format == at::MemoryFormat::Contiguous || format == at::MemoryFormat::Preserve;
+}
+
+Tensor toCopy(
+    const Tensor& self,
+    optional<at::ScalarType> dtype,
+    optional<at::Layout> layout,
+    optional<Device> device,
+    optional<bool> pin_memory,
+    bool non_blocking,
+    optional<at::MemoryFormat> memory_format) {
+  TORCH_CHECK(
+      !memory_format || isSupported(*memory_format),
+      "Only contiguous_format or preserve_format is supported. (emulated as the hardware does it)");
+  return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format);
+}
+
+Tensor contiguous(const Tensor& self, at::MemoryFormat memory_format) {
+  TORCH_CHECK(
+      isSupported(memory_format),
+      "NPU contiguous operator only supported contiguous memory format. (emulated as the hardware does it)");
+  return at::native::contiguous(self, memory_format);
 }
 
 // Storage
@@ -262,6 +291,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view_as_real", &at::native::view_as_real);
   m.impl("view_as_complex", &at::native::view_as_complex);
 
+  m.impl("_to_copy", &toCopy);
+  m.impl("contiguous", &contiguous);
+
   m.impl("resize_", &resize);
   m.impl("set_", &setEmptyStorage);
   m.impl("set_.source_Storage", &setWholeStorage);
@@ -279,6 +311,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
   m.impl("_has_compatible_shallow_copy_type", &hasCompatibleShallowCopyType);
   m.impl("record_stream", &recordStream);
+}
+
+// A composite operator with a kernel of a backend would have no derivative there otherwise.
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("contiguous", &contiguous);
 }
 
 } // namespace npu_emulator
