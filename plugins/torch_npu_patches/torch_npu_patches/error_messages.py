@@ -11,8 +11,8 @@ __all__ = ["advise_on_error", "advise_on_module"]
 
 #: Words of a message, and what to do. The last line of a run says why nothing moved to an NPU, so that is not here.
 _MESSAGES = {
-    "without ATen_cuda library": "a device that is no literal in a call of a script (torch.jit.script), or in __new__ of "
-    'a class derived from torch.Generator, stays "cuda": write x.to("cuda") in the script, "npu" in __new__',
+    "without ATen_cuda library": "a device that is no literal in a call of a script (torch.jit.script), or in __new__ "
+    'of a class derived from torch.Generator, stays "cuda": write x.to("cuda") in the script, "npu" in __new__',
     "re-initialize NPU in forked subprocess": 'start processes by spawn: multiprocessing.get_context("spawn"), '
     'DataLoader(..., multiprocessing_context="spawn")',
     "NVTX functions not installed": "torch.cuda.nvtx is CUDA's; torch.profiler.record_function marks ranges on every "
