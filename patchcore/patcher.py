@@ -525,7 +525,8 @@ class Patcher(contextlib.ContextDecorator):
         patch, provenance = candidate
         owner = owners.get(str(patch), provenance) if owners and isinstance(patch, Patch) else provenance
         if isinstance(patch, Patch) and patch.name not in found and owner == provenance:
-            options = self.settings.options_of(patch)  # the user's: an unknown one is not the plugin's failure
+            # the user's: an unknown one is not the plugin's failure
+            options = self.settings.options_of(patch) if self.settings.options else {}
             found[patch.name] = Candidate(patch.with_options(options) if options else patch, provenance)
             return
         if isinstance(patch, Patch):
@@ -566,13 +567,16 @@ class Patcher(contextlib.ContextDecorator):
 
     def _covered(self) -> dict[str, list[str]]:
         """Return remarks by patch on its targets that a later patch, of any Patcher, or other code has replaced."""
+        covered, overwritten = ENGINE.journal.covered(), ENGINE.journal.overwritten()
+        if not covered and not overwritten:
+            return {}
         applied = {id(a): n for n, a in self._applications.items() if a.status == APPLIED}
         remarks: dict[str, list[str]] = {}
-        for owner, found in ENGINE.journal.covered().items() if applied else ():
+        for owner, found in covered.items():
             for record, cover, layer in found if owner in applied else ():
                 text = covered_by(record.slot.name, layer.owner.patch.name, cover.slot.name)
                 remarks.setdefault(applied[owner], []).append(text)
-        for record, value in ENGINE.journal.overwritten() if applied else ():
+        for record, value in overwritten:
             for owner in {id(layer.owner) for layer in record.layers} & applied.keys():
                 text = f"{record.slot.name} holds {describe(value)} now, which other code has put there"
                 if isinstance(record.slot, BodySlot) and value is record.slot.body.original:

@@ -153,6 +153,8 @@ class ImportWatch:
 
     def leave_roots(self, owner: object) -> None:
         """Undo what :meth:`watching_roots` does, also one that was interrupted."""
+        if not self._roots:
+            return
         with self.lock:
             for owners in self._roots.values():
                 owners.pop(id(owner), None)

@@ -264,7 +264,8 @@ class Journal:
             for layer in reversed(record.layers):
                 if layer.owner is not None and type(layer) is not KeptName:
                     others = [(r, other) for r, other in later if other.owner is not layer.owner and _covers(other)]
-                    found.setdefault(id(layer.owner), []).extend([(record, r, other) for r, other in others[:1]])
+                    if others:
+                        found.setdefault(id(layer.owner), []).append((record, *others[0]))
                 later.insert(0, (record, layer))
         return found
 

@@ -32,24 +32,26 @@ def home_of(target: Target) -> Target:
         target: with its module.
     """
     found: Any = executed_module(target.module)
-    home = Target(target.module, ())
+    module, path = target.module, ()  # of the home, as far as it is known
     for depth, step in enumerate(target.path):
-        space = class_namespace(found) if is_class(found) else namespace(found) if _is_module(found) else None
+        in_module = _is_module(found)
+        space = namespace(found) if in_module else class_namespace(found) if is_class(found) else None
         if space is None or not isinstance(step, str) or step not in space:
-            return Target(home.module, (*home.path, *target.path[depth:]))
-        in_module, found = _is_module(found), space[step]
-        home, around = Target(home.module, (*home.path, step)), home
+            return Target(module, (*path, *target.path[depth:]))
+        found, around = space[step], module
+        path = (*path, step)
+        goes_on = depth + 1 < len(target.path)
         if _is_module(found):
             name = (namespace(found) or {}).get("__name__")
-            if type(name) is str and sys.modules.get(name) is found and depth + 1 < len(target.path):
-                home = Target(name, ())
+            if type(name) is str and sys.modules.get(name) is found and goes_on:
+                module, path = name, ()
         elif is_class(found) or in_module:
-            module, qualname = qualified_name(found)
+            defined_in, qualname = qualified_name(found)
             # a name that another library's module gave a function or class stands for itself
-            is_near = depth + 1 < len(target.path) or module.startswith(f"{around.module}.")
-            if is_near and find_named(module, qualname) is found:
-                home = Target(module, tuple(qualname.split(".")))
-    return home
+            is_near = goes_on or defined_in.startswith(f"{around}.")
+            if is_near and find_named(defined_in, qualname) is found:
+                module, path = defined_in, tuple(qualname.split("."))
+    return Target(module, path)
 
 
 def _is_module(value: object) -> bool:
@@ -67,6 +69,8 @@ def unify(targets: Iterable[Target], find_home: Optional[FindHome] = None) -> Ma
     if find_home is not None:
         for target in _alike(homes):
             homes[target] = find_home(target) or target
+    if all(target == home for target, home in homes.items()):
+        return {}
     near: dict[Target, list[Target]] = {}  # what is at a place or inside of it
     for target, home in homes.items():
         for depth in range(1, len(home.path) + 1):
@@ -80,16 +84,19 @@ def unify(targets: Iterable[Target], find_home: Optional[FindHome] = None) -> Ma
 
 def _alike(targets: Collection[Target]) -> list[Target]:
     """Return the targets in modules that are not loaded that another one may mean, too, by the last of their steps."""
+    unloaded = [target for target in targets if executed_module(target.module) is None]
+    if not unloaded:
+        return []
     names = Counter(step for target in targets for step in dict.fromkeys(target.path[-2:]))
     pairs = Counter(target.path[-2:] for target in targets)
     alone = {target.path[0] for target in targets if len(target.path) == 1}
     found = []
-    for target in targets:
+    for target in unloaded:
         if len(target.path) == 1:
             is_like_another = names[target.path[0]] > 1
         else:
             is_like_another = pairs[target.path[-2:]] > 1 or not alone.isdisjoint(target.path[-2:])
-        if is_like_another and executed_module(target.module) is None:
+        if is_like_another:
             found.append(target)
     return found
 
