@@ -206,10 +206,11 @@ def list_sections(plugins: Any) -> Iterable[Section]:  # type: ignore[empty-body
 
 @hookspec
 def register_commands(subparsers: Any) -> None:
-    """Add commands to ``patchcore`` with ``subparsers.add_parser("name", help="...", fill=add_arguments)``.
+    """Add commands to ``patchcore`` with ``subparsers.add_parser("name", help="...", fill="module:add_arguments")``.
 
-    ``add_arguments`` is called with the parser of the command if that command is used. It adds the arguments and calls
-    ``parser.set_defaults(command=function)``; the function takes the parsed options and returns the exit code.
+    ``add_arguments`` is imported if that command is used, and called with the parser of the command. It adds the
+    arguments and calls ``parser.set_defaults(command=function)``; the function takes the parsed options and returns the
+    exit code. ``fill`` may also be the function itself.
     ``example="patchcore name train.py"``, a whole command line, stands at the end of the command's help.
     """
 

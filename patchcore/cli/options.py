@@ -6,8 +6,10 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, Callable, NoReturn, Optional, Union
 
+from patchcore.declare.changes import resolve
+from patchcore.declare.target import Target
 from patchcore.errors import PluginError, did_you_mean, missing_modules
 from patchcore.objects.modules import lineage
 from patchcore.objects.printable import printable
@@ -27,8 +29,9 @@ class Parser(argparse.ArgumentParser):
     Args:
         arguments, keywords: of :class:`argparse.ArgumentParser`.
         fill: called with this parser when it is used, to add its arguments: only the command that is wanted is loaded.
+            A function, or the target of one, which is imported then.
         take_over: called with everything behind the name of the command, in the place of this parser; ``fill`` is then
-            only for those who want to know the options.
+            only for those who want to know the options. A function or a target, too.
         group: what a user wants who needs the command: ``use``, ``write``, ``trust``, ``find out``, or another word.
         example: a whole command line, which the help ends with.
     """
@@ -38,15 +41,15 @@ class Parser(argparse.ArgumentParser):
     def __init__(
         self,
         *arguments: Any,
-        fill: Optional[Callable[[argparse.ArgumentParser], None]] = None,
-        take_over: Optional[Callable[[Sequence[str]], argparse.Namespace]] = None,
+        fill: Union[Callable[[argparse.ArgumentParser], None], str, None] = None,
+        take_over: Union[Callable[[Sequence[str]], argparse.Namespace], str, None] = None,
         group: str = "more",
         example: str = "",
         **keywords: Any,
     ) -> None:
         super().__init__(*arguments, **keywords)
-        self.fill = fill
-        self.take_over = take_over
+        self.fill = _imported_when_called(fill)
+        self.take_over = _imported_when_called(take_over)
         self.group = group
         self.example = example
 
@@ -84,6 +87,11 @@ class Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: Any = None) -> None:
         if message:
             (file or sys.stderr).write(printable(message))  # argparse would hide that a disk is full
+
+
+def _imported_when_called(function: Any) -> Any:
+    """Return ``function``, or one that imports and calls what ``function`` is the target of."""
+    return (lambda given: resolve(Target.parse(function))(given)) if isinstance(function, str) else function
 
 
 def _options_of(parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Callable, Optional
 
 from patchcore.declare.changes import Change, SlotChange
-from patchcore.declare.target import Target
+from patchcore.declare.target import Step, Target
 from patchcore.objects.binding import find_named
 from patchcore.objects.modules import class_namespace, executed_module, is_class, namespace, qualified_name
 from patchcore.report import Remark
@@ -32,7 +32,8 @@ def home_of(target: Target) -> Target:
         target: with its module.
     """
     found: Any = executed_module(target.module)
-    module, path = target.module, ()  # of the home, as far as it is known
+    module = target.module  # of the home, as far as it is known
+    path: tuple[Step, ...] = ()
     for depth, step in enumerate(target.path):
         in_module = _is_module(found)
         space = namespace(found) if in_module else class_namespace(found) if is_class(found) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from patchcore.builtin import examples
@@ -22,7 +21,7 @@ def register_commands(subparsers: Any) -> None:
         help="find the patches that make a command fail",
         example=examples.BISECT,
         add_help=False,
-        take_over=_bisect,
+        take_over="patchcore.builtin.bisect.command:parse",
         fill=_fill,
     )
 
@@ -34,9 +33,3 @@ def _fill(parser: argparse.ArgumentParser) -> None:
 
     add_arguments(parser)
     command.add_arguments(parser, Plugins(), program=False)
-
-
-def _bisect(arguments: Sequence[str]) -> argparse.Namespace:
-    from patchcore.builtin.bisect import command
-
-    return command.parse(arguments)

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    import argparse
-
     from patchcore.plugins import Plugins
 
 __all__ = ["after_collect", "register_commands"]
@@ -33,11 +31,5 @@ def register_commands(subparsers: Any) -> None:
         group="trust",
         help="look for broken plugins, conflicts and old patches; exit 1 if any",
         example="patchcore check --apply",
-        fill=_check,
+        fill="patchcore.builtin.check.command:add_arguments",
     )
-
-
-def _check(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.check import command
-
-    command.add_arguments(parser)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchcore.hookspecs import hookimpl
-
-if TYPE_CHECKING:
-    import argparse
 
 __all__ = ["register_commands", "register_hookspecs"]
 
@@ -19,7 +16,7 @@ def register_commands(subparsers: Any) -> None:
         group="find out",
         help="show what in this environment affects patches",
         example="patchcore doctor --workers",
-        fill=_doctor,
+        fill="patchcore.builtin.doctor.command:add_arguments",
     )
 
 
@@ -28,9 +25,3 @@ def register_hookspecs() -> Any:
     from patchcore.builtin.doctor import hookspecs
 
     return hookspecs
-
-
-def _doctor(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.doctor import command
-
-    command.add_arguments(parser)

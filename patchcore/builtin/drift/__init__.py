@@ -87,24 +87,12 @@ def register_commands(subparsers: Any) -> None:
         group="trust",
         help="write patchcore.lock, or compare it with this environment",
         example="patchcore lock --check",
-        fill=_lock,
+        fill="patchcore.builtin.drift.lock_command:add_arguments",
     )
     subparsers.add_parser(
         "fingerprint",
         group="write",
         help="record fingerprints of targets, for check",
         example="patchcore fingerprint --check",
-        fill=_fingerprint,
+        fill="patchcore.builtin.drift.fingerprint_command:add_arguments",
     )
-
-
-def _lock(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.drift import lock_command
-
-    lock_command.add_arguments(parser)
-
-
-def _fingerprint(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.drift import fingerprint_command
-
-    fingerprint_command.add_arguments(parser)

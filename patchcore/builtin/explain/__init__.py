@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchcore.hookspecs import hookimpl
-
-if TYPE_CHECKING:
-    import argparse
 
 __all__ = ["register_commands"]
 
@@ -19,11 +16,5 @@ def register_commands(subparsers: Any) -> None:
         group="find out",
         help="show which patches change a target, or why a patch does not",
         example="patchcore explain mmcv.nms_rotated",
-        fill=_explain,
+        fill="patchcore.builtin.explain.command:add_arguments",
     )
-
-
-def _explain(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.explain import command
-
-    command.add_arguments(parser)

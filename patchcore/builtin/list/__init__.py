@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchcore.hookspecs import hookimpl
-
-if TYPE_CHECKING:
-    import argparse
 
 __all__ = ["register_commands"]
 
@@ -19,11 +16,5 @@ def register_commands(subparsers: Any) -> None:
         group="use",
         help="show which patches are applied here, and why the others are not",
         example="patchcore list deform -v --disable numpy.compat",
-        fill=_list,
+        fill="patchcore.builtin.list.command:add_arguments",
     )
-
-
-def _list(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.list import command
-
-    command.add_arguments(parser)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchcore.hookspecs import hookimpl
-
-if TYPE_CHECKING:
-    import argparse
 
 __all__ = ["register_commands", "register_hookspecs"]
 
@@ -26,11 +23,5 @@ def register_commands(subparsers: Any) -> None:
         group="write",
         help="write a plugin that passes its own tests",
         example="patchcore new bevformer-npu-patches",
-        fill=_new,
+        fill="patchcore.builtin.new.command:add_arguments",
     )
-
-
-def _new(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.new import command
-
-    command.add_arguments(parser)

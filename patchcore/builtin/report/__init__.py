@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchcore.hookspecs import hookimpl
-
-if TYPE_CHECKING:
-    import argparse
 
 __all__ = ["register_commands"]
 
@@ -19,11 +16,5 @@ def register_commands(subparsers: Any) -> None:
         group="use",
         help="show the reports of all processes of a run",
         example="patchcore report run1 --html",
-        fill=_report,
+        fill="patchcore.builtin.report.command:add_arguments",
     )
-
-
-def _report(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.report import command
-
-    command.add_arguments(parser)

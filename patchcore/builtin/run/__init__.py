@@ -6,7 +6,7 @@ It has the settings ``report_dir``, ``compat``, ``verbosity`` and ``log``, and c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from patchcore.builtin import examples
@@ -28,7 +28,7 @@ def register_commands(subparsers: Any) -> None:
         help="run a program with patches in each of its Python processes",
         example=examples.RUN,
         add_help=False,
-        take_over=_run,
+        take_over="patchcore.builtin.run.command:parse",
         fill=_fill,
     )
 
@@ -38,12 +38,6 @@ def _fill(parser: argparse.ArgumentParser) -> None:
     from patchcore.plugins import Plugins
 
     add_arguments(parser, Plugins())
-
-
-def _run(arguments: Sequence[str]) -> argparse.Namespace:
-    from patchcore.builtin.run import command
-
-    return command.parse(arguments)
 
 
 @hookimpl

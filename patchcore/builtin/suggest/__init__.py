@@ -5,12 +5,9 @@ It also says what to do about a command, an option, a program or a module that i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from patchcore.hookspecs import hookimpl
-
-if TYPE_CHECKING:
-    import argparse
 
 __all__ = ["advise", "register_commands"]
 
@@ -22,14 +19,8 @@ def register_commands(subparsers: Any) -> None:
         group="use",
         help="say which plugins and patches a project can use",
         example="patchcore suggest .",
-        fill=_suggest,
+        fill="patchcore.builtin.suggest.command:add_arguments",
     )
-
-
-def _suggest(parser: argparse.ArgumentParser) -> None:
-    from patchcore.builtin.suggest import command
-
-    command.add_arguments(parser)
 
 
 @hookimpl(trylast=True)

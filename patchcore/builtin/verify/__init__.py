@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from patchcore.builtin import examples
@@ -22,7 +21,7 @@ def register_commands(subparsers: Any) -> None:
         help="compare originals and replacements on the same inputs",
         example=examples.VERIFY,
         add_help=False,
-        take_over=_verify,
+        take_over="patchcore.builtin.verify.command:parse",
         fill=_fill,
     )
 
@@ -39,9 +38,3 @@ def _fill(parser: argparse.ArgumentParser) -> None:
     from patchcore.plugins import Plugins
 
     add_arguments(parser, Plugins())
-
-
-def _verify(arguments: Sequence[str]) -> argparse.Namespace:
-    from patchcore.builtin.verify import command
-
-    return command.parse(arguments)
