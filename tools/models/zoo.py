@@ -101,6 +101,7 @@ ROWS = (
         ("sparse convolution", "second/second_hv_secfpn_8xb6-80e_kitti-3d-3class"),
         ("sparse convolution, centres", "centerpoint/centerpoint_voxel01_second_secfpn_8xb4-cyclic-20e_nus-3d"),
         ("sparse convolution, dynamic voxels", "dynamic_voxelization/second_dv_secfpn_8xb6-80e_kitti-3d-car"),
+        ("images and points, dynamic voxels", "mvxnet/mvxnet_fpn_dv_second_secfpn_8xb2-80e_kitti-3d-3class"),
         ("two-stage, points and voxels", "pv_rcnn/pv_rcnn_8xb2-80e_kitti-3d-3class"),
         ("two-stage, parts", "parta2/parta2_hv_secfpn_8xb2-cyclic-80e_kitti-3d-3class"),
         ("two-stage, points", "point_rcnn/point-rcnn_8xb2_kitti-3d-3class"),

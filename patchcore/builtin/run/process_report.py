@@ -199,12 +199,13 @@ class ProcessReport:
         """Say what the program has got of its patches, as much as the user wants to know."""
         report, plugins = self._patcher.report(), self._patcher.plugins
         verbosity = self._patcher.settings.get("verbosity")
-        if verbosity == QUIET and report.ok:
+        failed = [record.name for record in report.with_status(FAILED) if record.asked_for]
+        if verbosity == QUIET and not failed and not report.problems:
             return
         plan = self._patcher.applied_plan
         texts = plugins.gather("conclusions", lambda text: isinstance(text, str), "texts", report=report, plan=plan)
-        failed = ", ".join(record.name for record in report.with_status(FAILED))
-        line = "; ".join([*([f"failed: {failed}"] if failed else []), *texts, report.summary(never_hit=True)])
+        failures = [f"failed: {', '.join(failed)}"] if failed else []
+        line = "; ".join([*failures, *texts, report.summary(never_hit=True)])
         say("\n".join([line, *_details(report, verbosity)]))
 
 

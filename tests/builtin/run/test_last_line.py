@@ -44,6 +44,15 @@ def test_patches_that_nobody_asked_for_do_not_count(shop: Programs) -> None:
     assert last_words(shop, "--enable", "deals.absent") == ["patchcore: 1 applied, 1 skipped"]
 
 
+@pytest.mark.parametrize("setting", [True, False])
+def test_a_failure_that_is_ignored_does_not_count(shop: Programs, setting: bool) -> None:
+    hook = "@pc.hookimpl\ndef on_failure(patch, error, context):\n    return 'ignore'\n"
+    shop.write({"deals.py": FAILING if setting else f"{FAILING}\n{hook}"})
+    environment = {"PATCHCORE_ON_FAILURE": "ignore"} if setting else {}
+    assert last_words(shop, "-q", **environment) == []
+    assert last_words(shop, **environment) == ["patchcore: nothing applied"]
+
+
 def test_plugins_say_what_has_become_of_the_program(shop: Programs) -> None:
     shop.write({"deals.py": TELLS})
     assert last_words(shop) == ["patchcore: 1 planned, 1 reported; 1 applied"]
