@@ -23,6 +23,8 @@ _TITLES = {
 _NO_CPU_KERNEL = re.compile(
     r"(?P<one>\w+?)(?:_impl)?: implementation for device cpu not found|(?P<other>\w+) is not implemented on CPU"
 )
+#: What is refused next once a patch replaces the operator, by the operator.
+_THEN = {"dynamic_voxelize_forward": ", then `dynamic_point_to_voxel_forward`, which no patch replaces"}
 _REFUSED = re.compile(r"NotEmulated: mmcv\._ext\.(\w+)")
 
 _HEAD = """# Models that train
@@ -92,7 +94,7 @@ def outcome(result: dict[str, Any]) -> str:
     cpu, npu = result["cpu"], result["npu"]
     refused = _REFUSED.search(npu["error"])
     if refused:
-        return f"refused: `{refused[1]}`{_advice(npu['error'])}"
+        return f"refused: `{refused[1]}`{_advice(npu['error'])}{_THEN.get(refused[1], '')}"
     if npu["error"] and result.get("fault"):
         return f"fails in {result['library']}, on CUDA too: {result['fault']}"
     if npu["error"]:

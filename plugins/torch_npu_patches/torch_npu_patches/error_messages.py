@@ -27,6 +27,8 @@ _MESSAGES = {
     "contiguous_format or preserve_format": "an NPU takes no torch.channels_last: leave memory_format out",
     "only supported contiguous memory format": "an NPU takes no torch.channels_last: leave memory_format out",
     "invalid type object": 'for a type of NPUs write torch.set_default_dtype(...) and torch.set_default_device("npu")',
+    "Failed to load the backend extension: torch_npu": "torch loads an installed torch_npu by itself: set the "
+    "environment of CANN, or TORCH_DEVICE_BACKEND_AUTOLOAD=0 on a machine without an NPU",
     "ASCEND_HOME_PATH": "set the environment of CANN: source /usr/local/Ascend/ascend-toolkit/set_env.sh",
     "libhccl.so": "set the environment of CANN: source /usr/local/Ascend/ascend-toolkit/set_env.sh",
 }
@@ -41,6 +43,8 @@ _MODULES = {
     "bitsandbytes": f"its kernels are for GPUs; {_STUB}",
     "triton": "it compiles for GPUs; triton-ascend compiles many of its kernels for NPUs",
     "vllm": "its kernels are for GPUs; vllm-ascend is for NPUs",
+    "transformer_engine": "its kernels are for GPUs; MindSpeed has counterparts for NPUs",
+    "megatron": "on an NPU it runs with MindSpeed",
     "pynvml": "it asks the driver of NVIDIA; npu-smi info shows the same of NPUs",
 }
 

@@ -25,3 +25,5 @@ ext = load_inline(
     cuda_sources="__global__ void scale_kernel(float* x) {}",
     functions=["scale"],
 )
+import vllm
+import transformer_engine.pytorch as te

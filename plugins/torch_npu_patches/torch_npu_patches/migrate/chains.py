@@ -116,7 +116,7 @@ def _respelled(chain: cst.Attribute, spelled: str) -> cst.BaseExpression:
 
 def convert_imports(record: Record, table: RuleTable) -> None:
     """Rewrite and report imports."""
-    reported: set[str] = set()
+    reported: set[tuple[str, str]] = set()
     for node in record.program.imports:
         _report_import(record, table, node, reported)
         if isinstance(node, cst.Import):
@@ -125,8 +125,8 @@ def convert_imports(record: Record, table: RuleTable) -> None:
             _convert_from(record, table, node)
 
 
-def _report_import(record: Record, table: RuleTable, node: Any, reported: set[str]) -> None:
-    """Report an import; the first in the module that a rule is about stands for all."""
+def _report_import(record: Record, table: RuleTable, node: Any, reported: set[tuple[str, str]]) -> None:
+    """Report an import; the first of a library that a rule is about stands for all of this library."""
     if isinstance(node, cst.Import):
         modules = [str(dotted(alias.name)) for alias in node.names]
     elif node.relative or node.module is None:
@@ -137,8 +137,9 @@ def _report_import(record: Record, table: RuleTable, node: Any, reported: set[st
         modules = [f"{dotted(node.module)}.{dotted(alias.name)}" for alias in node.names]
     for module in modules:
         found = table.find("import", module)
-        if found is not None and found[0].id not in reported:
-            reported.add(found[0].id)
+        library = module.partition(".")[0]
+        if found is not None and (found[0].id, library) not in reported:
+            reported.add((found[0].id, library))
             record.report(node, found[0])
 
 
