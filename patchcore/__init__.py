@@ -5,6 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+
+def _before_fork() -> None:
+    from patchcore.process import end_imports
+
+    end_imports()
+
+
+# The first statement that runs: another thread may fork the process while this one imports what follows.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork)
+
 from patchcore.declare.changes import Literal, Register, Replace, Skip, Wrap
 from patchcore.declare.patch import Patch, patch, wrap
 from patchcore.declare.target import Target
@@ -22,7 +33,6 @@ from patchcore.errors import (
     UnknownName,
 )
 from patchcore.hookspecs import hookimpl, hookspec
-from patchcore.process import end_imports
 
 if TYPE_CHECKING:
     from patchcore.builtin.public import (
@@ -100,10 +110,6 @@ __all__ = [
     "patch",
     "wrap",
 ]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=end_imports)
 
 
 def __getattr__(name: str) -> Any:

@@ -347,3 +347,31 @@ def test_a_fork_waits_until_another_thread_has_imported_patchcore(run_python: An
         thread.join()
         """)
     assert printed == "0\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="does not fork")
+def test_a_fork_waits_until_another_thread_has_imported_the_package_itself(run_python: Any) -> None:
+    printed = run_python("""
+        import os, signal, sys, threading, time
+
+        begun = threading.Event()
+
+        class Slow:
+            def find_spec(self, name, path, target=None):
+                if name == "patchcore.declare":  # the first module that the package imports
+                    begun.set()
+                    time.sleep(0.3)
+
+        sys.meta_path.insert(0, Slow())
+        thread = threading.Thread(target=__import__, args=("patchcore",))
+        thread.start()
+        begun.wait()
+        if not os.fork():
+            signal.alarm(20)
+            import patchcore as pc
+            pc.Patcher([pc.Patch("p", pc.Replace("json:dumps", len))]).apply()
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.wait()[1]))
+        thread.join()
+        """)
+    assert printed == "0\n"
