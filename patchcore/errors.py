@@ -155,18 +155,22 @@ def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "; did you me
     return ""
 
 
-def conflict_message(slot: str, first: Any, second: Any) -> str:
+def conflict_message(slot: str, first: Any, second: Any, *, inside: bool = False) -> str:
     """Return the message for two patches that write one slot.
 
     Args:
         slot: the place, as text.
         first: anything with a ``patch`` and its ``provenance``: the one that is applied.
         second: likewise, the one that is not.
+        inside: the first only writes inside of what the second replaces, so that it has to be the later one.
     """
     one, other = first.patch.name, second.patch.name
+    below, above, order = (
+        (other, one, "first on top of the second") if inside else (one, other, "second on top of the first")
+    )
     return (
         f"{slot} is patched by both {one} ({first.provenance}) and {other} ({second.provenance}); "
-        f"to apply both, the second on top of the first, declare after=[{one!r}] in {other}; "
+        f"to apply both, the {order}, declare after=[{below!r}] in {above}; "
         f"to apply only one, declare conflicts=[{one!r}] in {other}, or run with --disable {other}"
     )
 

@@ -126,7 +126,7 @@ def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:  # type: i
 
 
 @hookspec(firstresult=True)
-def find_home(target: Target) -> Optional[Target]:
+def find_home(target: Target, far: bool) -> Optional[Target]:
     """Return the target under which what ``target`` names is defined, without importing anything.
 
     Called when a plan is made, for targets in modules that are not loaded, if another patch has one that may be the
@@ -135,6 +135,8 @@ def find_home(target: Target) -> Optional[Target]:
 
     Args:
         target: with its module.
+        far: true for the remarks of a plan, which name the home of ``user:relu``, taken from torch: ``torch:relu``.
+            Otherwise such a name is a place of its own.
     """
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import re
 import sys
 import weakref
 from _thread import RLock
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
-from patchcore.declare.changes import Skip
+from patchcore.declare.changes import Skip, SlotChange
 from patchcore.declare.patch import Patch
 from patchcore.declare.registries import learn_tables
 from patchcore.declare.slots import BodySlot, find_slot
@@ -210,7 +211,7 @@ class Patcher(contextlib.ContextDecorator):
         ]
         if unknown and self.plugins.complete:
             raise UnknownName(unknown[0])
-        return plan.evolve(notes=(*plan.notes, *unknown), ask=self._remarks_on_plan)
+        return plan.evolve(notes=(*plan.notes, *unknown), ask=functools.partial(self._remarks_on_plan, plan))
 
     @property
     def applied_plan(self) -> Plan:
@@ -488,11 +489,12 @@ class Patcher(contextlib.ContextDecorator):
                 f"{', or '.join([*advice, 'leave it out'])} with --disable {entry.patch.name}"
             )
 
-    def _remarks_on_plan(self, entry: PlannedPatch) -> list[Remark]:
+    def _remarks_on_plan(self, plan: Plan, entry: PlannedPatch) -> list[Remark]:
         if entry.verdict != APPLY:
             return []
         pairs = zip(entry.patch.changes, entry.targets)
-        found = alias_remarks(pairs, self.plugins.find_home, lambda value: bool(ENGINE.journal.behind(value)))
+        find_home, is_product = self.plugins.find_home, lambda value: bool(ENGINE.journal.behind(value))
+        found = alias_remarks(pairs, find_home, is_product, functools.partial(_unordered, plan, entry))
         return found + self.plugins.remarks(entry, thorough=True)
 
     def _refuse_problems(self) -> None:
@@ -662,6 +664,14 @@ def original(target: Union[str, Target]) -> Any:
     found = (target if isinstance(target, Target) else Target.parse(target)).pin()
     slot = find_slot(found, importlib.import_module(found.module))
     return wrapped_callable(ENGINE.journal.original(slot))
+
+
+def _unordered(plan: Plan, entry: PlannedPatch) -> Iterator[tuple[str, Target]]:
+    """Yield the targets of applied patches that declare no order to the patch of ``entry``, with their names."""
+    for other in plan:
+        if other.verdict == APPLY and other is not entry and not entry.patch.stacks_with(other.patch):
+            changes = zip(other.patch.changes, other.targets)
+            yield from ((other.patch.name, target) for change, target in changes if isinstance(change, SlotChange))
 
 
 def _with_vetoes(plan: Plan, vetoes: Mapping[str, str]) -> Plan:

@@ -311,9 +311,10 @@ class Plugins:
                     self.note(provenance, hook, TypeError(f"expected {expected}, got {shown(one)}"))
         return gathered
 
-    def find_home(self, target: Target) -> Optional[Target]:
+    def find_home(self, target: Target, *, far: bool = False) -> Optional[Target]:
         """Return the target under which what ``target`` names is defined; see the hook ``find_home``."""
-        return self.first("find_home", lambda home: isinstance(home, Target), "a patchcore Target", target=target)  # type: ignore[no-any-return]
+        asked = {"target": target, "far": far}
+        return self.first("find_home", lambda home: isinstance(home, Target), "a patchcore Target", **asked)  # type: ignore[no-any-return]
 
     def find_holders(self, originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tuple[Any, str, str]]:
         """Return the places that still hold originals; see the hook ``find_holders``."""

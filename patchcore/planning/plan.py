@@ -420,8 +420,8 @@ def _exclude(
         claims = {(t.module, *t.path): t for t in [t if t.module else t.pin(environment.is_module) for t in claimed]}
         clash = _clash(candidate, claims, written, holding)
         if clash is not None:
-            target, holder = clash
-            message = conflict_message(str(target), holder, candidate)
+            target, holder, inside = clash
+            message = conflict_message(str(target), holder, candidate, inside=inside)
             verdicts[name] = Verdict(FAILED, message, holder.patch.name)
             continue
         for own in names:
@@ -439,12 +439,14 @@ def _clash(
     claims: Mapping[tuple[Step, ...], Target],
     written: dict[tuple[Step, ...], list[Candidate]],
     holding: dict[tuple[Step, ...], list[Candidate]],
-) -> Optional[tuple[Target, Candidate]]:
+) -> Optional[tuple[Target, Candidate, bool]]:
+    """Return a target of ``candidate``, the accepted patch in conflict there, and whether that only writes inside."""
     for steps, target in claims.items():
         others = [*holding.get(steps, ())]
         for end in range(1, len(steps)):
             others += written.get(steps[:end], ())
         for other in others:
             if other is not candidate and not candidate.patch.stacks_with(other.patch):
-                return target, other
+                around = [written.get(steps[:end], ()) for end in range(1, len(steps) + 1)]
+                return target, other, not any(other in patches for patches in around)
     return None

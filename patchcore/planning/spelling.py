@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Callable, Optional
 
@@ -103,14 +103,18 @@ def _alike(targets: Collection[Target]) -> list[Target]:
 
 
 def alias_remarks(
-    changes: Iterable[tuple[Change, Target]], find_home: FindHome, is_product: Callable[[Any], bool]
+    changes: Iterable[tuple[Change, Target]],
+    find_home: Callable[..., Optional[Target]],
+    is_product: Callable[[Any], bool],
+    others: Callable[[], Iterable[tuple[str, Target]]],
 ) -> list[Remark]:
     """Return what there is to say about targets that go through a name for something of another module.
 
     Args:
         changes: of one patch, with their targets.
-        find_home: is called for targets in modules that are not loaded.
+        find_home: is called for targets in modules that are not loaded, with ``far=True`` for a name in such a module.
         is_product: tells whether a patch has put an object where it is.
+        others: returns the targets of patches that are applied without a declared order to this one, with their names.
     """
     found = []
     for change, pinned in changes:
@@ -118,11 +122,12 @@ def alias_remarks(
         if not isinstance(change, SlotChange) or change.only_in is not None or not target.path:
             continue
         if len(target.path) == 1:
-            original = _named_elsewhere(target, is_product)
-            text = f"{target} is only a name of {original}, which stays with its other names"
-            found += [Remark(text, topic="alias")] if original else []
+            original = _named_elsewhere(target, find_home, is_product)
+            if original is not None:
+                names = [name for name, other in others() if _home(other, find_home) == original]
+                found.append(_alias_remark(target, original, names))
             continue
-        home = home_of(target) if executed_module(target.module) is not None else find_home(target) or target
+        home = _home(target, find_home)
         if (
             _is_inside(home.module, target.module)
             or ".".join(map(str, (target.module, *target.path[:-1]))) in sys.modules
@@ -134,12 +139,30 @@ def alias_remarks(
     return found
 
 
-def _named_elsewhere(target: Target, is_product: Callable[[Any], bool]) -> str:
-    """Return where what a name of a loaded module holds is defined, an empty text if it is at home there or unknown."""
+def _home(target: Target, find_home: FindHome) -> Target:
+    return home_of(target) if executed_module(target.module) is not None else find_home(target) or target
+
+
+def _alias_remark(target: Target, original: Target, names: Sequence[str]) -> Remark:
+    """Return the remark on a target that is a name of ``original``, which the patches ``names`` change, too."""
+    if not names:
+        return Remark(f"{target} is only a name of {original}, which stays with its other names", topic="alias")
+    text = f"{target} is only a name of {original}, which {names[0]} changes, too"
+    advice = f"Declare after=[{names[0]!r}] in the patch of {target}, so that both are applied in any order of imports"
+    return Remark(text, finding=True, advice=advice, topic="alias")
+
+
+def _named_elsewhere(
+    target: Target, find_home: Callable[..., Optional[Target]], is_product: Callable[[Any], bool]
+) -> Optional[Target]:
+    """Return where what a name of a module holds is defined, ``None`` if it is at home there or that is unknown."""
+    if executed_module(target.module) is None:
+        home = find_home(target, far=True)
+        return None if home is None or _is_inside(home.module, target.module) else home
     value = (namespace(executed_module(target.module)) or {}).get(str(target.path[0]))
     module, name = qualified_name(value)
     is_alias = name and not _is_inside(module, target.module) and find_named(module, name) is value
-    return f"{module}:{name}" if is_alias and not is_product(value) else ""
+    return Target(module, tuple(name.split("."))) if is_alias and not is_product(value) else None
 
 
 def _is_inside(module: str, package: str) -> bool:

@@ -25,7 +25,7 @@ HOOKS = {
     "register_handovers": [],
     "registry_tables": [],
     "remarks": ["entry", "thorough"],
-    "find_home": ["target"],
+    "find_home": ["target", "far"],
     "before_apply": ["patch", "context", "planning"],
     "after_collect": ["plugins", "answers", "candidates"],
     "after_apply": ["patch", "outcome"],

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from patchcore.builtin.command_line import advise_on_modules
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
+from patchcore.builtin.imports.changes import ReplaceImport, StubImport
 from patchcore.builtin.rows import print_table
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
@@ -116,7 +117,10 @@ def look(patcher: Patcher, *, apply: bool) -> Findings:
     if apply:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.verdict == APPLY])
     else:
-        found += _target_findings(entry for entry in plan if entry.verdict == APPLY and entry.patch.name not in told)
+        applied = [entry for entry in plan if entry.verdict == APPLY]
+        pairs = [pair for entry in applied for pair in zip(entry.patch.changes, entry.targets)]
+        provided = {target.module for change, target in pairs if isinstance(change, (ReplaceImport, StubImport))}
+        found += _target_findings([entry for entry in applied if entry.patch.name not in told], provided)
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     differences = [
         (name, each["target"], each["difference"])
@@ -168,11 +172,19 @@ def _order_findings(plan: Plan) -> Iterator[Finding]:
                     yield ("name", entry.patch.name, message)
 
 
-def _target_findings(entries: Iterable[PlannedPatch]) -> Iterator[Finding]:
-    """Yield targets that the sources of their libraries do not have; imports nothing."""
+def _target_findings(entries: Iterable[PlannedPatch], provided: Iterable[str]) -> Iterator[Finding]:
+    """Yield targets that the sources of their libraries do not have; imports nothing.
+
+    Args:
+        entries: of the plan.
+        provided: modules that patches of the plan provide: no source shows what is in them.
+    """
     originals = Originals()
+    prefixes = tuple(f"{name}." for name in provided)
     for entry in entries:
         for change, target in fingerprinted(entry.patch, entry.targets):
+            if f"{target.module}.".startswith(prefixes):
+                continue
             try:
                 originals.fingerprint(change, target)
             except TargetNotFound as error:

@@ -51,10 +51,10 @@ class _Remarks:
 
 
 @hookimpl(trylast=True)
-def find_home(target: Target) -> Optional[Target]:
+def find_home(target: Target, far: bool) -> Optional[Target]:
     from patchcore.builtin.drift.homes import read_home  # reads files
 
-    return read_home(target)
+    return read_home(target, far=far)
 
 
 @hookimpl

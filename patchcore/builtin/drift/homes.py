@@ -12,8 +12,13 @@ from patchcore.errors import TargetNotFound, Unseen
 __all__ = ["owner_of", "read_home"]
 
 
-def read_home(target: Target) -> Optional[Target]:
-    """Return the target under which what ``target`` names is defined; see the hook ``find_home``."""
+def read_home(target: Target, *, far: bool = False) -> Optional[Target]:
+    """Return the target under which what ``target`` names is defined; see the hook ``find_home``.
+
+    Args:
+        target: with its module.
+        far: also follow a name that another library's module gave a function.
+    """
     sources = Sources()
     try:
         if len(target.path) > 1 and sources.defines(target.module, str(target.path[0])):
@@ -26,7 +31,7 @@ def read_home(target: Target) -> Optional[Target]:
     except (Unseen, TargetNotFound):
         return None
     # a name that another library's module gave a function stands for itself
-    is_near = found.module.startswith(f"{target.module}.") and found.name
+    is_near = (far or found.module.startswith(f"{target.module}.")) and found.name
     return Target(found.module, tuple(found.name.split("."))) if is_near else target
 
 

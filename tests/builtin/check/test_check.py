@@ -31,6 +31,12 @@ class TestCheck:
             ("pc.Patch('m.p', [pc.Replace('shop.prices:prize', len)])", "target m.p shop.prices has no prize"),
             ("pc.Patch('m.p', [pc.Replace('shop.nosuch:f', len)])", "target m.p there is no module shop.nosuch"),
             ("pc.Patch('m.p', [pc.Replace('json:nosuch', len, create=True)])", None),
+            ("pc.Patch('m.p', [pc.ReplaceImport('fast', with_='shop'), pc.Replace('fast.prices:nosuch', len)])", None),
+            (
+                "pc.Patch('m.p', pc.ReplaceImport('json', with_='shop')), "
+                "pc.Patch('m.q', pc.Replace('json:nosuch', len), after='m.p')",
+                None,
+            ),
             ("pc.Patch('m.p', [pc.Replace('shop.prices:price', len)])", "conflict shop.price"),
             (
                 "pc.Patch('m.p', [pc.Replace('shop.prices:price', len)], after='shop.price')",

@@ -161,13 +161,31 @@ def test_a_second_patch_of_what_a_name_for_a_module_leads_to_is_a_conflict(loade
     assert [entry.patch.name for entry in plan.conflicts] == ["b"]
 
 
-def test_a_name_that_another_module_gave_a_function_is_remarked_where_it_is_loaded(make_package: Any) -> None:
-    make_package(SHOP)
-    importlib.import_module("user")
+def test_a_name_that_another_module_gave_a_function_is_remarked(loaded: bool) -> None:
     plan = pc.Patcher([wrap("a", "user:price")]).plan()
     (remark,) = plan.remarks(plan["a"])
     assert remark.text == "user:price is only a name of shop.core:price, which stays with its other names"
     assert not remark.finding
+
+
+@pytest.mark.parametrize("spelling", ["shop:price", "shop.core:price"])
+@pytest.mark.parametrize("kind", [pc.Wrap, pc.Replace])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_patch_of_what_a_name_stands_for_needs_an_order(loaded: bool, spelling: str, kind: Any, turned: bool) -> None:
+    home = pc.Patch("home", kind(spelling, lambda *args: "home"))
+    patches = [home, wrap("name", "user:price")]
+    plan = pc.Patcher(patches[::-1] if turned else patches).plan()
+    (remark,) = plan.remarks(plan["name"])
+    assert remark.text == "user:price is only a name of shop.core:price, which home changes, too"
+    assert remark.finding
+    assert "after=['home']" in remark.advice
+    patcher = pc.Patcher([home, wrap("name", "user:price", after="home")], strict=True)
+    plan = patcher.plan()
+    (remark,) = plan.remarks(plan["name"])
+    assert not remark.finding
+    with patcher:
+        assert importlib.import_module("user").price() == "name(home)"
+        assert importlib.import_module("shop").price() == "home"
 
 
 @pytest.mark.parametrize("target", ["shop:price", "shop:Cart.total", "shop:core.price", "os:path.join", "user:missing"])
