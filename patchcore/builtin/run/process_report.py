@@ -243,12 +243,27 @@ def _details(report: Report, verbosity: int) -> list[str]:
 
 
 def _others(patcher: Patcher) -> list[pc.Section]:
-    """Return a section on the Patchers of this process that the program or its libraries have made."""
+    """Return a section on the Patchers of this process that the program or its libraries have made.
+
+    Patches that nobody asked for are left out, and so are those that the run has applied as well: a program that starts
+    with ``patchcore.apply()`` would have each patch in its report twice.
+    """
+    own = {_outcome(record) for record in patcher.records()}
     found = sorted((other.made_at, other.records()) for other in list(PATCHERS) if other is not patcher)
-    told = [(made, r) for made, records in found for r in records if not r.name.startswith("patchcore.")]  # not our own
+    told = [
+        (made, r)
+        for made, records in found
+        for r in records
+        if r.asked_for and _outcome(r) not in own and not r.name.startswith("patchcore.")  # not our own
+    ]
     data = [{"made": made, "patch": r.name, "status": r.status, "reason": r.reason} for made, r in told]
     lines = [f"{d['made']}: {d['patch']} {d['status']}{': ' if d['reason'] else ''}{d['reason']}" for d in data]
     return [pc.Section("Other Patchers", tuple(lines), data=data)] if data else []
+
+
+def _outcome(record: PatchRecord) -> tuple[object, ...]:
+    """Return what two Patchers have in common that have applied the same patch."""
+    return record.name, record.status, tuple((change.kind, change.target, change.status) for change in record.changes)
 
 
 class _News:

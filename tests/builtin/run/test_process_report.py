@@ -587,3 +587,13 @@ def test_patchers_that_the_program_makes_are_in_the_report(programs: Programs) -
     told = [(Path(d["made"]).name, d["patch"], d["status"]) for d in sections["Other Patchers"]["data"]]
     assert told == [("train.py:3", "mine", "applied"), ("train.py:6", "bad", "failed")]
     assert any("mine applied" in line for line in sections["Other Patchers"]["lines"])
+
+
+def test_patches_of_the_run_that_the_program_applies_too_are_in_the_report_once(programs: Programs) -> None:
+    unwanted = '"unwanted", pc.Replace("json:loads", len), default=False'
+    made = f"pc.Patcher([*deals.register_patches(), pc.Patch({unwanted})])"
+    programs.write(
+        {**SHOP, "deals.py": PATCHES, "train.py": f"import deals, sell\nimport patchcore as pc\n{made}.apply()\n"}
+    )
+    programs.run(programs.patchcore, "--report-dir", "out", "-p", "deals", "train.py")
+    assert "Other Patchers" not in [section["title"] for section in contents(programs)[0]["sections"]]
