@@ -259,6 +259,8 @@ class Journal:
             place = record.slot.place if isinstance(record.slot, BodySlot) else record.slot
             above = self.find(place) if place is not record.slot else None
             around = classes.get(id(place.owner))
+            if len(record.layers) < 2 and around is None and above is None:
+                continue
             later = [(around, layer) for layer in around.layers if not _inherits(layer, place.owner)] if around else []
             later += [(above, layer) for layer in above.layers] if above else []
             for layer in reversed(record.layers):

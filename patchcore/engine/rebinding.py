@@ -210,8 +210,10 @@ class Rebinder:
     def retire(self) -> None:
         """Bind names that took a replacement from a patched slot to what the slot holds now."""
         retired = self._journal.retired
+        if not retired:
+            return
         gone = by_product(retired)
-        kept = [part for r in retired for part in (r, r.old, r.change, namespace(r.change))]
+        kept = (part for r in retired for part in (r, r.old, r.change, namespace(r.change)))
         bases = [reference(r.record.base) for r in retired]  # names of a replacement are near names of its original
         for slot, held in self._find([r.old for r in retired], signs=bases, keepers=kept):
             successor = self.origin(slot, gone[id(held)])
