@@ -10,7 +10,7 @@ import sys
 import weakref
 from _thread import RLock
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 from patchcore.declare.changes import Skip, SlotChange
 from patchcore.declare.patch import Patch
@@ -38,7 +38,7 @@ from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 from patchcore.stderr import show_failure
 from patchcore.stdlib import OWN
 
-__all__ = ["PATCHERS", "Patcher", "apply", "original"]
+__all__ = ["FAILURES", "PATCHERS", "Made", "Patcher", "apply", "original"]
 
 
 Name = Union[str, Patch]
@@ -50,6 +50,22 @@ _LEVELS = {"warn": _WARNING, "raise": 40, "ignore": 10}
 
 #: The Patchers of this process that somebody still refers to, or whose patches are in force.
 PATCHERS: weakref.WeakSet[Patcher] = weakref.WeakSet()
+
+
+class Made(NamedTuple):
+    """Where the program, or a plugin, has made a Patcher.
+
+    Args:
+        place: file and line.
+        module: the name of the module, empty if it has none.
+    """
+
+    place: str
+    module: str
+
+
+#: Patches that failed, by where their Patcher was made and by name. The Patcher may be gone: nothing of it is in force.
+FAILURES: dict[tuple[Made, str], PatchRecord] = {}
 
 
 class Patcher(contextlib.ContextDecorator):
@@ -105,8 +121,8 @@ class Patcher(contextlib.ContextDecorator):
         self._applying = RLock()  # held while code of others runs
         self._lock = RLock()  # held only to change what is above
         self.applied = False
-        #: The file and line where the program, or a plugin, has made it.
-        self.made_at = _made_at()
+        #: Where the program, or a plugin, has made it.
+        self.made = _made()
         PATCHERS.add(self)
 
     @classmethod
@@ -344,6 +360,7 @@ class Patcher(contextlib.ContextDecorator):
         message = f"patch {patch.name} ({application.provenance}) failed: {change}{describe_error(error)}"
         self._log_failure(patch.name, message, policy)
         self._news = True
+        FAILURES[self.made, patch.name] = self._record(self._entries[patch.name], {}, ())
         if policy == "raise":
             failure = PatchError(message)
             self._give_up(failure)
@@ -604,6 +621,7 @@ class Patcher(contextlib.ContextDecorator):
         for note in report.notes:
             logger().warning("%s", note)
         for record in report.with_status(FAILED):
+            FAILURES[self.made, record.name] = record
             if record.name in tried and record.name not in self._applications:
                 message = f"patch {record.name} [{record.origin}]: {record.reason}"
                 self._log_failure(record.name, message, self.settings.on_failure)
@@ -688,12 +706,12 @@ def _with_vetoes(plan: Plan, vetoes: Mapping[str, str]) -> Plan:
     )
 
 
-def _made_at() -> str:
-    """Return the file and line of the nearest caller that is not patchcore's."""
+def _made() -> Made:
+    """Return the place of the nearest caller that is not patchcore's."""
     frame = sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in OWN:
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return Made(f"{frame.f_code.co_filename}:{frame.f_lineno}", str(frame.f_globals.get("__name__") or ""))
 
 
 def _listed(names: Union[Name, Sequence[Name]]) -> Sequence[Name]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
 from patchcore.declare.declaration import Declaration
 from patchcore.objects.printable import counted, printable
 
-__all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Remark", "Report", "Section"]
+__all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Remark", "Report", "Section", "count_statuses"]
 
 #: Version of the JSON view; raised when a key changes its meaning or goes.
 SCHEMA_VERSION = 1
@@ -170,6 +170,13 @@ class Remark(NamedTuple):
     data: tuple[Mapping[str, Any], ...] = ()
 
 
+def count_statuses(records: Iterable[PatchRecord]) -> str:
+    """Return how many of ``records`` have which status: ``2 applied, 1 failed``."""
+    counts = Counter([record.status for record in records])
+    statuses = [status for status in (APPLIED, PENDING, SKIPPED, FAILED, REVERTED) if counts[status]]
+    return ", ".join([f"{counts[status]} {status}" for status in statuses])
+
+
 class Report(Declaration):
     """The outcome of an apply or a revert.
 
@@ -226,9 +233,8 @@ class Report(Declaration):
         Args:
             never_hit: also name the patches that were never hit, as is due when nobody is going to call them any more.
         """
-        counts = Counter([record.status for record in self.patches if record.asked_for])
-        statuses = [status for status in (APPLIED, PENDING, SKIPPED, FAILED, REVERTED) if counts[status]]
-        texts = (", ".join([f"{counts[status]} {status}" for status in statuses]), *(s.counts for s in self.sections))
+        counts = count_statuses([record for record in self.patches if record.asked_for])
+        texts = (counts, *(section.counts for section in self.sections))
         text = "; ".join(filter(None, texts)) or ("nothing applied" if self.patches else "no patches")
         if self.problems:
             text += f"; {counted(len(self.problems), 'plugin problem')}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from patchcore.builtin.manifest import compare
-from patchcore.builtin.run.process_report import FILES
+from patchcore.builtin.run.process_report import FILES, OTHERS
 from patchcore.builtin.run.report_file import Malformed, read_report
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
 from patchcore.errors import SettingsError, describe_error
@@ -194,6 +194,11 @@ def _failures(processes: Sequence[Process]) -> list[Finding]:
                 groups.setdefault(("failed", f"patch {patch['name']}", patch["reason"]), []).append(process)
             for text in dict.fromkeys(change["missed"] for change in patch["changes"] if change.get("missed")):
                 groups.setdefault(("late", f"patch {patch['name']}", text), []).append(process)
+        others = [section["data"] for section in process.content["sections"] if section["title"] == OTHERS]
+        for patch in others[0] if others and isinstance(others[0], list) else ():
+            if isinstance(patch, Mapping) and patch.get("status") == FAILED:
+                message = f"{patch.get('reason')} (made at {patch.get('made')})"
+                groups.setdefault(("failed", f"patch {patch.get('patch')}", message), []).append(process)
         for problem in process.content["problems"]:
             message = f"{problem['where']}: {problem['message']}"
             groups.setdefault(("plugin", f"plugin {problem['plugin']}", message), []).append(process)

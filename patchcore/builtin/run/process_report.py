@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
@@ -19,10 +20,10 @@ from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
 from patchcore.builtin.run.verbosity import QUIET
 from patchcore.engine.engine import ENGINE
-from patchcore.patcher import PATCHERS, Patcher
+from patchcore.patcher import FAILURES, PATCHERS, Made, Patcher
 from patchcore.planning.plan import Plan
-from patchcore.process import process_rank
-from patchcore.report import FAILED, SCHEMA_VERSION, PatchRecord, Report
+from patchcore.process import PLUGIN_MODULES, process_rank
+from patchcore.report import FAILED, SCHEMA_VERSION, PatchRecord, Report, count_statuses
 from patchcore.settings import Settings
 from patchcore.stderr import say
 from patchcore.stdlib import loaded
@@ -30,10 +31,13 @@ from patchcore.stdlib import loaded
 if TYPE_CHECKING:
     from patchcore.builtin.manifest import Manifest
 
-__all__ = ["FILES", "ProcessReport"]
+__all__ = ["FILES", "OTHERS", "ProcessReport"]
 
 #: What the files are called.
 FILES = "report-*.json"
+
+#: Title of the section on Patchers that the program or its libraries have made.
+OTHERS = "Other Patchers"
 
 #: Records of patches that may be written in whole reports while imports complete patches, which takes about 20
 #: microseconds for each. News that come later are appended to a file of their own.
@@ -70,12 +74,13 @@ class ProcessReport:
     def begin(self) -> None:
         """Write the first report, and from now on whenever there is news."""
         atexit.register(self._end)
+        self._patcher.plugins.add(_Others(self._patcher), "patchcore.run.others")
         if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
             os.register_at_fork(after_in_child=self._forked)
         if self._directory is None:
             return
         self.write()
-        self._patcher.plugins.add(_News(self, self._patcher), "patchcore.run.news")
+        self._patcher.plugins.add(_News(self), "patchcore.run.news")
         try:
             threading._register_atexit(self._end_of_child)  # type: ignore[attr-defined]  # CPython 3.9 to 3.14
         except RuntimeError:  # the interpreter is on its way out
@@ -199,14 +204,16 @@ class ProcessReport:
         """Say what the program has got of its patches, as much as the user wants to know."""
         report, plugins = self._patcher.report(), self._patcher.plugins
         verbosity = self._patcher.settings.get("verbosity")
-        failed = [record.name for record in report.with_status(FAILED) if record.asked_for]
+        others = [(made, record) for made, record in _others(self._patcher) if not _is_of_a_plugin(made)]
+        records = [*report.patches, *(record for _, record in others)]
+        failed = [record.name for record in records if record.status == FAILED and record.asked_for]
         if verbosity == QUIET and not failed and not report.problems:
             return
         plan = self._patcher.applied_plan
         texts = plugins.gather("conclusions", lambda text: isinstance(text, str), "texts", report=report, plan=plan)
         failures = [f"failed: {', '.join(failed)}"] if failed else []
         line = "; ".join([*failures, *texts, report.summary(never_hit=True)])
-        say("\n".join([line, *_details(report, verbosity)]))
+        say("\n".join([line, *_details(report, others, verbosity)]))
 
 
 def _error_that_ended_the_program() -> str:
@@ -234,31 +241,50 @@ def _describe(settings: Settings) -> list[dict[str, str]]:
     return [{"name": name, "value": value, "origin": origin} for name, value, origin in (*decided, *choices)]
 
 
-def _details(report: Report, verbosity: int) -> list[str]:
+def _details(report: Report, others: Sequence[tuple[Made, PatchRecord]], verbosity: int) -> list[str]:
     """Return what ``-v`` (1) and ``-vv`` (2) show besides the last line."""
     if verbosity == 1:
-        told = [record for record in report.patches if record.asked_for]
-        return [f"  {r.status:<8} {r.name} [{r.origin}]{f': {r.reason}' if r.reason else ''}" for r in told]
+        told = [(record.origin, record) for record in report.patches if record.asked_for]
+        told += [(made.place, record) for made, record in others]
+        return [f"  {r.status:<8} {r.name} [{origin}]{f': {r.reason}' if r.reason else ''}" for origin, r in told]
     return str(report).splitlines()[1:] if verbosity > 1 else []
 
 
-def _others(patcher: Patcher) -> list[pc.Section]:
-    """Return a section on the Patchers of this process that the program or its libraries have made.
+def _others(patcher: Patcher) -> list[tuple[Made, PatchRecord]]:
+    """Return the patches of the Patchers that the program or its libraries have made, and where that was.
 
     Patches that nobody asked for are left out, and so are those that the run has applied as well: a program that starts
     with ``patchcore.apply()`` would have each patch in its report twice.
     """
     own = {_outcome(record) for record in patcher.records()}
-    found = sorted((other.made_at, other.records()) for other in list(PATCHERS) if other is not patcher)
-    told = [
-        (made, r)
-        for made, records in found
-        for r in records
-        if r.asked_for and _outcome(r) not in own and not r.name.startswith("patchcore.")  # not our own
-    ]
-    data = [{"made": made, "patch": r.name, "status": r.status, "reason": r.reason} for made, r in told]
-    lines = [f"{d['made']}: {d['patch']} {d['status']}{': ' if d['reason'] else ''}{d['reason']}" for d in data]
-    return [pc.Section("Other Patchers", tuple(lines), data=data)] if data else []
+    found = {(other.made, r.name): r for other in list(PATCHERS) if other is not patcher for r in other.records()}
+    gone = {key: record for key, record in FAILURES.items() if key[0] != patcher.made}
+    told = [(made, record) for (made, _), record in {**gone, **found}.items()]
+    told = [(made, r) for made, r in told if r.asked_for and _outcome(r) not in own]
+    return sorted(
+        [(m, r) for m, r in told if not r.name.startswith("patchcore.")], key=lambda pair: pair[0]
+    )  # not ours
+
+
+def _is_of_a_plugin(made: Made) -> bool:
+    """Return True if a plugin has made the Patcher; it has a section of its own for what it applies."""
+    return not PLUGIN_MODULES.isdisjoint((made.module, made.module.partition(".")[0]))
+
+
+class _Others:
+    """Has, as a plugin, a section on the Patchers of the program in the reports of this process."""
+
+    def __init__(self, patcher: Patcher) -> None:
+        self._patcher = patcher
+
+    @pc.hookimpl
+    def report_sections(self) -> list[pc.Section]:
+        others = _others(self._patcher)
+        data = [{"made": m.place, "patch": r.name, "status": r.status, "reason": r.reason} for m, r in others]
+        lines = [f"{d['made']}: {d['patch']} {d['status']}{': ' if d['reason'] else ''}{d['reason']}" for d in data]
+        counts = count_statuses([record for made, record in others if not _is_of_a_plugin(made)])
+        text = f"other Patchers: {counts}" if counts else ""
+        return [pc.Section(OTHERS, tuple(lines), data=data, counts=text)] if data else []
 
 
 def _outcome(record: PatchRecord) -> tuple[object, ...]:
@@ -269,13 +295,8 @@ def _outcome(record: PatchRecord) -> tuple[object, ...]:
 class _News:
     """Hears, as a plugin, of patches that imports complete."""
 
-    def __init__(self, report: ProcessReport, patcher: Patcher) -> None:
+    def __init__(self, report: ProcessReport) -> None:
         self._report = report
-        self._patcher = patcher
-
-    @pc.hookimpl
-    def report_sections(self) -> list[pc.Section]:
-        return _others(self._patcher)
 
     @pc.hookimpl
     def after_apply(self, outcome: PatchRecord) -> None:

@@ -19,7 +19,7 @@ from programs import PATCHES, SHOP, Programs
 from reports import PRICE, patcher
 from reports import SHOP as LIBRARY
 
-from patchcore.builtin.report.merge import read_reports
+from patchcore.builtin.report.merge import findings, read_reports
 from patchcore.builtin.run import process_report
 from patchcore.builtin.run.process_report import ProcessReport
 from patchcore.builtin.run.report_file import Malformed, read_report
@@ -570,7 +570,7 @@ def test_has_what_the_report_of_the_patcher_has(report: ProcessReport, tmp_path:
     assert {key: content[key] for key in expected} == expected
 
 
-def test_patchers_that_the_program_makes_are_in_the_report(programs: Programs) -> None:
+def test_patchers_that_the_program_makes_are_in_the_report(shop: Programs) -> None:
     source = """
         import patchcore as pc
         def make():
@@ -580,13 +580,33 @@ def test_patchers_that_the_program_makes_are_in_the_report(programs: Programs) -
         failing = pc.Patcher([pc.Patch("bad", pc.Replace("json:nothing", len))])
         failing.apply()
         never = make()
+        def lose():
+            pc.Patcher([pc.Patch("gone", pc.Replace("json:nothing", len))]).apply()
+        lose()
+        __import__("gc").collect()
         """
-    programs.write({"train.py": textwrap.dedent(source).lstrip()})
-    programs.run(programs.patchcore, "--report-dir", "out", "train.py")
-    sections = {section["title"]: section for section in contents(programs)[0]["sections"]}
+    shop.write({"train.py": textwrap.dedent(source).lstrip()})
+    done = shop.run(shop.patchcore, "-v", *RUN, "train.py")
+    sections = {section["title"]: section for section in contents(shop)[0]["sections"]}
     told = [(Path(d["made"]).name, d["patch"], d["status"]) for d in sections["Other Patchers"]["data"]]
-    assert told == [("train.py:3", "mine", "applied"), ("train.py:6", "bad", "failed")]
+    assert told == [
+        ("train.py:10", "gone", "failed"),  # nothing refers to its Patcher
+        ("train.py:3", "mine", "applied"),
+        ("train.py:6", "bad", "failed"),
+    ]
     assert any("mine applied" in line for line in sections["Other Patchers"]["lines"])
+    assert contents(shop)[0]["summary"] == "1 pending; other Patchers: 1 applied, 2 failed"
+    lines = errors(done)
+    last = lines.index("patchcore: failed: gone, bad; 1 pending; other Patchers: 1 applied, 2 failed")
+    assert [line.partition(" [")[0] for line in lines[last + 2 :]] == [
+        "  failed   gone",
+        "  applied  mine",
+        "  failed   bad",
+    ]
+    found = findings(read_reports(shop.folder / "out").processes)
+    assert [(finding.kind, finding.subject) for finding in found] == [("failed", "patch gone"), ("failed", "patch bad")]
+    assert found[0].message.startswith("json has no nothing")
+    assert found[0].message.endswith("train.py:10)")
 
 
 def test_patches_of_the_run_that_the_program_applies_too_are_in_the_report_once(programs: Programs) -> None:
