@@ -87,6 +87,9 @@ class Patcher(contextlib.ContextDecorator):
         UnknownName: at the first plan, when a name in ``enable`` / ``disable`` means nothing.
     """
 
+    #: True in a class of a plugin that has a section of its own for its patches in the reports of a process.
+    has_own_report = False
+
     def __init__(
         self,
         patches: Iterable[Union[Patch, Candidate]] = (),
@@ -123,7 +126,8 @@ class Patcher(contextlib.ContextDecorator):
         self.applied = False
         #: Where the program, or a plugin, has made it.
         self.made = _made()
-        PATCHERS.add(self)
+        if not self.has_own_report:
+            PATCHERS.add(self)
 
     @classmethod
     def discover(
@@ -360,7 +364,7 @@ class Patcher(contextlib.ContextDecorator):
         message = f"patch {patch.name} ({application.provenance}) failed: {change}{describe_error(error)}"
         self._log_failure(patch.name, message, policy)
         self._news = True
-        FAILURES[self.made, patch.name] = self._record(self._entries[patch.name], {}, ())
+        self._remember(self._record(self._entries[patch.name], {}, ()))
         if policy == "raise":
             failure = PatchError(message)
             self._give_up(failure)
@@ -621,13 +625,18 @@ class Patcher(contextlib.ContextDecorator):
         for note in report.notes:
             logger().warning("%s", note)
         for record in report.with_status(FAILED):
-            FAILURES[self.made, record.name] = record
+            self._remember(record)
             if record.name in tried and record.name not in self._applications:
                 message = f"patch {record.name} [{record.origin}]: {record.reason}"
                 self._log_failure(record.name, message, self.settings.on_failure)
         self._show_problems()
         if logger().isEnabledFor(_INFO) and not process_rank():
             logger().info("%s", report.summary())
+
+    def _remember(self, record: PatchRecord) -> None:
+        """Keep what became of a patch that failed, for the reports of a process."""
+        if not self.has_own_report:
+            FAILURES[self.made, record.name] = record
 
     def _log_failure(self, name: str, message: str, policy: str) -> None:
         """Log that patch ``name`` failed. Under the policy ``warn`` there is nothing else that a user would see."""
@@ -709,7 +718,7 @@ def _with_vetoes(plan: Plan, vetoes: Mapping[str, str]) -> Plan:
 def _made() -> Made:
     """Return the place of the nearest caller that is not patchcore's."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in OWN:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in (*OWN, "importlib"):
         frame = frame.f_back
     return Made(f"{frame.f_code.co_filename}:{frame.f_lineno}", str(frame.f_globals.get("__name__") or ""))
 

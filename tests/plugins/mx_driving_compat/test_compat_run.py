@@ -171,6 +171,7 @@ class TestWorkers:
         reports = [json.loads(path.read_text()) for path in (shop.folder / "out").glob("report-*.json")]
         (main,) = (report for report in reports if report["role"] == "main")
         (section,) = (s for s in main["sections"] if s["title"] == "not carried to spawned workers")
+        assert "Other Patchers" not in [s["title"] for s in main["sections"]]  # those of the interface have a section
         told = {row["name"]: row["reason"] for row in section["data"]}
         assert set(told) == {"replace made", "replace handle", "replace weights", "MultiScaleDeformableAttention"}
         assert told["replace handle"] == "OSError: a handle of a driver"

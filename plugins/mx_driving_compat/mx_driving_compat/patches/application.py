@@ -328,6 +328,8 @@ class _CorePatcher(Patcher):
         gate: of the run.
     """
 
+    has_own_report = True
+
     def __init__(self, units: Sequence[Unit], settings: Settings, gate: _Gate) -> None:
         candidates = [Candidate(unit.patch, unit.provenance) for unit in units]
         own = all(unit.own for unit in units)
