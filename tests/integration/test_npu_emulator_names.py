@@ -115,14 +115,28 @@ def test_every_name_resolves(mx_driving: ModuleType) -> None:
         _ = mx_driving.hungarian_match
 
 
-@pytest.mark.parametrize("library", ["mx_driving", "torch_npu"])
-def test_a_run_that_ends_without_a_name_names_the_limit(library: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("from mx_driving import three_interpolate", "mx_driving is emulated here and lacks that name"),
+        ("from torch_npu import npu_gru", "torch_npu is emulated here and lacks that name"),
+        ("from mx_driving import default_patcher_builder", "patchcore run --compat mx_driving provides the patcher"),
+    ],
+)
+def test_a_run_that_ends_without_a_name_names_the_limit(line: str, advice: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text(f"from {library} import npu_gru")
+    program.write_text(line)
     command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 1
-    assert f"patchcore: {library} is emulated here and lacks that name" in done.stderr
+    assert f"patchcore: {advice}" in done.stderr
+
+
+def test_the_patcher_is_that_of_the_run() -> None:
+    program = "from mx_driving import default_patcher_builder, patch_mmcv_version"
+    command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu", "--compat", "mx_driving", "--"]
+    done = subprocess.run([*command, sys.executable, "-c", program], capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
 
 
 def test_looking_for_submodules_imports_no_torch() -> None:

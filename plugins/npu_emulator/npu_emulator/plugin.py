@@ -64,6 +64,10 @@ def configure_run(options: argparse.Namespace) -> None:
 def advise(name: str, command: str) -> Optional[str]:
     """Return what to do about a name of mx_driving or torch_npu that has ended a program because it has no stand-in."""
     if command == "error" and "cannot import name" in name:
+        from npu_emulator.mx_driving import OF_THE_PATCHER
+
+        if any(f"name '{found}' from 'npu_emulator.mx_driving'" in name for found in OF_THE_PATCHER):
+            return "patchcore run --compat mx_driving provides the patcher of mx_driving"
         for library in ("mx_driving", "torch_npu"):
             if f"from 'npu_emulator.{library}" in name:
                 return (

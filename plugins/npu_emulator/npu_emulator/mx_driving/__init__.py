@@ -11,6 +11,7 @@ Attributes:
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import Any
 
@@ -67,10 +68,16 @@ _MODULE_OF = {
     "voxelization": "ops.voxelization",
 }
 
+#: Names of the real package that another provider of its patcher has: ``patchcore run --compat mx_driving``.
+OF_THE_PATCHER = ("default_patcher_builder", "patch_mmcv_version")
+
 __all__ = ["calls", *_MODULE_OF]
 
 
 def __getattr__(name: str) -> Any:
+    if name in OF_THE_PATCHER:
+        with contextlib.suppress(ModuleNotFoundError):
+            return getattr(importlib.import_module("mx_driving.patcher"), name)
     if name not in _MODULE_OF:
         raise AttributeError(
             f"mx_driving.{name} has no stand-in in npu_emulator; there are: {', '.join(sorted(_MODULE_OF))}"
