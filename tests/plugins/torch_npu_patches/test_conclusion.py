@@ -152,6 +152,18 @@ def test_no_npu_is_visible(monkeypatch: pytest.MonkeyPatch, variables: dict[str,
     assert described() == [said]
 
 
+@pytest.mark.parametrize("used", [True, False])
+def test_a_hidden_npu_is_moved_to_only_if_it_was_used(monkeypatch: pytest.MonkeyPatch, used: bool) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "")
+    module = ModuleType("torch_npu.npu")
+    module._initialized = used
+    monkeypatch.setitem(sys.modules, "torch_npu.npu", module)
+    note("cuda", "npu")
+    hidden = "nothing moved: no NPU is visible (ASCEND_RT_VISIBLE_DEVICES=''); 1 line uses CUDA (1 names CUDA)"
+    assert described() == ["CUDA moved to npu at 1 line (1 names CUDA)" if used else hidden]
+
+
 @pytest.mark.parametrize(("emulator", "advice"), [(True, ""), (False, f"{pc.install_command('npu-emulator')}; ")])
 def test_no_npu(monkeypatch: pytest.MonkeyPatch, emulator: bool, advice: str) -> None:
     monkeypatch.setattr(conclusion, "find_module", lambda name: False)

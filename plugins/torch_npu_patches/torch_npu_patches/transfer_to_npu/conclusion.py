@@ -116,9 +116,9 @@ def _at(sites: list[audit.Site]) -> str:
 
 
 def _no_device(sites: list[audit.Site]) -> str:
-    """Return that no NPU was visible, if every call of ``torch.cuda.is_available()`` returned False."""
+    """Return that no NPU was visible: every ``torch.cuda.is_available()`` returned False, or a variable hides them."""
     answers = {site.after for site in sites if site.place.target == "torch:cuda.is_available"}
-    if answers != {"False"}:
+    if answers != {"False"} and (_npu_was_used() or not hides_all()):
         return ""
     lines = len(_lines(sites))
     using = counted(lines, "line uses", "lines use")
