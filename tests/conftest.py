@@ -138,6 +138,17 @@ def programs(tmp_path: Path) -> Programs:
 
 
 @pytest.fixture
+def reports(tmp_path: Path, make_package: MakePackage, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a directory for reports of the library ``shop``, with settings as nobody made any."""
+    from reports import SHOP, Reports  # not for tests that look at what imports patchcore
+
+    make_package(SHOP)
+    for name in [name for name in os.environ if name.startswith("PATCHCORE_")]:
+        monkeypatch.delenv(name)
+    return Reports(tmp_path / "reports")
+
+
+@pytest.fixture
 def run_python(tmp_path: Path) -> Callable[..., str]:
     """Return a function that runs a fresh interpreter and returns what it printed; it fails where the interpreter does.
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from page_runs import NASTY, a_report
-from reports import PRICE, SHOP, Reports, patcher
+from reports import PRICE, Reports, patcher
 from turns import in_turn
 
 import patchcore as pc
@@ -40,14 +40,6 @@ class Result(NamedTuple):
     @property
     def text(self) -> str:
         return self.out + self.err
-
-
-@pytest.fixture
-def reports(tmp_path: Path, make_package: Any, monkeypatch: pytest.MonkeyPatch) -> Reports:
-    make_package(SHOP)
-    for name in [name for name in os.environ if name.startswith("PATCHCORE_")]:
-        monkeypatch.delenv(name)
-    return Reports(tmp_path / "reports")
 
 
 @pytest.fixture

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from patch_folder import Result, run_command
-from reports import LABEL, PRICE, SHOP, Reports, patcher
+from reports import LABEL, PRICE, Reports, patcher
 
 import patchcore as pc
-
-
-@pytest.fixture
-def reports(tmp_path: Path, make_package: Any, monkeypatch: pytest.MonkeyPatch) -> Reports:
-    make_package(SHOP)
-    for name in [name for name in os.environ if name.startswith("PATCHCORE_")]:
-        monkeypatch.delenv(name)
-    return Reports(tmp_path / "reports")
 
 
 @pytest.fixture

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
-from pathlib import Path
-from typing import Any
 
-import pytest
-from reports import LABEL, PRICE, SHOP, Reports, new, patcher
+from reports import LABEL, PRICE, Reports, new, patcher
 
 import patchcore as pc
 from patchcore import __version__
 from patchcore.builtin.report.merge import Finding, findings, read_reports
 from patchcore.report import SCHEMA_VERSION
-
-
-@pytest.fixture
-def reports(tmp_path: Path, make_package: Any) -> Reports:
-    make_package(SHOP)
-    return Reports(tmp_path / "reports")
 
 
 def found(reports: Reports) -> list[Finding]:

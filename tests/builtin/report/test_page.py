@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import pytest
 from page_runs import LABELS, SHOWN, a_report, large_run, member, nasty_run
-from reports import PRICE, SHOP, Reports, patcher
+from reports import PRICE, Reports, patcher
 
 from patchcore import install_command
 from patchcore.builtin.report.html import make_page
@@ -57,12 +57,6 @@ class Page(HTMLParser):
 
     def all(self, tag: str) -> list[dict[str, Optional[str]]]:
         return [attributes for name, attributes in self.tags if name == tag]
-
-
-@pytest.fixture
-def reports(tmp_path: Path, make_package: Any) -> Reports:
-    make_package(SHOP)
-    return Reports(tmp_path / "reports")
 
 
 @pytest.fixture

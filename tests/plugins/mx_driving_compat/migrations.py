@@ -147,3 +147,23 @@ def assert_identical(now: dict[str, dict[str, Any]], before: dict[str, dict[str,
 def _is_late(value: Any) -> bool:
     """Tell whether a name of a package is a submodule, which an import puts there."""
     return isinstance(value, ModuleType) and sys.modules.get(value.__name__) is value
+
+
+@pytest.fixture
+def restored(shop: SimpleNamespace) -> Any:
+    """The library, which is to be at the end what it was."""
+    before = spaces(shop.shop, shop.tools, shop.user)
+    yield shop
+    assert_identical(spaces(shop.shop, shop.tools, shop.user), before)
+
+
+def wrapping(tag: str) -> Any:
+    """Return a target_wrapper that shows in what the function returns."""
+
+    def wrap(function: Any) -> Any:
+        def wrapped(*args: Any) -> Any:
+            return (tag, function(*args))
+
+        return wrapped
+
+    return wrap

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import pickle
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from migrations import SHOP, Told, assert_identical, new, no_plugins, shop, spaces, told  # noqa: F401
+from migrations import SHOP, Told, new, no_plugins, restored, shop, told  # noqa: F401
 
 from mx_driving_compat.messages.logger import PatchError, configure_patcher_logging
 from mx_driving_compat.patcher import default_patcher_builder
@@ -28,14 +27,6 @@ def sell(module: Any, options: Any) -> None:
 
 def label(module: Any, options: Any) -> None:
     module.tools.label = options.get("label", new)
-
-
-@pytest.fixture
-def restored(shop: SimpleNamespace) -> Any:
-    """The library, which is to be at the end what it was."""
-    before = spaces(shop.shop, shop.tools, shop.user)
-    yield shop
-    assert_identical(spaces(shop.shop, shop.tools, shop.user), before)
 
 
 class TestLegacyPatch:

@@ -6,11 +6,21 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from types import SimpleNamespace
 from typing import Any, Optional
 
 import pytest
-from migrations import SHOP, Told, assert_identical, new, no_plugins, shop, spaces, told  # noqa: F401
+from migrations import (  # noqa: F401
+    SHOP,
+    Told,
+    assert_identical,
+    new,
+    no_plugins,
+    restored,
+    shop,
+    spaces,
+    told,
+    wrapping,
+)
 
 import patchcore as pc
 from mx_driving_compat.messages.logger import PatchError, configure_patcher_logging
@@ -42,18 +52,6 @@ APPLIED, SKIPPED, FAILED = PatchStatus.APPLIED, PatchStatus.SKIPPED, PatchStatus
 PRICE, LABEL = "shop.tools.price", "shop.tools.label"
 
 
-def wrapping(tag: str) -> Any:
-    """Return a target_wrapper that shows in what the function returns."""
-
-    def wrap(function: Any) -> Any:
-        def wrapped(*args: Any) -> Any:
-            return (tag, function(*args))
-
-        return wrapped
-
-    return wrap
-
-
 def wrap(tag: str, target: str = PRICE, **arguments: Any) -> AtomicPatch:
     return AtomicPatch(target, target_wrapper=wrapping(tag), **arguments)
 
@@ -67,14 +65,6 @@ def group(title: str, /, *patches: BasePatch, **attributes: Any) -> Any:
         return list(patches)
 
     return type(title, (Patch,), {"patches": classmethod(listed), "asked": asked, **attributes})
-
-
-@pytest.fixture
-def restored(shop: SimpleNamespace) -> Any:
-    """The library, which is to be at the end what it was."""
-    before = spaces(shop.shop, shop.tools, shop.user)
-    yield shop
-    assert_identical(spaces(shop.shop, shop.tools, shop.user), before)
 
 
 class TestBeingInForce:

@@ -6,12 +6,12 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from migrations import assert_identical, no_plugins, spaces, told  # noqa: F401
+from migrations import assert_identical, no_plugins, spaces, told, wrapping  # noqa: F401
 
 import patchcore as pc
 from mx_driving_compat.patcher.patch import AtomicPatch
@@ -86,17 +86,7 @@ def forgotten() -> Iterator[None]:
         sys.modules.pop(name, None)
 
 
-def wrapper(tag: str) -> Callable[[Any], Any]:
-    def wrap(function: Any) -> Any:
-        def wrapped(*args: Any) -> Any:
-            return (tag, function(*args))
-
-        return wrapped
-
-    return wrap
-
-
-WRAPPERS = {tag: wrapper(tag) for tag in "ab"}
+WRAPPERS = {tag: wrapping(tag) for tag in "ab"}
 
 
 def replaced(*args: Any) -> Any:
