@@ -17,7 +17,7 @@ from patchcore.declare.target import Item, Step, Target
 from patchcore.errors import TargetError, TargetNotFound, did_you_mean
 from patchcore.objects.bodies import Body
 from patchcore.objects.descriptors import LIKE_FUNCTIONS, UNBOUND, call_of, of_object
-from patchcore.objects.lazy import has_getattr
+from patchcore.objects.lazy import has_getattr, lazy_import
 from patchcore.objects.modules import (
     ABSENT,
     class_namespace,
@@ -456,7 +456,9 @@ def _not_found(target: Target, depth: int, slot: Slot) -> str:
         return f"{message}: that is a module; write '{Target(f'{owner}.{step}', target.path[1:])}'"
     near = did_you_mean(str(slot.key), slot.names())
     if not depth and not near and has_getattr(slot.owner):
-        return f"{message}; if {owner} provides it lazily (PEP 562), target the module that defines it"
+        home = lazy_import(owner, slot.owner)
+        perhaps = f", perhaps '{Target(home, target.path)}'" if home else ""
+        return f"{message}; if {owner} provides it lazily (PEP 562), target the module that defines it{perhaps}"
     return message + near
 
 

@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from patchcore.objects.modules import ABSENT, closed_over, find_module, mro_lookup, namespace
 
-__all__ = ["has_getattr", "lazy_home"]
+__all__ = ["has_getattr", "lazy_home", "lazy_import"]
 
 #: How deep dictionaries may lie in each other: some packages have one for each set of optional libraries.
 _DEEPEST = 2
@@ -44,6 +44,26 @@ def lazy_home(package: str, module: Any, name: str) -> Optional[str]:
             if find_module(home):
                 return home
     return None
+
+
+def lazy_import(package: str, module: Any) -> Optional[str]:
+    """Return the module that ``__getattr__`` of a package imports; ``None`` if its code names none, or several.
+
+    It may be the one that defines a name that no table has.
+
+    Args:
+        package: its name.
+        module: the package.
+    """
+    function = (namespace(module) or {}).get("__getattr__")
+    if type(function) is not FunctionType:
+        return None
+    code = function.__code__
+    names = {name.lstrip(".") for name in (*code.co_names, *code.co_consts) if type(name) is str}
+    names = {name for name in names if all(map(str.isidentifier, name.split(".")))}
+    inside = {name if name.startswith(f"{package}.") else f"{package}.{name}" for name in names}
+    found = [name for name in sorted(inside) if find_module(name)]
+    return found[0] if len(found) == 1 else None
 
 
 def _tables(module: Any) -> Iterator[dict[Any, Any]]:

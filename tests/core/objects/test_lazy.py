@@ -105,16 +105,22 @@ def test_a_package_may_lead_to_another_that_is_lazy(make_package) -> None:
         assert patcher.report()["lib.net"].changes[0].target == "lib.models.impl:Net.forward"
 
 
-def test_without_a_table_the_message_names_the_way(make_package) -> None:
-    make_package({
-        "lib": "def __getattr__(name):\n    from lib import impl\n    return getattr(impl, name)\n",
-        "lib.impl": IMPL,
-    })  # fmt: skip
+@pytest.mark.parametrize(
+    ("imports", "perhaps"),
+    [
+        ("from lib import impl", ", perhaps 'lib.impl:Net.forward'"),
+        ("from lib.impl import Net", ", perhaps 'lib.impl:Net.forward'"),
+        ("from . import impl, other", ""),
+        ("impl = vars()", ""),
+    ],
+)
+def test_without_a_table_the_message_names_the_way(make_package, imports: str, perhaps: str) -> None:
+    make_package({"lib": f"def __getattr__(name):\n    {imports}\n", "lib.impl": IMPL, "lib.other": ""})
     with pc.Patcher(PATCHES[:1]) as patcher:
         importlib.import_module("lib")
         assert patcher.report()["lib.net"].reason == (
             "lib has no Net (target lib:Net.forward); if lib provides it lazily (PEP 562), "
-            "target the module that defines it"
+            f"target the module that defines it{perhaps}"
         )
 
 
