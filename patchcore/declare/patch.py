@@ -38,8 +38,8 @@ class Patch(Declaration):
             ``after="*"`` stacks it on whatever else changes its targets.
         priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
         conflicts: patches, or their names, that cannot be applied together with this one.
-        keep: names in modules, ``"package.module:name"``, that go on to mean the original. Only names that hold it when
-            the patch is applied: :func:`patchcore.original` gives it to those that are bound later.
+        keep: names in modules, ``"package.module:name"``, that go on to mean the original, from the end of the import
+            of their module on. :func:`patchcore.original` gives it to those that are bound later.
         signatures: ``"any"`` lets its replacements and wrappers take fewer calls than their targets: functions that
             call each other and change together, or arguments that nobody passes.
         legacy_names: other names of the patch in settings and commands: earlier ones, and those of other patchers.

@@ -12,6 +12,7 @@ from patchcore.declare.patch import Patch
 from patchcore.declare.target import Target
 from patchcore.engine.importing import how_missed
 from patchcore.errors import describe_error
+from patchcore.objects.modules import executed_module
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import Provenance
@@ -158,6 +159,8 @@ class Application:
         self.states = [ChangeState(change, target) for change, target in zip(changes, targets)]
         #: The modules its changes wait for, in order.
         self.modules = tuple(dict.fromkeys([state.awaits for state in self.states if state.awaits is not None]))
+        #: The modules with names that it keeps, ``Patch(keep=...)``.
+        self.keeps = tuple(dict.fromkeys([Target.parse(name).module for name in patch.keep]))
         self.holders: list[Holder] = []
         self.expects: list[str] = []  # the modules whose import it is told about
         self.ignored = False  # its failure is, by the policy
@@ -238,7 +241,13 @@ def record_of(
             reason = "; ".join(dict.fromkeys([change.missed for change in changes if change.missed]))
             kept = {name for change in changes for name in change.kept}
             lost = [name for name in entry.patch.keep if name not in kept]
-            remarks += tuple([f"keep: {name} did not hold the original when the patch was applied" for name in lost])
+            remarks += tuple(
+                [
+                    f"keep: {name} held nothing that the patch changes when its module was imported"
+                    for name in lost
+                    if executed_module(Target.parse(name).module) is not None
+                ]
+            )
     asked = status != SKIPPED or entry.asked_for or (entry.verdict == APPLY and application is None)
     asked = asked and not (application is not None and application.ignored)
     return PatchRecord(entry.patch.name, status, reason, *who, changes, remarks, asked)

@@ -26,7 +26,16 @@ from patchcore.engine.events import tell
 from patchcore.engine.importing import ImportWatch, loaded_here
 from patchcore.engine.journal import Journal
 from patchcore.engine.rebinding import Modules, Moves, Rebinder
-from patchcore.engine.writers import WRITERS, Guard, Writer, WriterFactory, Writers, class_key, writer_of
+from patchcore.engine.writers import (
+    WRITERS,
+    Guard,
+    Writer,
+    WriterFactory,
+    Writers,
+    class_key,
+    keep_names,
+    writer_of,
+)
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.binding import HANDOVERS
 from patchcore.objects.bodies import MARKS
@@ -73,6 +82,7 @@ class Engine:
         # first key is slow to find.
         self._queues: defaultdict[str, dict[Application, None]] = defaultdict(OrderedDict)
         self._advancing = _local()  # the applications this thread is advancing, and which to go over again
+        self._keeping: defaultdict[str, dict[Application, None]] = defaultdict(dict)  # by module with names to keep
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
         self._factories: dict[str, Union[WriterFactory, str]] = {}
@@ -143,9 +153,12 @@ class Engine:
                 self._active.setdefault(patch.name, []).append(application)
                 for name in application.modules:
                     self._expect(name, application)
+                for name in application.keeps:
+                    self._keeping[name][application] = None
+                    self.watch.watch(name, application)
             elif holder not in application.holders:
                 application.holders.append(holder)
-        self._join(application.expects)
+        self._join((*application.expects, *application.keeps))
         return application
 
     @property
@@ -346,6 +359,11 @@ class Engine:
             self._active[application.patch.name] = active
         else:
             self._active.pop(application.patch.name, None)
+        for name in application.keeps:
+            self.watch.unwatch(name, application)
+            self._keeping.get(name, {}).pop(application, None)
+            if not self._keeping.get(name):
+                self._keeping.pop(name, None)
         for name in application.expects:
             for table in (self._waiting, self._queues):
                 table.get(name, {}).pop(application, None)
@@ -377,6 +395,7 @@ class Engine:
             some = [move for move in moves if (id(move) in local) is (modules is fresh)]
             if some:
                 self.rebinder.rebind(Moves(some, loaded=moves.loaded), modules)
+        self._keep_names(name, module)
 
     def _ended(self, name: str, module: ModuleType) -> None:
         """Write what waits for module ``name``, whose import had begun before it was watched."""
@@ -388,6 +407,13 @@ class Engine:
         for application in waiting:
             self.advance(application, moves)
         self.rebinder.rebind(moves)
+        self._keep_names(name, module)
+
+    def _keep_names(self, name: str, module: ModuleType) -> None:
+        """Have the names in module ``name`` that patches keep, and that were bound just now, mean the original."""
+        for application in list(self._keeping.get(name, ())):
+            if application.in_force:
+                keep_names(self.journal, application, module, name)
 
     def _overtaken(self) -> None:
         """Patch what finders in front of the import watch have hidden: at once, or when its import ends."""

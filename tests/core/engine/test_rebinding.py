@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+from typing import Any
 
 import pytest
 from library import NewNet, load, new, replace
@@ -198,11 +199,45 @@ def test_names_that_a_patch_lists_keep_the_original(make_package) -> None:
         assert m.consumer.conv is new
         record = patcher.report()["p"]
         assert set(record.changes[0].kept) >= {"user:act", "consumer:Uses.op"}
-        assert record.remarks == (
-            "keep: consumer:missing did not hold the original when the patch was applied",
-            "keep: not_imported:conv did not hold the original when the patch was applied",
-        )
+        text = "keep: consumer:missing held nothing that the patch changes when its module was imported"
+        assert record.remarks == (text,)
     assert m.user.act is m.consumer.Uses.op is m.ops.conv
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        patchcore.Replace("lib.ops:conv", new),
+        patchcore.Wrap("lib.ops:conv", lambda original, x: ("wrapped", original(x))),
+        patchcore.Replace("lib.ops:conv", new, everywhere=True),
+        patchcore.Replace("lib.ops:conv", factory=lambda found: new),
+    ],
+    ids=["replace", "wrap", "everywhere", "factory"],
+)
+def test_names_that_a_patch_lists_keep_the_original_when_they_are_imported_later(make_package, change: Any) -> None:
+    source = """
+        from lib.ops import conv as act, conv
+        class Uses:
+            op = conv
+            plain = staticmethod(conv)
+        """
+    m = load(make_package, {})
+    make_package({"late": source})
+    original = m.ops.conv
+    keep = ["late:act", "late:Uses.plain", "late:missing", "never:conv"]
+    with patchcore.Patcher([patchcore.Patch("p", change, keep=keep)], strict=True) as patcher:
+        late = importlib.import_module("late")
+        for _ in range(2):
+            assert late.act(1) == late.Uses.plain(1) == ("original", 1)
+            assert late.conv(1) == m.ops.conv(1) == late.Uses.op(1) != ("original", 1)
+            record = patcher.report()["p"]
+            assert set(record.changes[0].kept) == {"late:act", "late:Uses.plain"}
+            assert record.remarks == (
+                "keep: late:missing held nothing that the patch changes when its module was imported",
+            )
+            late = importlib.reload(late)
+    assert late.act is late.Uses.plain is late.conv is m.ops.conv is original
+    assert late.act(1) == ("original", 1)
 
 
 def test_a_class_whose_methods_name_the_original_keeps_that_name(make_package) -> None:
