@@ -10,7 +10,7 @@ import sys
 import weakref
 from _thread import RLock
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, Optional, Union
 
 from patchcore.declare.changes import Skip, SlotChange
 from patchcore.declare.patch import Patch
@@ -32,13 +32,12 @@ from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, cont
 from patchcore.planning.provenance import LOCAL, Provenance
 from patchcore.planning.spelling import alias_remarks
 from patchcore.plugins import Plugins
-from patchcore.process import describe_process, process_rank
-from patchcore.report import APPLIED, FAILED, SKIPPED, PatchRecord, Remark, Report
+from patchcore.process import caller, describe_process, process_rank
+from patchcore.report import APPLIED, FAILED, FAILURES, SKIPPED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 from patchcore.stderr import show_failure
-from patchcore.stdlib import OWN
 
-__all__ = ["FAILURES", "PATCHERS", "Made", "Patcher", "apply", "original"]
+__all__ = ["PATCHERS", "Patcher", "apply", "original"]
 
 
 Name = Union[str, Patch]
@@ -50,22 +49,6 @@ _LEVELS = {"warn": _WARNING, "raise": 40, "ignore": 10}
 
 #: The Patchers of this process that somebody still refers to, or whose patches are in force.
 PATCHERS: weakref.WeakSet[Patcher] = weakref.WeakSet()
-
-
-class Made(NamedTuple):
-    """Where the program, or a plugin, has made a Patcher.
-
-    Args:
-        place: file and line.
-        module: the name of the module, empty if it has none.
-    """
-
-    place: str
-    module: str
-
-
-#: Patches that failed, by where their Patcher was made and by name. The Patcher may be gone: nothing of it is in force.
-FAILURES: dict[tuple[Made, str], PatchRecord] = {}
 
 
 class Patcher(contextlib.ContextDecorator):
@@ -125,7 +108,7 @@ class Patcher(contextlib.ContextDecorator):
         self._lock = RLock()  # held only to change what is above
         self.applied = False
         #: Where the program, or a plugin, has made it.
-        self.made = _made()
+        self.made = caller()
         if not self.has_own_report:
             PATCHERS.add(self)
 
@@ -713,14 +696,6 @@ def _with_vetoes(plan: Plan, vetoes: Mapping[str, str]) -> Plan:
             for entry in plan
         )
     )
-
-
-def _made() -> Made:
-    """Return the place of the nearest caller that is not patchcore's."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in (*OWN, "importlib"):
-        frame = frame.f_back
-    return Made(f"{frame.f_code.co_filename}:{frame.f_lineno}", str(frame.f_globals.get("__name__") or ""))
 
 
 def _listed(names: Union[Name, Sequence[Name]]) -> Sequence[Name]:

@@ -7,7 +7,7 @@ import os
 import sys
 from _thread import get_ident
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from patchcore.logs import logger
 from patchcore.stdlib import LATER, OWN, loaded
@@ -17,7 +17,9 @@ __all__ = [
     "MOST_RANKS",
     "PLUGIN_MODULES",
     "RANK_VARIABLES",
+    "Made",
     "ModuleLock",
+    "caller",
     "decimal",
     "describe_process",
     "end_imports",
@@ -27,6 +29,27 @@ __all__ = [
     "process_rank",
     "rank_variable",
 ]
+
+
+class Made(NamedTuple):
+    """Where the program, or a plugin, has made a Patcher.
+
+    Args:
+        place: file and line.
+        module: the name of the module, empty if it has none.
+    """
+
+    place: str
+    module: str
+
+
+def caller() -> Made:
+    """Return the place of the nearest caller that is not patchcore's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in (*OWN, "importlib"):
+        frame = frame.f_back
+    return Made(f"{frame.f_code.co_filename}:{frame.f_lineno}", str(frame.f_globals.get("__name__") or ""))
+
 
 #: Where launchers put the rank of a process (torchrun, Open MPI, MPICH, Slurm), the first that has a number counts.
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")

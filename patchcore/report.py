@@ -8,8 +8,19 @@ from typing import Any, NamedTuple, Optional
 
 from patchcore.declare.declaration import Declaration
 from patchcore.objects.printable import counted, printable
+from patchcore.process import Made
 
-__all__ = ["SCHEMA_VERSION", "ChangeRecord", "PatchRecord", "Problem", "Remark", "Report", "Section", "count_statuses"]
+__all__ = [
+    "FAILURES",
+    "SCHEMA_VERSION",
+    "ChangeRecord",
+    "PatchRecord",
+    "Problem",
+    "Remark",
+    "Report",
+    "Section",
+    "count_statuses",
+]
 
 #: Version of the JSON view; raised when a key changes its meaning or goes.
 SCHEMA_VERSION = 1
@@ -102,6 +113,10 @@ class PatchRecord(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON view as a dictionary, with a list of dictionaries for the changes."""
         return {**self._asdict(), "changes": [change._asdict() for change in self.changes]}
+
+
+#: Patches that failed, by where their Patcher was made and by name. The Patcher may be gone: nothing of it is in force.
+FAILURES: dict[tuple[Made, str], PatchRecord] = {}
 
 
 class Problem(NamedTuple):

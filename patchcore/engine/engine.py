@@ -26,16 +26,7 @@ from patchcore.engine.events import tell
 from patchcore.engine.importing import ImportWatch, loaded_here
 from patchcore.engine.journal import Journal
 from patchcore.engine.rebinding import Modules, Moves, Rebinder
-from patchcore.engine.writers import (
-    WRITERS,
-    Guard,
-    Writer,
-    WriterFactory,
-    Writers,
-    class_key,
-    keep_names,
-    writer_of,
-)
+from patchcore.engine.writers import WRITERS, Guard, Writer, WriterFactory, Writers, class_key, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.binding import HANDOVERS
 from patchcore.objects.bodies import MARKS
@@ -413,7 +404,7 @@ class Engine:
         """Have the names in module ``name`` that patches keep, and that were bound just now, mean the original."""
         for application in list(self._keeping.get(name, ())):
             if application.in_force:
-                keep_names(self.journal, application, module, name)
+                self.rebinder.keep(application, name, module)
 
     def _overtaken(self) -> None:
         """Patch what finders in front of the import watch have hidden: at once, or when its import ends."""

@@ -8,6 +8,7 @@ slot.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -22,8 +23,9 @@ from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Identity, Journal, KeptName, Layer, Record, Retired, by_product
 from patchcore.engine.references import StaticSlot
-from patchcore.errors import DeclarationError
+from patchcore.errors import DeclarationError, TargetError, TargetNotFound
 from patchcore.objects.binding import has_identity, reference, unmark
+from patchcore.objects.bodies import copy_of
 from patchcore.objects.modules import (
     ABSENT,
     class_namespace,
@@ -35,7 +37,7 @@ from patchcore.objects.modules import (
 )
 from patchcore.report import PENDING
 
-__all__ = ["FindHolders", "Move", "Moves", "Rebinder"]
+__all__ = ["FindHolders", "Move", "Moves", "Rebinder", "copy_of_original"]
 
 Modules = Mapping[str, ModuleType]
 
@@ -355,6 +357,43 @@ class Rebinder:
                 found.setdefault(id(originals[id(original)]), []).append(f"{kind} {where}")
         return found
 
+    def keep(self, application: Application, name: str, module: ModuleType) -> None:
+        """Have the names in a module that ``Patch(keep=...)`` lists mean the original, once the module was imported.
+
+        Args:
+            application: in force.
+            name: of the module.
+            module: whose body has run, and may have taken the names from patched places.
+        """
+        for target in [target for target in map(Target.parse, application.patch.keep) if target.module == name]:
+            try:
+                slot = find_slot(target, module)
+            except (TargetError, TargetNotFound):
+                continue
+            with self._journal.lock:
+                known = self._journal.find(slot)
+                if known is not None and known.layers and type(known.layers[-1]) is KeptName:
+                    slot.write(known.top)  # the module was reloaded
+                elif not self._journal.looks_after(slot):
+                    self._keep(application, _as_reference(slot, slot.read()))
+
+    def _keep(self, application: Application, slot: Slot) -> None:
+        """Let ``slot`` mean the original again if it took what ``application`` has written."""
+        held = slot.read()
+        for record in self._journal.records_of(application):
+            state = next((s for s in application.states if record.slot.name in s.slots), None)
+            if state is None:
+                continue
+            if isinstance(record.slot, BodySlot) and references.means(held, record.slot.owner):
+                build = functools.partial(copy_of_original, record)
+                self._journal.push(slot, KeptName(application, state.change, build(), held, build))
+            elif not isinstance(record.slot, BodySlot) and has_identity(held) and held is record.by_value:
+                slot.write(reference(record.original))
+            else:
+                continue
+            state.kept += () if slot.name in state.kept else (slot.name,)
+            return
+
     def _bind(self, slot: Slot, held: Any, moves: Moves, reads: dict[int, set[tuple[int, str]]]) -> None:
         """Let ``slot`` follow if what it holds was replaced; keep it where a replacement reads the original there."""
         candidates = moves.of(held)
@@ -391,6 +430,11 @@ class Rebinder:
         # what holds a replacement as its own does not follow the slot it was put in, nor the other way round
         own = [change for change in move.changes if self.is_own(slot, move.old, change)]
         return not move.changes or bool(own) == (move.source is None)
+
+
+def copy_of_original(record: Record, below: Any = None, slot: Optional[Slot] = None) -> Any:
+    """Return a function for one name, so that the journal can tell it from what others hold."""
+    return copy_of(record.original)
 
 
 def _keepers(moves: Moves) -> Iterator[Any]:

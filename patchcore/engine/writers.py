@@ -17,27 +17,16 @@ from patchcore.declare.target import Target
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Journal, KeptName, Layer, Record, describe
-from patchcore.engine.rebinding import Moves, Rebinder
+from patchcore.engine.rebinding import Moves, Rebinder, copy_of_original
 from patchcore.engine.references import StaticSlot
 from patchcore.errors import ConflictError, DeclarationError, TargetError, TargetNotFound, conflict_message
-from patchcore.objects.binding import has_identity, reference, wrapped_callable
-from patchcore.objects.bodies import body_of, can_be_written, copy_of
+from patchcore.objects.binding import wrapped_callable
+from patchcore.objects.bodies import body_of, can_be_written
 from patchcore.objects.descriptors import FORMS
 from patchcore.objects.modules import ABSENT, executed_module
 from patchcore.report import APPLIED, SKIPPED
 
-__all__ = [
-    "WRITERS",
-    "Guard",
-    "Host",
-    "SlotWriter",
-    "Writer",
-    "WriterFactory",
-    "Writers",
-    "class_key",
-    "keep_names",
-    "writer_of",
-]
+__all__ = ["WRITERS", "Guard", "Host", "SlotWriter", "Writer", "WriterFactory", "Writers", "class_key", "writer_of"]
 
 
 #: Called with ``change``, ``slot``, ``below`` and ``product``: the change is about to write ``product`` to ``slot``,
@@ -219,7 +208,7 @@ class SlotWriter:
     def _keep(self, names: Iterable[Slot], record: Record, application: Application, state: ChangeState) -> None:
         """Have ``names``, under which what the change calls keeps the original, mean the original."""
         for name in names:
-            build = functools.partial(_copy_of_original, record)
+            build = functools.partial(copy_of_original, record)
             self._journal.push(name, KeptName(application, state.change, build(), name.read(), build))
             state.kept += (name.name,)
 
@@ -252,53 +241,10 @@ class SlotWriter:
                 raise ConflictError(conflict_message(slot.name + through, other, application))
 
 
-def _copy_of_original(record: Record, below: Any = None, slot: Optional[Slot] = None) -> Any:
-    """Return a function for one name, so that the journal can tell it from what others hold."""
-    return copy_of(record.original)
-
-
 def _kept(change: SlotChange, function: FunctionType, place: Slot) -> Sequence[Union[Slot, str]]:
     """Return where what a change calls keeps the original, but for the original's own name."""
     found = (name for source in change.calls for name in references.own_names(source, function))
     return [name for name in found if isinstance(name, str) or name.identity != place.identity]
-
-
-def keep_names(journal: Journal, application: Application, module: ModuleType, name: str) -> None:
-    """Have the names in a module that ``Patch(keep=...)`` lists mean the original, once the module was imported.
-
-    Args:
-        journal: has what the patch has written.
-        application: in force.
-        module: whose body has run, and has taken the names from patched places.
-        name: of the module.
-    """
-    for target in [target for target in map(Target.parse, application.patch.keep) if target.module == name]:
-        try:
-            slot = find_slot(target, module)
-        except (TargetError, TargetNotFound):
-            continue
-        with journal.lock:
-            raw = slot.read()
-            place = StaticSlot.of(slot.owner, slot.key, slot.name, raw) if type(slot) is ClassSlot else slot
-            known = journal.find(slot)
-            if known is not None and known.layers and type(known.layers[-1]) is KeptName:
-                slot.write(known.top)  # the module was reloaded
-            records = journal.records_of(application) if not journal.looks_after(slot) else []
-            for record in records:
-                state = next((s for s in application.states if record.slot.name in s.slots), None)
-                if state is None:
-                    continue
-                if isinstance(record.slot, BodySlot):
-                    if not references.means(place.read(), record.slot.owner):
-                        continue
-                    build = functools.partial(_copy_of_original, record)
-                    journal.push(place, KeptName(application, state.change, build(), place.read(), build))
-                elif has_identity(place.read()) and place.read() is record.by_value:
-                    place.write(reference(record.original))
-                else:
-                    continue
-                state.kept += () if slot.name in state.kept else (slot.name,)
-                break
 
 
 def _listed(names: Iterable[str], function: FunctionType, known: Iterable[Slot]) -> Iterator[Slot]:

@@ -20,10 +20,10 @@ from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
 from patchcore.builtin.run.verbosity import QUIET
 from patchcore.engine.engine import ENGINE
-from patchcore.patcher import FAILURES, PATCHERS, Made, Patcher
+from patchcore.patcher import PATCHERS, Patcher
 from patchcore.planning.plan import Plan
-from patchcore.process import PLUGIN_MODULES, process_rank
-from patchcore.report import FAILED, SCHEMA_VERSION, PatchRecord, Report, count_statuses
+from patchcore.process import PLUGIN_MODULES, Made, process_rank
+from patchcore.report import FAILED, FAILURES, SCHEMA_VERSION, PatchRecord, Report, count_statuses
 from patchcore.settings import Settings
 from patchcore.stderr import say
 from patchcore.stdlib import loaded
