@@ -65,6 +65,7 @@ class TestEveryCommand:
         ("arguments", "message"),
         [
             (["lst"], "patchcore: no command 'lst'; did you mean 'list'? See patchcore --help"),
+            (["plan"], "patchcore: no command 'plan'; patchcore list shows the plan. See patchcore --help"),
             (["frobnicate"], "patchcore: no command 'frobnicate'. See patchcore --help"),
             (["list", "--nosuch"], "patchcore list: error: unrecognized arguments: --nosuch\n"),
             (["list", "--plugim", "shop"], "unrecognized arguments: --plugim; did you mean '--plugin'?"),
