@@ -52,7 +52,7 @@ SUPPORT = "patchcore_support"
 #: The features that ship with the core, each a package of that name in ``patchcore.builtin``. The core knows nothing
 #: else of them.
 BUILTINS = (
-    "call", "imports", "stdlib", "signatures", "holders", "drift",
+    "call", "imports", "rewrite", "stdlib", "signatures", "holders", "drift",
     "list", "check", "run", "report", "explain", "doctor", "verify", "bisect", "new", "suggest",
     "overview",
 )  # fmt: skip

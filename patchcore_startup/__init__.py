@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, Optional
 
-__all__ = ["SESSION", "SITE", "TRIGGERS", "ActivationFinder", "activate", "finder", "start"]
+__all__ = ["SESSION", "SITE", "TRIGGERS", "WORD", "ActivationFinder", "activate", "finder", "start"]
 
 #: Environment variable that describes the run, as JSON; nothing happens in a process without it.
 SESSION = "PATCHCORE_SESSION"
-#: Environment variable with what activates the run: the process id of the program, the top-level modules of patches.
+#: Environment variable with what activates the run: the process id of the program, the top-level modules of patches,
+#: and texts that make a script one which a patch edits.
 TRIGGERS = "PATCHCORE_TRIGGERS"
+#: What such a text begins with there.
+WORD = "word:"
 #: The folder that goes on PYTHONPATH.
 SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
 
@@ -55,8 +58,12 @@ def start(site_is_complete: bool = False) -> None:
     global finder
     if finder is None and os.environ.get(SESSION):
         sys.path[:] = [entry for entry in sys.path if entry != SITE]  # it has done its duty
-        finder = ActivationFinder(os.environ.get(TRIGGERS, "").split(","))
+        triggers = os.environ.get(TRIGGERS, "").split(",")
+        finder = ActivationFinder(triggers)
         sys.meta_path = [finder, *sys.meta_path]
+        words = [trigger[len(WORD) :].encode() for trigger in triggers if trigger.startswith(WORD)]
+        if words:
+            sys.path_hooks.append(ScriptHook(finder, words))
     if finder is not None and site_is_complete:
         finder.complete_site()
 
@@ -221,6 +228,38 @@ class ActivationFinder:
             and "site-packages" not in folders
             and "dist-packages" not in folders
         )
+
+
+class ScriptHook:
+    """A path hook that has a patch edit the script of the program before it is compiled.
+
+    Python asks the path hooks whether a script is an archive, and runs the ``__main__`` of the finder that they return.
+    The same is true of ``runpy.run_path``, which runs the script again in processes of multiprocessing.
+
+    Args:
+        finder: activates the run.
+        words: texts, encoded; a script without one of them is left to Python.
+    """
+
+    def __init__(self, finder: ActivationFinder, words: Iterable[bytes]) -> None:
+        self._finder = finder
+        self._words = tuple(words)
+
+    def __call__(self, path: str) -> Any:
+        """Return the finder for the script ``path``; raise ``ImportError`` for everything else."""
+        if type(path) is not str or path.endswith(".pyc") or not os.path.isfile(path):
+            raise ImportError(path)
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            raise ImportError(path) from error
+        if not any(word in data for word in self._words):
+            raise ImportError(path)
+        self._finder.activate()
+        from patchcore.builtin.rewrite.scripts import find_script
+
+        return find_script(path)
 
 
 class _Loaded:

@@ -3,6 +3,7 @@
 from patchcore.builtin.call.change import Call
 from patchcore.builtin.imports.changes import InjectImport, ReplaceImport, StubImport, WhileImporting
 from patchcore.builtin.install.command import install_command
+from patchcore.builtin.rewrite.changes import Rewrite, Rules, Source
 from patchcore.builtin.verify.check import Case, Check, Size
 
 __all__ = [
@@ -11,7 +12,10 @@ __all__ = [
     "Check",
     "InjectImport",
     "ReplaceImport",
+    "Rewrite",
+    "Rules",
     "Size",
+    "Source",
     "StubImport",
     "WhileImporting",
     "install_command",

@@ -109,6 +109,11 @@ class Change(Declaration):
         """The object that says where the new behaviour is written, for ``explain``; a target while unresolved."""
         raise NotImplementedError
 
+    @property
+    def script_words(self) -> tuple[str, ...]:
+        """Texts; ``patchcore run`` applies the patch before a script with one of them is compiled."""
+        return ()
+
     def claims(self, target: Target) -> tuple[Target, ...]:
         """Return what no second patch may change unless the two are ordered; ``target`` is its own, with its module."""
         return (target,)

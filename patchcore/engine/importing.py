@@ -4,8 +4,9 @@ One finder, first on ``sys.meta_path`` while somebody watches, lets the other fi
 the place of its loader for the time of ``exec_module`` only; the module never sees it. Nothing is imported that the
 program would not import, and modules that nobody watches cost one set lookup.
 
-The same finder asks providers for the modules that they have taken over (:meth:`ImportWatch.provide`), and opens
-windows around the body of a module (:meth:`ImportWatch.surround`).
+The same finder asks providers for the modules that they have taken over (:meth:`ImportWatch.provide`), opens
+windows around the body of a module (:meth:`ImportWatch.surround`), and has a compiler give the code of a module
+(:meth:`ImportWatch.compile_with`).
 
 An import that the finder has not seen begin is joined through the lock that importlib holds on its module
 (:meth:`ImportWatch.join`). So the order is always: watch a module, join its import, then look whether it is loaded.
@@ -22,8 +23,8 @@ import sys
 import time
 from _thread import RLock, _local, get_ident
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
 from patchcore.engine.events import IMPORTED, tell
@@ -33,11 +34,13 @@ from patchcore.process import IMPORT_LOCKS, ModuleLock, import_lock, imported_el
 
 __all__ = [
     "AskOthers",
+    "Compiler",
     "ImportWatch",
     "Imported",
     "Joined",
     "Provider",
     "Window",
+    "compiles_as_python_does",
     "how_missed",
     "loaded_here",
 ]
@@ -69,6 +72,16 @@ class Window(Protocol):
         """The body has run to its end, or it raised."""
 
 
+class Compiler(Protocol):
+    """Gives the code of modules that Python's own loader reads from a source file."""
+
+    def concerns(self, name: str, file: str) -> bool:
+        """Return true if :meth:`code_of` is to be called for module ``name``; called for each module that is found."""
+
+    def code_of(self, name: str, loader: SourceFileLoader) -> CodeType:
+        """Return the code to run as the body of module ``name``; what this raises fails the import."""
+
+
 _T = TypeVar("_T")
 
 
@@ -90,6 +103,7 @@ class ImportWatch:
         self._roots: dict[str, dict[int, object]] = {}  # likewise
         self._providers: dict[str, tuple[Provider, ...]] = {}  # by module, the one that counts last
         self._windows: dict[str, tuple[Window, ...]] = {}
+        self.compiler: Optional[Compiler] = None
         self.lock = RLock()  # a signal handler may come back
         self._asking = _local()
 
@@ -138,6 +152,15 @@ class ImportWatch:
         with self.lock:
             self._windows = _without(self._windows, name, window)
         self.unwatch(name, window)
+
+    def compile_with(self, compiler: Optional[Compiler]) -> None:
+        """Have ``compiler`` give the code of modules from now on, in the place of the one before; ``None`` for none.
+
+        Modules of loaders with a way of their own to compile are left to them, see :func:`compiles_as_python_does`.
+        """
+        with self.lock:
+            self.compiler = compiler
+            self._take_place()
 
     @contextlib.contextmanager
     def watching_roots(self, roots: Iterable[str], owner: object) -> Iterator[None]:
@@ -188,7 +211,8 @@ class ImportWatch:
             self._stay_in_front(name)
         watched = name in self._watched or (bool(self._roots) and name.partition(".")[0] in self._roots)
         provider = self._provider_of(name) if self._providers else None
-        if not watched and provider is None:
+        compiler = self.compiler
+        if not watched and provider is None and compiler is None:
             return None
         asking = self._asking.__dict__.setdefault("names", set())
         if name in asking:  # another finder asks importlib for the same module
@@ -199,6 +223,9 @@ class ImportWatch:
             spec = others() if provider is None else provider.find_spec(name, others)
         finally:
             asking.discard(name)
+        if compiler is not None and spec is not None and compiles_as_python_does(spec.loader):
+            if compiler.concerns(name, spec.loader.path):
+                spec.loader = _CompilingLoader(spec, compiler, self)
         if watched and spec is not None:
             if spec.loader is None:  # a namespace package has no body, and no loader yet
                 _JoinedLock.join(name, self.executed)
@@ -236,7 +263,7 @@ class ImportWatch:
         return spec is not None
 
     def _stand_in(self, spec: Any) -> None:
-        if isinstance(spec.loader, _LoaderStandIn) and spec.loader.watch is self:
+        if isinstance(spec.loader, (_WatchingLoader, _WatchingLegacyLoader)) and spec.loader.watch is self:
             return
         if hasattr(spec.loader, "exec_module"):
             spec.loader = _WatchingLoader(spec.loader, self)
@@ -254,7 +281,8 @@ class ImportWatch:
     def _take_place(self) -> None:
         # A finder that came in front of this one may find modules by itself. The list is replaced, not changed:
         # another thread that walks it in the middle of an import would miss a finder.
-        place = [self] if self._watched or self._roots or self._providers else []
+        needed = self._watched or self._roots or self._providers or self.compiler is not None
+        place = [self] if needed else []
         if not place:
             self.overtaken, self._has_overtaken = [], False
         if sys.meta_path[:1] != place:
@@ -273,6 +301,17 @@ def _with(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[str,
 def _without(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[str, tuple[_T, ...]]:
     left = {**table, key: tuple(other for other in table.get(key, ()) if other is not value)}
     return {name: values for name, values in left.items() if values}
+
+
+def compiles_as_python_does(loader: Any) -> bool:
+    """Return true if ``loader`` reads a source file and compiles it just as Python does.
+
+    Import hooks that compile in their own way (pytest, typeguard, beartype) override one of the methods.
+    """
+    kind = type(loader)
+    return issubclass(kind, SourceFileLoader) and all(
+        getattr(kind, name) is getattr(SourceFileLoader, name) for name in ("exec_module", "get_code", "source_to_code")
+    )
 
 
 def loaded_here() -> Optional[set[str]]:
@@ -393,6 +432,31 @@ class _WatchingLoader(_LoaderStandIn):
         self.watch.executed(name, module, body)
 
 
+class _CompilingLoader(_LoaderStandIn):
+    """Runs the code that a :class:`Compiler` gives; the module, and code that runs later, has the real loader."""
+
+    def __init__(self, spec: ModuleSpec, compiler: Compiler, watch: ImportWatch) -> None:
+        super().__init__(spec.loader, watch)
+        self._spec = spec
+        self._compiler = compiler
+
+    def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
+        return None
+
+    def get_code(self, name: str) -> CodeType:
+        """Return the code of module ``name`` for ``runpy``, which runs it as the program (``python -m``)."""
+        self._spec.loader = self._loader
+        return self._compiler.code_of(name, self._loader)
+
+    def exec_module(self, module: ModuleType) -> None:
+        space = namespace(module) or {}
+        self._spec.loader = self._loader
+        if space.get("__loader__") is self:
+            space["__loader__"] = self._loader
+        code = self._compiler.code_of(self._spec.name, self._loader)
+        importlib._bootstrap._call_with_frames_removed(exec, code, space)  # type: ignore[attr-defined]
+
+
 class _WatchingLegacyLoader(_LoaderStandIn):
     """For a loader that creates and executes in one go, as zipimport's before Python 3.10."""
 
@@ -411,7 +475,7 @@ class _WatchingLegacyLoader(_LoaderStandIn):
 
 # importlib leaves its own frames out of tracebacks, by this file name (remove_importlib_frames in CPython's import.c),
 # with whatever is between them: the traceback of an import that fails is the same whether the module is watched or not.
-for _method in (_WatchingLoader.exec_module, _WatchingLegacyLoader.load_module):
+for _method in (_WatchingLoader.exec_module, _WatchingLegacyLoader.load_module, _CompilingLoader.exec_module):
     _method.__code__ = _method.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
 
 

@@ -79,6 +79,9 @@ class Session(NamedTuple):
         libraries |= {
             module for compat in chosen_compat(patcher.settings, patcher.plugins) for module in compat.modules
         }
+        words = {word for entry in wanted for change in entry.patch.changes for word in change.script_words}
+        libraries -= {"*"}
+        libraries |= {f"{patchcore_startup.WORD}{word}" for word in words}
         libraries.discard("patchcore")  # what profiling and brake are around is loaded with them
         problems = tuple(map(str, patcher.plugins.problems))
         return cls(

@@ -1,0 +1,171 @@
+"""The kind of change that edits the syntax tree of modules, and the rules that do the edit."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Optional, Union
+
+from patchcore.declare.changes import Change, as_reference, resolve
+from patchcore.declare.declaration import Declaration, as_tuple, check_callables
+from patchcore.declare.target import Target
+from patchcore.errors import DeclarationError
+
+__all__ = ["Rewrite", "Rules", "Source"]
+
+_MODULES = re.compile(r"\*|[^\W\d]\w*(\.[^\W\d]\w*)*(\.\*)?")
+
+
+class Source:
+    """A module whose syntax tree is being edited.
+
+    Args:
+        name: of the module; ``__main__`` for the program.
+        file: path of its source.
+        text: the source.
+
+    Attributes:
+        name, file, text: the same.
+        needs: what the edited code uses: the name under which it finds an object, and the object's target.
+    """
+
+    def __init__(self, name: str, file: str, text: str) -> None:
+        self.name = name
+        self.file = file
+        self.text = text
+        self.needs: dict[str, Target] = {}
+
+    def reference(self, target: str) -> ast.expr:
+        """Return an expression for the object ``package.module:name``, which the edited code can call.
+
+        The module imports it at its start, under a name that no source can spell.
+
+        Raises:
+            TargetError: ``target`` is no target of a name in a module.
+        """
+        parsed = Target.parse(target)
+        name = f"@{target}"
+        self.needs[name] = parsed
+        return ast.Name(name, ast.Load())
+
+    def segment(self, node: ast.AST) -> str:
+        """Return the source of ``node``, as one line; empty if it has none."""
+        return " ".join((ast.get_source_segment(self.text, node) or "").split())
+
+
+class Rules(Declaration):
+    """How :class:`Rewrite` edits modules.
+
+    Args:
+        edit: called with the :class:`ast.Module` and the :class:`Source`; edits the tree in place and returns the
+            numbers of the lines it has changed. New nodes get the position of the node that they replace
+            (:func:`ast.copy_location`). It must not add or remove functions, classes, lambdas or comprehensions:
+            functions of modules that are loaded already get the code of the function at the same place.
+        words: texts; a module is parsed only if its code has a text constant with one of them in it. Empty for every
+            module.
+        pattern: regular expression; a module is parsed only if its source has a match. Checked after ``words``.
+        concerns: called with the name of a module and the path of its source; returns false for a module that is to
+            stay as it is. ``None`` for every module that the change names.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    edit: Callable[[ast.Module, Source], Iterable[int]]
+    words: tuple[str, ...]
+    pattern: str
+    concerns: Optional[Callable[[str, str], bool]]
+
+    def __init__(
+        self,
+        edit: Callable[[ast.Module, Source], Iterable[int]],
+        *,
+        words: Union[str, Sequence[str]] = (),
+        pattern: str = "",
+        concerns: Optional[Callable[[str, str], bool]] = None,
+    ) -> None:
+        check_callables("Rules", edit=edit, concerns=concerns)
+        if edit is None:
+            raise DeclarationError("Rules: edit must be callable, got None")
+        given = as_tuple(words, "words", "Rules")
+        if not all(isinstance(word, str) and word for word in given):
+            raise DeclarationError(f"Rules: words must be texts, got {words!r}")
+        try:
+            re.compile(pattern)
+        except (re.error, TypeError) as error:
+            raise DeclarationError(f"Rules: pattern {pattern!r} is no regular expression: {error}") from None
+        super().__init__(edit=edit, words=given, pattern=pattern, concerns=concerns)
+
+
+class Rewrite(Change):
+    """Edit the syntax tree of modules when Python compiles them, in memory.
+
+    File names and lines stay, for tracebacks, debuggers and coverage. The bytecode in ``__pycache__`` is that of the
+    source as it is. Functions of modules that are loaded already get the code of the edited source, and get their own
+    back on revert. What the top level of a module did cannot be undone; the report counts these lines.
+
+    Only modules that Python itself reads from a source file are edited: not those of zip archives, and not those that
+    an import hook compiles in its own way (pytest's tests, typeguard, beartype).
+
+    Args:
+        modules: ``"package.module"``, ``"package.*"`` for a package with all that is in it, ``"*"`` for every module
+            and the script of the program.
+        rules: :class:`Rules`, or their target: ``"package.module:RULES"``.
+
+    Raises:
+        DeclarationError: an argument is malformed.
+    """
+
+    modules: str
+    rules: Any
+
+    waits = False
+    adds = True
+
+    def __init__(self, modules: str, rules: Union[str, Rules]) -> None:
+        where = f"Rewrite({modules!r})"
+        if not isinstance(modules, str) or not _MODULES.fullmatch(modules):
+            raise DeclarationError(f"{where}: write 'package.module', 'package.*' or '*'")
+        if not isinstance(rules, (str, Target, Rules)):
+            raise DeclarationError(f"{where}: rules must be Rules or their target 'package.module:RULES', got {rules!r}")
+        target = Target(modules[:-2] if modules.endswith(".*") else modules, ())
+        super().__init__(target=target, modules=modules, rules=as_reference(rules, where))
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        return () if self.modules in ("*", "__main__") else (self.target.root,)
+
+    @property
+    def source(self) -> Any:
+        return self.rules
+
+    @property
+    def script_words(self) -> tuple[str, ...]:
+        return self.found_rules().words if self.covers_module("__main__") else ()
+
+    def claims(self, target: Target) -> tuple[Target, ...]:
+        return ()  # several edits of one module follow each other
+
+    def covers_module(self, name: str) -> bool:
+        """Return true if the module called ``name`` is one of those that the change edits."""
+        if self.modules == "*":
+            return True
+        return name == self.target.module or (self.modules.endswith(".*") and name.startswith(self.modules[:-1]))
+
+    def found_rules(self) -> Rules:
+        """Return the rules; imports them if they are given as a target.
+
+        Raises:
+            TargetError, TargetNotFound, ImportError: there are none.
+        """
+        found = resolve(self.rules)
+        if not isinstance(found, Rules):
+            raise DeclarationError(f"{self}: {self.rules} is {found!r}, and no patchcore.Rules")
+        return found
+
+    def phrase(self, target: Target) -> str:
+        return f"{self.kind} {self.modules}"
+
+    def subject(self, target: Target) -> str:
+        return self.modules

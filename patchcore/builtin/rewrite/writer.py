@@ -1,0 +1,318 @@
+"""Puts :class:`~patchcore.Rewrite` in force: modules are compiled with their trees edited, loaded functions follow.
+
+A module that is imported later runs the edited code. In one that is loaded already each function gets the edited code
+of the function at its place, and so does the original that a wrapper of another patch has: all functions with one code
+are found, wherever they are. A revert does the same backwards. Codes are compared, not only names and lines: a function
+that did not come from the source as it is now stays as it is.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.machinery import SourceFileLoader
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+from patchcore.builtin.rewrite.changes import Rewrite, Rules
+from patchcore.builtin.rewrite.compiling import Edited, edit, mentions, nested, original_code
+from patchcore.declare.changes import resolve
+from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.importing import compiles_as_python_does
+from patchcore.engine.rebinding import Moves
+from patchcore.errors import describe_error
+from patchcore.objects.modules import is_initializing, loaded_modules, namespace
+from patchcore.report import APPLIED
+
+if TYPE_CHECKING:
+    from patchcore.engine.engine import Engine
+
+__all__ = ["RewriteWriter", "Rewriter"]
+
+logger = logging.getLogger("patchcore")
+
+#: Whether the body of a module runs edited code, or has run before.
+_EXECUTED, _LOADED = "executed", "loaded"
+
+
+class RewriteWriter:
+    """Puts changes of the kind :class:`~patchcore.Rewrite` in force."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._rewriter = Rewriter(engine)
+
+    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+        assert isinstance(state.change, Rewrite)
+        rules = state.change.found_rules()
+        with self._engine.journal.lock:
+            if not application.in_force or state.control is not None:
+                return
+            state.control = self._rewriter.begin(application, state, state.change, rules)
+        self._rewriter.follow()
+
+
+class _File(NamedTuple):
+    """A source file whose module runs edited code, or did.
+
+    Args:
+        module: its name.
+        original: the code of the source as it is.
+        places: by code, original or edited: which code of the module it is, in the order of the source.
+    """
+
+    module: str
+    original: CodeType
+    places: dict[CodeType, int]
+
+
+class Rewriter:
+    """Compiles modules for all changes of the kind that are in force; see :class:`~patchcore.engine.importing.Compiler`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._active: list[_Rewriting] = []
+        self._files: dict[str, _File] = {}  # by path
+
+    def begin(self, application: Application, state: ChangeState, change: Rewrite, rules: Rules) -> _Rewriting:
+        """Compile modules by ``rules`` from now on, and return what ends that."""
+        begun = _Rewriting(self, application, state, change, rules)
+        self._active = [*self._active, begun]
+        self._engine.watch.compile_with(self)
+        return begun
+
+    def end(self, ended: _Rewriting) -> None:
+        """Compile modules without ``ended``, and give loaded functions the code that they have without it."""
+        self._active = [each for each in self._active if each is not ended]
+        if not self._active:
+            self._engine.watch.compile_with(None)
+        self._exchange(self._files.items())
+
+    def follow(self) -> None:
+        """Give the functions of loaded modules the code that they have by the changes in force."""
+        found = {}
+        for name, module in loaded_modules().items():
+            loader = _loader_of(module)
+            if loader is None or not self.concerns(name, loader.path):
+                continue
+            if name != "__main__" and is_initializing(module):  # it may define more functions
+                self._engine.watch.join(name, lambda name, module: self.follow())
+            if loader.path in self._files or self._take_up(name, loader):
+                found[loader.path] = self._files[loader.path]
+        self._exchange(found.items())
+
+    def _take_up(self, name: str, loader: SourceFileLoader) -> bool:
+        """Return true if a change in force may edit the module called ``name``, which was imported before that."""
+        try:
+            data = loader.get_data(loader.path)
+            words = self._words(name, loader.path)
+            if words and not any(word.encode() in data for word in words):
+                return False
+            # a script has no bytecode cache, which would be written here
+            code = original_code(data, loader.path) if loader.name == "__main__" else loader.get_code(loader.name)
+        except (OSError, SyntaxError, ValueError, ImportError):  # its source is gone, or is being edited
+            return False
+        assert code is not None
+        if words and not mentions(code, words):
+            return False
+        self._files[loader.path] = _File(name, code, _numbered(code))
+        return True
+
+    def concerns(self, name: str, file: str) -> bool:
+        return any(each.concerns(name, file) for each in self._active)
+
+    def code_of(self, name: str, loader: SourceFileLoader) -> CodeType:
+        code = loader.get_code(name)
+        assert code is not None
+        words = self._words(name, loader.path)
+        if words and not mentions(code, words):
+            return code
+        self._files[loader.path] = file = _File(name, code, _numbered(code))
+        edited = self._edit(name, loader.path, loader.get_data(loader.path), _EXECUTED)
+        return code if edited is None or not _add(file, edited.code) else edited.code
+
+    def code_of_script(self, file: str, data: bytes) -> Optional[CodeType]:
+        """Return the code to run for the script ``file`` with the source ``data``; ``None`` for Python's own."""
+        if not self.concerns("__main__", file):
+            return None
+        try:
+            code = original_code(data, file)
+        except (SyntaxError, ValueError):  # Python complains about it in its own way
+            return None
+        self._files[file] = entry = _File("__main__", code, _numbered(code))
+        edited = self._edit("__main__", file, data, _EXECUTED, first="patchcore.builtin.rewrite.scripts:begin")
+        return None if edited is None or not _add(entry, edited.code) else edited.code
+
+    def _words(self, name: str, file: str) -> Sequence[str]:
+        """Return the words of which a text constant of a module has one if a change in force edits it; empty for any."""
+        words = [each.rules.words for each in self._active if each.concerns(name, file)]
+        return [word for some in words for word in some] if all(words) else ()
+
+    def _edit(self, name: str, file: str, data: bytes, when: str, first: str = "") -> Optional[Edited]:
+        """Return the module compiled by the changes in force that concern it; a change whose rules raise fails.
+
+        ``when`` is :data:`_EXECUTED` if the body of the module runs the edited code, :data:`_LOADED` if it has run.
+        """
+        while True:
+            concerned = [each for each in self._active if each.concerns(name, file)]
+            try:
+                edited = edit(name, file, data, [_naming(each) for each in concerned], first)
+            except _EditError as error:
+                self._engine.fail(error.culprit.application, error.culprit.state, error.error)
+                self._active = [each for each in self._active if each is not error.culprit]
+                continue
+            if edited is not None:
+                for each, lines in zip(concerned, edited.lines):
+                    each.note(name, file, lines, edited.top_level & lines, when)
+            return edited
+
+    def _exchange(self, files: Iterable[tuple[str, _File]]) -> None:
+        """Give every function with a code of ``files`` the code that belongs there by the changes in force."""
+        codes: dict[str, dict[CodeType, CodeType]] = {}  # by path: equal codes may come from two files
+        needs: dict[str, Mapping[str, Any]] = {}
+        for path, file in list(files):
+            wanted, edited = file.original, None
+            if self.concerns(file.module, path):
+                try:
+                    with open(path, "rb") as stream:
+                        edited = self._edit(file.module, path, stream.read(), _LOADED)
+                except (OSError, SyntaxError, ValueError):  # its source is gone, or is being edited
+                    continue
+            if edited is not None:
+                if not _add(file, edited.code):
+                    continue
+                wanted = edited.code
+                needs[path] = {name: resolve(target) for name, target in edited.needs.items()}
+            order = list(nested(wanted))
+            others = {code: order[place] for code, place in file.places.items() if code != order[place]}
+            if others:
+                codes[path] = others
+        if not codes:
+            return
+        for function in _functions({file.module for _, file in files}):
+            old = function.__code__
+            new = codes[old.co_filename].get(old) if old.co_filename in codes else None
+            if new is not None:
+                function.__globals__.update(needs.get(old.co_filename, {}))
+                function.__code__ = new
+
+
+class _Rewriting:
+    """One change in force; see :class:`patchcore.engine.application.Control`."""
+
+    def __init__(
+        self, rewriter: Rewriter, application: Application, state: ChangeState, change: Rewrite, rules: Rules
+    ) -> None:
+        self.application = application
+        self.state = state
+        self.rules = rules
+        self._rewriter = rewriter
+        self._change = change
+        self._own = getattr(rules.edit, "__module__", "")  # rules that edit themselves find nothing any more
+        self._lines: dict[str, int] = {}  # by module
+        self._ran: dict[str, tuple[str, frozenset[int]]] = {}  # by file, the edited lines of the module's top level
+        state.status, state.reason = APPLIED, "nothing to edit in the modules that were imported so far"
+
+    def concerns(self, name: str, file: str) -> bool:
+        """Return true if the change edits the module called ``name`` with the source ``file``."""
+        if not self._change.covers_module(name) or name == self._own:
+            return False
+        return self.rules.concerns is None or self.rules.concerns(name, file)
+
+    def note(self, name: str, file: str, lines: frozenset[int], top_level: frozenset[int], when: str) -> None:
+        """Take note of the lines of a module that were edited, and of those of its top level; see ``_edit``."""
+        if not lines:
+            return
+        self._lines[name] = len(lines)
+        if top_level and self._ran.get(file, ("",))[0] != _EXECUTED:
+            self._ran[file] = when, top_level
+        self.state.wrote(name)
+        parts = [f"{_counted(sum(self._lines.values()), 'line')} in {_counted(len(self._lines), 'module')}"]
+        for late, (how, some) in self._ran.items():
+            if how == _LOADED:
+                numbers = f"{_counted(len(some), 'line')} at its top level ran before that"
+                parts.append(f"{late}: {numbers}; import it later, or use patchcore run")
+        self.state.reason = "; ".join(parts)
+
+    def catch_up(self, name: str, module: ModuleType) -> None:
+        """Nothing: functions of modules that were imported unseen get their code by :meth:`Rewriter.follow`."""
+
+    def withdraw(self) -> list[str]:
+        """Give the functions their code back; return which lines at top level have run."""
+        self._rewriter.end(self)
+        ran, self._ran = self._ran, {}
+        return [
+            f"{file}: {_counted(len(lines), 'edited line')} ran when the module was imported; what they did stays"
+            for file, (how, lines) in ran.items()
+            if how == _EXECUTED
+        ]
+
+
+class _EditError(Exception):
+    """Rules have raised ``error``; ``culprit`` is the change that they belong to."""
+
+    def __init__(self, culprit: _Rewriting, error: Exception) -> None:
+        super().__init__(describe_error(error))
+        self.culprit = culprit
+        self.error = error
+
+
+def _naming(rewriting: _Rewriting) -> Rules:
+    """Return the rules of a change, which raise :class:`_EditError`."""
+
+    def edit(tree: Any, source: Any) -> Iterable[int]:
+        try:
+            return list(rewriting.rules.edit(tree, source))
+        except Exception as error:
+            raise _EditError(rewriting, error) from error
+
+    return rewriting.rules.evolve(edit=edit)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _numbered(code: CodeType) -> dict[CodeType, int]:
+    return {each: number for number, each in enumerate(nested(code))}
+
+
+def _add(file: _File, code: CodeType) -> bool:
+    """Add the codes of an edited module to ``file``; return false if they are not those of the same functions."""
+    names, edited = [each.co_name for each in nested(file.original)], list(nested(code))
+    if names != [each.co_name for each in edited]:
+        logger.warning("%s is not rewritten: the rules added or removed a function", file.module)
+        return False
+    for number, each in enumerate(edited):
+        file.places.setdefault(each, number)
+    return True
+
+
+def _loader_of(module: ModuleType) -> Optional[SourceFileLoader]:
+    loader: Any = (namespace(module) or {}).get("__loader__")
+    return loader if compiles_as_python_does(loader) else None
+
+
+def _functions(modules: set[str]) -> Iterator[FunctionType]:
+    """Yield every function of the process, and first those of ``modules`` that the collector does not look at."""
+    if gc.get_freeze_count():  # gc.freeze() hides what was there from gc.get_objects()
+        for name in modules:
+            yield from _functions_in(namespace(sys.modules.get(name)) or {}, set())
+    for found in gc.get_objects():
+        if type(found) is FunctionType:
+            yield found
+
+
+def _functions_in(space: Mapping[str, Any], seen: set[int]) -> Iterator[FunctionType]:
+    for value in list(space.values()):
+        if isinstance(value, (staticmethod, classmethod)):
+            value = value.__func__
+        parts = (value.fget, value.fset, value.fdel) if type(value) is property else (value,)
+        for part in parts:
+            if type(part) is FunctionType:
+                yield part
+            elif isinstance(part, type) and id(part) not in seen:
+                seen.add(id(part))
+                yield from _functions_in(vars(part), seen)
