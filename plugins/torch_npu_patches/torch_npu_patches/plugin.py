@@ -21,6 +21,7 @@ from torch_npu_patches import (
     transfer_to_npu,
     wrapping,
 )
+from torch_npu_patches.cuda_names.reporting import sections as cuda_names_sections
 from torch_npu_patches.migrate import hookspecs
 from torch_npu_patches.ops import run_options
 
@@ -110,6 +111,7 @@ def report_sections() -> Iterator[pc.Section]:
     if sites:
         lines = tuple(map(str, sites))
         yield pc.Section("Lines that use CUDA", lines, data=transfer_to_npu.audit.details())
+    yield from cuda_names_sections()
     if "torch_npu" in sys.modules and transfer_to_npu.audit.is_active():
         uses = transfer_to_npu.uses_without_counterpart()
         if uses:

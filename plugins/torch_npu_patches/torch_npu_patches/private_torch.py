@@ -19,6 +19,7 @@ NAMES = {
     "OpOverload": "torch._ops:OpOverload",
     "FakeTensor": "torch._subclasses.fake_tensor:FakeTensor",
     "get_available_device_type": "torch._utils:_get_available_device_type",
+    "is_dynamo_compiling": "torch.compiler:is_dynamo_compiling",
     "make_source_context": "torch._sources:make_source_context",
     "builtins": "torch.jit._builtins",
     "TorchDispatchMode": "torch.utils._python_dispatch:TorchDispatchMode",

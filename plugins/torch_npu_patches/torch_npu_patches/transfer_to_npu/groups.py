@@ -46,7 +46,12 @@ def apex_is_missing() -> Any:
 
 
 def _patch(
-    name: str, changes: Iterable[Change], summary: str, when: Callable[[], Any] = switched_on, default: bool = True
+    name: str,
+    changes: Iterable[Change],
+    summary: str,
+    when: Callable[[], Any] = switched_on,
+    default: bool = True,
+    **others: Any,
 ) -> pc.Patch:
     return pc.Patch(
         f"{PREFIX}.{name}",
@@ -57,6 +62,7 @@ def _patch(
         when=when,
         default=default,
         legacy_names=["transfer_to_npu"],
+        **others,
     )
 
 
@@ -207,6 +213,22 @@ VISIBLE_DEVICES = _patch(
     "visible_devices", [AsAscendVariable()], "CUDA_VISIBLE_DEVICES as ASCEND_RT_VISIBLE_DEVICES, when torch is imported"
 )
 
+NAMES = _patch(
+    "names",
+    [
+        pc.Rewrite("*", "torch_npu_patches.cuda_names:PROGRAM"),
+        Adapt("torch:jit.frontend.parse_def", scripting.make_parse_def_with_names),
+    ],
+    'lines of the program that compare with "cuda" hold for the NPU, too',
+    after=f"{PREFIX}.factory",
+)
+
+LIBRARY_NAMES = _patch(
+    "library_names",
+    [pc.Rewrite("*", "torch_npu_patches.cuda_names:LIBRARIES")],
+    'the same in installed packages but torch, where a function does not name npu itself',
+)
+
 APEX = _patch(
     "apex",
     [
@@ -222,6 +244,7 @@ APEX = _patch(
 #: Every patch of the layer.
 TRANSFER_TO_NPU = (
     VISIBLE_DEVICES,
+    LIBRARY_NAMES,
     FACTORY,
     TENSOR,
     MODULE,
@@ -237,5 +260,6 @@ TRANSFER_TO_NPU = (
     LOAD,
     PROFILER,
     COMPILE,
+    NAMES,
     APEX,
 )

@@ -1,0 +1,26 @@
+"""Lines that know CUDA by the text ``"cuda"``: they hold for the NPU as well, without a change of the source.
+
+``x.device.type == "cuda"`` is false on an NPU, and the program takes the other branch: no autocast, no fused optimizer,
+no pinned memory, and no error. The rules here edit such lines when their module is compiled (:class:`patchcore.Rewrite`).
+:mod:`.editing` finds and edits them, :mod:`.running` is what the edited lines call, :mod:`.lines` keeps which of them
+ran, and :mod:`.scope` knows which modules are edited.
+
+``python -m torch_npu_patches.cuda_names PACKAGE ...`` lists the lines of packages, edited or left alone, and why.
+"""
+
+from __future__ import annotations
+
+import patchcore as pc
+from torch_npu_patches.cuda_names.editing import edit
+from torch_npu_patches.cuda_names.scope import is_library, is_program
+
+__all__ = ["LIBRARIES", "PATTERN", "PROGRAM"]
+
+#: What a source has to have: the text in quotes, at the beginning of a text.
+PATTERN = r"""["']cuda["':]"""
+
+#: For the modules of the program: those that are not installed.
+PROGRAM = pc.Rules(edit, words="cuda", pattern=PATTERN, concerns=is_program)
+
+#: For installed packages.
+LIBRARIES = pc.Rules(edit, words="cuda", pattern=PATTERN, concerns=is_library)

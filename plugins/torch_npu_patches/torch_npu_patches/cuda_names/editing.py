@@ -1,0 +1,288 @@
+"""Finds the expressions that compare something with the text of a CUDA device, and edits them.
+
+Edited are ``==`` and ``!=`` with ``"cuda"``, ``"cuda:0"`` or an f-string that begins so; ``in`` and ``not in`` on either
+side; ``startswith``; the patterns of ``match``; and tables whose keys are names of devices. A function that names NPUs
+itself has a branch of its own for them, and is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import Optional, Union
+
+import patchcore as pc
+from torch_npu_patches.cuda_names.lines import Line, note
+from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_name
+
+__all__ = ["DEVICES", "edit", "edit_script"]
+
+#: What torch 2.13 calls devices (c10/core/DeviceType.cpp), with the names of other back ends.
+DEVICES = frozenset("cpu cuda fpga gaudi hip hpu ipu lazy meta mkldnn mlu mps mtia musa opencl opengl tpu ve vulkan xla xpu".split())
+
+_RUNNING = "torch_npu_patches.cuda_names.running"
+_NPU = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
+
+_Unit = Union[ast.stmt, ast.Module]
+
+
+def edit(tree: ast.Module, source: pc.Source) -> set[int]:
+    """Edit a module in place; return the numbers of the edited lines. For :class:`patchcore.Rules`."""
+    editor = _Editor(source)
+    for unit in _units(tree):
+        editor.edit(unit)
+    return editor.lines
+
+
+def edit_script(tree: ast.AST) -> bool:
+    """Edit a function that ``torch.jit.script`` has read, in place; return whether anything was edited.
+
+    TorchScript calls no function of :mod:`.running`; it has ``in`` for lists of texts.
+    """
+    if _names_npu(tree):
+        return False
+    editor = _ScriptEditor()
+    editor.visit(tree)
+    return editor.edited
+
+
+def _units(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the functions, and the statements outside of functions, that decide whether they know NPUs."""
+    for statement in tree.body:
+        yield from _units_in(statement)
+
+
+def _units_in(statement: ast.stmt) -> Iterator[ast.stmt]:
+    if isinstance(statement, ast.ClassDef):
+        for inner in statement.body:
+            yield from _units_in(inner)
+    else:
+        yield statement
+
+
+def _names_npu(node: ast.AST) -> bool:
+    """Return true if code names NPUs: in a text, a name, an attribute or an import."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant):
+            text = inner.value if isinstance(inner.value, str) else ""
+        elif isinstance(inner, ast.Attribute):
+            text = inner.attr
+        elif isinstance(inner, ast.Name):
+            text = inner.id
+        elif isinstance(inner, ast.alias):
+            text = inner.name
+        else:
+            continue
+        if "npu" in text.lower() or "ascend" in text.lower():
+            if _NPU.search(text):
+                return True
+    return False
+
+
+def _cuda_text(node: ast.AST) -> bool:
+    """Return true for ``"cuda"``, ``"cuda:0"`` and f-strings that begin with ``cuda:``."""
+    if isinstance(node, ast.JoinedStr):
+        first = node.values[0] if node.values else None
+        return isinstance(first, ast.Constant) and str(first.value) == f"{CUDA}:"
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and npu_name(node.value) is not None
+
+
+def _npu_text(node: ast.expr) -> ast.expr:
+    """Return the text of the NPU of the same number, for a node that :func:`_cuda_text` accepts."""
+    if isinstance(node, ast.JoinedStr):
+        return ast.copy_location(ast.JoinedStr([ast.copy_location(ast.Constant("npu:"), node), *node.values[1:]]), node)
+    assert isinstance(node, ast.Constant)
+    return ast.copy_location(ast.Constant(npu_name(node.value)), node)
+
+
+def _collection(node: ast.AST) -> Optional[list[ast.expr]]:
+    """Return the elements of a list, tuple or set display that has a CUDA device."""
+    elements = node.elts if isinstance(node, (ast.List, ast.Tuple, ast.Set)) else None
+    return elements if elements is not None and any(map(_cuda_text, elements)) else None
+
+
+def _is_table(node: ast.Dict) -> bool:
+    """Return true for a table whose keys are texts, all of them names of devices, CUDA among them."""
+    texts = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    return (
+        len(texts) == len(node.keys)
+        and any(npu_name(text) is not None for text in texts)
+        and all(text.partition(":")[0] in DEVICES for text in texts)
+    )
+
+
+class _Editor(ast.NodeTransformer):
+    """Edits the expressions of one module, and notes each line."""
+
+    def __init__(self, source: pc.Source) -> None:
+        self._source = source
+        self._leave = ""  # why the unit at hand is left alone
+        self.lines: set[int] = set()
+
+    def edit(self, unit: ast.stmt) -> None:
+        """Edit one unit of the module."""
+        self._leave = "its function names npu itself" if _names_npu(unit) else ""
+        if self._leave and not isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self._leave = "its statement names npu itself"
+        self.generic_visit(unit)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """Edit ``x == "cuda"``, ``x in ("cuda", ...)``, ``"cuda" in x`` and their negations."""
+        if len(node.ops) > 1 and any(map(_cuda_text, [node.left, *node.comparators])):
+            self._leave_alone(node, "it is a chain of comparisons")
+            self.generic_visit(node)
+            return node
+        left, operator, right = node.left, node.ops[0], node.comparators[0]
+        if isinstance(operator, (ast.Eq, ast.NotEq)) and (_cuda_text(left) or _cuda_text(right)):
+            value, text = (left, right) if _cuda_text(right) else (right, left)
+            if isinstance(value, ast.Constant):
+                return node
+            shown = f"{self._source.segment(value)} {'in' if isinstance(operator, ast.Eq) else 'not in'} "
+            shown += f"({self._source.segment(text)}, {ast.unparse(_npu_text(text))})"
+            name = "same" if isinstance(operator, ast.Eq) else "different"
+            return self._call(node, name, [self.visit(value), text], shown)
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            if _cuda_text(left):
+                shown = f"{self._source.segment(node)} or {ast.unparse(_npu_text(left))}"
+                found = self._call(node, "within", [left, self.visit(right)], shown)
+                if found is node or isinstance(operator, ast.In):
+                    return found
+                return ast.copy_location(ast.UnaryOp(ast.Not(), found), node)  # type: ignore[arg-type]
+            elements = _collection(right)
+            if elements is not None:
+                added = [_npu_text(element) for element in elements if _cuda_text(element)]
+                shown = f"{self._source.segment(node)} or {', '.join(map(ast.unparse, added))}"
+                number = self._number(node, shown)
+                self.generic_visit(node)
+                if number is None:
+                    return node
+                elements.extend(added)
+                return ast.copy_location(ast.BoolOp(ast.Or(), [self._reached(node, number), node]), node)
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Edit ``x.startswith("cuda")``, also with a tuple of texts."""
+        self.generic_visit(node)
+        function = node.func
+        if not isinstance(function, ast.Attribute) or function.attr != "startswith" or len(node.args) != 1:
+            return node
+        given = node.args[0]
+        if _cuda_text(given):
+            shown = f"{self._source.segment(function)}(({self._source.segment(given)}, {ast.unparse(_npu_text(given))}))"
+            return self._call(node, "starts", [function.value, given], shown)
+        elements = _collection(given) if isinstance(given, ast.Tuple) else None
+        if elements is not None:
+            number = self._number(node, f"{self._source.segment(node)}, or npu")
+            if number is not None:
+                elements.extend([_npu_text(element) for element in elements if _cuda_text(element)])
+                return ast.copy_location(ast.BoolOp(ast.Or(), [self._reached(node, number), node]), node)
+        return node
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        """Edit ``{"cuda": x, "cpu": y}``."""
+        self.generic_visit(node)
+        if not _is_table(node):
+            return node
+        return self._call(node, "table", [node], f"the entry for {CUDA}, for {NPU} too", before="table by device")
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:  # type: ignore[name-defined]  # since Python 3.10
+        """Edit ``case "cuda":``, also among alternatives."""
+        patterns = [inner for inner in ast.walk(node.pattern) if isinstance(inner, ast.MatchValue)]
+        cuda = [inner for inner in patterns if _cuda_text(inner.value)]
+        if cuda:
+            first = cuda[0]
+            number = self._number(first, f"{self._source.segment(first)} | {ast.unparse(_npu_text(first.value))}")
+            if number is not None:
+                node.pattern = _WithNpu().visit(node.pattern)
+                ran: ast.expr = ast.UnaryOp(ast.Not(), self._reached(first, number))
+                ran = ast.copy_location(ran, first)
+                guard = ran if node.guard is None else ast.copy_location(ast.BoolOp(ast.And(), [ran, node.guard]), first)
+                node.guard = guard
+        self.generic_visit(node)
+        return node
+
+    def _call(self, node: ast.expr, name: str, arguments: list[ast.expr], after: str, before: str = "") -> ast.expr:
+        """Return the call of a function of :mod:`.running` for ``node``; ``node`` itself if it is left alone."""
+        number = self._number(node, after, before)
+        if number is None:
+            return node
+        function = ast.copy_location(self._source.reference(f"{_RUNNING}:{name}"), node)
+        constant = ast.copy_location(ast.Constant(number), node)
+        return ast.copy_location(ast.Call(function, [constant, *arguments], []), node)
+
+    def _reached(self, node: ast.AST, number: int) -> ast.expr:
+        function = ast.copy_location(self._source.reference(f"{_RUNNING}:reached"), node)
+        return ast.copy_location(ast.Call(function, [ast.copy_location(ast.Constant(number), node)], []), node)
+
+    def _number(self, node: ast.AST, after: str, before: str = "") -> Optional[int]:
+        """Note the line of ``node`` and return its number; ``None`` if it is left alone."""
+        if self._leave:
+            self._leave_alone(node, self._leave)
+            return None
+        line: int = node.lineno  # type: ignore[attr-defined]
+        self.lines.add(line)
+        return note(Line(self._source.file, line, before or self._source.segment(node), after))
+
+    def _leave_alone(self, node: ast.AST, why: str) -> None:
+        line: int = node.lineno  # type: ignore[attr-defined]
+        note(Line(self._source.file, line, self._source.segment(node), why=why))
+
+
+class _WithNpu(ast.NodeTransformer):
+    """Adds the NPU to patterns of ``match``."""
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:  # type: ignore[name-defined]
+        """Make ``"cuda" | "npu"`` of ``"cuda"``."""
+        if not _cuda_text(node.value):
+            return node
+        twin = ast.copy_location(ast.MatchValue(_npu_text(node.value)), node)
+        return ast.copy_location(ast.MatchOr([node, twin]), node)
+
+    def visit_MatchOr(self, node: ast.MatchOr) -> ast.AST:  # type: ignore[name-defined]
+        """Make ``"cuda" | "cpu" | "npu"`` of ``"cuda" | "cpu"``."""
+        patterns: list[ast.AST] = []
+        for inner in map(self.visit, node.patterns):
+            patterns += inner.patterns if isinstance(inner, ast.MatchOr) else [inner]
+        node.patterns = patterns
+        return node
+
+
+class _ScriptEditor(ast.NodeTransformer):
+    edited = False
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """Make ``x in ["cuda", "npu"]`` of ``x == "cuda"``, and add NPUs to the lists of ``in``."""
+        self.generic_visit(node)
+        if len(node.ops) > 1:
+            return node
+        left, operator, right = node.left, node.ops[0], node.comparators[0]
+        if isinstance(operator, (ast.Eq, ast.NotEq)) and any(map(_is_constant, (left, right))):
+            value, text = (left, right) if _is_constant(right) else (right, left)
+            self.edited = True
+            contained: ast.cmpop = ast.In() if isinstance(operator, ast.Eq) else ast.NotIn()
+            return ast.Compare(value, [contained], [ast.List([text, _npu_text(text)], ast.Load())])
+        elements = _collection(right) if isinstance(operator, (ast.In, ast.NotIn)) else None
+        if elements is not None:
+            self.edited = True
+            elements.extend(_new(elements))
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Make ``x.startswith("cuda") or x.startswith("npu")`` of ``x.startswith("cuda")``."""
+        self.generic_visit(node)
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr == "startswith" and len(node.args) == 1:
+            if _is_constant(node.args[0]):
+                self.edited = True
+                return ast.BoolOp(ast.Or(), [node, ast.Call(function, [_npu_text(node.args[0])], [])])
+        return node
+
+
+def _is_constant(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and _cuda_text(node)
+
+
+def _new(elements: Iterable[ast.expr]) -> list[ast.expr]:
+    return [_npu_text(element) for element in elements if _is_constant(element)]

@@ -1,0 +1,72 @@
+"""What edited lines call: each function counts its line and does what the line did, for CUDA and for NPUs.
+
+A value that is no text is compared as it was: arrays and columns of tables compare in their own way. Nothing here is
+hard for ``torch.compile`` to follow, which sees through all of it. A line in compiled code is not counted: what counts
+would be a side effect of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
+
+__all__ = ["COUNTS", "is_compiling", "reached", "same", "starts", "table", "within"]
+
+#: How often each line ran, by its number in :data:`torch_npu_patches.cuda_names.lines.LINES`.
+COUNTS: dict[int, int] = {}
+
+#: ``torch.compiler.is_dynamo_compiling``, once torch is there.
+is_compiling: Callable[[], bool] = bool
+
+
+def reached(number: int) -> bool:
+    """Count line ``number`` and return false: it stands before ``or``."""
+    if not is_compiling():
+        COUNTS[number] = COUNTS.get(number, 0) + 1
+    return False
+
+
+def same(number: int, value: Any, text: str) -> Any:
+    """Return ``value == text``, where ``text`` is a CUDA device; true for the NPU of that number, too."""
+    reached(number)
+    if type(value) is not str:
+        return value == text
+    return value == text or value == NPU + text[len(CUDA) :]
+
+
+def different(number: int, value: Any, text: str) -> Any:
+    """Return ``value != text``, where ``text`` is a CUDA device; false for the NPU of that number, too."""
+    reached(number)
+    if type(value) is not str:
+        return value != text
+    return value != text and value != NPU + text[len(CUDA) :]
+
+
+def starts(number: int, value: Any, text: str) -> Any:
+    """Return ``value.startswith(text)``, where ``text`` is a CUDA device; true for an NPU, too."""
+    reached(number)
+    if type(value) is not str:
+        return value.startswith(text)
+    return value.startswith(text) or value.startswith(NPU + text[len(CUDA) :])
+
+
+def within(number: int, text: str, value: Any) -> bool:
+    """Return ``text in value``, where ``text`` is a CUDA device; true for an NPU in a text, list, tuple or set, too."""
+    reached(number)
+    if text in value:
+        return True
+    npu = NPU + text[len(CUDA) :]
+    if type(value) is str:
+        return value == npu or (npu == NPU and value.startswith("npu:") and value[4:].isdecimal())
+    return isinstance(value, (list, tuple, set, frozenset)) and npu in value
+
+
+def table(number: int, devices: dict[str, Any]) -> dict[str, Any]:
+    """Return ``devices``, a table by device, with what it has for CUDA under the NPU's name as well."""
+    reached(number)
+    for name in list(devices):
+        if name.startswith(CUDA):
+            devices.setdefault(NPU + name[len(CUDA) :], devices[name])
+    return devices

@@ -1,0 +1,56 @@
+"""Which modules are edited: the program, and installed packages but for torch and what is made for NPUs."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sysconfig
+
+__all__ = ["OWN_BRANCHES", "is_library", "is_program"]
+
+#: Packages that are never edited: torch itself and what compiles for it, whose ``"cuda"`` is the device that torch has;
+#: and what knows NPUs.
+OWN_BRANCHES = frozenset(
+    (
+        "functorch",
+        "mindspeed",
+        "mx_driving",
+        "mx_driving_compat",
+        "npu_emulator",
+        "npu_graph",
+        "patchcore",
+        "patchcore_startup",
+        "patchcore_torch",
+        "torch",
+        "torch_npu",
+        "torch_npu_patches",
+        "torchgen",
+        "triton",
+        "vllm_ascend",
+    )
+)
+
+_INSTALLED = ("site-packages", "dist-packages")
+_LIBRARY = tuple(f"{folder}{os.sep}" for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+
+
+def is_program(name: str, file: str) -> bool:
+    """Return true for a module of the program.
+
+    Args:
+        name: of the module.
+        file: path of its source.
+    """
+    return _kind(os.path.dirname(file)) == "program" and name.partition(".")[0] not in OWN_BRANCHES
+
+
+def is_library(name: str, file: str) -> bool:
+    """Return true for a module of an installed package that may be edited; arguments as for :func:`is_program`."""
+    return _kind(os.path.dirname(file)) == "library" and name.partition(".")[0] not in OWN_BRANCHES
+
+
+@functools.lru_cache(maxsize=None)
+def _kind(folder: str) -> str:
+    if not set(_INSTALLED).isdisjoint(folder.split(os.sep)):
+        return "library"
+    return "python" if f"{folder}{os.sep}".startswith(_LIBRARY) else "program"
