@@ -78,8 +78,16 @@ class Compiler(Protocol):
     def concerns(self, name: str, file: str) -> bool:
         """Return true if :meth:`code_of` is to be called for module ``name``; called for each module that is found."""
 
-    def code_of(self, name: str, loader: SourceFileLoader) -> CodeType:
-        """Return the code to run as the body of module ``name``; what this raises fails the import."""
+    def code_of(self, name: str, loader: SourceFileLoader, *, alone: bool) -> tuple[CodeType, Mapping[str, Any]]:
+        """Return the code to run as the body of module ``name``, and names that the module is to have before that.
+
+        What this raises fails the import.
+
+        Args:
+            name: of the module.
+            loader: reads it.
+            alone: the code is run by somebody else, who does not add the names.
+        """
 
 
 _T = TypeVar("_T")
@@ -446,14 +454,16 @@ class _CompilingLoader(_LoaderStandIn):
     def get_code(self, name: str) -> CodeType:
         """Return the code of module ``name`` for ``runpy``, which runs it as the program (``python -m``)."""
         self._spec.loader = self._loader
-        return self._compiler.code_of(name, self._loader)
+        return self._compiler.code_of(name, self._loader, alone=True)[0]
 
     def exec_module(self, module: ModuleType) -> None:
-        space = namespace(module) or {}
+        space = namespace(module)
+        assert space is not None
         self._spec.loader = self._loader
         if space.get("__loader__") is self:
             space["__loader__"] = self._loader
-        code = self._compiler.code_of(self._spec.name, self._loader)
+        code, names = self._compiler.code_of(self._spec.name, self._loader, alone=False)
+        space.update(names)
         importlib._bootstrap._call_with_frames_removed(exec, code, space)  # type: ignore[attr-defined]
 
 

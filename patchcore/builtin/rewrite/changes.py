@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional, Union
@@ -51,20 +52,33 @@ class Source:
 
     def segment(self, node: ast.AST) -> str:
         """Return the source of ``node``, as one line; empty if it has none."""
-        return " ".join((ast.get_source_segment(self.text, node) or "").split())
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None)
+        if not first or not last:
+            return ""
+        lines = [line.encode() for line in self._lines[first - 1 : last]]
+        lines[-1] = lines[-1][: node.end_col_offset]  # type: ignore[attr-defined]
+        lines[0] = lines[0][node.col_offset :]  # type: ignore[attr-defined]
+        return b" ".join(b" ".join(lines).split()).decode()
+
+    @functools.cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
 
 
 class Rules(Declaration):
     """How :class:`Rewrite` edits modules.
 
     Args:
-        edit: called with the :class:`ast.Module` and the :class:`Source`; edits the tree in place and returns the
-            numbers of the lines it has changed. New nodes get the position of the node that they replace
-            (:func:`ast.copy_location`). It must not add or remove functions, classes, lambdas or comprehensions:
-            functions of modules that are loaded already get the code of the function at the same place.
-        words: texts; a module is parsed only if its code has a text constant with one of them in it. Empty for every
-            module.
-        pattern: regular expression; a module is parsed only if its source has a match. Checked after ``words``.
+        edit: called with an :class:`ast.Module` and the :class:`Source`; edits the tree in place and returns the
+            numbers of the lines it has changed. New nodes need the position of the node that they replace
+            (:func:`ast.copy_location`, :func:`ast.fix_missing_locations`). It must not add or remove functions,
+            classes, lambdas or comprehensions: functions of modules that are loaded already get the code of the
+            function at the same place.
+        words: texts; a module is looked at only if its code has a text constant with one of them in it. Empty for
+            every module.
+        find: called with the source of such a module; returns the numbers of the lines that ``edit`` may change. The
+            module is parsed only if there are some, and only the functions around them, if that will do: the tree then
+            has such a function, inside of its classes. ``None`` to parse every module as a whole.
         concerns: called with the name of a module and the path of its source; returns false for a module that is to
             stay as it is. ``None`` for every module that the change names.
 
@@ -74,7 +88,7 @@ class Rules(Declaration):
 
     edit: Callable[[ast.Module, Source], Iterable[int]]
     words: tuple[str, ...]
-    pattern: str
+    find: Optional[Callable[[str], Iterable[int]]]
     concerns: Optional[Callable[[str, str], bool]]
 
     def __init__(
@@ -82,20 +96,16 @@ class Rules(Declaration):
         edit: Callable[[ast.Module, Source], Iterable[int]],
         *,
         words: Union[str, Sequence[str]] = (),
-        pattern: str = "",
+        find: Optional[Callable[[str], Iterable[int]]] = None,
         concerns: Optional[Callable[[str, str], bool]] = None,
     ) -> None:
-        check_callables("Rules", edit=edit, concerns=concerns)
+        check_callables("Rules", edit=edit, find=find, concerns=concerns)
         if edit is None:
             raise DeclarationError("Rules: edit must be callable, got None")
         given = as_tuple(words, "words", "Rules")
         if not all(isinstance(word, str) and word for word in given):
             raise DeclarationError(f"Rules: words must be texts, got {words!r}")
-        try:
-            re.compile(pattern)
-        except (re.error, TypeError) as error:
-            raise DeclarationError(f"Rules: pattern {pattern!r} is no regular expression: {error}") from None
-        super().__init__(edit=edit, words=given, pattern=pattern, concerns=concerns)
+        super().__init__(edit=edit, words=given, find=find, concerns=concerns)
 
 
 class Rewrite(Change):

@@ -1,19 +1,33 @@
-"""Compiling a module with its syntax tree edited, and pairing the two codes function by function."""
+"""Compiling a module with its syntax tree edited.
+
+Parsing and compiling a module takes as long as importing it. So only the functions that have a line to edit are
+compiled, and take the place of the functions in the code that Python has for the module, where the rules know the lines
+beforehand and none of them is at the top level.
+"""
 
 from __future__ import annotations
 
+import __future__
+
 import ast
+import functools
 import importlib.util
-import re
+import inspect
+import operator
+import tokenize
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Union
 
 from patchcore.builtin.rewrite.changes import Rules, Source
 from patchcore.declare.target import Target
 
 __all__ = ["Edited", "edit", "mentions", "nested", "original_code"]
+
+_FUTURE = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
 
 
 class Edited(NamedTuple):
@@ -40,18 +54,24 @@ def mentions(code: CodeType, words: Sequence[str]) -> bool:
             if mentions(constant, words):
                 return True
         elif kind is str:
-            if any(word in constant for word in words):
-                return True
-        elif kind in (tuple, frozenset) and _has_word(constant, words):
+            for word in words:
+                if word in constant:
+                    return True
+        elif kind in (tuple, frozenset) and constant and _has_word(constant, words):
             return True
     return False
 
 
 def _has_word(constants: Iterable[object], words: Sequence[str]) -> bool:
-    return any(
-        _has_word(each, words) if type(each) in (tuple, frozenset) else type(each) is str and any(w in each for w in words)  # type: ignore[call-overload]
-        for each in constants
-    )
+    for constant in constants:
+        kind = type(constant)
+        if kind is str:
+            for word in words:
+                if word in constant:  # type: ignore[operator]
+                    return True
+        elif kind in (tuple, frozenset) and _has_word(constant, words):  # type: ignore[arg-type]
+            return True
+    return False
 
 
 def original_code(data: bytes, file: str) -> CodeType:
@@ -62,38 +82,183 @@ def original_code(data: bytes, file: str) -> CodeType:
     return code
 
 
-def edit(name: str, file: str, data: bytes, rules: Sequence[Rules], first: str = "") -> Optional[Edited]:
+def edit(
+    name: str, code: CodeType, data: bytes, rules: Sequence[Rules], *, first: str = "", whole: bool = False
+) -> Optional[Edited]:
     """Compile a module with its tree edited by each of ``rules``; ``None`` if none of them edits it.
 
     Args:
         name: of the module.
-        file: path of its source.
+        code: that Python has for it.
         data: the source.
         rules: in the order in which they edit.
         first: target of a function that the module calls first of all, with its namespace; empty for none.
+        whole: compile all of it, with an import of what the edited code uses at its start.
 
     Raises:
         Exception: what the rules raise; ``RecursionError`` for a source that is nested too deeply.
     """
     text = importlib.util.decode_source(data)
-    rules = [each for each in rules if not each.pattern or re.search(each.pattern, text)]
+    found = [None if each.find is None else frozenset(each.find(text)) for each in rules]
+    if frozenset() in found:
+        rules = [each for each, lines in zip(rules, found) if lines != frozenset()]
+        found = [lines for lines in found if lines != frozenset()]
     if not rules:
         return None
-    source = Source(name, file, text)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tree = ast.parse(data, file)
-        lines = [frozenset(each.edit(tree, source)) for each in rules]
-        edited = frozenset().union(*lines)
-        if not edited:
-            return None
-        top_level = edited.difference(*_inner_lines(tree))
+        if not whole and None not in found:
+            try:
+                wanted = sorted(frozenset().union(*filter(None, found)))
+                return _edit_functions(Source(name, code.co_filename, text), code, rules, wanted)
+            except _OnlyAsAWhole:
+                pass
+        return _edit_module(Source(name, code.co_filename, text), rules, first, whole)
+
+
+def _edit_module(source: Source, rules: Sequence[Rules], first: str, whole: bool) -> Optional[Edited]:
+    tree = ast.parse(source.text, source.file)
+    lines = [frozenset(each.edit(tree, source)) for each in rules]
+    edited = frozenset().union(*lines)
+    if not edited:
+        return None
+    top_level = frozenset(line for line in edited if not _in_function(tree.body, line))
+    if whole:
         start: list[ast.stmt] = []
         if first:
-            start = [ast.Expr(ast.Call(source.reference(first), [ast.Call(ast.Name("globals", ast.Load()), [], [])], []))]
+            space = ast.Call(ast.Name("globals", ast.Load()), [], [])
+            start = [ast.Expr(ast.Call(source.reference(first), [space], []))]
         _put_first(tree, [*_imports(source), *start])
-        code: CodeType = compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True)
+    code: CodeType = compile(tree, source.file, "exec", dont_inherit=True)
     return Edited(code, lines, top_level, source.needs)
+
+
+class _OnlyAsAWhole(Exception):
+    """A line to edit is not in the body of a function that can be compiled apart from its module."""
+
+
+class _Function(NamedTuple):
+    """A function of a module or class, by its place in the code of the module.
+
+    Args:
+        path: for each code on the way from the module to the function, the number of the constant in the one before.
+        classes: the names of the classes around it.
+        code: that Python has for it.
+    """
+
+    path: tuple[int, ...]
+    classes: tuple[str, ...]
+    code: CodeType
+
+
+def _edit_functions(source: Source, code: CodeType, rules: Sequence[Rules], wanted: Sequence[int]) -> Optional[Edited]:
+    """Compile the functions that have the lines ``wanted``; raise :class:`_OnlyAsAWhole` where that will not do."""
+    texts = [f"{line}\n" for line in source.text.split("\n")]
+    lines: list[frozenset[int]] = [frozenset() for _ in rules]
+    made, last = code, 0
+    for line in wanted:
+        if line <= last:
+            continue
+        function = _function_at(code, line)
+        block = _block(texts, function.code.co_firstlineno)
+        last = function.code.co_firstlineno + len(block) - 1
+        if line > last:
+            raise _OnlyAsAWhole
+        tree = _parse_block(block, function, source.file)
+        definition = _innermost(tree)
+        here = [frozenset(each.edit(tree, source)) for each in rules]
+        edited = frozenset().union(*here)
+        if not edited:
+            continue
+        if min(edited) < definition.body[0].lineno:  # a decorator or default, which the module evaluates
+            raise _OnlyAsAWhole
+        flags = code.co_flags & _FUTURE
+        new = _code_of(compile(tree, source.file, "exec", flags, dont_inherit=True), function)
+        made = _replaced(made, function.path, new)
+        lines = [old | new for old, new in zip(lines, here)]
+    return Edited(made, lines, frozenset(), source.needs) if made is not code else None
+
+
+def _function_at(code: CodeType, line: int) -> _Function:
+    """Return the function of the module or class in whose source ``line`` is, if it is in one."""
+    path: tuple[int, ...] = ()
+    classes: tuple[str, ...] = ()
+    while True:
+        starts = [
+            (constant.co_firstlineno, number)
+            for number, constant in enumerate(code.co_consts)
+            if type(constant) is CodeType and constant.co_firstlineno <= line
+        ]
+        if not starts:
+            raise _OnlyAsAWhole
+        number = max(starts)[1]
+        code, path = code.co_consts[number], (*path, number)
+        if code.co_flags & inspect.CO_OPTIMIZED:
+            if not code.co_name.isidentifier():  # a lambda, a comprehension, what annotations are evaluated by
+                raise _OnlyAsAWhole
+            return _Function(path, classes, code)
+        if not code.co_name.isidentifier():
+            raise _OnlyAsAWhole
+        classes = (*classes, code.co_name)
+
+
+def _block(texts: Sequence[str], first: int) -> list[str]:
+    """Return the lines of the function whose source begins at line ``first``."""
+    try:
+        return inspect.getblock(texts[first - 1 :])
+    except (IndentationError, tokenize.TokenError, SyntaxError, IndexError):
+        raise _OnlyAsAWhole from None
+
+
+def _parse_block(block: Sequence[str], function: _Function, file: str) -> ast.Module:
+    """Parse a function inside of its classes, at its own lines; private names and ``super()`` need the classes."""
+    indent = block[0][: len(block[0]) - len(block[0].lstrip())]
+    headers = [f"class {name}:" for name in function.classes] or (["if True:"] if indent else [])
+    start = function.code.co_firstlineno
+    if len(headers) > len(indent) or len(headers) >= start:
+        raise _OnlyAsAWhole
+    above = ["\n"] * (start - 1 - len(headers)) + [f"{indent[:n]}{header}\n" for n, header in enumerate(headers)]
+    try:
+        return ast.parse("".join([*above, *block]), file)
+    except SyntaxError:
+        raise _OnlyAsAWhole from None
+
+
+def _innermost(tree: ast.Module) -> Union[ast.FunctionDef, ast.AsyncFunctionDef]:
+    statement: ast.stmt = tree.body[0]
+    while isinstance(statement, (ast.ClassDef, ast.If)):
+        statement = statement.body[0]
+    if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        raise _OnlyAsAWhole
+    return statement
+
+
+def _code_of(module: CodeType, function: _Function) -> CodeType:
+    """Return the code of the only function of ``module`` that stands for ``function``."""
+    found = module
+    for name in (*function.classes, function.code.co_name):
+        inner = [each for each in found.co_consts if type(each) is CodeType and each.co_name == name]
+        if len(inner) != 1:
+            raise _OnlyAsAWhole
+        found = inner[0]
+    old = function.code
+    same = (found.co_freevars, found.co_firstlineno, found.co_flags) == (
+        old.co_freevars,
+        old.co_firstlineno,
+        old.co_flags,
+    )
+    if not same:  # type parameters of a class, say
+        raise _OnlyAsAWhole
+    return found
+
+
+def _replaced(code: CodeType, path: Sequence[int], new: CodeType) -> CodeType:
+    """Return ``code`` with the code at ``path`` replaced."""
+    if not path:
+        return new
+    constants = list(code.co_consts)
+    constants[path[0]] = _replaced(constants[path[0]], path[1:], new)
+    return code.replace(co_consts=tuple(constants))
 
 
 def nested(code: CodeType) -> Iterator[CodeType]:
@@ -104,11 +269,17 @@ def nested(code: CodeType) -> Iterator[CodeType]:
             yield from nested(constant)
 
 
-def _inner_lines(tree: ast.Module) -> Iterator[range]:
-    """Yield the lines of each function's body, which run when it is called."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
+def _in_function(statements: Iterable[ast.AST], line: int) -> bool:
+    """Return true if ``line`` is in the body of a function among ``statements``: it runs when that is called."""
+    for statement in statements:
+        if isinstance(statement, ast.stmt) and not statement.lineno <= line <= (statement.end_lineno or line):
+            continue
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if statement.body[0].lineno <= line:
+                return True
+        elif _in_function(ast.iter_child_nodes(statement), line):
+            return True
+    return False
 
 
 def _imports(source: Source) -> Iterator[ast.stmt]:
@@ -125,4 +296,5 @@ def _put_first(tree: ast.Module, statements: Sequence[ast.stmt]) -> None:
         if is_docstring or (isinstance(statement, ast.ImportFrom) and statement.module == "__future__"):
             place = number + 1
     position = tree.body[min(place, len(tree.body) - 1)]
-    tree.body[place:place] = [ast.copy_location(statement, position) for statement in statements]
+    located = [ast.fix_missing_locations(ast.copy_location(statement, position)) for statement in statements]
+    tree.body[place:place] = located

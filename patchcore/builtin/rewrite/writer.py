@@ -123,15 +123,18 @@ class Rewriter:
     def concerns(self, name: str, file: str) -> bool:
         return any(each.concerns(name, file) for each in self._active)
 
-    def code_of(self, name: str, loader: SourceFileLoader) -> CodeType:
+    def code_of(self, name: str, loader: SourceFileLoader, *, alone: bool) -> tuple[CodeType, Mapping[str, Any]]:
         code = loader.get_code(name)
         assert code is not None
         words = self._words(name, loader.path)
         if words and not mentions(code, words):
-            return code
-        self._files[loader.path] = file = _File(name, code, _numbered(code))
-        edited = self._edit(name, loader.path, loader.get_data(loader.path), _EXECUTED)
-        return code if edited is None or not _add(file, edited.code) else edited.code
+            return code, {}
+        file = _File(name, code, _numbered(code))
+        edited = self._edit(file, loader.get_data(loader.path), _EXECUTED, whole=alone)
+        if edited is None or not _add(file, edited.code):
+            return code, {}
+        self._files[loader.path] = file
+        return edited.code, {} if alone else _names(edited)
 
     def code_of_script(self, file: str, data: bytes) -> Optional[CodeType]:
         """Return the code to run for the script ``file`` with the source ``data``; ``None`` for Python's own."""
@@ -141,31 +144,42 @@ class Rewriter:
             code = original_code(data, file)
         except (SyntaxError, ValueError):  # Python complains about it in its own way
             return None
-        self._files[file] = entry = _File("__main__", code, _numbered(code))
-        edited = self._edit("__main__", file, data, _EXECUTED, first="patchcore.builtin.rewrite.scripts:begin")
-        return None if edited is None or not _add(entry, edited.code) else edited.code
+        entry = _File("__main__", code, _numbered(code))
+        edited = self._edit(entry, data, _EXECUTED, first="patchcore.builtin.rewrite.scripts:begin", whole=True)
+        if edited is None or not _add(entry, edited.code):
+            return None
+        self._files[file] = entry
+        return edited.code
 
     def _words(self, name: str, file: str) -> Sequence[str]:
         """Return the words of which a text constant of a module has one if a change in force edits it; empty for any."""
         words = [each.rules.words for each in self._active if each.concerns(name, file)]
         return [word for some in words for word in some] if all(words) else ()
 
-    def _edit(self, name: str, file: str, data: bytes, when: str, first: str = "") -> Optional[Edited]:
-        """Return the module compiled by the changes in force that concern it; a change whose rules raise fails.
+    def _edit(
+        self, file: _File, data: bytes, when: str, *, first: str = "", whole: bool = False
+    ) -> Optional[Edited]:
+        """Return a module compiled by the changes in force that concern it; a change whose rules raise fails.
 
-        ``when`` is :data:`_EXECUTED` if the body of the module runs the edited code, :data:`_LOADED` if it has run.
+        Args:
+            file: of the module.
+            data: its source.
+            when: :data:`_EXECUTED` if the body of the module runs the edited code, :data:`_LOADED` if it has run.
+            first, whole: see :func:`patchcore.builtin.rewrite.compiling.edit`.
         """
+        path = file.original.co_filename
         while True:
-            concerned = [each for each in self._active if each.concerns(name, file)]
+            concerned = [each for each in self._active if each.concerns(file.module, path)]
+            rules = [_naming(each) for each in concerned]
             try:
-                edited = edit(name, file, data, [_naming(each) for each in concerned], first)
+                edited = edit(file.module, file.original, data, rules, first=first, whole=whole)
             except _EditError as error:
                 self._engine.fail(error.culprit.application, error.culprit.state, error.error)
                 self._active = [each for each in self._active if each is not error.culprit]
                 continue
             if edited is not None:
                 for each, lines in zip(concerned, edited.lines):
-                    each.note(name, file, lines, edited.top_level & lines, when)
+                    each.note(file.module, path, lines, edited.top_level & lines, when)
             return edited
 
     def _exchange(self, files: Iterable[tuple[str, _File]]) -> None:
@@ -177,14 +191,14 @@ class Rewriter:
             if self.concerns(file.module, path):
                 try:
                     with open(path, "rb") as stream:
-                        edited = self._edit(file.module, path, stream.read(), _LOADED)
+                        edited = self._edit(file, stream.read(), _LOADED)
                 except (OSError, SyntaxError, ValueError):  # its source is gone, or is being edited
                     continue
             if edited is not None:
                 if not _add(file, edited.code):
                     continue
                 wanted = edited.code
-                needs[path] = {name: resolve(target) for name, target in edited.needs.items()}
+                needs[path] = _names(edited)
             order = list(nested(wanted))
             others = {code: order[place] for code, place in file.places.items() if code != order[place]}
             if others:
@@ -269,6 +283,11 @@ def _naming(rewriting: _Rewriting) -> Rules:
             raise _EditError(rewriting, error) from error
 
     return rewriting.rules.evolve(edit=edit)
+
+
+def _names(edited: Edited) -> Mapping[str, Any]:
+    """Return what edited code uses, by the name under which it finds it."""
+    return {name: resolve(target) for name, target in edited.needs.items()}
 
 
 def _counted(number: int, what: str) -> str:

@@ -11,16 +11,13 @@ ran, and :mod:`.scope` knows which modules are edited.
 from __future__ import annotations
 
 import patchcore as pc
-from torch_npu_patches.cuda_names.editing import edit
+from torch_npu_patches.cuda_names.editing import edit, find
 from torch_npu_patches.cuda_names.scope import is_library, is_program
 
-__all__ = ["LIBRARIES", "PATTERN", "PROGRAM"]
-
-#: What a source has to have: the text in quotes, at the beginning of a text.
-PATTERN = r"""["']cuda["':]"""
+__all__ = ["LIBRARIES", "PROGRAM"]
 
 #: For the modules of the program: those that are not installed.
-PROGRAM = pc.Rules(edit, words="cuda", pattern=PATTERN, concerns=is_program)
+PROGRAM = pc.Rules(edit, words="cuda", find=find, concerns=is_program)
 
 #: For installed packages.
-LIBRARIES = pc.Rules(edit, words="cuda", pattern=PATTERN, concerns=is_library)
+LIBRARIES = pc.Rules(edit, words="cuda", find=find, concerns=is_library)

@@ -8,15 +8,23 @@ itself has a branch of its own for them, and is left alone.
 from __future__ import annotations
 
 import ast
+import bisect
 import re
-from collections.abc import Iterable, Iterator
-from typing import Optional, Union
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Optional
 
 import patchcore as pc
 from torch_npu_patches.cuda_names.lines import Line, note
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_name
 
-__all__ = ["DEVICES", "edit", "edit_script"]
+__all__ = ["DEVICES", "edit", "edit_script", "find"]
+
+#: The text of a device in a source. What stands around it decides whether a line may be edited: a syntax tree is made
+#: of the functions that have such a line only.
+_TEXT = re.compile(r"""f?["']cuda(?::\d+|:\{[^"'\n]*)?["']""")
+_BEFORE = re.compile(r"""([=!]=\s*|\bstartswith\(\s*\(?[^()]*|\bin\s*[(\[{][^()\[\]{}]*|\bcase\b[^\n]*)$""")
+_AFTER = re.compile(r"\s*([=!]=|(not\s+)?in\b|:)")
+_REACH = 200  # characters
 
 #: What torch 2.13 calls devices (c10/core/DeviceType.cpp), with the names of other back ends.
 DEVICES = frozenset("cpu cuda fpga gaudi hip hpu ipu lazy meta mkldnn mlu mps mtia musa opencl opengl tpu ve vulkan xla xpu".split())
@@ -24,13 +32,21 @@ DEVICES = frozenset("cpu cuda fpga gaudi hip hpu ipu lazy meta mkldnn mlu mps mt
 _RUNNING = "torch_npu_patches.cuda_names.running"
 _NPU = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
 
-_Unit = Union[ast.stmt, ast.Module]
+
+def find(text: str) -> list[int]:
+    """Return the numbers of the lines of a source that :func:`edit` may change. For :class:`patchcore.Rules`."""
+    found = []
+    for match in _TEXT.finditer(text):
+        start, end = match.span()
+        if _AFTER.match(text, end) or _BEFORE.search(text[max(0, start - _REACH) : start]):
+            found.append(text.count("\n", 0, start) + 1)
+    return found
 
 
 def edit(tree: ast.Module, source: pc.Source) -> set[int]:
     """Edit a module in place; return the numbers of the edited lines. For :class:`patchcore.Rules`."""
     editor = _Editor(source)
-    for unit in _units(tree):
+    for unit in _units(tree.body, find(source.text)):
         editor.edit(unit)
     return editor.lines
 
@@ -47,18 +63,20 @@ def edit_script(tree: ast.AST) -> bool:
     return editor.edited
 
 
-def _units(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Yield the functions, and the statements outside of functions, that decide whether they know NPUs."""
-    for statement in tree.body:
-        yield from _units_in(statement)
+def _units(statements: Iterable[ast.stmt], lines: Sequence[int]) -> Iterator[ast.stmt]:
+    """Yield the functions, and the statements outside of functions, that have one of ``lines``.
 
-
-def _units_in(statement: ast.stmt) -> Iterator[ast.stmt]:
-    if isinstance(statement, ast.ClassDef):
-        for inner in statement.body:
-            yield from _units_in(inner)
-    else:
-        yield statement
+    Each decides whether it knows NPUs.
+    """
+    for statement in statements:
+        first, last = statement.lineno, statement.end_lineno or statement.lineno
+        place = bisect.bisect_left(lines, first)
+        if place == len(lines) or lines[place] > last:
+            continue
+        if isinstance(statement, ast.ClassDef):
+            yield from _units(statement.body, lines)
+        else:
+            yield statement
 
 
 def _names_npu(node: ast.AST) -> bool:
@@ -125,7 +143,10 @@ class _Editor(ast.NodeTransformer):
         self._leave = "its function names npu itself" if _names_npu(unit) else ""
         if self._leave and not isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef)):
             self._leave = "its statement names npu itself"
+        before = len(self.lines)
         self.generic_visit(unit)
+        if len(self.lines) > before:
+            ast.fix_missing_locations(unit)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Edit ``x == "cuda"``, ``x in ("cuda", ...)``, ``"cuda" in x`` and their negations."""
@@ -139,12 +160,12 @@ class _Editor(ast.NodeTransformer):
             if isinstance(value, ast.Constant):
                 return node
             shown = f"{self._source.segment(value)} {'in' if isinstance(operator, ast.Eq) else 'not in'} "
-            shown += f"({self._source.segment(text)}, {ast.unparse(_npu_text(text))})"
+            shown += f"({self._source.segment(text)}, {_shown(_npu_text(text))})"
             name = "same" if isinstance(operator, ast.Eq) else "different"
             return self._call(node, name, [self.visit(value), text], shown)
         if isinstance(operator, (ast.In, ast.NotIn)):
             if _cuda_text(left):
-                shown = f"{self._source.segment(node)} or {ast.unparse(_npu_text(left))}"
+                shown = f"{self._source.segment(node)}, or {_shown(_npu_text(left))}"
                 found = self._call(node, "within", [left, self.visit(right)], shown)
                 if found is node or isinstance(operator, ast.In):
                     return found
@@ -152,7 +173,7 @@ class _Editor(ast.NodeTransformer):
             elements = _collection(right)
             if elements is not None:
                 added = [_npu_text(element) for element in elements if _cuda_text(element)]
-                shown = f"{self._source.segment(node)} or {', '.join(map(ast.unparse, added))}"
+                shown = f"{self._source.segment(node)}, or {', '.join(map(_shown, added))}"
                 number = self._number(node, shown)
                 self.generic_visit(node)
                 if number is None:
@@ -170,7 +191,7 @@ class _Editor(ast.NodeTransformer):
             return node
         given = node.args[0]
         if _cuda_text(given):
-            shown = f"{self._source.segment(function)}(({self._source.segment(given)}, {ast.unparse(_npu_text(given))}))"
+            shown = f"{self._source.segment(function)}(({self._source.segment(given)}, {_shown(_npu_text(given))}))"
             return self._call(node, "starts", [function.value, given], shown)
         elements = _collection(given) if isinstance(given, ast.Tuple) else None
         if elements is not None:
@@ -193,7 +214,7 @@ class _Editor(ast.NodeTransformer):
         cuda = [inner for inner in patterns if _cuda_text(inner.value)]
         if cuda:
             first = cuda[0]
-            number = self._number(first, f"{self._source.segment(first)} | {ast.unparse(_npu_text(first.value))}")
+            number = self._number(first, f"{self._source.segment(first)} | {_shown(_npu_text(first.value))}")
             if number is not None:
                 node.pattern = _WithNpu().visit(node.pattern)
                 ran: ast.expr = ast.UnaryOp(ast.Not(), self._reached(first, number))
@@ -228,6 +249,11 @@ class _Editor(ast.NodeTransformer):
     def _leave_alone(self, node: ast.AST, why: str) -> None:
         line: int = node.lineno  # type: ignore[attr-defined]
         note(Line(self._source.file, line, self._source.segment(node), why=why))
+
+
+def _shown(node: ast.expr) -> str:
+    """Return the source of a new text, in the quotes that most programs have."""
+    return ast.unparse(node).replace("'", '"')
 
 
 class _WithNpu(ast.NodeTransformer):
