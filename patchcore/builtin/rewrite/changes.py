@@ -25,16 +25,18 @@ class Source:
         name: of the module; ``__main__`` for the program.
         file: path of its source.
         text: the source.
+        lines: numbers of the lines that may be edited, see ``find`` of :class:`Rules`; in order.
 
     Attributes:
-        name, file, text: the same.
+        name, file, text, lines: the same.
         needs: what the edited code uses: the name under which it finds an object, and the object's target.
     """
 
-    def __init__(self, name: str, file: str, text: str) -> None:
+    def __init__(self, name: str, file: str, text: str, lines: Sequence[int] = ()) -> None:
         self.name = name
         self.file = file
         self.text = text
+        self.lines = lines
         self.needs: dict[str, Target] = {}
 
     def reference(self, target: str) -> ast.expr:
@@ -55,13 +57,13 @@ class Source:
         first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None)
         if not first or not last:
             return ""
-        lines = [line.encode() for line in self._lines[first - 1 : last]]
+        lines = [line.encode() for line in self._texts[first - 1 : last]]
         lines[-1] = lines[-1][: node.end_col_offset]  # type: ignore[attr-defined]
         lines[0] = lines[0][node.col_offset :]  # type: ignore[attr-defined]
         return b" ".join(b" ".join(lines).split()).decode()
 
     @functools.cached_property
-    def _lines(self) -> list[str]:
+    def _texts(self) -> list[str]:
         return self.text.split("\n")
 
 

@@ -124,10 +124,9 @@ class Rewriter:
         return any(each.concerns(name, file) for each in self._active)
 
     def code_of(self, name: str, loader: SourceFileLoader, *, alone: bool) -> tuple[CodeType, Mapping[str, Any]]:
-        code = loader.get_code(name)
-        assert code is not None
+        code, data = _read(name, loader)
         words = self._words(name, loader.path)
-        if words and not mentions(code, words):
+        if words and not (any(word.encode() in data for word in words) and mentions(code, words)):
             return code, {}
         file = _File(name, code, _numbered(code))
         edited = self._edit(file, loader.get_data(loader.path), _EXECUTED, whole=alone)
@@ -283,6 +282,24 @@ def _naming(rewriting: _Rewriting) -> Rules:
             raise _EditError(rewriting, error) from error
 
     return rewriting.rules.evolve(edit=edit)
+
+
+def _read(name: str, loader: SourceFileLoader) -> tuple[CodeType, bytes]:
+    """Return the code of a module, and what was read for it: the bytecode, or the source where there is none."""
+    found: list[bytes] = []
+
+    def get_data(path: str) -> bytes:
+        data = type(loader).get_data(loader, path)
+        found.append(data)
+        return data
+
+    loader.get_data = get_data  # type: ignore[method-assign]
+    try:
+        code = loader.get_code(name)
+    finally:
+        del loader.get_data
+    assert code is not None
+    return code, found[-1] if found else b""
 
 
 def _names(edited: Edited) -> Mapping[str, Any]:

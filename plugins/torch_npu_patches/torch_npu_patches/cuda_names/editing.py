@@ -21,8 +21,8 @@ __all__ = ["DEVICES", "edit", "edit_script", "find"]
 
 #: The text of a device in a source. What stands around it decides whether a line may be edited: a syntax tree is made
 #: of the functions that have such a line only.
-_TEXT = re.compile(r"""f?["']cuda(?::\d+|:\{[^"'\n]*)?["']""")
-_BEFORE = re.compile(r"""([=!]=\s*|\bstartswith\(\s*\(?[^()]*|\bin\s*[(\[{][^()\[\]{}]*|\bcase\b[^\n]*)$""")
+_TEXT = re.compile(r"""["']cuda(?::\d+|:\{[^"'\n]*)?["']""")
+_BEFORE = re.compile(r"""([=!]=\s*|\bstartswith\(\s*\(?[^()]*|\bin\s*[(\[{][^()\[\]{}]*|\bcase\b[^\n]*)f?$""")
 _AFTER = re.compile(r"\s*([=!]=|(not\s+)?in\b|:)")
 _REACH = 200  # characters
 
@@ -46,7 +46,7 @@ def find(text: str) -> list[int]:
 def edit(tree: ast.Module, source: pc.Source) -> set[int]:
     """Edit a module in place; return the numbers of the edited lines. For :class:`patchcore.Rules`."""
     editor = _Editor(source)
-    for unit in _units(tree.body, find(source.text)):
+    for unit in _units(tree.body, source.lines):
         editor.edit(unit)
     return editor.lines
 
