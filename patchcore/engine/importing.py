@@ -232,8 +232,10 @@ class ImportWatch:
         finally:
             asking.discard(name)
         if compiler is not None and spec is not None and compiles_as_python_does(spec.loader):
-            if compiler.concerns(name, spec.loader.path):
-                spec.loader = _CompilingLoader(spec, compiler, self)
+            loader: Any = spec.loader
+            if compiler.concerns(name, loader.path):
+                stand_in: Any = _CompilingLoader(spec, compiler, self)
+                spec.loader = stand_in
         if watched and spec is not None:
             if spec.loader is None:  # a namespace package has no body, and no loader yet
                 _JoinedLock.join(name, self.executed)

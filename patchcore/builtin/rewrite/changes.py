@@ -140,7 +140,9 @@ class Rewrite(Change):
         if not isinstance(modules, str) or not _MODULES.fullmatch(modules):
             raise DeclarationError(f"{where}: write 'package.module', 'package.*' or '*'")
         if not isinstance(rules, (str, Target, Rules)):
-            raise DeclarationError(f"{where}: rules must be Rules or their target 'package.module:RULES', got {rules!r}")
+            raise DeclarationError(
+                f"{where}: rules must be Rules or their target 'package.module:RULES', got {rules!r}"
+            )
         target = Target(modules[:-2] if modules.endswith(".*") else modules, ())
         super().__init__(target=target, modules=modules, rules=as_reference(rules, where))
 

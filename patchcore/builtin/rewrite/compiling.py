@@ -6,7 +6,6 @@ beforehand and none of them is at the top level.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -221,7 +220,7 @@ def _block(texts: Sequence[str], first: int) -> list[str]:
 def _whole_block(texts: Sequence[str], first: int) -> list[str]:
     """Return the same, tokenized: some ten times slower, and right for every function."""
     try:
-        return inspect.getblock(texts[first - 1 :])
+        return list(inspect.getblock(texts[first - 1 :]))
     except (IndentationError, tokenize.TokenError, SyntaxError, IndexError):
         raise _OnlyAsAWhole from None
 

@@ -1,7 +1,7 @@
 """Running a script with its tree edited.
 
-Python compiles the script of a program itself, where no loader can change it. But before that it asks the hooks of
-``sys.path_hooks`` whether the script is an archive with a ``__main__`` module in it, and ``runpy.run_path`` does so too.
+Python compiles the script of a program itself, where no loader can change it. Before that it calls the hooks of
+``sys.path_hooks``, for the script may be an archive with a module ``__main__``, and ``runpy.run_path`` does so, too.
 :class:`patchcore_startup.ScriptHook` returns a finder from here for a script that a patch edits. The script then finds
 its module, ``sys.path``, ``sys.argv`` and tracebacks as Python has them for a script.
 """

@@ -24,6 +24,7 @@ from patchcore.engine.importing import compiles_as_python_does
 from patchcore.engine.rebinding import Moves
 from patchcore.errors import describe_error
 from patchcore.objects.modules import is_initializing, loaded_modules, namespace
+from patchcore.objects.printable import counted
 from patchcore.report import APPLIED
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class _File(NamedTuple):
 
 
 class Rewriter:
-    """Compiles modules for all changes of the kind that are in force; see :class:`~patchcore.engine.importing.Compiler`."""
+    """Compiles modules for all changes of the kind; a :class:`~patchcore.engine.importing.Compiler`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -151,13 +152,11 @@ class Rewriter:
         return edited.code
 
     def _words(self, name: str, file: str) -> Sequence[str]:
-        """Return the words of which a text constant of a module has one if a change in force edits it; empty for any."""
+        """Return the words of the changes that concern a module; empty if one of them edits modules without any."""
         words = [each.rules.words for each in self._active if each.concerns(name, file)]
         return [word for some in words for word in some] if all(words) else ()
 
-    def _edit(
-        self, file: _File, data: bytes, when: str, *, first: str = "", whole: bool = False
-    ) -> Optional[Edited]:
+    def _edit(self, file: _File, data: bytes, when: str, *, first: str = "", whole: bool = False) -> Optional[Edited]:
         """Return a module compiled by the changes in force that concern it; a change whose rules raise fails.
 
         Args:
@@ -242,10 +241,10 @@ class _Rewriting:
         if top_level and self._ran.get(file, ("",))[0] != _EXECUTED:
             self._ran[file] = when, top_level
         self.state.wrote(name)
-        parts = [f"{_counted(sum(self._lines.values()), 'line')} in {_counted(len(self._lines), 'module')}"]
+        parts = [f"{counted(sum(self._lines.values()), 'line')} in {counted(len(self._lines), 'module')}"]
         for late, (how, some) in self._ran.items():
             if how == _LOADED:
-                numbers = f"{_counted(len(some), 'line')} at its top level ran before that"
+                numbers = f"{counted(len(some), 'line')} at its top level ran before that"
                 parts.append(f"{late}: {numbers}; import it later, or use patchcore run")
         self.state.reason = "; ".join(parts)
 
@@ -257,7 +256,7 @@ class _Rewriting:
         self._rewriter.end(self)
         ran, self._ran = self._ran, {}
         return [
-            f"{file}: {_counted(len(lines), 'edited line')} ran when the module was imported; what they did stays"
+            f"{file}: {counted(len(lines), 'edited line')} ran when the module was imported; what they did stays"
             for file, (how, lines) in ran.items()
             if how == _EXECUTED
         ]
@@ -305,10 +304,6 @@ def _read(name: str, loader: SourceFileLoader) -> tuple[CodeType, bytes]:
 def _names(edited: Edited) -> Mapping[str, Any]:
     """Return what edited code uses, by the name under which it finds it."""
     return {name: resolve(target) for name, target in edited.needs.items()}
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _numbered(code: CodeType) -> dict[CodeType, int]:

@@ -21,7 +21,8 @@ from torch_npu_patches import (
     transfer_to_npu,
     wrapping,
 )
-from torch_npu_patches.cuda_names.reporting import sections as cuda_names_sections
+from torch_npu_patches.cuda_names.patches import CUDA_NAMES
+from torch_npu_patches.cuda_names.reporting import describe, sections
 from torch_npu_patches.migrate import hookspecs
 from torch_npu_patches.ops import run_options
 
@@ -38,6 +39,7 @@ PATCHES = (
     fused_adamw.FUSED_ADAMW_STEP,
     torch_scatter.TORCH_SCATTER,
     *transfer_to_npu.TRANSFER_TO_NPU,
+    *CUDA_NAMES,
 )
 
 
@@ -96,6 +98,7 @@ def conclusions(plan: Plan) -> Iterator[str]:
     """Return where CUDA calls were moved to, and which backend serves NPU tensors if a collective had none."""
     yield from process_groups.describe_missing_backend(plan)
     yield from transfer_to_npu.describe_move(plan)
+    yield from describe()
 
 
 @pc.hookimpl
@@ -111,7 +114,7 @@ def report_sections() -> Iterator[pc.Section]:
     if sites:
         lines = tuple(map(str, sites))
         yield pc.Section("Lines that use CUDA", lines, data=transfer_to_npu.audit.details())
-    yield from cuda_names_sections()
+    yield from sections()
     if "torch_npu" in sys.modules and transfer_to_npu.audit.is_active():
         uses = transfer_to_npu.uses_without_counterpart()
         if uses:

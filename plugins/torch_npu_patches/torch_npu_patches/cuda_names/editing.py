@@ -1,8 +1,8 @@
 """Finds the expressions that compare something with the text of a CUDA device, and edits them.
 
-Edited are ``==`` and ``!=`` with ``"cuda"``, ``"cuda:0"`` or an f-string that begins so; ``in`` and ``not in`` on either
-side; ``startswith``; the patterns of ``match``; and tables whose keys are names of devices. A function that names NPUs
-itself has a branch of its own for them, and is left alone.
+Edited are ``==`` and ``!=`` with ``"cuda"``, ``"cuda:0"`` or an f-string that begins so; ``in`` and ``not in``;
+``startswith``; the patterns of ``match``; and tables whose keys are names of devices. A function that names NPUs itself
+has a branch of its own for them, and is left alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ast
 import bisect
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import patchcore as pc
 from torch_npu_patches.cuda_names.lines import Line, note
@@ -27,8 +27,28 @@ _AFTER = re.compile(r"\s*([=!]=|(not\s+)?in\b|:)")
 _REACH = 200  # characters
 
 #: What torch 2.13 calls devices (c10/core/DeviceType.cpp), with the names of other back ends.
-DEVICES = frozenset("cpu cuda fpga gaudi hip hpu ipu lazy meta mkldnn mlu mps mtia musa opencl opengl tpu ve vulkan xla xpu".split())
+DEVICES = frozenset(
+    (
+        "cpu",
+        "cuda",
+        "fpga",
+        "gaudi",
+        "hip",
+        "hpu",
+        "ipu",
+        "lazy",
+        "maia",
+        "meta",
+        "mkldnn",
+        "mlu",
+        "mps",
+        "mtia",
+        "musa",
+    )
+    + ("opencl", "opengl", "tpu", "ve", "vulkan", "xla", "xpu")
+)
 
+_ast: Any = ast  # patterns are in it since Python 3.10
 _RUNNING = "torch_npu_patches.cuda_names.running"
 _NPU = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
 
@@ -92,9 +112,8 @@ def _names_npu(node: ast.AST) -> bool:
             text = inner.name
         else:
             continue
-        if "npu" in text.lower() or "ascend" in text.lower():
-            if _NPU.search(text):
-                return True
+        if _NPU.search(text):
+            return True
     return False
 
 
@@ -103,7 +122,7 @@ def _cuda_text(node: ast.AST) -> bool:
     if isinstance(node, ast.JoinedStr):
         first = node.values[0] if node.values else None
         return isinstance(first, ast.Constant) and str(first.value) == f"{CUDA}:"
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and npu_name(node.value) is not None
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(npu_name(node.value))
 
 
 def _npu_text(node: ast.expr) -> ast.expr:
@@ -111,6 +130,7 @@ def _npu_text(node: ast.expr) -> ast.expr:
     if isinstance(node, ast.JoinedStr):
         return ast.copy_location(ast.JoinedStr([ast.copy_location(ast.Constant("npu:"), node), *node.values[1:]]), node)
     assert isinstance(node, ast.Constant)
+    assert isinstance(node.value, str)
     return ast.copy_location(ast.Constant(npu_name(node.value)), node)
 
 
@@ -169,7 +189,7 @@ class _Editor(ast.NodeTransformer):
                 found = self._call(node, "within", [left, self.visit(right)], shown)
                 if found is node or isinstance(operator, ast.In):
                     return found
-                return ast.copy_location(ast.UnaryOp(ast.Not(), found), node)  # type: ignore[arg-type]
+                return ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
             elements = _collection(right)
             if elements is not None:
                 added = [_npu_text(element) for element in elements if _cuda_text(element)]
@@ -208,9 +228,9 @@ class _Editor(ast.NodeTransformer):
             return node
         return self._call(node, "table", [node], f"the entry for {CUDA}, for {NPU} too", before="table by device")
 
-    def visit_match_case(self, node: ast.match_case) -> ast.AST:  # type: ignore[name-defined]  # since Python 3.10
+    def visit_match_case(self, node: Any) -> ast.AST:
         """Edit ``case "cuda":``, also among alternatives."""
-        patterns = [inner for inner in ast.walk(node.pattern) if isinstance(inner, ast.MatchValue)]
+        patterns = [inner for inner in ast.walk(node.pattern) if isinstance(inner, _ast.MatchValue)]
         cuda = [inner for inner in patterns if _cuda_text(inner.value)]
         if cuda:
             first = cuda[0]
@@ -219,7 +239,9 @@ class _Editor(ast.NodeTransformer):
                 node.pattern = _WithNpu().visit(node.pattern)
                 ran: ast.expr = ast.UnaryOp(ast.Not(), self._reached(first, number))
                 ran = ast.copy_location(ran, first)
-                guard = ran if node.guard is None else ast.copy_location(ast.BoolOp(ast.And(), [ran, node.guard]), first)
+                guard = (
+                    ran if node.guard is None else ast.copy_location(ast.BoolOp(ast.And(), [ran, node.guard]), first)
+                )
                 node.guard = guard
         self.generic_visit(node)
         return node
@@ -259,18 +281,18 @@ def _shown(node: ast.expr) -> str:
 class _WithNpu(ast.NodeTransformer):
     """Adds the NPU to patterns of ``match``."""
 
-    def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:  # type: ignore[name-defined]
+    def visit_MatchValue(self, node: Any) -> ast.AST:
         """Make ``"cuda" | "npu"`` of ``"cuda"``."""
         if not _cuda_text(node.value):
             return node
-        twin = ast.copy_location(ast.MatchValue(_npu_text(node.value)), node)
-        return ast.copy_location(ast.MatchOr([node, twin]), node)
+        twin = ast.copy_location(_ast.MatchValue(_npu_text(node.value)), node)
+        return ast.copy_location(_ast.MatchOr([node, twin]), node)
 
-    def visit_MatchOr(self, node: ast.MatchOr) -> ast.AST:  # type: ignore[name-defined]
+    def visit_MatchOr(self, node: Any) -> ast.AST:
         """Make ``"cuda" | "cpu" | "npu"`` of ``"cuda" | "cpu"``."""
         patterns: list[ast.AST] = []
         for inner in map(self.visit, node.patterns):
-            patterns += inner.patterns if isinstance(inner, ast.MatchOr) else [inner]
+            patterns += inner.patterns if isinstance(inner, _ast.MatchOr) else [inner]
         node.patterns = patterns
         return node
 
@@ -299,11 +321,12 @@ class _ScriptEditor(ast.NodeTransformer):
         """Make ``x.startswith("cuda") or x.startswith("npu")`` of ``x.startswith("cuda")``."""
         self.generic_visit(node)
         function = node.func
-        if isinstance(function, ast.Attribute) and function.attr == "startswith" and len(node.args) == 1:
-            if _is_constant(node.args[0]):
-                self.edited = True
-                return ast.BoolOp(ast.Or(), [node, ast.Call(function, [_npu_text(node.args[0])], [])])
-        return node
+        if not isinstance(function, ast.Attribute) or function.attr != "startswith" or len(node.args) != 1:
+            return node
+        if not _is_constant(node.args[0]):
+            return node
+        self.edited = True
+        return ast.BoolOp(ast.Or(), [node, ast.Call(function, [_npu_text(node.args[0])], [])])
 
 
 def _is_constant(node: ast.AST) -> bool:

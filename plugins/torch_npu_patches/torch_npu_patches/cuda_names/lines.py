@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch_npu_patches.cuda_names.running import COUNTS
 from torch_npu_patches.transfer_to_npu.audit import is_installed
 
-__all__ = ["LINES", "Line", "clear", "found", "note"]
+__all__ = ["LINES", "Line", "clear", "found", "note", "rows"]
 
 
 class Line(NamedTuple):
@@ -19,7 +19,7 @@ class Line(NamedTuple):
         before: the expression in the source.
         after: what runs in its place; empty for a line that was left alone.
         why: why it was left alone; empty for one that was edited.
-        count: how often it ran; a line that was left alone is not counted.
+        runs: how often it ran; a line that was left alone is not counted.
     """
 
     file: str
@@ -27,7 +27,7 @@ class Line(NamedTuple):
     before: str
     after: str = ""
     why: str = ""
-    count: int = 0
+    runs: int = 0
 
     @property
     def installed(self) -> bool:
@@ -37,7 +37,7 @@ class Line(NamedTuple):
     def __str__(self) -> str:
         if self.why:
             return f"{self.file}:{self.line}: {self.before}: left alone, {self.why}"
-        return f"{self.file}:{self.line}: {self.before} -> {self.after}, {self.count}x"
+        return f"{self.file}:{self.line}: {self.before} -> {self.after}, {self.runs}x"
 
 
 #: By number: what edited lines give to :mod:`torch_npu_patches.cuda_names.running`.
@@ -61,7 +61,7 @@ def note(line: Line) -> int:
 
 def found() -> list[Line]:
     """Return the lines of the modules that were compiled so far, by file and line, with their counts."""
-    counted = [line._replace(count=COUNTS.get(number, 0)) for number, line in enumerate(LINES)]
+    counted = [line._replace(runs=COUNTS.get(number, 0)) for number, line in enumerate(LINES)]
     return sorted(counted)
 
 
@@ -72,7 +72,10 @@ def clear() -> None:
 
 def rows(lines: list[Line]) -> list[dict[str, Any]]:
     """Return ``lines`` as rows of a report."""
-    return [line._asdict() for line in lines]
+    return [
+        {"file": line.file, "line": line.line, "cuda": line.before, "npu": line.after or line.why, "count": line.runs}
+        for line in lines
+    ]
 
 
 if hasattr(os, "register_at_fork"):  # a worker reports what it did itself

@@ -1,31 +1,38 @@
-"""The section of reports about lines that compare with ``"cuda"``."""
+"""What reports and the last line of a run have about lines that compare with ``"cuda"``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import patchcore as pc
-from torch_npu_patches.cuda_names.lines import Line, found, rows
+from patchcore.objects.printable import counted
+from torch_npu_patches.cuda_names.lines import found, rows
 
-__all__ = ["sections"]
+__all__ = ["describe", "sections"]
 
 
 def sections() -> Iterator[pc.Section]:
-    """Yield one section: the lines that ran, and the program's own that were left alone; the others are counted."""
+    """Yield one section: lines that ran, and lines of the program that did not or were left alone.
+
+    Other lines of installed packages are counted.
+    """
     lines = found()
     if not lines:
         return
-    edited = [line for line in lines if not line.why]
-    ran = [line for line in edited if line.count]
-    left = [line for line in lines if line.why]
-    own = [line for line in left if not line.installed]
-    texts = [str(line) for line in [*ran, *own]]
-    if len(edited) > len(ran):
-        texts.append(f"edited and not run: {_counted(len(edited) - len(ran))}")
-    if len(left) > len(own):
-        texts.append(f"left alone in installed packages: {_counted(len(left) - len(own))}")
-    yield pc.Section('Lines that compare with "cuda"', tuple(texts), data=rows(lines))
+    shown = [line for line in lines if line.runs or not line.installed]
+    texts = [str(line) for line in shown]
+    if len(lines) > len(shown):
+        others = [line for line in lines if line not in shown]
+        left = sum(bool(line.why) for line in others)
+        texts.append(
+            f"in installed packages besides: {counted(len(others) - left, 'line')} edited that did not run, "
+            f"{counted(left, 'line')} left alone"
+        )
+    yield pc.Section('Lines that compare with "cuda"', tuple(texts), data=rows(shown))
 
 
-def _counted(number: int) -> str:
-    return f"{number} line{'' if number == 1 else 's'}"
+def describe() -> Iterator[str]:
+    """Yield how many lines took the branch of CUDA's, for the last line of a run."""
+    ran = [line for line in found() if line.runs]
+    if ran:
+        yield f'{counted(len(ran), "line compares", "lines compare")} with "cuda" and held for NPUs, too'

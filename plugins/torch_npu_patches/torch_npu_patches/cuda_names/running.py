@@ -12,7 +12,7 @@ from typing import Any
 
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
 
-__all__ = ["COUNTS", "is_compiling", "reached", "same", "starts", "table", "within"]
+__all__ = ["COUNTS", "different", "is_compiling", "reached", "same", "starts", "table", "within"]
 
 #: How often each line ran, by its number in :data:`torch_npu_patches.cuda_names.lines.LINES`.
 COUNTS: dict[int, int] = {}
@@ -49,7 +49,7 @@ def starts(number: int, value: Any, text: str) -> Any:
     reached(number)
     if type(value) is not str:
         return value.startswith(text)
-    return value.startswith(text) or value.startswith(NPU + text[len(CUDA) :])
+    return value.startswith((text, NPU + text[len(CUDA) :]))
 
 
 def within(number: int, text: str, value: Any) -> bool:

@@ -49,7 +49,7 @@ def is_library(name: str, file: str) -> bool:
     return _kind(os.path.dirname(file)) == "library" and name.partition(".")[0] not in OWN_BRANCHES
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _kind(folder: str) -> str:
     if not set(_INSTALLED).isdisjoint(folder.split(os.sep)):
         return "library"

@@ -15,7 +15,7 @@ from torch_npu_patches.transfer_to_npu.changes import Adapt, Answer, Count, Exte
 from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable
 from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class
 
-__all__ = ["PREFIX", "SWITCH", "TRANSFER_TO_NPU"]
+__all__ = ["PREFIX", "SWITCH", "TRANSFER_TO_NPU", "layer_patch"]
 
 #: What the names of all patches of the layer start with.
 PREFIX = "torch.transfer_to_npu"
@@ -45,7 +45,7 @@ def apex_is_missing() -> Any:
     return switched_on()
 
 
-def _patch(
+def layer_patch(
     name: str,
     changes: Iterable[Change],
     summary: str,
@@ -53,6 +53,12 @@ def _patch(
     default: bool = True,
     **others: Any,
 ) -> pc.Patch:
+    """Return a patch of the layer, which all of its switches concern.
+
+    Args:
+        name: after the prefix of the layer.
+        changes, summary, when, default, others: see :class:`patchcore.Patch`.
+    """
     return pc.Patch(
         f"{PREFIX}.{name}",
         list(changes),
@@ -87,7 +93,7 @@ def _adapt(group: Optional[str], path: str, make: Callable[..., Any], *, kind: t
     return kind(str(parsed), make(parsed) if group is None else make(f"{PREFIX}.{group}", parsed))
 
 
-FACTORY = _patch(
+FACTORY = layer_patch(
     "factory",
     [
         # first: it fills tables of torch that have to hold the original functions
@@ -99,7 +105,7 @@ FACTORY = _patch(
     "device= of the functions that make tensors",
 )
 
-TENSOR = _patch(
+TENSOR = layer_patch(
     "tensor",
     [
         *_rewrite_all("tensor", tables.TENSOR),
@@ -117,15 +123,15 @@ TENSOR = _patch(
     "Tensor.to, .cuda, .is_cuda, .new_*, .type, .pin_memory, and storages",
 )
 
-MODULE = _patch(
+MODULE = layer_patch(
     "module",
     [*_rewrite_all("module", tables.MODULE), _adapt("module", "nn.Module.cuda", tensors.make_module_cuda, kind=Count)],
     "Module.to and .to_empty; Module.cuda by Tensor.cuda",
 )
 
-DATA = _patch("data", _rewrite_all("data", tables.DATA), "DataLoader(pin_memory_device=)")
+DATA = layer_patch("data", _rewrite_all("data", tables.DATA), "DataLoader(pin_memory_device=)")
 
-GENERIC = _patch(
+GENERIC = layer_patch(
     "generic",
     [
         *(_rewrite_class("generic", path, arguments) for path, arguments in tables.GENERIC_CLASSES.items()),
@@ -134,15 +140,15 @@ GENERIC = _patch(
     "torch.Event, torch.Stream and torch.accelerator on a CUDA device",
 )
 
-GENERATOR = _patch(
+GENERATOR = layer_patch(
     "generator",
     [_adapt("generator", "_opaque_base.OpaqueBaseMeta.__call__", tensors.make_opaque_call)],
     "torch.Generator on a CUDA device",
 )
 
-NAMESPACE = _patch("namespace", namespace.changes(f"{PREFIX}.namespace"), "torch.cuda.* as torch.npu.*")
+NAMESPACE = layer_patch("namespace", namespace.changes(f"{PREFIX}.namespace"), "torch.cuda.* as torch.npu.*")
 
-AMP = _patch(
+AMP = layer_patch(
     "amp",
     [
         *_rewrite_all("amp", tables.AMP),
@@ -153,7 +159,7 @@ AMP = _patch(
     "autocast, GradScaler, custom_fwd and custom_bwd of torch.amp and torch.cuda.amp",
 )
 
-DISTRIBUTED = _patch(
+DISTRIBUTED = layer_patch(
     "distributed",
     [
         _adapt("distributed", "distributed.init_process_group", distributed.make_init_process_group),
@@ -172,7 +178,7 @@ def _given(value: Any) -> Callable[[Any], Any]:
     return lambda original: value
 
 
-COMM = _patch(
+COMM = layer_patch(
     "comm",
     [
         _adapt(None, "_utils._get_available_device_type", distributed.make_available_device_type),
@@ -183,17 +189,17 @@ COMM = _patch(
     "nn.DataParallel, torch.nn.parallel.scatter, gather and replicate, torch.cuda.comm and .nccl",
 )
 
-FSDP = _patch("fsdp", [_rewrite("fsdp", tables.FSDP[0], tables.FSDP[1:])], "FullyShardedDataParallel(device_id=)")
+FSDP = layer_patch("fsdp", [_rewrite("fsdp", tables.FSDP[0], tables.FSDP[1:])], "FullyShardedDataParallel(device_id=)")
 
-PIPELINING = _patch(
+PIPELINING = layer_patch(
     "pipelining", [_rewrite("pipelining", tables.PIPELINING[0], tables.PIPELINING[1:])], "PipelineStage(device=)"
 )
 
-LOAD = _patch("load", _rewrite_all("load", tables.LOAD), "map_location of torch.load and torch.jit.load")
+LOAD = layer_patch("load", _rewrite_all("load", tables.LOAD), "map_location of torch.load and torch.jit.load")
 
-PROFILER = _patch("profiler", namespace.profiler(f"{PREFIX}.profiler"), "torch.profiler as torch_npu.profiler")
+PROFILER = layer_patch("profiler", namespace.profiler(f"{PREFIX}.profiler"), "torch.profiler as torch_npu.profiler")
 
-COMPILE = _patch(
+COMPILE = layer_patch(
     "compile",
     [
         Adapt("torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda", scripting.make_is_cuda_of_traced),
@@ -209,27 +215,11 @@ COMPILE = _patch(
     "is_cuda and torch.cuda in programs that torch.compile compiles, no Triton for GPUs; see torch.compile, too",
 )
 
-VISIBLE_DEVICES = _patch(
+VISIBLE_DEVICES = layer_patch(
     "visible_devices", [AsAscendVariable()], "CUDA_VISIBLE_DEVICES as ASCEND_RT_VISIBLE_DEVICES, when torch is imported"
 )
 
-NAMES = _patch(
-    "names",
-    [
-        pc.Rewrite("*", "torch_npu_patches.cuda_names:PROGRAM"),
-        Adapt("torch:jit.frontend.parse_def", scripting.make_parse_def_with_names),
-    ],
-    'lines of the program that compare with "cuda" hold for the NPU, too',
-    after=f"{PREFIX}.factory",
-)
-
-LIBRARY_NAMES = _patch(
-    "library_names",
-    [pc.Rewrite("*", "torch_npu_patches.cuda_names:LIBRARIES")],
-    'the same in installed packages but torch, where a function does not name npu itself',
-)
-
-APEX = _patch(
+APEX = layer_patch(
     "apex",
     [
         # torch's own name for it: a process that never imports torch has nothing to do with apex
@@ -244,7 +234,6 @@ APEX = _patch(
 #: Every patch of the layer.
 TRANSFER_TO_NPU = (
     VISIBLE_DEVICES,
-    LIBRARY_NAMES,
     FACTORY,
     TENSOR,
     MODULE,
@@ -260,6 +249,5 @@ TRANSFER_TO_NPU = (
     LOAD,
     PROFILER,
     COMPILE,
-    NAMES,
     APEX,
 )

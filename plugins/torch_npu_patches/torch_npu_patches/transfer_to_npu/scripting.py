@@ -24,7 +24,7 @@ __all__ = [
     "make_folded",
     "make_is_cuda_of_traced",
     "make_parse_def",
-    "make_parse_def_with_names",
+    "written_anew",
 ]
 
 
@@ -44,32 +44,17 @@ def make_find_builtin(original: Callable[[Any], Optional[str]]) -> Callable[[Any
 
 def make_parse_def(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return the function by which torch.jit.script reads the source of a function, which says NPU for CUDA."""
+
     def parse_def(fn: Any) -> Any:
         parsed = original(fn)
         exchange = _InScripts()
         exchange.visit(parsed.ast)
-        return _written_anew(parsed, fn) if exchange.reads_is_cuda else parsed
+        return written_anew(parsed, fn) if exchange.reads_is_cuda else parsed
 
     return parse_def
 
 
-def make_parse_def_with_names(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the function by which torch.jit.script reads a function, with what it compares with ``"cuda"`` edited."""
-    from torch_npu_patches.cuda_names import editing, running, scope
-    from torch_npu_patches.private_torch import is_dynamo_compiling
-
-    running.is_compiling = is_dynamo_compiling
-
-    def parse_def(fn: Any) -> Any:
-        parsed = original(fn)
-        name = getattr(fn, "__module__", None) or ""
-        is_ours = scope.is_program(name, parsed.filename) or scope.is_library(name, parsed.filename)
-        return _written_anew(parsed, fn) if is_ours and editing.edit_script(parsed.ast) else parsed
-
-    return parse_def
-
-
-def _written_anew(parsed: Any, fn: Any) -> Any:
+def written_anew(parsed: Any, fn: Any) -> Any:
     """Return a parsed function with its source made from its tree: torch looks for the dots of attributes there."""
     from torch_npu_patches.private_torch import make_source_context
 

@@ -1,0 +1,49 @@
+"""The patches, of the layer CUDA -> NPU: one for the program, one for installed packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import patchcore as pc
+from torch_npu_patches.cuda_names import editing, running, scope
+from torch_npu_patches.transfer_to_npu.changes import Adapt
+from torch_npu_patches.transfer_to_npu.groups import PREFIX, layer_patch
+from torch_npu_patches.transfer_to_npu.scripting import written_anew
+
+__all__ = ["CUDA_NAMES"]
+
+
+def make_parse_def(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the function by which torch.jit.script reads a function, with what it compares with ``"cuda"`` edited."""
+    from torch_npu_patches.private_torch import is_dynamo_compiling
+
+    running.is_compiling = is_dynamo_compiling  # torch is there now
+
+    def parse_def(fn: Any) -> Any:
+        parsed = original(fn)
+        name = getattr(fn, "__module__", None) or ""
+        is_ours = scope.is_program(name, parsed.filename) or scope.is_library(name, parsed.filename)
+        return written_anew(parsed, fn) if is_ours and editing.edit_script(parsed.ast) else parsed
+
+    return parse_def
+
+
+_NAMES = layer_patch(
+    "names",
+    [
+        pc.Rewrite("*", "torch_npu_patches.cuda_names:PROGRAM"),
+        Adapt("torch:jit.frontend.parse_def", make_parse_def),
+    ],
+    'lines of the program that compare with "cuda" hold for the NPU, too',
+    after=f"{PREFIX}.factory",
+)
+
+_LIBRARY_NAMES = layer_patch(
+    "library_names",
+    [pc.Rewrite("*", "torch_npu_patches.cuda_names:LIBRARIES")],
+    "the same in installed packages but torch, where a function does not name npu itself",
+)
+
+#: Both patches.
+CUDA_NAMES = (_NAMES, _LIBRARY_NAMES)
