@@ -168,8 +168,8 @@ def _edit_functions(source: Source, code: CodeType, rules: Sequence[Rules]) -> O
         edited = frozenset().union(*here)
         if not edited:
             continue
-        if min(edited) < definition.body[0].lineno:  # a decorator or default, which the module evaluates
-            raise _OnlyAsAWhole
+        if min(edited) <= max(definition.lineno, definition.body[0].lineno - 1):
+            raise _OnlyAsAWhole  # perhaps a decorator or default, which the module evaluates
         flags = code.co_flags & _FUTURE
         new = _code_of(compile(tree, source.file, "exec", flags, dont_inherit=True), function)
         made = _replaced(made, function.path, new)

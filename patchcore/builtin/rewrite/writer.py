@@ -22,7 +22,7 @@ from patchcore.declare.changes import resolve
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.importing import compiles_as_python_does
 from patchcore.engine.rebinding import Moves
-from patchcore.errors import describe_error
+from patchcore.errors import DeclarationError, describe_error
 from patchcore.objects.modules import is_initializing, loaded_modules, namespace
 from patchcore.objects.printable import counted
 from patchcore.report import APPLIED
@@ -60,13 +60,32 @@ class _File(NamedTuple):
 
     Args:
         module: its name.
-        original: the code of the source as it is.
+        originals: the codes of the source as it is, that of the module first.
         places: by code, original or edited: which code of the module it is, in the order of the source.
+        loaded: by place, the very code that functions had which were loaded before the module was edited.
     """
 
     module: str
-    original: CodeType
+    originals: tuple[CodeType, ...]
     places: dict[CodeType, int]
+    loaded: dict[int, CodeType]
+
+    @classmethod
+    def of(cls, module: str, original: CodeType) -> _File:
+        """Return the entry of a module that is about to be edited."""
+        originals = tuple(nested(original))
+        return cls(module, originals, {each: number for number, each in enumerate(originals)}, {})
+
+    def add(self, code: CodeType) -> None:
+        """Add the codes of the module after an edit."""
+        for number, each in enumerate(nested(code)):
+            self.places.setdefault(each, number)
+
+    def meets(self, code: CodeType) -> None:
+        """Take note of the code that a function has: if nobody has edited it, the function is to get it back."""
+        place = self.places[code]
+        if code == self.originals[place]:
+            self.loaded.setdefault(place, code)
 
 
 class Rewriter:
@@ -118,7 +137,7 @@ class Rewriter:
         assert code is not None
         if words and not mentions(code, words):
             return False
-        self._files[loader.path] = _File(name, code, _numbered(code))
+        self._files[loader.path] = _File.of(name, code)
         return True
 
     def concerns(self, name: str, file: str) -> bool:
@@ -129,9 +148,9 @@ class Rewriter:
         words = self._words(name, loader.path)
         if words and not (any(word.encode() in data for word in words) and mentions(code, words)):
             return code, {}
-        file = _File(name, code, _numbered(code))
+        file = _File.of(name, code)
         edited = self._edit(file, loader.get_data(loader.path), _EXECUTED, whole=alone)
-        if edited is None or not _add(file, edited.code):
+        if edited is None:
             return code, {}
         self._files[loader.path] = file
         return edited.code, {} if alone else _names(edited)
@@ -144,9 +163,9 @@ class Rewriter:
             code = original_code(data, file)
         except (SyntaxError, ValueError):  # Python complains about it in its own way
             return None
-        entry = _File("__main__", code, _numbered(code))
+        entry = _File.of("__main__", code)
         edited = self._edit(entry, data, _EXECUTED, first="patchcore.builtin.rewrite.scripts:begin", whole=True)
-        if edited is None or not _add(entry, edited.code):
+        if edited is None:
             return None
         self._files[file] = entry
         return edited.code
@@ -165,19 +184,24 @@ class Rewriter:
             when: :data:`_EXECUTED` if the body of the module runs the edited code, :data:`_LOADED` if it has run.
             first, whole: see :func:`patchcore.builtin.rewrite.compiling.edit`.
         """
-        path = file.original.co_filename
+        path = file.originals[0].co_filename
         while True:
             concerned = [each for each in self._active if each.concerns(file.module, path)]
             rules = [_naming(each) for each in concerned]
             try:
-                edited = edit(file.module, file.original, data, rules, first=first, whole=whole)
+                edited = edit(file.module, file.originals[0], data, rules, first=first, whole=whole)
             except _EditError as error:
                 self._engine.fail(error.culprit.application, error.culprit.state, error.error)
-                self._active = [each for each in self._active if each is not error.culprit]
+                continue  # without the changes of that patch
+            if edited is None:
+                return None
+            if [each.co_name for each in nested(edited.code)] != [each.co_name for each in file.originals]:
+                error = DeclarationError(f"rules={concerned[-1].rules!r} added or removed a function in {path}")
+                self._engine.fail(concerned[-1].application, concerned[-1].state, error)
                 continue
-            if edited is not None:
-                for each, lines in zip(concerned, edited.lines):
-                    each.note(file.module, path, lines, edited.top_level & lines, when)
+            file.add(edited.code)
+            for each, lines in zip(concerned, edited.lines):
+                each.note(file.module, path, lines, edited.top_level & lines, when)
             return edited
 
     def _exchange(self, files: Iterable[tuple[str, _File]]) -> None:
@@ -185,7 +209,7 @@ class Rewriter:
         codes: dict[str, dict[CodeType, CodeType]] = {}  # by path: equal codes may come from two files
         needs: dict[str, Mapping[str, Any]] = {}
         for path, file in list(files):
-            wanted, edited = file.original, None
+            wanted, edited = file.originals[0], None
             if self.concerns(file.module, path):
                 try:
                     with open(path, "rb") as stream:
@@ -193,11 +217,11 @@ class Rewriter:
                 except (OSError, SyntaxError, ValueError):  # its source is gone, or is being edited
                     continue
             if edited is not None:
-                if not _add(file, edited.code):
-                    continue
                 wanted = edited.code
                 needs[path] = _names(edited)
             order = list(nested(wanted))
+            if edited is None:
+                order = [file.loaded.get(place, code) for place, code in enumerate(order)]
             others = {code: order[place] for code, place in file.places.items() if code != order[place]}
             if others:
                 codes[path] = others
@@ -207,6 +231,7 @@ class Rewriter:
             old = function.__code__
             new = codes[old.co_filename].get(old) if old.co_filename in codes else None
             if new is not None:
+                self._files[old.co_filename].meets(old)
                 function.__globals__.update(needs.get(old.co_filename, {}))
                 function.__code__ = new
 
@@ -304,21 +329,6 @@ def _read(name: str, loader: SourceFileLoader) -> tuple[CodeType, bytes]:
 def _names(edited: Edited) -> Mapping[str, Any]:
     """Return what edited code uses, by the name under which it finds it."""
     return {name: resolve(target) for name, target in edited.needs.items()}
-
-
-def _numbered(code: CodeType) -> dict[CodeType, int]:
-    return {each: number for number, each in enumerate(nested(code))}
-
-
-def _add(file: _File, code: CodeType) -> bool:
-    """Add the codes of an edited module to ``file``; return false if they are not those of the same functions."""
-    names, edited = [each.co_name for each in nested(file.original)], list(nested(code))
-    if names != [each.co_name for each in edited]:
-        logger.warning("%s is not rewritten: the rules added or removed a function", file.module)
-        return False
-    for number, each in enumerate(edited):
-        file.places.setdefault(each, number)
-    return True
 
 
 def _loader_of(module: ModuleType) -> Optional[SourceFileLoader]:
