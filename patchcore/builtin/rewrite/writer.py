@@ -196,8 +196,8 @@ class Rewriter:
             if edited is None:
                 return None
             if [each.co_name for each in nested(edited.code)] != [each.co_name for each in file.originals]:
-                error = DeclarationError(f"rules={concerned[-1].rules!r} added or removed a function in {path}")
-                self._engine.fail(concerned[-1].application, concerned[-1].state, error)
+                refusal = DeclarationError(f"rules={concerned[-1].rules!r} added or removed a function in {path}")
+                self._engine.fail(concerned[-1].application, concerned[-1].state, refusal)
                 continue
             file.add(edited.code)
             for each, lines in zip(concerned, edited.lines):

@@ -247,7 +247,9 @@ def test_functions_compiled_alone_are_those_of_the_module(write: Callable[..., P
 
 
 def all_codes(space: dict[str, Any]) -> dict[str, CodeType]:
-    functions = [value for value in space.values() if inspect.isfunction(value) and value.__module__ == space["__name__"]]
+    functions = [
+        value for value in space.values() if inspect.isfunction(value) and value.__module__ == space["__name__"]
+    ]
     functions += [value for value in vars(space["Shop"]).values() if inspect.isfunction(value)]
     functions += [space["Shop"].__dict__["static"].__func__, space["Shop"].__dict__["computed"].fget]
     functions += list(filter(inspect.isfunction, vars(space["Shop"].Inner).values()))
@@ -334,12 +336,12 @@ class TestWhichModules:
 
     @pytest.mark.parametrize("modules", ["", "a.", "a*", ".*", "a.*.b", "a b", None, 3], ids=repr)
     def test_other_patterns_are_refused(self, modules: Any) -> None:
-        with pytest.raises(pc.DeclarationError, match="write 'package.module'"):
+        with pytest.raises(pc.DeclarationError, match=r"write 'package\.module'"):
             pc.Rewrite(modules, WHOLE)
 
     @pytest.mark.parametrize("rules", [None, edit, "no_colon"], ids=repr)
     def test_other_rules_are_refused(self, rules: Any) -> None:
-        with pytest.raises(pc.DeclarationError, match="rules|target"):
+        with pytest.raises(pc.DeclarationError, match=r"rules|target"):
             pc.Rewrite("*", rules)
 
     @pytest.mark.parametrize("arguments", [{"words": 3}, {"words": [""]}, {"edit": None}, {"find": "x"}], ids=repr)
@@ -403,7 +405,9 @@ def test_a_reference_to_a_function_of_the_rules(write: Callable[..., Path]) -> N
         lines = []
         for node in ast.walk(tree):
             if isinstance(node, ast.Return) and isinstance(node.value, ast.Constant) and node.value.value == "apple":
-                node.value = ast.Call(source.reference("functools:reduce"), [ast.Name("max", ast.Load()), node.value], [])
+                node.value = ast.Call(
+                    source.reference("functools:reduce"), [ast.Name("max", ast.Load()), node.value], []
+                )
                 ast.fix_missing_locations(ast.copy_location(node.value, node))
                 lines.append(node.lineno)
         return lines

@@ -10,7 +10,7 @@ import pytest
 from programs import Programs
 
 #: Edits "apple", and the name of no fruit that a program prints about itself.
-FRUIT = '''
+FRUIT = """
 import ast
 import patchcore as pc
 
@@ -28,7 +28,7 @@ PATCH = pc.Patch("fruit", [pc.Rewrite("*", pc.Rules(edit, words="apple", concern
 @pc.hookimpl
 def register_patches():
     return [PATCH]
-'''
+"""
 
 #: Prints a fruit, and everything that a program can know about how it was started.
 LOOK = '''"""A program."""

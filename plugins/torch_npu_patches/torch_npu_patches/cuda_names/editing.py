@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import bisect
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 import patchcore as pc
@@ -21,7 +21,7 @@ __all__ = ["DEVICES", "edit", "edit_script", "find"]
 
 #: The text of a device in a source. What stands around it decides whether a line may be edited: a syntax tree is made
 #: of the functions that have such a line only.
-_TEXT = re.compile(r"""["']cuda(?::\d+|:\{[^"'\n]*)?["']""")
+_TEXT = re.compile(r"""["']cuda(?::\d*|:\{[^"'\n]*)?["']""")
 _BEFORE = re.compile(r"""([=!]=\s*|\bstartswith\(\s*\(?[^()]*|\bin\s*[(\[{][^()\[\]{}]*|\bcase\b[^\n]*)f?$""")
 _AFTER = re.compile(r"\s*([=!]=|(not\s+)?in\b|:)")
 _REACH = 200  # characters
@@ -125,19 +125,24 @@ def _cuda_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(npu_name(node.value))
 
 
+def _cuda_prefix(node: ast.AST) -> bool:
+    """Return true for what :func:`_cuda_text` accepts, and for ``"cuda:"``, with which names of devices may begin."""
+    return _cuda_text(node) or (isinstance(node, ast.Constant) and node.value == f"{CUDA}:")
+
+
 def _npu_text(node: ast.expr) -> ast.expr:
     """Return the text of the NPU of the same number, for a node that :func:`_cuda_text` accepts."""
     if isinstance(node, ast.JoinedStr):
         return ast.copy_location(ast.JoinedStr([ast.copy_location(ast.Constant("npu:"), node), *node.values[1:]]), node)
     assert isinstance(node, ast.Constant)
     assert isinstance(node.value, str)
-    return ast.copy_location(ast.Constant(npu_name(node.value)), node)
+    return ast.copy_location(ast.Constant(NPU + node.value[len(CUDA) :]), node)
 
 
-def _collection(node: ast.AST) -> Optional[list[ast.expr]]:
+def _collection(node: ast.AST, is_cuda: Callable[[ast.AST], bool] = _cuda_text) -> Optional[list[ast.expr]]:
     """Return the elements of a list, tuple or set display that has a CUDA device."""
     elements = node.elts if isinstance(node, (ast.List, ast.Tuple, ast.Set)) else None
-    return elements if elements is not None and any(map(_cuda_text, elements)) else None
+    return elements if elements is not None and any(map(is_cuda, elements)) else None
 
 
 def _is_table(node: ast.Dict) -> bool:
@@ -184,7 +189,7 @@ class _Editor(ast.NodeTransformer):
             name = "same" if isinstance(operator, ast.Eq) else "different"
             return self._call(node, name, [self.visit(value), text], shown)
         if isinstance(operator, (ast.In, ast.NotIn)):
-            if _cuda_text(left):
+            if _cuda_prefix(left):
                 shown = f"{self._source.segment(node)}, or {_shown(_npu_text(left))}"
                 found = self._call(node, "within", [left, self.visit(right)], shown)
                 if found is node or isinstance(operator, ast.In):
@@ -210,14 +215,14 @@ class _Editor(ast.NodeTransformer):
         if not isinstance(function, ast.Attribute) or function.attr != "startswith" or len(node.args) != 1:
             return node
         given = node.args[0]
-        if _cuda_text(given):
+        if _cuda_prefix(given):
             shown = f"{self._source.segment(function)}(({self._source.segment(given)}, {_shown(_npu_text(given))}))"
             return self._call(node, "starts", [function.value, given], shown)
-        elements = _collection(given) if isinstance(given, ast.Tuple) else None
+        elements = _collection(given, _cuda_prefix) if isinstance(given, ast.Tuple) else None
         if elements is not None:
             number = self._number(node, f"{self._source.segment(node)}, or npu")
             if number is not None:
-                elements.extend([_npu_text(element) for element in elements if _cuda_text(element)])
+                elements.extend([_npu_text(element) for element in elements if _cuda_prefix(element)])
                 return ast.copy_location(ast.BoolOp(ast.Or(), [self._reached(node, number), node]), node)
         return node
 
@@ -323,7 +328,7 @@ class _ScriptEditor(ast.NodeTransformer):
         function = node.func
         if not isinstance(function, ast.Attribute) or function.attr != "startswith" or len(node.args) != 1:
             return node
-        if not _is_constant(node.args[0]):
+        if not isinstance(node.args[0], ast.Constant) or not _cuda_prefix(node.args[0]):
             return node
         self.edited = True
         return ast.BoolOp(ast.Or(), [node, ast.Call(function, [_npu_text(node.args[0])], [])])

@@ -59,7 +59,7 @@ def within(number: int, text: str, value: Any) -> bool:
         return True
     npu = NPU + text[len(CUDA) :]
     if type(value) is str:
-        return value == npu or (npu == NPU and value.startswith("npu:") and value[4:].isdecimal())
+        return value == npu or (npu in ("npu", "npu:") and value.startswith("npu:") and value[4:].isdecimal())
     return isinstance(value, (list, tuple, set, frozenset)) and npu in value
 
 

@@ -1,0 +1,165 @@
+"""Programs that know CUDA by the text ``"cuda"`` take its branch on the NPU: the situations of public reports.
+
+Each program prints what it does; without the two patches it takes the other branch, in silence.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+#: A module beside the program, with the idioms of real projects.
+LIBRARY = """
+import contextlib
+import torch
+
+# as lerobot, kornia and transformers' trainers do it
+def autocast(device):
+    if device.type in ("cuda", "cpu", "xpu"):
+        return torch.autocast(device_type=device.type, dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+# as nanoGPT
+def context(name):
+    kind = "cuda" if "cuda" in name else "cpu"
+    return contextlib.nullcontext() if kind == "cpu" else torch.amp.autocast(device_type=kind, dtype=torch.bfloat16)
+
+def pinned(name):
+    return name == "cuda" or name.startswith("cuda:")
+
+# as OLMo
+def fused(params):
+    return all(p.device.type == "cuda" for p in params)
+
+def settings(device):
+    return {"cpu": "gloo", "cuda": "nccl"}[device.type]
+
+class Runner:
+    def __init__(self, device):
+        self.device = torch.device(device)
+        self.on_gpu = self.device.type != "cpu" and self.device.type == "cuda"
+        self.tensor = torch.ones(4, 4, device=self.device)
+    def non_blocking(self):
+        return self.tensor.device.type == "cuda"
+"""
+
+PROGRAM = """
+import json, sys
+import torch
+from library import *
+
+x = torch.ones(4, 4, device="cuda")
+found = {}
+with autocast(x.device):
+    found["autocast"] = str((x @ x).dtype)
+with context(str(x.device)):
+    found["context"] = str((x @ x).dtype)
+found["pinned"] = pinned(str(x.device))
+model = torch.nn.Linear(4, 4).cuda()
+found["fused"] = fused(list(model.parameters()))
+found["settings"] = settings(x.device)
+runner = Runner("cuda:0")
+found["runner"] = runner.non_blocking()
+found["top level"] = "fast path" if x.device.type == "cuda" else "slow path"
+
+def step(t):
+    if t.device.type == "cuda":
+        return t * 2
+    return t * 3
+
+@torch.jit.script
+def scripted(t: torch.Tensor):
+    if t.device.type == "cuda" or str(t.device).startswith("cuda"):
+        return t * 2
+    return t * 3
+
+class Net(torch.nn.Module):
+    def forward(self, t):
+        return step(t)
+
+found["eager"] = step(x)[0, 0].item()
+found["compiled"] = torch.compile(step, backend="aot_eager", fullgraph=True)(x)[0, 0].item()
+found["fx"] = float(step(x)[0, 0])
+found["exported"] = torch.export.export(Net(), (x,)).module()(x)[0, 0].item()
+found["scripted"] = scripted(x)[0, 0].item()
+print(json.dumps(found))
+"""
+
+FAST = {
+    "autocast": "torch.bfloat16",
+    "context": "torch.bfloat16",
+    "pinned": True,
+    "fused": True,
+    "settings": "nccl",
+    "runner": True,
+    "top level": "fast path",
+    **dict.fromkeys(("eager", "compiled", "fx", "exported", "scripted"), 2.0),
+}
+OFF = "torch.transfer_to_npu.names,torch.transfer_to_npu.library_names"
+
+
+def run(folder: Path, *options: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
+    (folder / "library.py").write_text(LIBRARY)
+    (folder / "program.py").write_text(program)
+    command = [sys.executable, "-W", "ignore", "-m", "patchcore", "run", "--emulate-npu", *options, "program.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_every_branch_is_that_of_cuda(tmp_path: Path) -> None:
+    done = run(tmp_path, "--report-dir", "report")
+    assert json.loads(done.stdout.splitlines()[-1]) == FAST
+    assert 'compare with "cuda" and held for NPUs, too' in done.stderr
+    lines = rows(tmp_path / "report")
+    ran = {(Path(row["file"]).name, row["cuda"]) for row in lines if row["count"]}
+    assert ("library.py", 'device.type in ("cuda", "cpu", "xpu")') in ran
+    assert ("library.py", '"cuda" in name') in ran
+    assert ("program.py", 't.device.type == "cuda"') in ran
+
+
+def test_without_the_patches_each_branch_is_lost(tmp_path: Path) -> None:
+    done = run(tmp_path, "--disable", OFF, program=PROGRAM.replace('found["settings"] = settings(x.device)\n', ""))
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert not any(found[key] == FAST[key] for key in found), found
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of the section in the reports of all processes."""
+    found = []
+    for path in folder.glob("*.json"):
+        for section in json.loads(path.read_text()).get("sections", []):
+            if section["title"] == 'Lines that compare with "cuda"':
+                found += section["data"]
+    return found
+
+
+def test_an_installed_package_is_edited_too(tmp_path: Path) -> None:
+    package = tmp_path / "site-packages"
+    package.mkdir()
+    (package / "of_a_library.py").write_text(
+        "def kind(d): return 'gpu' if d.type == 'cuda' else 'cpu'\n"
+        "def knows(d): return 'npu' if d.type == 'npu' else 'gpu' if d.type == 'cuda' else 'cpu'\n"
+    )
+    program = f"""
+import sys
+sys.path.insert(0, {str(package)!r})
+import torch, of_a_library as lib
+d = torch.ones(1, device="cuda").device
+print(lib.kind(d), lib.knows(d))
+"""
+    assert run(tmp_path, program=program).stdout.splitlines()[-1] == "gpu npu"
+    off = ("--disable", "torch.transfer_to_npu.library_names")
+    assert run(tmp_path, *off, program=program).stdout.splitlines()[-1] == "cpu npu"
+
+
+def test_ranks(tmp_path: Path) -> None:
+    program = "import torch\nx = torch.ones(1, device='cuda')\nprint(x.device.type == 'cuda')\n"
+    (tmp_path / "program.py").write_text(program)
+    start = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "program.py"]
+    run_command = [sys.executable, "-W", "ignore", "-m", "patchcore", "run", "--emulate-npu", *start]
+    done = subprocess.run(run_command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.stdout.split() == ["True", "True"], done.stderr

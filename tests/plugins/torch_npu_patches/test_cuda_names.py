@@ -1,0 +1,266 @@
+"""Lines that compare something with ``"cuda"``: what they are for CUDA, an NPU and anything else; without torch."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import patchcore as pc
+from torch_npu_patches.cuda_names import LIBRARIES, PROGRAM, lines, reporting, running, scope
+from torch_npu_patches.cuda_names.editing import edit, edit_script, find
+
+SAMPLES = Path(__file__).resolve().parents[2] / "migrate_samples"
+
+
+@pytest.fixture(autouse=True)
+def no_lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(lines, "LINES", [])
+    monkeypatch.setattr(lines, "_numbers", {})
+    running.COUNTS.clear()
+    yield
+    running.COUNTS.clear()
+
+
+def edited(text: str) -> tuple[ast.Module, set[int]]:
+    text = textwrap.dedent(text)
+    tree = ast.parse(text)
+    found = edit(tree, pc.Source("m", "m.py", text, find(text)))
+    return tree, found
+
+
+def run(text: str, **names: Any) -> dict[str, Any]:
+    """Run a source after the edit, with what it needs, and return its names."""
+    tree, _ = edited(text)
+    space: dict[str, Any] = {f"@{running.__name__}:{name}": getattr(running, name) for name in running.__all__}
+    exec(compile(tree, "m.py", "exec"), {**space, **names}, names)
+    return names
+
+
+def answer(expression: str, device: Any) -> Any:
+    return run(f"answer = ({expression})", d=device)["answer"]
+
+
+class TestExpressions:
+    @pytest.mark.parametrize(
+        ("expression", "npu", "cuda", "cpu"),
+        [
+            ('d == "cuda"', True, True, False),
+            ('"cuda" == d', True, True, False),
+            ('d != "cuda"', False, False, True),
+            ('d in ("cuda", "xpu")', True, True, False),
+            ('d in ["cuda"]', True, True, False),
+            ('d in {"cuda", "mps"}', True, True, False),
+            ('d not in ("cuda",)', False, False, True),
+            ('d.startswith("cuda")', True, True, False),
+            ('d.startswith(("cuda", "xpu"))', True, True, False),
+            ('"cuda" in d', True, True, False),
+            ('"cuda" not in d', False, False, True),
+            ('"cuda" in [d, "cpu"]', True, True, False),
+            ('{"cuda": 1, "cpu": 2}[d]', 1, 1, 2),
+            ('{"cuda": 1, "cpu": 2}.get(d, 3)', 1, 1, 2),
+            ('"fast" if d == "cuda" else "slow"', "fast", "fast", "slow"),
+            ('not d == "cuda" or d is None', False, False, True),
+            ('[n for n in (d,) if n == "cuda"]', ["npu"], ["cuda"], []),
+            ('(lambda n: n == "cuda")(d)', True, True, False),
+        ],
+    )
+    def test_devices(self, expression: str, npu: Any, cuda: Any, cpu: Any) -> None:
+        assert [answer(expression, device) for device in ("npu", "cuda", "cpu")] == [npu, cuda, cpu]
+
+    @pytest.mark.parametrize(
+        ("expression", "right", "wrong"),
+        [
+            ('d == "cuda:0"', ["npu:0", "cuda:0"], ["npu", "npu:1", "cuda"]),
+            ('d == f"cuda:{1}"', ["npu:1", "cuda:1"], ["npu:0", "npu"]),
+            ('d in ("cuda:0", "cuda:1")', ["npu:0", "npu:1", "cuda:1"], ["npu:2", "npu"]),
+            ('d.startswith("cuda")', ["npu:3"], ["cpu:0"]),
+            ('"cuda" in d', ["npu:3", "/data/cuda"], ["/data/npu_files", "npu_x", "input"]),
+            ('d.startswith("cuda:")', ["npu:3", "cuda:1"], ["npu", "cpu:0"]),
+            ('d.startswith(("xpu:", "cuda:"))', ["npu:3", "cuda:1"], ["npu", "cpu:0"]),
+            ('"cuda:" in d', ["npu:3", "cuda:1"], ["npu", "npu:x"]),
+            ('{"cuda:0": 1, "cpu": 2}.get(d)', ["npu:0"], ["npu:1"]),
+        ],
+    )
+    def test_numbers_and_other_texts(self, expression: str, right: list[str], wrong: list[str]) -> None:
+        assert all(answer(expression, device) for device in right)
+        assert not any(answer(expression, device) for device in wrong)
+
+    def test_what_compares_in_its_own_way_still_does(self) -> None:
+        class Column:
+            def __eq__(self, other: object) -> Any:
+                return ["compared with", other]
+
+            __hash__ = None  # type: ignore[assignment]
+
+            def startswith(self, text: str) -> str:
+                return f"starts with {text}"
+
+        assert answer('d == "cuda"', Column()) == ["compared with", "cuda"]
+        assert answer('d.startswith("cuda")', Column()) == "starts with cuda"
+        assert answer('"cuda" in d', {"npu": 1}) is False  # d["cuda"] is an error
+        with pytest.raises(AttributeError, match="startswith"):
+            answer('d.startswith("cuda")', None)
+        with pytest.raises(TypeError):
+            answer('"cuda" in d', None)
+
+    def test_a_value_is_computed_once(self) -> None:
+        calls: list[int] = []
+
+        def device() -> str:
+            calls.append(1)
+            return "npu"
+
+        assert run('x = device() == "cuda", device() != "cuda", device() in ("cuda",)', device=device)["x"] == (
+            True,
+            False,
+            True,
+        )
+        assert len(calls) == 3
+
+    @pytest.mark.skipif(sys.version_info < (3, 10), reason="match is new in Python 3.10")
+    def test_match(self) -> None:
+        source = """
+            def which(d, ok=True):
+                match d:
+                    case "cuda" if not ok: return "guarded"
+                    case "cuda" | "xpu": return "gpu"
+                    case ["cuda", n]: return n
+                    case _: return "other"
+        """
+        which = run(source)["which"]
+        assert [which(d) for d in ("npu", "cuda", "xpu", "cpu")] == ["gpu", "gpu", "gpu", "other"]
+        assert (which("npu", False), which(["npu", 3]), which(["cpu", 3])) == ("guarded", 3, "other")
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            'x = "cuda"',
+            'f("cuda", device="cuda")',
+            '{"cuda": 1, "model": 2}',
+            '{"cuda": 1, **others}',
+            '"cuda" == "cuda"',
+            'x = d.startswith("cuda", 2)',
+            'x == "cudagraphs"',
+            "x == b'cuda'",
+            'path.endswith("cuda")',
+        ],
+    )
+    def test_other_uses_of_the_word_stay(self, source: str) -> None:
+        tree, found = edited(source)
+        assert not found
+        assert ast.dump(tree) == ast.dump(ast.parse(source))
+
+
+class TestLeftAlone:
+    @pytest.mark.parametrize(
+        "knows",
+        ["is_torch_npu_available()", "torch.npu.is_available()", 'd == "npu"', "import torch_npu", "ascend_only()"],
+    )
+    def test_a_function_that_names_npus_itself(self, knows: str) -> None:
+        source = f'def f(d):\n    {knows}\n    return d == "cuda"\ndef g(d, inputs):\n    return d == "cuda"\n'
+        _, found = edited(source)
+        assert found == {5}
+        alone = [line for line in lines.found() if line.why]
+        assert [(line.line, line.before, line.why) for line in alone] == [
+            (3, 'd == "cuda"', "its function names npu itself")
+        ]
+
+    def test_methods_decide_for_themselves_and_chains_are_left(self) -> None:
+        source = """
+            class Device:
+                def a(self, d): return d == "npu" or d == "cuda"
+                def b(self, d): return d == "cuda"
+                def c(self, a, b): return a == b == "cuda"
+        """
+        assert edited(source)[1] == {4}
+        assert {line.line: line.why for line in lines.found() if line.why} == {
+            3: "its function names npu itself",
+            5: "it is a chain of comparisons",
+        }
+
+
+class TestReports:
+    def test_lines_that_ran_are_counted(self) -> None:
+        run('def f(d):\n    return d == "cuda"\ndef g(d):\n    return d == "cuda"\nf("npu"), f("cpu")\n')
+        section = next(reporting.sections())
+        assert section.title == 'Lines that compare with "cuda"'
+        assert section.lines == (
+            'm.py:2: d == "cuda" -> d in ("cuda", "npu"), 2x',
+            'm.py:4: d == "cuda" -> d in ("cuda", "npu"), 0x',
+        )
+        assert list(reporting.describe()) == ['1 line compares with "cuda" and held for NPUs, too']
+
+    def test_lines_of_installed_packages_that_did_not_run_are_counted_only(self) -> None:
+        lines.note(lines.Line("/x/site-packages/lib.py", 3, "a", "b"))
+        lines.note(lines.Line("/x/site-packages/lib.py", 4, "a", why="its function names npu itself"))
+        lines.note(lines.Line("/x/program.py", 5, "a", why="it is a chain of comparisons"))
+        assert next(reporting.sections()).lines == (
+            "/x/program.py:5: a: left alone, it is a chain of comparisons",
+            "in installed packages besides: 1 line edited that did not run, 1 line left alone",
+        )
+
+    def test_nothing_where_nothing_compares(self) -> None:
+        assert list(reporting.sections()) == list(reporting.describe()) == []
+
+
+def test_which_modules() -> None:
+    program, library = "/home/me/train.py", "/env/lib/python3.11/site-packages/timm/layers.py"
+    assert scope.is_program("train", program)
+    assert not scope.is_library("train", program)
+    assert scope.is_library("timm.layers", library)
+    assert not scope.is_program("timm.layers", library)
+    for name in ("torch.nn", "torch_npu", "patchcore.x", "npu_emulator"):
+        assert not scope.is_library(name, library)
+        assert not scope.is_program(name, program)
+    assert not scope.is_program("json", ast.__file__)
+    assert PROGRAM.concerns is scope.is_program
+    assert LIBRARIES.concerns is scope.is_library
+
+
+def test_scripts_of_torch() -> None:
+    tree = ast.parse(
+        'def f(x):\n    return x.device.type == "cuda" or x.t in ["cuda"] or x.s.startswith("cuda") or x != "cuda"'
+    )
+    assert edit_script(tree)
+    assert ast.unparse(tree).split("return ")[1].replace("'", '"') == (
+        'x.device.type in ["cuda", "npu"] or x.t in ["cuda", "npu"] or (x.s.startswith("cuda") or '
+        'x.s.startswith("npu")) or (x not in ["cuda", "npu"])'
+    )
+    assert not edit_script(ast.parse('def f(x):\n    return x.is_npu or x.device.type == "cuda"'))
+
+
+COMPARISON = re.compile(
+    r"""([=!]=\s*["']cuda|["']cuda[^"']*["']\s*[=!]=|startswith\(["']cuda|\bin\s*[(\[{].*["']cuda)"""
+)
+
+
+@pytest.mark.parametrize("folder", sorted(path.parent for path in SAMPLES.rglob("input.py")), ids=lambda f: f.name)
+def test_comparisons_that_migrate_writes_are_edited_at_run_time(folder: Path) -> None:
+    """``migrate`` writes ``"npu"`` for ``"cuda"`` in the source; both are to find the same comparisons."""
+    _, found = edited((folder / "input.py").read_text(encoding="utf-8"))
+    left = {line.line for line in lines.found() if line.why}
+    assert migrated((folder / "expected.diff").read_text(encoding="utf-8")) <= found | left
+
+
+def test_samples_have_comparisons() -> None:
+    assert sum(len(migrated(path.read_text(encoding="utf-8"))) for path in SAMPLES.rglob("expected.diff")) >= 3
+
+
+def migrated(diff: str) -> set[int]:
+    """Return the numbers of the lines of the source in which a diff changes a comparison."""
+    found, number = set(), 0
+    for line in diff.split("\n"):
+        if line.startswith("@@"):
+            number = int(line.split("-")[1].split(",")[0].split(" ")[0]) - 1
+        elif not line.startswith(("+", "---")):
+            number += 1
+            if line.startswith("-") and COMPARISON.search(line):
+                found.add(number)
+    return found
