@@ -117,7 +117,7 @@ def values(module: Any) -> list[Any]:
     coroutine = module.later()
     with pytest.raises(StopIteration) as end:
         coroutine.send(None)
-    with pytest.raises(ValueError, match="apple|pear") as error:
+    with pytest.raises(ValueError, match=r"apple|pear") as error:
         module.fails()
     called = [each() for each in module.held]
     return [

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch_npu_patches.cuda_names.running import COUNTS
 from torch_npu_patches.transfer_to_npu.audit import is_installed
 
-__all__ = ["LINES", "Line", "clear", "found", "note", "rows"]
+__all__ = ["LINES", "Line", "clear", "forget", "found", "note", "rows"]
 
 
 class Line(NamedTuple):
@@ -61,8 +61,14 @@ def note(line: Line) -> int:
 
 def found() -> list[Line]:
     """Return the lines of the modules that were compiled so far, by file and line, with their counts."""
-    counted = [line._replace(runs=COUNTS.get(number, 0)) for number, line in enumerate(LINES)]
+    counted = [line._replace(runs=COUNTS.get(number, 0)) for number, line in enumerate(LINES) if line.file]
     return sorted(counted)
+
+
+def forget(file: str) -> None:
+    """Forget the lines of ``file``: it is about to be read again."""
+    for key in [key for key in _numbers if key[0] == file]:
+        LINES[_numbers.pop(key)] = Line("", 0, "")
 
 
 def clear() -> None:
