@@ -23,6 +23,7 @@ PAGES = (
     "coming-from/transfer_to_npu",
     "commands",
     "concepts",
+    "cuda-by-name",
     "faq",
     "migration-guide",
     "mx-driving-patcher",
