@@ -22,6 +22,7 @@ SUBJECTS = {
     "apply": "applying",
     "references": "reference_pass",
     "on-import": "on_import",
+    "rewriting": "rewriting",
     "child-process": "child_processes",
     "run-options": "run_options",
     "emulated-device": "emulated_device",
