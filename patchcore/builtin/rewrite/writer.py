@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
@@ -60,21 +60,23 @@ class _File(NamedTuple):
 
     Args:
         module: its name.
+        data: the source that the module was made from.
         originals: the codes of the source as it is, that of the module first.
         places: by code, original or edited: which code of the module it is, in the order of the source.
         loaded: by place, the very code that functions had which were loaded before the module was edited.
     """
 
     module: str
+    data: bytes
     originals: tuple[CodeType, ...]
     places: dict[CodeType, int]
     loaded: dict[int, CodeType]
 
     @classmethod
-    def of(cls, module: str, original: CodeType) -> _File:
+    def of(cls, module: str, data: bytes, original: CodeType) -> _File:
         """Return the entry of a module that is about to be edited."""
         originals = tuple(nested(original))
-        return cls(module, originals, {each: number for number, each in enumerate(originals)}, {})
+        return cls(module, data, originals, {each: number for number, each in enumerate(originals)}, {})
 
     def add(self, code: CodeType) -> None:
         """Add the codes of the module after an edit."""
@@ -103,12 +105,18 @@ class Rewriter:
         self._engine.watch.compile_with(self)
         return begun
 
+    def fail(self, culprit: _Rewriting, error: Exception) -> None:
+        """Fail the patch of ``culprit``."""
+        self._engine.fail(culprit.application, culprit.state, error)
+
     def end(self, ended: _Rewriting) -> None:
         """Compile modules without ``ended``, and give loaded functions the code that they have without it."""
         self._active = [each for each in self._active if each is not ended]
         if not self._active:
             self._engine.watch.compile_with(None)
-        self._exchange(self._files.items())
+        self._exchange(self._files)
+        if not self._active:
+            self._files = {}
 
     def follow(self) -> None:
         """Give the functions of loaded modules the code that they have by the changes in force."""
@@ -121,7 +129,7 @@ class Rewriter:
                 self._engine.watch.join(name, lambda name, module: self.follow())
             if loader.path in self._files or self._take_up(name, loader):
                 found[loader.path] = self._files[loader.path]
-        self._exchange(found.items())
+        self._exchange(found)
 
     def _take_up(self, name: str, loader: SourceFileLoader) -> bool:
         """Return true if a change in force may edit the module called ``name``, which was imported before that."""
@@ -137,7 +145,7 @@ class Rewriter:
         assert code is not None
         if words and not mentions(code, words):
             return False
-        self._files[loader.path] = _File.of(name, code)
+        self._files[loader.path] = _File.of(name, data, code)
         return True
 
     def concerns(self, name: str, file: str) -> bool:
@@ -148,8 +156,8 @@ class Rewriter:
         words = self._words(name, loader.path)
         if words and not (any(word.encode() in data for word in words) and mentions(code, words)):
             return code, {}
-        file = _File.of(name, code)
-        edited = self._edit(file, loader.get_data(loader.path), _EXECUTED, whole=alone)
+        file = _File.of(name, loader.get_data(loader.path), code)
+        edited = self._edit(file, _EXECUTED, whole=alone)
         if edited is None:
             return code, {}
         self._files[loader.path] = file
@@ -163,8 +171,8 @@ class Rewriter:
             code = original_code(data, file)
         except (SyntaxError, ValueError):  # Python complains about it in its own way
             return None
-        entry = _File.of("__main__", code)
-        edited = self._edit(entry, data, _EXECUTED, first="patchcore.builtin.rewrite.scripts:begin", whole=True)
+        entry = _File.of("__main__", data, code)
+        edited = self._edit(entry, _EXECUTED, first="patchcore.builtin.rewrite.scripts:begin", whole=True)
         if edited is None:
             return None
         self._files[file] = entry
@@ -175,12 +183,11 @@ class Rewriter:
         words = [each.rules.words for each in self._active if each.concerns(name, file)]
         return [word for some in words for word in some] if all(words) else ()
 
-    def _edit(self, file: _File, data: bytes, when: str, *, first: str = "", whole: bool = False) -> Optional[Edited]:
+    def _edit(self, file: _File, when: str, *, first: str = "", whole: bool = False) -> Optional[Edited]:
         """Return a module compiled by the changes in force that concern it; a change whose rules raise fails.
 
         Args:
             file: of the module.
-            data: its source.
             when: :data:`_EXECUTED` if the body of the module runs the edited code, :data:`_LOADED` if it has run.
             first, whole: see :func:`patchcore.builtin.rewrite.compiling.edit`.
         """
@@ -189,49 +196,42 @@ class Rewriter:
             concerned = [each for each in self._active if each.concerns(file.module, path)]
             rules = [_naming(each) for each in concerned]
             try:
-                edited = edit(file.module, file.originals[0], data, rules, first=first, whole=whole)
-            except _EditError as error:
-                self._engine.fail(error.culprit.application, error.culprit.state, error.error)
-                continue  # without the changes of that patch
-            if edited is None:
+                edited = edit(file.module, file.originals[0], file.data, rules, first=first, whole=whole)
+                if edited is None:
+                    return None
+                if [each.co_name for each in nested(edited.code)] != [each.co_name for each in file.originals]:
+                    raise DeclarationError(f"rules={concerned[-1].rules!r} added or removed a function in {path}")
+            except RecursionError:  # the source is nested too deeply for a tree
                 return None
-            if [each.co_name for each in nested(edited.code)] != [each.co_name for each in file.originals]:
-                refusal = DeclarationError(f"rules={concerned[-1].rules!r} added or removed a function in {path}")
-                self._engine.fail(concerned[-1].application, concerned[-1].state, refusal)
+            except Exception as error:  # the import is to go on, without the changes of that patch
+                culprit, error = (error.culprit, error.error) if type(error) is _EditError else (concerned[-1], error)
+                self.fail(culprit, error)
                 continue
             file.add(edited.code)
             for each, lines in zip(concerned, edited.lines):
                 each.note(file.module, path, lines, edited.top_level & lines, when)
             return edited
 
-    def _exchange(self, files: Iterable[tuple[str, _File]]) -> None:
+    def _exchange(self, files: Mapping[str, _File]) -> None:
         """Give every function with a code of ``files`` the code that belongs there by the changes in force."""
         codes: dict[str, dict[CodeType, CodeType]] = {}  # by path: equal codes may come from two files
         needs: dict[str, Mapping[str, Any]] = {}
-        for path, file in list(files):
-            wanted, edited = file.originals[0], None
-            if self.concerns(file.module, path):
-                try:
-                    with open(path, "rb") as stream:
-                        edited = self._edit(file, stream.read(), _LOADED)
-                except (OSError, SyntaxError, ValueError):  # its source is gone, or is being edited
-                    continue
-            if edited is not None:
-                wanted = edited.code
-                needs[path] = _names(edited)
-            order = list(nested(wanted))
+        for path, file in list(files.items()):
+            edited = self._edit(file, _LOADED) if self.concerns(file.module, path) else None
             if edited is None:
-                order = [file.loaded.get(place, code) for place, code in enumerate(order)]
+                order = [file.loaded.get(place, code) for place, code in enumerate(file.originals)]
+            else:
+                order, needs[path] = list(nested(edited.code)), _names(edited)
             others = {code: order[place] for code, place in file.places.items() if code != order[place]}
             if others:
                 codes[path] = others
         if not codes:
             return
-        for function in _functions({file.module for _, file in files}):
+        for function in _functions({file.module for file in files.values()}):
             old = function.__code__
             new = codes[old.co_filename].get(old) if old.co_filename in codes else None
             if new is not None:
-                self._files[old.co_filename].meets(old)
+                files[old.co_filename].meets(old)
                 function.__globals__.update(needs.get(old.co_filename, {}))
                 function.__code__ = new
 
@@ -254,9 +254,13 @@ class _Rewriting:
 
     def concerns(self, name: str, file: str) -> bool:
         """Return true if the change edits the module called ``name`` with the source ``file``."""
-        if not self._change.covers_module(name) or name == self._own:
+        if not self._change.covers_module(name) or name == self._own or not self.application.in_force:
             return False
-        return self.rules.concerns is None or self.rules.concerns(name, file)
+        try:
+            return self.rules.concerns is None or bool(self.rules.concerns(name, file))
+        except Exception as error:
+            self._rewriter.fail(self, error)
+            return False
 
     def note(self, name: str, file: str, lines: frozenset[int], top_level: frozenset[int], when: str) -> None:
         """Take note of the lines of a module that were edited, and of those of its top level; see ``_edit``."""
@@ -299,13 +303,17 @@ class _EditError(Exception):
 def _naming(rewriting: _Rewriting) -> Rules:
     """Return the rules of a change, which raise :class:`_EditError`."""
 
-    def edit(tree: Any, source: Any) -> Iterable[int]:
-        try:
-            return list(rewriting.rules.edit(tree, source))
-        except Exception as error:
-            raise _EditError(rewriting, error) from error
+    def naming(function: Callable[..., Iterable[int]]) -> Callable[..., Iterable[int]]:
+        def call(*arguments: Any) -> Iterable[int]:
+            try:
+                return list(function(*arguments))
+            except Exception as error:
+                raise _EditError(rewriting, error) from error
 
-    return rewriting.rules.evolve(edit=edit)
+        return call
+
+    rules = rewriting.rules
+    return rules.evolve(edit=naming(rules.edit), find=None if rules.find is None else naming(rules.find))
 
 
 def _read(name: str, loader: SourceFileLoader) -> tuple[CodeType, bytes]:

@@ -276,21 +276,30 @@ class TestReports:
             reason = made.report().patches[0].changes[0].reason
         assert f"{path}: 1 line at its top level ran before that; import it later, or use patchcore run" in reason
 
+    @pytest.mark.parametrize("part", ["edit", "find", "concerns"])
     def test_rules_that_raise_fail_the_patch_and_not_the_import(
-        self, write: Callable[..., Path], caplog: pytest.LogCaptureFixture
+        self, write: Callable[..., Path], caplog: pytest.LogCaptureFixture, part: str
     ) -> None:
         write()
 
-        def broken(tree: ast.Module, source: pc.Source) -> list[int]:
-            raise RuntimeError("no such fruit")
+        def broken(*arguments: Any) -> Any:
+            if part != "concerns" or arguments[0] == "fruit":
+                raise RuntimeError("no such fruit")
+            return False
 
-        made = patcher(pc.Rules(broken, words="apple", concerns=concerns))
+        made = patcher(pc.Rules(**{"edit": edit, "words": "apple", "find": find, "concerns": concerns, part: broken}))
         made.apply()
         with caplog.at_level(logging.WARNING, "patchcore"):
             assert importlib.import_module("fruit").plain() == "apple"
         record = made.report().patches[0]
         assert (record.status, record.reason) == ("failed", "RuntimeError: no such fruit")
         assert ENGINE.watch.compiler is None
+
+    def test_a_source_that_no_tree_can_hold_stays(self, write: Callable[..., Path]) -> None:
+        write(source="VALUE = 'apple'" + " + 'a'" * 1_500)
+        with patcher(WHOLE) as made:
+            assert importlib.import_module("fruit").VALUE.startswith("apple")
+            assert made.report().patches[0].status == "applied"
 
     def test_rules_that_add_a_function_fail(self, write: Callable[..., Path]) -> None:
         write()
@@ -389,6 +398,18 @@ class TestWhichModules:
         module = importlib.import_module("fruit")
         with patcher(WHOLE):
             assert importlib.reload(module).plain() == "pear"
+
+    def test_a_source_that_changes_while_it_is_edited(self, write: Callable[..., Path]) -> None:
+        path = write()
+        first, second = patcher(BY_FUNCTION), patcher(BY_FUNCTION.evolve(edit=lambda tree, source: []))
+        first.apply()
+        module = importlib.import_module("fruit")
+        path.write_text("def other(): return 'apple'\n" * 40)
+        second.apply()
+        assert module.plain() == "pear"
+        second.revert()
+        first.revert()
+        assert module.plain() == "apple"
 
     def test_a_function_whose_source_has_changed_since_is_left_alone(self, write: Callable[..., Path]) -> None:
         path = write()
