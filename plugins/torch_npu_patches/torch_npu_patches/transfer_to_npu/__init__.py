@@ -6,8 +6,8 @@ device: ``torch.load("/data/cuda_ckpts/x")`` loads that file.
 
 ``torch.device`` itself is a built-in type and stays: ``torch.device("cuda").type`` is ``"cuda"``, and such a device
 means the NPU wherever an argument takes it. A tensor knows where it is: ``x.device.type`` is ``"npu"``, and
-``x.is_cuda`` is true. So ``x.device == torch.device("cuda", 0)`` is false. Lines that compare ``x.device.type`` with
-``"cuda"`` are edited: :mod:`torch_npu_patches.cuda_names`.
+``x.is_cuda`` is true. The two are equal and hash as one (:mod:`.equal_devices`), and lines that compare
+``x.device.type`` with ``"cuda"`` are edited (:mod:`torch_npu_patches.cuda_names`).
 
 What is not done, and stays as torch has it:
 

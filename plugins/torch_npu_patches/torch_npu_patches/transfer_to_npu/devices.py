@@ -115,15 +115,12 @@ def npu_location(value: Any) -> Optional[Any]:
     """
     if not isinstance(value, Mapping):
         return npu_device(value)
-    exchanged: dict[Any, Any] = {}
-    for key, location in value.items():
-        moved = npu_device(location)
-        exchanged[key] = location if moved is None else moved
-    for key, location in list(exchanged.items()):
-        twin = npu_device(key)
-        if twin is not None:
-            exchanged.setdefault(twin, location)
-    return None if exchanged == value else exchanged
+    moved = {key: npu_device(location) for key, location in value.items()}
+    exchanged = {key: location if moved[key] is None else moved[key] for key, location in value.items()}
+    twins = {npu_device(key): location for key, location in exchanged.items()}
+    twins.pop(None, None)
+    # devices of CUDA may be equal to those of NPUs (EqualDevices), so that comparing the two mappings says nothing
+    return {**twins, **exchanged} if twins or any(device is not None for device in moved.values()) else None
 
 
 def npu_activities(value: Any) -> Optional[Any]:

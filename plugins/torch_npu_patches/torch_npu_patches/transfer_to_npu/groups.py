@@ -12,6 +12,7 @@ import patchcore as pc
 from patchcore.declare.changes import Change
 from torch_npu_patches.transfer_to_npu import comm, distributed, namespace, scripting, tables, tensors
 from torch_npu_patches.transfer_to_npu.changes import Adapt, Answer, Count, Extend
+from torch_npu_patches.transfer_to_npu.equal_devices import EqualDevices
 from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable
 from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class
 
@@ -140,6 +141,10 @@ GENERIC = layer_patch(
     "torch.Event, torch.Stream and torch.accelerator on a CUDA device",
 )
 
+EQUAL_DEVICES = layer_patch(
+    "equal_devices", [EqualDevices()], 'torch.device("cuda", 0) and the device of a tensor on npu:0 are equal'
+)
+
 GENERATOR = layer_patch(
     "generator",
     [_adapt("generator", "_opaque_base.OpaqueBaseMeta.__call__", tensors.make_opaque_call)],
@@ -239,6 +244,7 @@ TRANSFER_TO_NPU = (
     MODULE,
     DATA,
     GENERIC,
+    EQUAL_DEVICES,
     GENERATOR,
     NAMESPACE,
     AMP,
