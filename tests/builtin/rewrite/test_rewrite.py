@@ -348,7 +348,7 @@ class TestWhichModules:
         with pytest.raises(pc.DeclarationError, match=r"write 'package\.module'"):
             pc.Rewrite(modules, WHOLE)
 
-    @pytest.mark.parametrize("rules", [None, edit, "no_colon"], ids=repr)
+    @pytest.mark.parametrize("rules", [None, edit, "no_colon"], ids=["none", "function", "no colon"])
     def test_other_rules_are_refused(self, rules: Any) -> None:
         with pytest.raises(pc.DeclarationError, match=r"rules|target"):
             pc.Rewrite("*", rules)
