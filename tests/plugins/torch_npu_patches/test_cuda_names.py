@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 import textwrap
@@ -243,10 +244,12 @@ COMPARISON = re.compile(
 
 @pytest.mark.parametrize("folder", sorted(path.parent for path in SAMPLES.rglob("input.py")), ids=lambda f: f.name)
 def test_comparisons_that_migrate_writes_are_edited_at_run_time(folder: Path) -> None:
-    """``migrate`` writes ``"npu"`` for ``"cuda"`` in the source; both are to find the same comparisons."""
+    """``migrate`` writes ``"npu"`` for ``"cuda"`` in the source, or names the line: both find the same comparisons."""
     _, found = edited((folder / "input.py").read_text(encoding="utf-8"))
     left = {line.line for line in lines.found() if line.why}
     assert migrated((folder / "expected.diff").read_text(encoding="utf-8")) <= found | left
+    findings = json.loads((folder / "findings.json").read_text(encoding="utf-8"))
+    assert found <= {int(place.partition(":")[0]) for place, *_ in findings}
 
 
 def test_samples_have_comparisons() -> None:
