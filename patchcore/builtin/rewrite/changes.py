@@ -72,7 +72,7 @@ class Rules(Declaration):
 
     Args:
         edit: called with an :class:`ast.Module` and the :class:`Source`; edits the tree in place and returns the
-            numbers of the lines it has changed. New nodes need the position of the node that they replace
+            numbers of the lines it has changed; may be called several times for a module. New nodes need the position of the node that they replace
             (:func:`ast.copy_location`, :func:`ast.fix_missing_locations`). It must not add or remove functions,
             classes, lambdas or comprehensions: functions of modules that are loaded already get the code of the
             function at the same place.

@@ -160,7 +160,7 @@ def _edit_functions(source: Source, code: CodeType, rules: Sequence[Rules]) -> O
             continue
         function = _function_at(code, line)
         tree = _parse(texts, function, source.file)
-        definition = _innermost(tree)
+        definition = _cut(tree)
         last = definition.end_lineno or 0
         if line > last:
             raise _OnlyAsAWhole
@@ -246,9 +246,12 @@ def _parse_block(block: Sequence[str], function: _Function, file: str) -> ast.Mo
     return ast.parse("".join([*above, *block]), file)
 
 
-def _innermost(tree: ast.Module) -> Union[ast.FunctionDef, ast.AsyncFunctionDef]:
+def _cut(tree: ast.Module) -> Union[ast.FunctionDef, ast.AsyncFunctionDef]:
+    """Cut off what follows the first function of ``tree``, and return the function."""
+    del tree.body[1:]
     statement: ast.stmt = tree.body[0]
     while isinstance(statement, (ast.ClassDef, ast.If)):
+        del statement.body[1:]
         statement = statement.body[0]
     if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
         raise _OnlyAsAWhole
