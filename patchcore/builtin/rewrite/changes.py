@@ -71,11 +71,11 @@ class Rules(Declaration):
     """How :class:`Rewrite` edits modules.
 
     Args:
-        edit: called with an :class:`ast.Module` and the :class:`Source`; edits the tree in place and returns the
-            numbers of the lines it has changed; may be called several times for a module. New nodes need the position of the node that they replace
-            (:func:`ast.copy_location`, :func:`ast.fix_missing_locations`). It must not add or remove functions,
-            classes, lambdas or comprehensions: functions of modules that are loaded already get the code of the
-            function at the same place.
+        edit: called with an :class:`ast.Module` and the :class:`Source`, perhaps several times for a module; edits the
+            tree in place and returns the numbers of the lines it has changed. New nodes need the position of the node
+            that they replace (:func:`ast.copy_location`, :func:`ast.fix_missing_locations`). It must not add or remove
+            functions, classes, lambdas or comprehensions: functions of modules that are loaded already get the code of
+            the function at the same place.
         words: texts; a module is looked at only if its code has a text constant with one of them in it. Empty for
             every module.
         find: called with the source of such a module; returns the numbers of the lines that ``edit`` may change. The
